@@ -7,6 +7,7 @@
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 
 mod answer;
+mod cache;
 mod capture;
 mod capture_tcp;
 mod dnstap;
@@ -25,6 +26,7 @@ use kqps_message::tsig::{Algorithm, KeyName};
 use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
 
 pub use answer::answer;
+pub use cache::cache;
 pub use capture::capture;
 pub use capture_tcp::capture_tcp;
 pub use dnstap::dnstap;
@@ -32,6 +34,7 @@ pub use kqps_front::fuzz::{framing as front_framing, reply as front_reply};
 pub use kqps_http::fuzz::{client as http_client, server as http_server};
 pub use kqps_player::wire::tcp::fuzz::framing as player_framing;
 pub use kqps_quic::fuzz::{client as quic_client, server as quic_server};
+pub use kqps_resolve::fuzz::reply as upstream_reply;
 pub use kqps_server::connections::fuzz::{connection, secure_connection};
 pub use kqps_stack::fuzz::segments as tcp_segment;
 pub use kqps_tls::fuzz::{client as tls_client, server as tls_server};

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-/// Mutations of each target, and of one that parses a long text, or opens files or sockets.
+/// Mutations of each target, and of one that parses a long text, fills memory, or opens files or sockets.
 const ROUNDS: u32 = 15_000;
 const ROUNDS_OF_SLOW: u32 = 1_500;
 
@@ -67,6 +67,11 @@ fn message() {
 #[test]
 fn answer() {
     pass("answer", kqps_fuzz::answer);
+}
+
+#[test]
+fn cache() {
+    pass_for(ROUNDS_OF_SLOW, "cache", kqps_fuzz::cache);
 }
 
 #[test]
@@ -147,6 +152,11 @@ fn front_framing() {
 #[test]
 fn front_reply() {
     pass("front_reply", kqps_fuzz::front_reply);
+}
+
+#[test]
+fn upstream_reply() {
+    pass("upstream_reply", kqps_fuzz::upstream_reply);
 }
 
 #[test]

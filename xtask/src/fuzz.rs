@@ -43,6 +43,8 @@ pub enum Target {
     SubjectFile,
     /// The whole path from a query to its answer
     Answer,
+    /// A cache's checks of a reply, and its answers from it
+    Cache,
     /// Reading connections by TCP in a capture
     CaptureTcp,
     /// Reading dnstap
@@ -71,6 +73,8 @@ pub enum Target {
     FrontFraming,
     /// A front's handling of a back end's reply
     FrontReply,
+    /// A caching server's handling of a query and of a server's reply
+    UpstreamReply,
 }
 
 impl Target {

@@ -4,14 +4,17 @@ use kqps_server::report::BackEndReport;
 use mio::{Registry, Token};
 
 use super::choose::name_hash;
+use super::cookies::Cookies;
 use super::datagrams::Datagrams;
 use super::health::{Checks, Health};
 use super::ids::Ids;
 use super::policy::{self, Target};
+use super::queries::{Client, Whereabouts};
 use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
 use super::{FrontSettings, SendContext};
 
+#[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct BackEnd {
     pub(super) name: String,
     pub(super) target: Target,
@@ -24,6 +27,8 @@ pub(super) struct BackEnd {
     pub(super) streams: Vec<StreamLink>,
     /// `None` if the back end is reached over connections only.
     pub(super) datagrams: Option<Datagrams>,
+    /// Its cookies, if datagrams of others may look like its own.
+    pub(super) cookies: Option<Cookies>,
     /// When it last answered, in nanoseconds.
     pub(super) heard_ns: u64,
     /// When it was checked because it had been silent for half of the permitted time, in nanoseconds.
@@ -32,6 +37,8 @@ pub(super) struct BackEnd {
     pub(super) checked_ns: Option<u64>,
     /// Whether this back end belongs to a group without a usable back end, to which some queries are limited.
     pub(super) is_needed: bool,
+    /// Whether it gets only queries with RD, so that checks have RD too.
+    pub(super) is_recursive: bool,
     /// Links on which something happened that was not handled yet.
     pub(super) broken: Vec<(u16, Trouble)>,
     /// A connection could not be opened because no descriptor was free, which says nothing about the back end.
@@ -70,14 +77,12 @@ impl BackEnd {
         registry: &Registry,
     ) -> std::io::Result<Self> {
         let (connections, datagrams) = match back_end.target {
-            Target::Udp(address) => {
-                let token = |socket| token(Source::Datagrams, number, socket);
-                let (sockets, bytes) = (settings.sockets, settings.buffer_bytes);
-                (1, Some(Datagrams::open(address, sockets, settings.batch, bytes, registry, token)?))
-            }
+            Target::Udp(address) => (1, Some(Datagrams::open(number, address, settings, registry)?)),
             Target::Tcp(_) | Target::Unix(_) => (settings.connections, None),
         };
         let link = |link| -> Token { token(Source::Stream, number, link) };
+        let has_cookies = settings.cautious && datagrams.is_some();
+        let cookies = has_cookies.then(Cookies::new).transpose()?;
         Ok(Self {
             name: back_end.name.clone(),
             target: back_end.target.clone(),
@@ -87,10 +92,12 @@ impl BackEnd {
             health: Health::new(),
             streams: (0..connections).map(|number| StreamLink::new(link(number))).collect(),
             datagrams,
+            cookies,
             heard_ns: 0,
             suspected_ns: None,
             checked_ns: None,
             is_needed: false,
+            is_recursive: false,
             broken: Vec::new(),
             lacks_room: false,
             turn: 0,
@@ -127,6 +134,23 @@ impl BackEnd {
         }
         let socket = self.datagrams.as_ref()?.current(bytes)?;
         Some((self.streams.len() + socket) as u16)
+    }
+
+    /// The cookies for a query of this client, if it carries any. They go by connections as well: the answer, which
+    /// nobody forges there, shows whether the back end still has cookies.
+    #[inline]
+    pub(super) fn cookies_for(&self, client: Client) -> Option<&Cookies> {
+        self.cookies.as_ref().filter(|_| matches!(client, Client::Inner(_)))
+    }
+
+    /// Sends the datagram of a query again, which is outstanding there.
+    pub(super) fn repeat(&mut self, at: Whereabouts, query: &mut [u8]) {
+        let socket = usize::from(at.link).checked_sub(self.streams.len());
+        if let (Some(socket), Some(datagrams)) = (socket, &mut self.datagrams) {
+            query[..2].copy_from_slice(&at.id.to_be_bytes());
+            self.counts.flushes += 1;
+            datagrams.repeat(socket, query);
+        }
     }
 
     /// Gives a query an ID on a link and queues it there. Returns the ID and the length of the queue.
@@ -182,6 +206,9 @@ impl BackEnd {
         if self.datagrams.as_ref().is_some_and(|datagrams| is_due(datagrams.waits_since_ns())) {
             self.flush_datagrams();
         }
+        if let Some(datagrams) = self.datagrams.as_mut().filter(|datagrams| datagrams.is_spent()) {
+            datagrams.renew(registry, before_ns);
+        }
     }
 
     /// Sends the queue of one link.
@@ -215,6 +242,9 @@ impl BackEnd {
     /// Opens connections that are due. Returns whether any opened at once.
     pub(super) fn open(&mut self, registry: &Registry, now_ns: u64) -> bool {
         let mut is_new = false;
+        if let Some(datagrams) = &mut self.datagrams {
+            datagrams.renew(registry, now_ns);
+        }
         for (number, stream) in self.streams.iter_mut().enumerate() {
             match stream.open(&self.target, registry, now_ns) {
                 Ok(is_open) => {

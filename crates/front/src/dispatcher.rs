@@ -4,6 +4,7 @@
 
 mod fate;
 mod hear;
+mod parked;
 mod roster;
 mod unfit;
 mod watch;
@@ -15,10 +16,12 @@ use kqps_server::counts::{Cause, Counts, Rcodes};
 use kqps_server::report::{BackEndReports, add_back_ends};
 use mio::Registry;
 
+use super::answers::Answers;
 use super::asked::{Asked, Refusal};
 use super::back_end::{BackEnd, Way};
 use super::choose::{self, Candidate};
 use super::clients::TcpClients;
+use super::cookies::OPTION_MOST;
 use super::counts::Lost;
 use super::ids::RandomIds;
 use super::policy::Policy;
@@ -26,6 +29,7 @@ use super::queries::{Client, Queries, Whereabouts};
 use super::reply_queue::ReplyQueue;
 use super::stream::StreamLink;
 use super::{FrontSettings, Overload, SendContext};
+use parked::Parked;
 
 pub(super) struct Dispatcher {
     pub(super) settings: Arc<FrontSettings>,
@@ -53,6 +57,12 @@ pub(super) struct Dispatcher {
     talking: Vec<usize>,
     /// Whether an answer of a back end changed when it is due for a check.
     looks_soon: bool,
+    /// The queries that wait for a connection to a back end.
+    parked: Vec<Parked>,
+    /// What became of queries of another server of this process.
+    pub(super) answers: Answers,
+    /// The query with a cookie that is being sent.
+    with_cookie: Vec<u8>,
 }
 
 impl Dispatcher {
@@ -81,6 +91,9 @@ impl Dispatcher {
             lost: Vec::new(),
             talking: Vec::new(),
             looks_soon: false,
+            parked: Vec::new(),
+            answers: Answers::default(),
+            with_cookie: Vec::new(),
             settings,
         })
     }
@@ -89,15 +102,23 @@ impl Dispatcher {
     #[inline]
     pub(super) fn take(&mut self, client: Client, bytes: &[u8]) {
         match Asked::of(bytes) {
-            Ok(asked) => self.take_in(client, bytes, asked),
+            Ok(asked) => self.take_in(client, bytes, asked, self.policy.rule(bytes, asked)),
             Err(Refusal::Drop(cause)) => self.drop(client, cause),
             Err(Refusal::Say(rcode)) => self.refuse(client, bytes, rcode),
         }
     }
 
+    /// Handles the query of another server of this process, which knows the rule of the query.
     #[inline]
-    fn take_in(&mut self, client: Client, bytes: &[u8], asked: Asked) {
-        let rule = self.policy.rule(bytes, asked);
+    pub(super) fn ask(&mut self, number: u32, rule: usize, bytes: &[u8]) {
+        match Asked::of(bytes) {
+            Ok(asked) => self.take_in(Client::Inner(number), bytes, asked, Some(rule)),
+            Err(_) => self.answers.failed(number),
+        }
+    }
+
+    #[inline]
+    fn take_in(&mut self, client: Client, bytes: &[u8], asked: Asked, rule: Option<usize>) {
         if self.queries.len() >= self.settings.outstanding && !self.make_room(None) {
             return self.drop(client, Cause::OverloadNewest);
         }
@@ -155,7 +176,8 @@ impl Dispatcher {
     #[inline]
     fn dispatch(&mut self, place: u16) {
         let query = self.queries.get(place);
-        let way = if matches!(query.client, Client::Tcp(_)) { Way::Stream } else { Way::Usual };
+        let wants_stream = matches!(query.client, Client::Tcp(_)) || query.wants_whole;
+        let way = if wants_stream { Way::Stream } else { Way::Usual };
         let Some(number) = self.choose(place) else { return self.give_up(place) };
         let at = usize::from(number);
         if self.queries.at(at) >= self.settings.back_end_outstanding && !self.make_room(Some(at)) {
@@ -188,9 +210,17 @@ impl Dispatcher {
     fn send(&mut self, place: u16, number: u16, way: Way) {
         let Some(back_end) = &mut self.back_ends[usize::from(number)] else { return };
         let query = self.queries.get(place);
-        let Some(link) = back_end.link(way, query.bytes.len()) else { return self.give_up(place) };
+        let bytes = query.bytes.len() + OPTION_MOST;
+        let Some(link) = back_end.link(way, bytes) else { return self.give_up(place) };
+        let bytes = match back_end.cookies_for(query.client) {
+            Some(cookies) => {
+                cookies.write(&query.bytes, &mut self.with_cookie);
+                &self.with_cookie
+            }
+            None => &query.bytes,
+        };
         let mut context = SendContext { random: &mut self.random, now_ns: self.now_ns };
-        let (id, queued) = back_end.push(link, place, &query.bytes, &mut context);
+        let (id, queued) = back_end.push(link, place, bytes, &mut context);
         back_end.counts.second_tries += u64::from(query.tries > 0);
         self.queries.send(place, Whereabouts { back_end: number, link, id }, self.now_ns);
         if queued >= self.settings.batch {
@@ -232,6 +262,7 @@ impl Dispatcher {
             self.withdraw(place, Lost::Unsettled);
             self.forget(place, Cause::Stopped);
         }
+        self.drop_parked();
         self.send_replies();
         self.clients.close();
     }

@@ -15,21 +15,26 @@
 //! - `asked` and `edns` read a client's query, and `reply` makes its reply.
 //! - `worker` is the loop. `coalescer` says when it looks for queries. `intake`, `clients` and `reply_queue` are the
 //!   client side, and `own_addresses` holds the front's own addresses.
+//! - [`upstream`] asks back ends for another server of this process. `answers` holds what becomes of its queries.
+//!   `guard` and `cookies` decide which answers to them may be forged.
 //! - `fuzz` makes the code that reads bytes of back ends available to the fuzz targets.
 //! - `service` is the front as the server sees it. `control` starts the workers and gives them new policies. `status`
 //!   reports their counts while they run. `shared` is what these threads have in common.
 
+mod answers;
 mod asked;
 mod back_end;
 mod choose;
 mod clients;
 mod coalescer;
 mod control;
+mod cookies;
 mod counts;
 mod datagrams;
 mod dispatcher;
 mod edns;
 pub mod fuzz;
+mod guard;
 mod health;
 mod ids;
 mod intake;
@@ -40,9 +45,10 @@ mod reply;
 mod reply_queue;
 mod service;
 mod shared;
-mod status;
+pub mod status;
 mod stream;
 mod token;
+pub mod upstream;
 mod worker;
 
 use std::net::SocketAddr;
@@ -71,12 +77,13 @@ pub struct FrontSettings {
     /// How long a worker waits between two looks for queries if at least two arrive in that time. Values above
     /// `flush` count as `flush`; with zero, workers never wait.
     pub coalesce: Duration,
-    /// How long a client waits for its answer. With several back ends, the first has half of this time, and a second
-    /// the other half.
+    /// How long a client waits for its answer. If its query may go to several back ends, the first has half of this
+    /// time, and a second the other half.
     pub timeout: Duration,
     /// The number of connections to each back end that is reached over connections, at least 1.
     pub connections: usize,
-    /// The number of sockets to each back end that is reached over UDP, at least 1.
+    /// The number of sockets to each back end that is reached over UDP, at least 1. If ports change (`cautious`), as
+    /// many others may wait for their last answers.
     pub sockets: usize,
     /// The maximum number of outstanding queries, at least 1.
     pub outstanding: usize,
@@ -90,6 +97,9 @@ pub struct FrontSettings {
     pub tcp: bool,
     /// The limits of clients' connections.
     pub limits: Limits,
+    /// Whether others may forge replies of back ends. Datagrams to them then come from ports that change, and queries
+    /// of [`upstream`] carry cookies and take no reply whose question has another case.
+    pub cautious: bool,
     /// The path of a Unix socket on which the front reports counts.
     pub status: Option<PathBuf>,
     /// The address at which Prometheus can read counts.

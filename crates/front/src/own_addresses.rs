@@ -34,7 +34,8 @@ impl OwnAddresses {
         }
     }
 
-    fn is_at(&self, target: &Target) -> bool {
+    /// Whether queries to this target come back.
+    pub(super) fn is_at(&self, target: &Target) -> bool {
         let address = match target {
             Target::Udp(address) => *address,
             Target::Tcp(address) if self.tcp => *address,

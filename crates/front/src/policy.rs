@@ -94,6 +94,12 @@ impl Policy {
         }
         self.rules.iter().position(|rule| rule.fits(query, asked))
     }
+
+    /// Whether the back end with this index gets only queries with RD: there are rules for it, and all say so.
+    pub(super) fn is_recursive(&self, back_end: usize) -> bool {
+        let mut rules = self.rules.iter().filter(|rule| rule.to.contains(&back_end)).peekable();
+        rules.peek().is_some() && rules.all(|rule| rule.recursion_desired == Some(true))
+    }
 }
 
 impl Rule {
@@ -260,5 +266,6 @@ mod tests {
         assert_eq!(found(0, b"\x01a\x04TEST\0\0\x1c\0\x01"), Some(1));
         assert_eq!(found(0, b"\x01a\x04test\0\0\x0f\0\x01"), Some(2));
         assert_eq!(found(0, b"\x01a\x02se\0\0\x01\0\x01"), None);
+        assert_eq!([0, 1, 2, 3].map(|back_end| policy.is_recursive(back_end)), [true, false, false, false]);
     }
 }

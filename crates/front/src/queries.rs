@@ -25,6 +25,8 @@ pub(super) enum Client {
     },
     /// A client on a connection.
     Tcp(Caller),
+    /// Another server of this process, by its number for the query.
+    Inner(u32),
     /// The front itself, which checks a back end.
     Check,
 }
@@ -57,11 +59,23 @@ pub(super) struct Query {
     pub(super) tries: u8,
     /// It got a truncated answer, and its client, over TCP, needs the whole.
     pub(super) wants_whole: bool,
+    /// It was answered BADCOOKIE, and was sent again with the cookie of that answer.
+    pub(super) had_bad_cookie: bool,
+    /// Its datagram was sent a second time, with the same ID and from the same port.
+    pub(super) is_repeated: bool,
     pub(super) at: Whereabouts,
     /// When it was last sent, in nanoseconds.
     pub(super) sent_ns: u64,
     older: u16,
     newer: u16,
+}
+
+impl Query {
+    /// How often it was sent without an answer. Tries that brought a truncated answer, or a better cookie, do not
+    /// count.
+    pub(super) fn lost(&self) -> u8 {
+        self.tries.saturating_sub(u8::from(self.wants_whole) + u8::from(self.had_bad_cookie))
+    }
 }
 
 pub(super) struct Queries {
@@ -123,6 +137,8 @@ impl Queries {
                     rule: None,
                     tries: 0,
                     wants_whole: false,
+                    had_bad_cookie: false,
+                    is_repeated: false,
                     at: Whereabouts::default(),
                     sent_ns: 0,
                     older: NONE,
@@ -139,7 +155,7 @@ impl Queries {
         query.asked = asked;
         query.rule = rule.map(|rule| rule as u16);
         query.tries = 0;
-        query.wants_whole = false;
+        (query.wants_whole, query.had_bad_cookie, query.is_repeated) = (false, false, false);
         Some(place)
     }
 

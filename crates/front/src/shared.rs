@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use kqps_server::report::{Counted, Report};
 
 use super::Policy;
+use super::status::Reports;
 
 /// What the workers and the other threads share.
 #[derive(Default)]
@@ -25,9 +26,10 @@ impl Shared {
         *self.policy.lock().unwrap_or_else(PoisonError::into_inner) = Some(Arc::new(policy));
         self.policies.fetch_add(1, Ordering::Release);
     }
+}
 
-    /// The sum of all workers' counts at their last reports.
-    pub(super) fn report(&self) -> Report {
+impl Reports for Shared {
+    fn report(&self) -> Report {
         let mut report = Report::default();
         let reports = self.reports.lock().unwrap_or_else(PoisonError::into_inner);
         reports.iter().for_each(|worker| report.add(worker.clone()));

@@ -23,7 +23,6 @@ use prometheus_client::registry::Registry;
 use tiny_http::{Header, Response, Server};
 
 use super::FrontSettings;
-use super::shared::Shared;
 
 /// How long a client of the Unix socket may take to read.
 const PATIENCE: Duration = Duration::from_secs(1);
@@ -31,22 +30,30 @@ const PATIENCE: Duration = Duration::from_secs(1);
 /// The media type of the text (`OpenMetrics` 1.0).
 const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// Has the counts of a server that runs.
+pub trait Reports: Send + Sync + 'static {
+    /// The counts of all workers at their last reports.
+    fn report(&self) -> Report;
+}
+
 /// The threads that report counts. They end with the process. Dropping this value removes the file of the socket.
-pub(super) struct StatusServers {
+pub struct StatusServers {
     file: Option<SocketFile>,
     /// The address at which Prometheus can read counts.
-    pub(super) metrics: Option<SocketAddr>,
+    pub metrics: Option<SocketAddr>,
 }
 
 impl StatusServers {
     /// Listens at the addresses in the settings.
-    pub(super) fn start(settings: &FrontSettings, shared: &Arc<Shared>) -> Result<Self, ServeError> {
+    pub fn start(settings: &FrontSettings, shared: &Arc<impl Reports>) -> Result<Self, ServeError> {
         let (mut file, mut metrics) = (None, None);
         if let Some(path) = &settings.status {
             let (listener, listening) = listen_unix(path)?;
             file = Some(listening);
             let shared = shared.clone();
-            std::thread::Builder::new().name("status".to_owned()).spawn(move || serve(&listener, &shared))?;
+            std::thread::Builder::new()
+                .name("status".to_owned())
+                .spawn(move || serve(&listener, &*shared))?;
         }
         if let Some(address) = settings.metrics {
             let mut listeners = tcp::listen(address, 1).map_err(|error| refused(address, &error))?;
@@ -57,18 +64,18 @@ impl StatusServers {
             let shared = shared.clone();
             std::thread::Builder::new()
                 .name("metrics".to_owned())
-                .spawn(move || serve_http(&server, &shared))?;
+                .spawn(move || serve_http(&server, &*shared))?;
         }
         Ok(Self { file, metrics })
     }
 
     /// Whether counts can be requested at all.
-    pub(super) fn is_asked(&self) -> bool {
+    pub fn is_asked(&self) -> bool {
         self.file.is_some() || self.metrics.is_some()
     }
 }
 
-fn serve(listener: &UnixListener, shared: &Shared) {
+fn serve(listener: &UnixListener, shared: &impl Reports) {
     for stream in listener.incoming() {
         let Ok(mut stream) = stream else {
             // No descriptor is free; there may be one soon.
@@ -83,7 +90,7 @@ fn serve(listener: &UnixListener, shared: &Shared) {
     }
 }
 
-fn serve_http(server: &Server, shared: &Shared) {
+fn serve_http(server: &Server, shared: &impl Reports) {
     for request in server.incoming_requests() {
         // A client that has closed its connection does not need them.
         let _ = if request.url() == "/metrics" {

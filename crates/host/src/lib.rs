@@ -1,8 +1,9 @@
 //! This machine: its parts, what it did during a trial, and where packets were dropped.
 //!
 //! For: the topology and how player and subject share it, how the machine is set up for packets, counters of `/proc`
-//! read before and after a trial, how fast cores are and when they stand still, the drop ledger, and the fingerprint of
-//! a run. Not for: judging any of it (`verdict`), nor for starting and pinning servers and players (`lab`, `player`).
+//! read before and after a trial, how fast cores are and when they stand still, the drop ledger, profiles, and the
+//! fingerprint of a run. Not for: judging any of it (`verdict`), nor for starting and pinning servers and players
+//! (`lab`, `player`).
 //!
 //! Invariant: it reads the machine and changes nothing. It may load a core for some milliseconds to measure it, or wake
 //! up on it from time to time. It reports what it cannot read, with the reason. Nothing here panics because a file is
@@ -11,6 +12,7 @@
 pub mod fingerprint;
 pub mod gauge;
 pub mod ledger;
+pub mod profile;
 pub mod setup;
 pub mod topology;
 pub mod watch;
@@ -37,6 +39,7 @@ pub use gauge::gauge;
 pub use ledger::ledger;
 pub use listener::listeners;
 pub use process::{allowed_cpus, lives, parent_of_same_program, started, threads_of};
+pub use profile::Profile;
 pub use split::{Split, alone, split};
 pub use subject::cpu_s_so_far;
 pub use topology::Topology;

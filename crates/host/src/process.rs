@@ -190,6 +190,16 @@ pub(crate) fn is_ready_on(pid: u32, cpu: u32) -> bool {
     stats.into_iter().any(|stat| stat.is_ready && stat.cpu == cpu)
 }
 
+/// The name of a process.
+pub(crate) fn name(pid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
+/// The name of a thread.
+pub(crate) fn thread_name(pid: u32, tid: u32) -> Option<String> {
+    fs::read_to_string(format!("/proc/{pid}/task/{tid}/comm")).ok().map(|name| name.trim_end().to_owned())
+}
+
 /// These processes and all their descendants, each once.
 pub(crate) fn families(pids: &[u32]) -> Vec<u32> {
     let mut all: Vec<u32> = Vec::new();

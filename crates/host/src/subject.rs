@@ -221,6 +221,7 @@ pub(crate) fn facts(
         ready_s: None,
         network: None,
         threads: threads_between(&threads(before), &threads(after), readings.wall_s),
+        profile: None,
     }
 }
 

@@ -14,6 +14,7 @@ mod cores;
 mod host;
 mod player;
 mod subject;
+mod taken;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -35,6 +36,7 @@ pub use ahead::begin_at;
 pub use host::{HostWatch, ServerFacts, ServerSeen};
 pub use player::{PlayerSeen, PlayerWatch, PlayerWatched};
 pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};
+pub use taken::{SPARE_NS, Taken};
 
 /// The differences between the two readings of both sides.
 #[derive(Clone, Debug, Default)]
@@ -49,6 +51,14 @@ pub struct WatchResult {
     pub player_threads: Vec<ThreadFacts>,
     /// CPU seconds of this whole process.
     pub player_cpu_s: f64,
+}
+
+impl WatchResult {
+    /// Whether watching slowed the trial down: drop reasons were counted, or the subject was profiled.
+    pub fn is_disturbed(&self) -> bool {
+        let is_profiled = self.subject.as_ref().is_some_and(|subject| subject.profile.is_some());
+        self.host.drop_reasons.is_some() || is_profiled
+    }
 }
 
 /// A watch that runs. The player, which knows no subject, calls it at two moments.

@@ -96,7 +96,7 @@ pub enum HostsError {
     /// The program needs libraries, which other hosts may lack.
     #[error(
         "{file} is not a static program, and other hosts may lack its libraries; build kqps with --target \
-         x86_64-unknown-linux-musl, or install it on the hosts and leave out --push"
+         x86_64-unknown-linux-musl and run that one, or install it on the hosts and leave out --push"
     )]
     NotStatic { file: String },
     /// The program could not be brought to the host.

@@ -2,6 +2,7 @@
 //! and `kqps_players` has the players. Variables of a host, or of its groups, are those of Ansible for ssh, and:
 //!
 //! - `kqps_data`: the address for queries, which is needed;
+//! - `kqps_become`: in place of `ansible_become`, which is often set for all hosts of an inventory;
 //! - `kqps_sources`, `kqps_program`, `kqps_cores`, `kqps_device`: as in the hosts' file.
 
 use std::io;
@@ -171,10 +172,12 @@ fn host_of(listing: &Value, name: &str) -> Result<Host, String> {
 /// The command that reaches a host, from Ansible's variables for ssh.
 fn reach(name: &str, variables: &Map<String, Value>) -> Result<Vec<String>, String> {
     let text = |key: &str| text_of(variables, key);
-    if variables.get("ansible_become").is_some_and(is_true) {
-        return Err("ansible_become: kqps changes no user; let ansible_user be one with the rights, or write a hosts' \
-                    file (TOML) with `reach = \"ssh HOST sudo -n\"`"
-            .into());
+    let becomes = ["kqps_become", "ansible_become"].into_iter().find(|key| variables.contains_key(*key));
+    if let Some(key) = becomes.filter(|key| is_true(&variables[*key])) {
+        return Err(format!(
+            "{key}: kqps changes no user; let ansible_user be one with the rights and kqps_become be false, or write a \
+             hosts' file (TOML) with `reach = \"ssh HOST sudo -n\"`"
+        ));
     }
     let connection = text("ansible_connection")?.unwrap_or_else(|| "ssh".into());
     match connection.rsplit('.').next().unwrap_or_default() {
@@ -293,6 +296,19 @@ mod tests {
         assert_eq!((one.kqps.as_str(), one.cores.as_deref()), ("/opt/kqps/kqps", Some(&[0, 2, 3][..])));
         assert_eq!(one.sources.as_deref(), Some("192.0.2.64/28"));
         assert_eq!((two.reach.len(), two.cores.as_deref()), (0, Some(&[3][..])));
+    }
+
+    #[test]
+    fn the_become_of_kqps_wins_over_that_of_all_plays() {
+        let of = |kqps_become: bool| {
+            let mut listing = listing();
+            let variables = &mut listing["_meta"]["hostvars"]["p1"];
+            variables["ansible_become"] = json!(!kqps_become);
+            variables["kqps_become"] = json!(kqps_become);
+            hosts_of(&listing)
+        };
+        assert_eq!(of(false).unwrap().players.len(), 2);
+        assert!(of(true).unwrap_err().starts_with("host p1: kqps_become: kqps changes no user"));
     }
 
     #[test]

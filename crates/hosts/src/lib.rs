@@ -15,6 +15,7 @@ pub mod message;
 
 mod command;
 mod error;
+mod few;
 mod file;
 mod host;
 mod identity;
@@ -30,6 +31,7 @@ mod serve;
 
 pub use clock::Offset;
 pub use error::HostsError;
+pub use few::few_at_once;
 pub use host::{Host, Hosts};
 pub use identity::Identity;
 pub use link::{JobError, Link, Ticket};

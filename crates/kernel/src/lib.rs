@@ -2,8 +2,8 @@
 //!
 //! For: clocks, alarms, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
 //! and the destination address), readiness calls, `io_uring`, frames past the network stack (`AF_XDP`), pinning,
-//! priority, steering, file mapping, worker processes, settings of network devices, counts of kernel events, and a probe
-//! that reports what works on this host and why the rest does not.
+//! priority, steering, file mapping, worker processes, settings of network devices, counts and samples of kernel
+//! events, and a probe that reports what works on this host and why the rest does not.
 //! Not for: what the bytes mean, nor when to send them.
 //!
 //! Invariant: this is the only crate with `unsafe`, and it knows nothing of DNS. Every `unsafe` block says what
@@ -27,6 +27,7 @@ pub mod limits;
 pub mod local_address;
 pub mod map;
 pub mod namespace;
+pub mod perf;
 pub mod poll;
 pub mod port;
 pub mod priority;
@@ -47,6 +48,7 @@ pub mod xdp;
 
 mod cmsg;
 mod memory;
+mod perf_event;
 mod sys;
 
 pub use address::{Address, LocalAddress};

@@ -1,4 +1,4 @@
-//! Limits of this process on open files.
+//! Limits of this process on open files, and the memory of the machine.
 
 use std::io;
 
@@ -31,6 +31,13 @@ pub fn reserve_open_files(count: u64) -> io::Result<()> {
     Ok(())
 }
 
+/// The memory of this machine in bytes; `None` if the C library does not know it.
+pub fn machine_bytes() -> Option<u64> {
+    // SAFETY: the call takes a number and has no preconditions.
+    let known = |name| u64::try_from(unsafe { libc::sysconf(name) }).ok();
+    Some(known(libc::_SC_PHYS_PAGES)? * known(libc::_SC_PAGESIZE)?)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -40,6 +47,14 @@ mod tests {
         let status = std::fs::read_to_string("/proc/self/status").unwrap();
         let line = status.lines().find_map(|line| line.strip_prefix("FDSize:")).unwrap();
         line.trim().parse().unwrap()
+    }
+
+    #[test]
+    fn the_memory_is_that_of_the_kernel() {
+        let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
+        let line = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
+        let kib: u64 = line.trim().strip_suffix(" kB").unwrap().parse().unwrap();
+        assert_eq!(machine_bytes(), Some(kib * 1024));
     }
 
     #[test]

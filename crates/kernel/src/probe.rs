@@ -7,11 +7,12 @@ use crate::address::Address;
 use crate::batch::{RecvBatch, SEGMENTED_BYTES, SendBatch};
 use crate::namespace::NetNs;
 use crate::namespace::veth::{self, End, VethSettings};
+use crate::perf::{Event, Sampler, Scope, Source, numbers_threads_as_events, ring_bytes};
 use crate::tracepoint::Counters;
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 use crate::uring_send::SendRing;
 pub use crate::xdp::devices::{Device, XdpFeatures, devices};
-use crate::{affinity, namespace, steer, sys, tracefs, uring, xdp};
+use crate::{affinity, limits, namespace, steer, sys, tracefs, uring, xdp};
 
 /// A feature that a host may offer or lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -26,7 +27,7 @@ pub struct Capability {
 
 type Trial = fn() -> io::Result<()>;
 
-const TRIALS: [(&str, &str, Trial); 15] = [
+const TRIALS: [(&str, &str, Trial); 19] = [
     ("recvmmsg", "many datagrams in one call", batch),
     ("gso", "equal datagrams sent as one message", segments_out),
     ("gro", "equal datagrams received as one message", segments_in),
@@ -42,6 +43,18 @@ const TRIALS: [(&str, &str, Trial); 15] = [
     ("netns", "private networks", private_network),
     ("veth", "a link between two private networks", veth_pair),
     ("drop-reasons", "the kernel's reasons for dropping packets", drop_reasons),
+    (
+        "thread-samples",
+        "profiles: samples of a subject's threads, with the kernel's functions",
+        thread_samples,
+    ),
+    (
+        "core-samples",
+        "profiles: samples of all that runs on a core, interrupts too (CAP_PERFMON)",
+        core_samples,
+    ),
+    ("lock-events", "profiles: waits for locks, for I/O and for a core (CAP_PERFMON, tracefs)", lock_events),
+    ("kernel-symbols", "profiles: names of the kernel's functions (CAP_SYSLOG)", kernel_symbols),
 ];
 
 /// Tries all capabilities.
@@ -169,11 +182,71 @@ fn veth_pair() -> io::Result<()> {
 
 fn drop_reasons() -> io::Result<()> {
     let of = |what: &'static str| move |error| io::Error::other(format!("{what}: {error}"));
-    let event = tracefs::read("events/skb/kfree_skb/id").map_err(of("the kernel's trace events"))?;
-    let event = event.trim().parse().map_err(io::Error::other)?;
+    let event = tracefs::event_id("skb/kfree_skb").map_err(of("the kernel's trace events"))?;
     let filters = ["reason == 2".to_string()];
     let counters = Counters::begin(event, &affinity::allowed()?[..1], &filters);
     counters.and_then(|counters| counters.counts()).map_err(of("a counter for one reason")).map(drop)
+}
+
+/// Samples as a profile does, with rings of the same size.
+fn sampled(scope: Scope<'_>, sources: &[Source], needs: &str) -> io::Result<Sampler> {
+    // A profile raises the limit, too. If there are too few files, the kernel says so.
+    let _ = limits::raise_open_files();
+    let event = |&source: &Source| Event { source, has_stack: true, has_arguments: false };
+    let events: Vec<Event> = sources.iter().map(event).collect();
+    let rings = match scope {
+        Scope::Cores(cpus) => cpus.len(),
+        Scope::Threads(tids) => tids.len(),
+    };
+    let begun = Sampler::begin(scope, &events, ring_bytes(rings));
+    begun.map_err(|error| io::Error::other(format!("{error}; it needs {needs}")))
+}
+
+const CLOCK: Source = Source::CpuClock { period_ns: 1_000_000 };
+
+fn thread_samples() -> io::Result<()> {
+    let needs = "CAP_PERFMON, or kernel.perf_event_paranoid of 1 or less";
+    sampled(Scope::Threads(&[affinity::thread_id()]), &[CLOCK], needs).map(drop)
+}
+
+fn core_samples() -> io::Result<()> {
+    let needs = "CAP_PERFMON, or kernel.perf_event_paranoid of 0 or less";
+    sampled(Scope::Cores(&affinity::allowed()?), &[CLOCK], needs).map(drop)
+}
+
+fn lock_events() -> io::Result<()> {
+    let names = ["lock/contention_begin", "lock/contention_end", "sched/sched_switch", "sched/sched_wakeup"];
+    if !numbers_threads_as_events() {
+        return Err(io::Error::other(
+            "the kernel's events number threads otherwise than this PID namespace does",
+        ));
+    }
+    let mut events = Vec::new();
+    for name in names {
+        let id = tracefs::event_id(name);
+        let id = id.map_err(|error| io::Error::other(format!("the kernel's trace event {name}: {error}")))?;
+        events.push(Source::Tracepoint { id });
+    }
+    // All samplers of a profile at once, since they share the memory that the kernel locks.
+    let (cores, needs) = (affinity::allowed()?, "CAP_PERFMON, and CAP_IPC_LOCK or a greater RLIMIT_MEMLOCK");
+    let (of_cores, of_all) = events.split_at(3);
+    let _clock = sampled(Scope::Cores(&cores), &[CLOCK], needs)?;
+    let _events = sampled(Scope::Cores(&cores), of_cores, needs)?;
+    sampled(Scope::Cores(&cores), of_all, needs).map(drop)
+}
+
+fn kernel_symbols() -> io::Result<()> {
+    use std::io::BufRead as _;
+    let file = io::BufReader::new(std::fs::File::open("/proc/kallsyms")?);
+    // Without the right, the kernel shows every address as 0.
+    let is_hidden = |line: io::Result<String>| line.map(|line| line.starts_with("0000000000000000 "));
+    for is_hidden in file.lines().take(32).map(is_hidden) {
+        if !is_hidden? {
+            return Ok(());
+        }
+    }
+    let needs = "CAP_SYSLOG, or kernel.kptr_restrict of 0 with kernel.perf_event_paranoid of 1 or less";
+    Err(io::Error::other(format!("the addresses in /proc/kallsyms are hidden; it needs {needs}")))
 }
 
 /// Runs a trial on a thread of its own, which keeps its effects from this thread. Rings need that too: a

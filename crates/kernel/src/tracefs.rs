@@ -19,6 +19,12 @@ pub fn read(path: &str) -> io::Result<String> {
     fs::read_to_string(format!("{MOUNTED}/{path}")).or_else(|_| read_unmounted(path))
 }
 
+/// The number of a trace event, such as `lock/contention_begin`, for [`crate::tracepoint`] and [`crate::perf`]. Errors
+/// as [`read`], and if this kernel has no such event.
+pub fn event_id(event: &str) -> io::Result<u64> {
+    read(&format!("events/{event}/id"))?.trim().parse().map_err(io::Error::other)
+}
+
 fn read_unmounted(path: &str) -> io::Result<String> {
     let root = detached()?;
     let path = CString::new(path)?;

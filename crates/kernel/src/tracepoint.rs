@@ -5,33 +5,13 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem::size_of;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsRawFd as _;
 
+use crate::perf_event::{Attributes, DISABLED, FIRST_VERSION_BYTES, PERF_TYPE_TRACEPOINT, enable, open};
 use crate::sys::check;
-use crate::tracefs::owned;
-
-/// The first version of `struct perf_event_attr` (`linux/perf_event.h`), which every kernel accepts.
-#[repr(C)]
-#[derive(Default)]
-struct Attributes {
-    kind: u32,
-    size: u32,
-    config: u64,
-    sample_period: u64,
-    sample_type: u64,
-    read_format: u64,
-    flags: u64,
-    wakeup_events: u32,
-    breakpoint_type: u32,
-    config1: u64,
-}
 
 // From linux/perf_event.h.
-const PERF_TYPE_TRACEPOINT: u32 = 2;
 const PERF_FORMAT_GROUP: u64 = 1 << 3;
-const DISABLED: u64 = 1;
-const PERF_FLAG_FD_CLOEXEC: libc::c_ulong = 8;
-const PERF_EVENT_IOC_ENABLE: u64 = 0x2400;
 const PERF_EVENT_IOC_SET_FILTER: u64 = 0x4008_2406;
 
 /// Counters of one event on several cores, one for each filter. Dropping the value ends them.
@@ -57,8 +37,7 @@ impl Counters {
         }
         // The counters of a group start together and are read together, so they cover the same events.
         for leader in groups.iter().filter_map(|group| group.first()) {
-            // SAFETY: the request takes a number; the descriptor is an open counter.
-            check(unsafe { libc::ioctl(leader.as_raw_fd(), PERF_EVENT_IOC_ENABLE as _, 0) })?;
+            enable(leader)?;
         }
         Ok(Self { groups })
     }
@@ -81,21 +60,14 @@ impl Counters {
 fn counter(event: u64, cpu: u32, leader: Option<&File>, filter: &str) -> io::Result<File> {
     let attributes = Attributes {
         kind: PERF_TYPE_TRACEPOINT,
-        size: size_of::<Attributes>() as u32,
+        size: FIRST_VERSION_BYTES,
         config: event,
         read_format: PERF_FORMAT_GROUP,
         // The other counters of a group start with their leader.
         flags: if leader.is_none() { DISABLED } else { 0 },
         ..Attributes::default()
     };
-    let (pid, leader): (libc::pid_t, _) = (-1, leader.map_or(-1, AsRawFd::as_raw_fd));
-    // SAFETY: the pointer is to a live value that contains its size; the call only reads it.
-    let opened = unsafe {
-        let attributes = &raw const attributes;
-        let cpu = cpu as libc::c_int;
-        libc::syscall(libc::SYS_perf_event_open, attributes, pid, cpu, leader, PERF_FLAG_FD_CLOEXEC)
-    };
-    let counter = File::from(owned(opened)?);
+    let counter = open(&attributes, (-1, cpu as libc::c_int), leader)?;
     let filter = std::ffi::CString::new(filter)?;
     // SAFETY: the string is live and ends with a zero byte; the kernel only reads it.
     check(unsafe { libc::ioctl(counter.as_raw_fd(), PERF_EVENT_IOC_SET_FILTER as _, filter.as_ptr()) })?;

@@ -23,7 +23,7 @@ use crate::load::Allowed;
 use crate::print;
 use crate::run::connections::ConnectionUse;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
-use condition::Condition;
+pub(crate) use condition::Condition;
 pub(crate) use extent::AskedExtent;
 pub(crate) use live::{Pair, measure};
 

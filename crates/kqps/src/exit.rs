@@ -25,8 +25,8 @@ const STATUSES: &str = "  0    it did what it was asked; a load that ran, whatev
   1    it could not: nothing could be sent, nothing answered (whatever --fail-on
        asks), or an error; or what it printed could not be written
   2    bad usage, a bad file, or a folder for --out that is taken
-  3    measured, but a figure of `run` or `find` is refused, or a condition of
-       --fail-on holds
+  3    measured, but a figure of `run` or `find` is refused, or every figure
+       that `plan` needs, or a condition of --fail-on holds
   129  ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's
        number), after it printed what it had: the first signal ends a
        measurement early, the second at once

@@ -19,9 +19,11 @@ mod find;
 mod r#gen;
 #[cfg(test)]
 mod help;
+mod history;
 mod host;
 mod load;
 mod man;
+mod plan;
 mod play;
 mod probe;
 mod report;
@@ -74,6 +76,8 @@ enum Command {
     Run(run::Args),
     Report(report::Args),
     Compare(compare::Args),
+    History(history::Args),
+    Plan(plan::Args),
     Host(host::Args),
     Agent(agent::Args),
     Gen(r#gen::Args),
@@ -140,6 +144,8 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Report(args)) => report::run(args),
         Some(Command::Compare(args)) => compare::run(&args),
+        Some(Command::History(args)) => history::run(&args),
+        Some(Command::Plan(args)) => plan::run(&args),
         Some(Command::Host(args)) => host::run(args),
         Some(Command::Agent(args)) => agent::run(&args),
         Some(Command::Gen(args)) => r#gen::run(args),

@@ -103,7 +103,7 @@ mod tests {
             (&["lod"][..], "did you mean `load`?"),
             (&["help"], "(known: load, dnsperf, find"),
             (&["serve", "eco"], "`kqps serve` has no command `eco`; did you mean `echo`?"),
-            (&["serve", "worker"], "(known: echo, auth, front, status)"),
+            (&["serve", "worker"], "(known: echo, auth, cache, front, status)"),
             (&["load", "echo"], "`kqps load` has no command `echo`, nor any other"),
         ] {
             let error = page(words).unwrap_err().to_string();

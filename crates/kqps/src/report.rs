@@ -10,7 +10,7 @@ use kqps_observation::{Run, Store};
 use kqps_verdict::judge::{RunVerdict, judge};
 
 use crate::exit::bad_input;
-use crate::run::words::why;
+use crate::run::words::{scaling, why};
 
 /// The file name of the page in the run's folder.
 const PAGE: &str = "report.html";
@@ -33,7 +33,7 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FILE.html")]
     output: Option<PathBuf>,
 
-    /// Print why each figure has its grade, after the path of the page
+    /// Print how far servers scale and why each figure has its grade, after the path of the page
     #[arg(long)]
     why: bool,
 }
@@ -46,7 +46,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write(&run, &verdict, &page)?;
     println!("{}", page.display());
     if args.why {
-        print!("\n{}", why::of(&run, &verdict));
+        print!("\n{}{}", scaling::of_run(&verdict), why::of(&run, &verdict));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -45,7 +45,7 @@ use crate::value::{parse_count, parse_duration, parse_seed};
 use progress::Progress;
 use targets::{TargetArgs, Targets};
 
-pub(crate) use place::{default_folder, named};
+pub(crate) use place::{default_folder, named, runs as runs_folder};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -87,8 +87,8 @@ pub(crate) struct Args {
 
     /// Measure only this subject, such as nsd or ./mine.toml (repeatable; default: nsd, knot, bind)
     ///
-    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, front and echo. Settings may
-    /// follow, as in 'echo io=uring workers=2'.
+    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, kqps-cache, front and echo.
+    /// Settings may follow, as in 'echo io=uring workers=2'.
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "study", help_heading = "What is measured")]
     subject: Vec<String>,
 
@@ -123,10 +123,16 @@ pub(crate) struct Args {
 
     /// Bring this kqps to the hosts and use it there, instead of the one that they have
     ///
-    /// It must be a static program, and lies in ~/.cache/kqps there afterwards. With --resume the hosts are those of the
-    /// run.
+    /// It must be a static program, and lies in ~/.cache/kqps there afterwards. With --resume the hosts are those of
+    /// the run.
     #[arg(long, help_heading = "Several hosts")]
     push: bool,
+    /// Show where the servers' time goes: in which functions, and waiting for which locks
+    ///
+    /// In the first block, further trials of each server and of its echo are sampled. They are in no figure. `kqps
+    /// probe` says which rights this needs; without them kqps reads /proc, which shows less.
+    #[arg(long, conflicts_with = "resume", help_heading = "What is measured")]
+    profile: bool,
 
     /// Do not install missing name servers
     ///
@@ -214,6 +220,7 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
         Some(folder) => named(folder)?,
         None => default_folder(request.study.as_ref().map_or(kqps_lab::study::NAME, |study| &study.name))?,
     };
+    session::check_folder(&request.folder).map_err(input_or_not)?;
     // Installing is no part of the measurement, and the budget does not pay for it. Nothing is installed on other
     // hosts.
     let installing = Instant::now();
@@ -286,6 +293,7 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
         queries,
         ca,
         player,
+        profile: args.profile,
         models: subjects::models(&args.echo)?,
         budget_s: args.budget.map(|budget| budget.as_secs_f64()),
         seed,

@@ -1,6 +1,7 @@
 //! `kqps serve`: the reference servers.
 
 mod auth;
+mod cache;
 mod connections;
 mod echo;
 mod front;
@@ -28,8 +29,8 @@ const EXAMPLES: &str = "\
 Examples:
   kqps serve echo --listen 127.0.0.1:5300 --threads 2
   kqps serve auth --zone bench.test=bench.zone
-  kqps serve front --backend udp://127.0.0.1:5301 --status /run/front.sock
-  kqps serve status /run/front.sock";
+  kqps serve cache --forward 127.0.0.1:5301 --threads 2
+  kqps serve front --backend udp://127.0.0.1:5301 --status /run/front.sock";
 
 /// Run a reference server
 ///
@@ -45,6 +46,7 @@ pub(crate) struct Args {
 enum ServerKind {
     Echo(Box<echo::Args>),
     Auth(Box<auth::Args>),
+    Cache(Box<cache::Args>),
     Front(Box<front::Args>),
     Status(status::Args),
     /// Run as a worker process of another kqps, which sends the setup on standard input
@@ -56,6 +58,11 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     match args.server {
         ServerKind::Echo(echo) => serve(&echo.serving, Some(&echo.tls), Box::new(echo.service()?), None),
         ServerKind::Auth(auth) => serve(&auth.serving, Some(&auth.tls), Box::new(auth.service()?), None),
+        ServerKind::Cache(cache) => {
+            let service = cache.service()?;
+            let upstream = service.settings.upstream.clone();
+            serve(&cache.serving, Some(&cache.tls), Box::new(service), Some(&upstream))
+        }
         ServerKind::Front(front) => {
             let service = front.service()?;
             let settings = service.settings.clone();
@@ -72,7 +79,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     }
 }
 
-/// Runs a server, with the flags of TLS if it can have that. `front` has its settings if it is a front.
+/// Runs a server, with the flags of TLS if it can have that. `front` has the settings of back ends if it has some.
 fn serve(
     serving: &Serving,
     tls: Option<&TlsArgs>,

@@ -1,6 +1,8 @@
 //! Proofs whose answer is known beforehand, in their small form: those of `cargo xtask prove` that need the
 //! host to themselves, one after the other. The others are in `together`.
 
+mod planted;
+
 use std::path::Path;
 use std::sync::{Mutex, PoisonError};
 
@@ -83,6 +85,11 @@ fn a_front_gives_every_query_one_end() -> Result<()> {
 }
 
 #[test]
+fn a_cache_keeps_no_forged_answer_and_gives_every_query_a_fate() -> Result<()> {
+    alone(Proof::Cache)
+}
+
+#[test]
 fn a_core_that_stands_still_is_witnessed() -> Result<()> {
     alone(Proof::Gauge)
 }
@@ -95,4 +102,10 @@ fn what_the_host_does_meanwhile_is_seen() -> Result<()> {
 #[test]
 fn a_search_of_a_fresh_server_gives_a_figure() -> Result<()> {
     alone(Proof::Reproduce)
+}
+
+#[test]
+fn a_planted_lock_is_named_with_its_share_and_no_other_one_is() -> Result<()> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    planted::a_planted_lock_is_named_with_its_share_and_no_other_one_is()
 }

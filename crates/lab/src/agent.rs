@@ -130,11 +130,9 @@ impl Agent {
     fn begin_watch(
         &mut self,
         start: Option<u64>,
-        (cpus, device): (Vec<u32>, Option<String>),
-        at_ns: Option<u64>,
-        interrupts: &Interrupts,
+        cpus: Vec<u32>,
+        device: Option<String>,
     ) -> Result<Done, Failure> {
-        ahead::check(at_ns)?;
         let subject = start.map(|start| self.subjects.get(start)).transpose()?;
         if let Some(subject) = &subject {
             // Some threads start with the first query, and some choose cores for themselves.
@@ -142,9 +140,20 @@ impl Agent {
             subject.confine().map_err(unbound)?;
         }
         let pid = subject.map(|subject| subject.pid());
-        let watched = ServerWatched { pid, cpus, device };
-        self.watch = Some((start, ServerWatch::begin(watched, at_ns, interrupts)));
-        Ok(Done::Begun)
+        let watch = ServerWatch::begin(ServerWatched { pid, cpus, device });
+        Ok(self.begun(start, watch))
+    }
+
+    fn watch_again(&mut self, by_ns: u64, interrupts: &Interrupts) -> Result<Done, Failure> {
+        ahead::check(Some(by_ns))?;
+        let (start, watch) = self.watch.take().ok_or_else(no_watch)?;
+        Ok(self.begun(start, watch.again_before(by_ns, interrupts)))
+    }
+
+    fn begun(&mut self, start: Option<u64>, watch: ServerWatch) -> Done {
+        let over_ns = watch.over_ns();
+        self.watch = Some((start, watch));
+        Done::Begun { over_ns }
     }
 
     fn end_watch(&mut self) -> Result<Done, Failure> {
@@ -170,7 +179,7 @@ impl Worker for Agent {
     fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, Failure> {
         self.permission.check(&job).map_err(plain)?;
         match job {
-            Job::Facts { address } => facts(address),
+            Job::Facts { address, sources, device } => facts(address, &sources, device.as_deref()),
             Job::Have { name, whole } => stored(self.files.have(&name, &whole)),
             Job::Put { name, offset, data_base64, whole } => {
                 stored(self.files.put(&name, offset, &data_base64, whole.as_deref()))
@@ -180,9 +189,8 @@ impl Worker for Agent {
             Job::Stop { start, within_s } => {
                 self.subjects.stop(start, within_s, interrupts).map(|()| Done::Stopped)
             }
-            Job::WatchBegin { start, cpus, device, at_ns } => {
-                self.begin_watch(start, (cpus, device), at_ns, interrupts)
-            }
+            Job::WatchBegin { start, cpus, device } => self.begin_watch(start, cpus, device),
+            Job::WatchAgain { by_ns } => self.watch_again(by_ns, interrupts),
             Job::WatchSent => {
                 let (_, watch) = self.watch.as_mut().ok_or_else(no_watch)?;
                 watch.sending_ended();
@@ -194,9 +202,7 @@ impl Worker for Agent {
                 let trial = playing::play(&self.kqps, *request, queries, at_ns, interrupts)?;
                 Ok(Done::Played(Box::new(trial)))
             }
-            Job::Set { settings } => {
-                self.tuned.set(&settings, &self.kqps).map(|changed| Done::Set { changed })
-            }
+            Job::Set { settings } => self.tuned.set(&settings, &self.kqps),
             Job::Unset => self.tuned.unset().map(|()| Done::Unset),
             Job::CpuTime { start } => {
                 let pid = self.subjects.get(start)?.pid();
@@ -208,14 +214,17 @@ impl Worker for Agent {
     fn end(&mut self) {
         self.watch = None;
         self.subjects.kill();
-        self.tuned.end();
+        // Links that go down may be waited for. What is quick comes before.
         self.place.remove();
+        self.tuned.end();
     }
 }
 
-/// What this host is and can do, if it has this address.
-fn facts(address: IpAddr) -> Result<Done, Failure> {
+/// What this host is and can do, if it has these addresses and this device.
+fn facts(address: IpAddr, sources: &[IpAddr], device: Option<&str>) -> Result<Done, Failure> {
     address::check(address)?;
+    address::check_sources(sources)?;
+    device.map_or(Ok(()), address::check_device)?;
     let lacks = |capability: probe::Capability| Some((capability.name.to_owned(), capability.outcome.err()?));
     Ok(Done::Facts {
         fingerprint: Box::new(fingerprint::read()),

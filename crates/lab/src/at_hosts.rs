@@ -8,26 +8,29 @@
 pub mod kept;
 
 mod again;
+mod lateness;
 mod member;
 mod plan;
 mod playing;
 mod reports;
 mod running;
 mod same;
+mod settings_notes;
 mod share;
 mod supplies;
 mod timing;
 mod trouble;
 mod void;
 
-use std::cell::RefCell;
-use std::collections::BTreeMap;
+use std::cell::{Cell as Holder, RefCell};
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::net::IpAddr;
 use std::panic::resume_unwind;
 use std::thread;
+use std::time::{Duration, Instant};
 
-use kqps_hosts::{Host, Hosts, Identity};
+use kqps_hosts::{Host, Hosts, Identity, few_at_once};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::{Cell, HostRole, Run, RunHost};
 
@@ -42,9 +45,11 @@ use crate::started::Play;
 use crate::subject::Definition;
 use crate::trial_request::NoTrial;
 use again::Again;
-use member::Member;
+use lateness::Lateness;
+use member::{Fault, Member};
 use reports::Reports;
 use running::Running;
+use settings_notes::SettingsNotes;
 use supplies::Supplies;
 
 pub(crate) use supplies::queries_of_all;
@@ -58,9 +63,15 @@ pub struct Session {
     supplies: RefCell<Option<Supplies>>,
     /// What subjects reported when they were started.
     reports: RefCell<Reports>,
+    lateness: RefCell<Lateness>,
+    /// The numbers of the players that ever got a reply in this run.
+    heard: RefCell<BTreeSet<usize>>,
     /// Why the run ends before its end, if a host that was lost could not be reached again.
     unreachable: RefCell<Option<String>>,
-    again: Again,
+    /// The time that went into reaching lost hosts since it was taken last.
+    away: Holder<Duration>,
+    /// What a run must know of the settings of the subjects' host.
+    settings: RefCell<SettingsNotes>,
     /// Prints a line while the run goes on.
     pub(crate) print: Box<dyn Fn(&str)>,
 }
@@ -101,34 +112,35 @@ impl fmt::Debug for Session {
 }
 
 impl Session {
-    /// Starts an agent on each host, and asks what the host is. All hosts are asked side by side. The error has a
-    /// sentence for each host that cannot take part.
-    pub fn open(hosts: &Hosts) -> Result<Self, LabError> {
-        Self::open_trying(hosts, Again::default())
+    /// Starts an agent on each host, and asks what the host is. Some hosts are asked at once. The error has a
+    /// sentence for each host that cannot take part. Hosts that are lost later are tried longer if the run has no
+    /// budget.
+    pub fn open(hosts: &Hosts, budget_s: Option<f64>) -> Result<Self, LabError> {
+        Self::open_trying(hosts, Again::of(budget_s))
     }
 
     /// As [`Session::open`]. Hosts that are lost later are reached again as `again` says.
     fn open_trying(hosts: &Hosts, again: Again) -> Result<Self, LabError> {
         let ours = own_identity()?;
         let server_address = hosts.server.data;
-        let open = |host: &Host, role: HostRole| Member::open(host, role, server_address, &ours, again);
-        let (server, players) = thread::scope(|scope| {
-            let open = &open;
-            let players: Vec<_> =
-                hosts.players.iter().map(|host| scope.spawn(move || open(host, HostRole::Player))).collect();
-            let server = open(&hosts.server, HostRole::Server);
-            let joined =
-                players.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic)));
-            (server, joined.collect::<Vec<_>>())
+        let players = hosts.players.iter().map(|host| (host, HostRole::Player));
+        let server = [(&hosts.server, HostRole::Server)].into_iter();
+        let all: Vec<(&Host, HostRole)> = server.chain(players).collect();
+        let opened = few_at_once(all, |(host, role): (&Host, HostRole)| {
+            Member::open(host, role, server_address, &ours, again)
         });
-        let mut wrong = Vec::new();
-        let mut reached = |member: Result<Member, String>| member.map_err(|why| wrong.push(why)).ok();
-        let mut server = reached(server);
-        let mut players: Vec<Member> = players.into_iter().filter_map(&mut reached).collect();
-        let Some(server) = server.take_if(|_| wrong.is_empty()) else {
-            end_all(server.iter_mut().chain(&mut players));
+        let (mut players, mut wrong) = (Vec::new(), Vec::new());
+        for member in opened {
+            match member {
+                Ok(member) => players.push(member),
+                Err(why) => wrong.push(why),
+            }
+        }
+        if !wrong.is_empty() {
+            end_all(players.iter_mut());
             return Err(LabError::Hosts(wrong.join("; ")));
-        };
+        }
+        let server = players.remove(0);
         let members = Members { server, players };
         Ok(Self {
             server_address,
@@ -136,8 +148,11 @@ impl Session {
             members: RefCell::new(members),
             supplies: RefCell::default(),
             reports: RefCell::default(),
+            lateness: RefCell::default(),
+            heard: RefCell::default(),
             unreachable: RefCell::default(),
-            again,
+            away: Holder::default(),
+            settings: RefCell::default(),
             print: Box::new(|_| ()),
         })
     }
@@ -157,7 +172,7 @@ impl Session {
                 format!("the hosts.toml in {place} names other hosts than those that the run began with");
             return Err(LabError::Hosts(what));
         }
-        let session = Self::open(&hosts)?;
+        let session = Self::open(&hosts, run.budget_s)?;
         let now = session.facts();
         let changes = run.hosts.iter().zip(&now).filter_map(|(then, now)| same::difference(then, now));
         let changes: Vec<String> = changes.collect();
@@ -219,13 +234,61 @@ impl Session {
         self.unreachable.borrow().clone()
     }
 
-    /// Ends the run in order, since a host could not be reached again for this reason. Nothing is stored of the trial
-    /// or start that needed the host, so the run can go on from there.
+    /// Ends the run in order, for this reason. Nothing is stored of the trial or start that needed the host, so the run
+    /// can go on from there.
     fn give_up(&self, why: &str) -> NoTrial {
-        let keep_on_s = self.again.keep_on.as_secs();
-        let reason = format!("a host was lost and could not be reached again for {keep_on_s} s: {why}");
-        *self.unreachable.borrow_mut() = Some(reason);
+        *self.unreachable.borrow_mut() = Some(why.to_owned());
         NoTrial::Interrupted
+    }
+
+    /// Reaches the host of the subjects if it was lost. `false` ends the run in order.
+    pub(crate) fn reach(&self, interrupts: &Interrupts) -> bool {
+        let mut members = self.members.borrow_mut();
+        let server = &mut members.server;
+        let reached = self.reaching(server.away().as_slice(), || server.reach(interrupts));
+        match reached {
+            Err(Fault::Unreachable(why)) => {
+                self.give_up(&why);
+                false
+            }
+            // A start shows every other fault.
+            reached => !matches!(reached, Err(Fault::Interrupted)),
+        }
+    }
+
+    /// The time since the last call that went into reaching lost hosts.
+    pub(crate) fn take_away_time(&self) -> Duration {
+        self.away.take()
+    }
+
+    /// Reaches lost hosts, and counts the time. `away` has a word on each of them.
+    fn reaching<T>(&self, away: &[String], reach: impl FnOnce() -> T) -> T {
+        if !away.is_empty() {
+            (self.print)(&format!("waiting for hosts that were lost: {}", away.join(", ")));
+        }
+        let began = Instant::now();
+        let reached = reach();
+        self.away.set(self.away.get() + began.elapsed());
+        reached
+    }
+
+    /// What the run lacks because of its hosts, and why. `of_run` are the hosts as they are stored.
+    pub(crate) fn notes(&self, of_run: &[RunHost]) -> BTreeMap<String, String> {
+        let members = self.members.borrow();
+        let all = [&members.server].into_iter().chain(&members.players);
+        let mut notes: BTreeMap<String, String> = all.filter_map(Member::boot_note).collect();
+        notes.extend(self.settings.borrow().notes());
+        notes.extend(self.reports.borrow().replaced(of_run));
+        notes
+    }
+
+    /// Why trials last longer than the study asks for, as a sentence without its full stop; `None` if they do not.
+    pub(crate) fn why_longer(&self) -> Option<String> {
+        let members = self.members.borrow();
+        let of = |member: &Member| member.offset().uncertainty_ns;
+        let least_s = timing::least_s(of(&members.server), members.players.iter().map(of));
+        let worst = [&members.server].into_iter().chain(&members.players).max_by_key(|member| of(member))?;
+        timing::why_longer(least_s, &worst.host().name, of(worst))
     }
 }
 

@@ -10,6 +10,7 @@ pub use clock::{Clock, Share};
 use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S, TOGETHER_S};
 
 use crate::materials;
+use crate::profile::PROFILE_S;
 
 /// The work that a budget must pay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -22,6 +23,8 @@ pub struct Work {
     pub in_rounds: u32,
     /// Whether each subject has a trial that is repeated for the kernel's reasons of its drops.
     pub reasons: bool,
+    /// Cells whose subjects are profiled, once.
+    pub profiled: u32,
     /// Number of records in all generated zones together.
     pub records: u64,
     /// Whether trials are played over several hosts, which takes longer.
@@ -114,7 +117,7 @@ fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
     let later = ceilings_s + subjects * search_s(cost.later_s);
     let latency_s = if latency { cost.latency_s + LATENCIES * more_s } else { 0.0 };
     let reasons_s = if work.reasons { REASONS_S } else { 0.0 };
-    let extras = subjects * (latency_s + reasons_s);
+    let extras = subjects * (latency_s + reasons_s) + f64::from(work.profiled) * PROFILE_S;
     let estimate_s = cost::setup_s(work.records) + first + later * f64::from(blocks - 1) + extras;
     Spending { goal: cost.goal, blocks, latency, estimate_s, over_budget: false }
 }
@@ -125,8 +128,15 @@ mod tests {
 
     use super::*;
 
-    const USUAL: Work =
-        Work { ceilings: 10, subjects: 3, in_rounds: 2, reasons: true, records: 100_000, over_hosts: false };
+    const USUAL: Work = Work {
+        ceilings: 10,
+        subjects: 3,
+        in_rounds: 2,
+        reasons: true,
+        profiled: 0,
+        records: 100_000,
+        over_hosts: false,
+    };
 
     #[test]
     fn two_minutes_measure_three_servers_more_than_once_and_their_latency() {

@@ -8,7 +8,7 @@ mod patience;
 mod rounds;
 mod tryout;
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::store::StoreError;
@@ -20,10 +20,13 @@ use crate::budget::{Clock, cost};
 use crate::canary;
 use crate::order;
 use crate::patience::Patience;
+use crate::profile;
 use crate::reasons;
 use crate::started::Play;
 use crate::trial_request::NoTrial;
 use crate::unit::{Ending, Next, Unit};
+
+pub use again::Hosts;
 
 /// An event of a run, passed to [`Conductor::report`].
 #[derive(Debug)]
@@ -95,6 +98,8 @@ pub struct Conductor<'a> {
     /// Starts the subject of a cell. The arguments are the cell's index, the number of the start, and its time
     /// limits.
     pub start: &'a mut dyn FnMut(usize, u64, Patience) -> Result<Play<'a>, NoTrial>,
+    /// The hosts of the run. No cell pays for the time that they were away.
+    pub hosts: &'a dyn Hosts,
     /// Receives every event.
     pub report: &'a mut dyn FnMut(&Event<'_>),
 }
@@ -118,6 +123,7 @@ impl Conductor<'_> {
         }
         let mut last_block_s = 0.0;
         for block in 0..run.blocks {
+            self.forgive();
             if let Some(pairing) = pairing
                 && self.gives_up(run, pairing, block)?
             {
@@ -132,7 +138,7 @@ impl Conductor<'_> {
                 self.drop_blocks(run, block, NO_TIME)?;
                 break;
             }
-            let began = Instant::now();
+            let (began, paid_since) = (Instant::now(), self.paid_since());
             (self.report)(&Event::Block { block });
             let canary = canary::cell(run);
             let mut order = order::of_block(run.seed, block, run.cells.len());
@@ -153,9 +159,33 @@ impl Conductor<'_> {
             if self.canary(run, canary, block)? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
-            last_block_s = seconds(began);
+            self.forgive();
+            let away = self.paid_since().zip(paid_since).map(|(now, then)| now.duration_since(then));
+            last_block_s = seconds(began) - away.unwrap_or_default().as_secs_f64();
         }
         Ok(Conducted::Whole)
+    }
+
+    /// When the budget began, later by all that was forgiven.
+    fn paid_since(&self) -> Option<Instant> {
+        self.clock.map(|(_, began)| began)
+    }
+
+    /// Gives the budget the time back that went into reaching lost hosts since the last call, and returns it.
+    fn forgive(&mut self) -> Duration {
+        let away = self.hosts.take_away_time();
+        if let Some((_, began)) = &mut self.clock {
+            *began += away;
+        }
+        away
+    }
+
+    /// Reaches the host of the subjects, before the time of a start is divided. Returns the time that this took; `None`
+    /// ends the run in order.
+    fn reach(&mut self) -> Option<Duration> {
+        let is_there = self.hosts.reach();
+        let away = self.forgive();
+        is_there.then_some(away)
     }
 
     /// Why a cell is not started in a block; `None` if it is. The first block has all of its ceilings in any
@@ -215,6 +245,9 @@ impl Conductor<'_> {
         };
         let mut lost = 0;
         loop {
+            if self.reach().is_none() {
+                return Ok(Conducted::Interrupted);
+            }
             let start = self.store.next_start()? + u64::from(lost);
             (self.report)(&Event::Start { cell: &run.cells[cell], start });
             let patience = self.patience(run, cell, block, &[cell]);
@@ -237,10 +270,41 @@ impl Conductor<'_> {
     }
 
     /// The next step of a unit. The trial for the reasons of its losses is left out if they cannot be counted
-    /// or if no time is left; the run records that once.
+    /// or if no time is left, and its profile if no time is left; the run records that once.
     fn next(&mut self, run: &mut Run, unit: &mut Unit, cell: usize) -> Result<Next, StoreError> {
-        let next = unit.next();
         let in_time = self.clock.is_none_or(|(clock, began)| clock.fits_reasons(seconds(began)));
+        let next = self.next_or_reasons(run, unit, cell, in_time)?;
+        if in_time || !matches!(next, Next::Trial(request) if request.purpose.is_for_profile()) {
+            return Ok(next);
+        }
+        self.leave_profile(run, unit, cell, NO_TIME)?;
+        Ok(unit.next())
+    }
+
+    /// Leaves out the rest of a cell's profile, and records the reason once.
+    fn leave_profile(
+        &mut self,
+        run: &mut Run,
+        unit: &mut Unit,
+        cell: usize,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        let what = profile::name(&run.cells[cell]);
+        if unit.wants_profile() && !run.skipped.contains_key(&what) {
+            self.skip(run, &what, why)?;
+        }
+        unit.leave_profile();
+        Ok(())
+    }
+
+    fn next_or_reasons(
+        &mut self,
+        run: &mut Run,
+        unit: &mut Unit,
+        cell: usize,
+        in_time: bool,
+    ) -> Result<Next, StoreError> {
+        let next = unit.next();
         let (what, why) = match &self.reasons {
             _ if !is_for_reasons(&next) => return Ok(next),
             Err(why) => (reasons::NAME.to_string(), why.clone()),

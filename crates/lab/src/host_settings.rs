@@ -120,10 +120,10 @@ pub(crate) struct HostSettings<'a> {
 }
 
 /// What a run lacks if settings of cells could not be undone after the last of them.
-const AS_BEFORE: &str = "the host's settings from before the run";
+pub(crate) const AS_BEFORE: &str = "the host's settings from before the run";
 
 /// What a run lacks if something may keep settings from having their effect.
-const CERTAIN: &str = "certainty that the host's settings held";
+pub(crate) const CERTAIN: &str = "certainty that the host's settings held";
 
 impl<'a> HostSettings<'a> {
     /// Those of a run that sets none yet. `kqps` is the path of this program, which is the guard.

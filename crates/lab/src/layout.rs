@@ -20,6 +20,7 @@ use crate::host_settings;
 use crate::materials::{self, file_name};
 use crate::play::QueryFile;
 use crate::player_hosts::{PlayerHosts, players_of};
+use crate::profile;
 use crate::request::RunRequest;
 use crate::site::Site;
 use crate::study;
@@ -51,7 +52,7 @@ pub struct LaidOut {
 pub fn lay_out(request: &RunRequest) -> Result<LaidOut, LabError> {
     match &request.hosts {
         None => lay_out_on(request, Site::here()),
-        Some(hosts) => lay_out_on(request, at_hosts::Session::open(hosts)?.site()),
+        Some(hosts) => lay_out_on(request, at_hosts::Session::open(hosts, request.budget_s)?.site()),
     }
 }
 
@@ -175,12 +176,14 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
         subjects: measured as u32,
         in_rounds: in_rounds(&cells),
         reasons: can_count_reasons(request),
+        profiled: profiled(cells.clone(), request),
         records: materials::records_of(&cells),
         over_hosts: request.hosts.is_some(),
     };
     let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
     input.latency = spending.latency;
-    let study::Layout { cells, mut skipped } = laid_out(&input);
+    let study::Layout { mut cells, mut skipped } = laid_out(&input);
+    skipped.extend(profile::mark(&mut cells, request.profile, request.hosts.is_some()));
     if is_replay && cells.is_empty() {
         return Err(LabError::NothingToMeasure(SHARED_REPLAY.into()));
     }
@@ -188,6 +191,12 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
     skipped.extend(subjects.without_version.clone());
     enough(request, &spending)?;
     Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
+}
+
+/// The number of cells whose subjects are profiled, after marking them.
+fn profiled(mut cells: Vec<Cell>, request: &RunRequest) -> u32 {
+    profile::mark(&mut cells, request.profile, request.hosts.is_some());
+    cells.iter().filter(|cell| cell.profile).count() as u32
 }
 
 /// Why several players do not play a capture.
@@ -262,6 +271,7 @@ fn study_file(
     if offer.players.is_none() {
         leave_out_unset(&mut layout.cells, &mut layout.skipped);
     }
+    layout.skipped.extend(profile::mark(&mut layout.cells, request.profile, request.hosts.is_some()));
     for cell in &mut layout.cells {
         let dataset = cell.factors.dataset();
         if dataset.recipe.is_none() && dataset.records.is_none() {

@@ -52,6 +52,7 @@ mod claim;
 mod clock;
 mod host_settings;
 mod past_kernel;
+mod profile;
 mod reasons;
 mod record;
 mod rounds;

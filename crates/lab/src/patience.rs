@@ -18,6 +18,14 @@ pub struct Patience {
 }
 
 impl Patience {
+    /// The same limits, later by the time for which a host was away.
+    pub(crate) fn later(self, away: Duration) -> Self {
+        Self {
+            until: self.until.map(|(ready, over)| (ready + away, over + away)),
+            search_until: self.search_until.map(|until| until + away),
+        }
+    }
+
     /// The time that the subject has to become ready; `None` if only its definition limits it.
     pub fn for_start(&self) -> Option<Duration> {
         self.until.map(|(ready, _)| ready.saturating_duration_since(Instant::now()).max(START_LEAST))
@@ -41,5 +49,23 @@ impl Patience {
     /// Whether the time of the start is over; always false without a budget.
     pub fn is_over(&self) -> bool {
         self.until.is_some_and(|(_, over)| Instant::now() >= over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_outage_shortens_no_limit() {
+        let now = Instant::now();
+        let away = Duration::from_mins(1);
+        let over = Patience { until: Some((now, now)), search_until: Some(now) };
+        let later = over.later(away);
+        assert_eq!((later.until, later.search_until), (Some((now + away, now + away)), Some(now + away)));
+        assert!(over.is_over() && over.cuts_search() && !later.is_over() && later.may_refine());
+        assert_eq!(over.for_start(), Some(START_LEAST));
+        assert!(later.for_start().unwrap() > START_LEAST);
+        assert!(Patience::default().later(away).for_start().is_none(), "without a budget nothing ends");
     }
 }

@@ -7,6 +7,7 @@ use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::Trial;
+use kqps_observation::run::Purpose;
 
 use crate::path::LaidPath;
 use crate::play::{PlayRequest, PlayerProgram, QueryFile};
@@ -61,6 +62,7 @@ impl Player<'_> {
         if !self.subject_cpus.is_empty() {
             subject.cpus = self.subject_cpus.to_vec();
         }
+        subject.profile = request.purpose == Purpose::Profile { sampled: true };
         let check = if self.checks { None } else { Some(Check::Off) };
         Ok(PlayRequest {
             plan: self.setup.plan(request, (self.targets, self.ca), self.cpus, &subject)?,

@@ -31,6 +31,8 @@ pub struct RunRequest {
     pub ca: Option<String>,
     /// The user's settings of the player.
     pub player: PlayerRequest,
+    /// Whether to profile all subjects, whatever the study says.
+    pub profile: bool,
     /// The I/O models of the echo for the default study; empty for all.
     pub models: Vec<String>,
     /// The budget, seconds; `None` for as long as the study takes.

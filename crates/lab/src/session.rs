@@ -18,7 +18,7 @@ use crate::budget::{Clock, Spending};
 use crate::certificates::Certificates;
 use crate::claim::claim;
 use crate::clock::unix_ms;
-use crate::conduct::{Conducted, Conductor, Event};
+use crate::conduct::{Conducted, Conductor, Event, Hosts};
 use crate::error::LabError;
 use crate::folder::{Folder, store_in};
 use crate::gauged::Gauges;
@@ -37,13 +37,19 @@ use crate::subject_launcher::SubjectLauncher;
 /// Finds errors that make a run impossible whatever is installed: a budget that is too short even for the
 /// present subjects, or a folder that is taken.
 pub fn check(request: &RunRequest) -> Result<(), LabError> {
-    if request.folder.exists() {
-        claim(&request.folder)?;
-    }
+    check_folder(&request.folder)?;
     match lay_out(request) {
         Err(LabError::NothingToMeasure(_)) | Ok(_) => Ok(()),
         Err(error) => Err(error),
     }
+}
+
+/// Finds out whether a folder is taken, before anything is done for a new run.
+pub fn check_folder(folder: &Path) -> Result<(), LabError> {
+    if folder.exists() {
+        claim(folder)?;
+    }
+    Ok(())
 }
 
 /// A run that can be conducted.
@@ -65,7 +71,8 @@ impl Session {
     /// Lays out a new run, generates its zones and queries, and makes its store. `began` is when its budget
     /// began.
     pub fn begin(request: &RunRequest, began: Instant) -> Result<(Self, Spending), LabError> {
-        let hosts = request.hosts.as_ref().map(at_hosts::Session::open).transpose()?;
+        let open = |hosts| at_hosts::Session::open(hosts, request.budget_s);
+        let hosts = request.hosts.as_ref().map(open).transpose()?;
         let laid_out = lay_out_on(request, hosts.as_ref().map_or_else(Site::here, at_hosts::Session::site))?;
         let (folder, claim) = claim(&request.folder)?;
         for definition in laid_out.definitions.values() {
@@ -144,6 +151,11 @@ impl Session {
         })
     }
 
+    /// Why trials last longer than the study asks for, as a sentence without its full stop; `None` if they do not.
+    pub fn why_longer(&self) -> Option<String> {
+        self.hosts.as_ref()?.why_longer()
+    }
+
     /// Sets when the budget began, if the run has one.
     pub(crate) fn since(self, began: Instant) -> Self {
         let clock = self.run.budget_s.map(|budget_s| (Clock::new(budget_s), began));
@@ -199,13 +211,19 @@ impl Session {
             None => kqps_kernel::probe::probe_one("drop-reasons"),
             Some(_) => Err("they are counted if player and subject are on one host".into()),
         };
-        let mut conductor = Conductor { store: &self.store, goal, clock, reasons, start: &mut start, report };
+        let reached = Reached { hosts: self.hosts.as_ref(), interrupts };
+        let (store, hosts) = (&self.store, &reached);
+        let mut conductor = Conductor { store, goal, clock, reasons, start: &mut start, hosts, report };
         let conducted = conductor.conduct(&mut self.run)?;
-        for (what, why) in launcher.settings.notes() {
+        keep_reports(&self.store, self.hosts.as_ref(), &mut self.run.cells, &mut self.run.hosts)?;
+        let mut notes = launcher.settings.notes();
+        if let Some(hosts) = &self.hosts {
+            notes.extend(hosts.notes(&self.run.hosts));
+        }
+        for (what, why) in notes {
             self.store.add_skipped(&what, &why)?;
             self.run.skipped.insert(what, why);
         }
-        keep_reports(&self.store, self.hosts.as_ref(), &mut self.run.cells, &mut self.run.hosts)?;
         if conducted == Conducted::Whole {
             let now = unix_ms();
             self.store.finish(now)?;
@@ -225,6 +243,23 @@ impl Session {
     /// otherwise.
     pub fn unreachable(&self) -> Option<String> {
         self.hosts.as_ref()?.unreachable()
+    }
+}
+
+/// The hosts of a run while it is conducted.
+struct Reached<'a> {
+    /// `None` if all is done on this host.
+    hosts: Option<&'a at_hosts::Session>,
+    interrupts: &'a Interrupts,
+}
+
+impl Hosts for Reached<'_> {
+    fn reach(&self) -> bool {
+        self.hosts.is_none_or(|hosts| hosts.reach(self.interrupts))
+    }
+
+    fn take_away_time(&self) -> Duration {
+        self.hosts.map_or(Duration::ZERO, at_hosts::Session::take_away_time)
     }
 }
 

@@ -2,6 +2,7 @@
 //! The file's text becomes a [`StudyFile`], which is checked as far as the text alone permits. [`cells`] then
 //! makes its cells on a given machine.
 
+mod ceiling_names;
 pub(crate) mod ceilings;
 pub mod cells;
 mod check;
@@ -50,6 +51,9 @@ pub struct StudyFile {
     /// The load of the cells.
     #[serde(default)]
     pub load: RawLoad,
+    /// Whether the subjects of its cells are profiled, in trials of their own.
+    #[serde(default)]
+    pub profile: bool,
     /// The rate of the canary, queries a second: the echo, every few cells. `None` for no canary.
     #[serde(default)]
     pub canary_qps: Option<f64>,
@@ -93,6 +97,9 @@ pub struct Experiment {
     /// The load, if it differs from the study's.
     #[serde(default)]
     pub load: Option<RawLoad>,
+    /// Whether its subjects are profiled, if that differs from the study.
+    #[serde(default)]
+    pub profile: Option<bool>,
     /// Settings of all its cells.
     #[serde(default)]
     pub fixed: IndexMap<String, Word>,
@@ -327,7 +334,7 @@ pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")).collect()
 }
 
-const BUILTIN: [(&str, &str); 7] = [
+const BUILTIN: [(&str, &str); 8] = [
     ("isc-echo.toml", include_str!("../../../studies/isc-echo.toml")),
     ("knot-epic.toml", include_str!("../../../studies/knot-epic.toml")),
     ("windows-mix.toml", include_str!("../../../studies/windows-mix.toml")),
@@ -335,6 +342,7 @@ const BUILTIN: [(&str, &str); 7] = [
     ("unbound-scaling.toml", include_str!("../../../studies/unbound-scaling.toml")),
     ("bind10-receptionist.toml", include_str!("../../../studies/bind10-receptionist.toml")),
     ("encrypted.toml", include_str!("../../../studies/encrypted.toml")),
+    ("cache.toml", include_str!("../../../studies/cache.toml")),
 ];
 
 #[cfg(test)]

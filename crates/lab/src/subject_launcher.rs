@@ -171,8 +171,8 @@ impl SubjectLauncher<'_> {
         self.certificates?.of(certificate_of(cell))
     }
 
-    /// Plays a load, scaled to the present speed of the cell's cores. Warm-ups and trials for drop reasons give
-    /// no figure, so they are not gauged.
+    /// Plays a load, scaled to the present speed of the cell's cores. Warm-ups, and trials that only explain others,
+    /// give no figure, so they are not gauged.
     fn gauged(
         &self,
         cell: &Cell,
@@ -180,7 +180,7 @@ impl SubjectLauncher<'_> {
         request: &TrialRequest,
         play: impl FnOnce(&TrialRequest) -> Result<Trial, NoTrial>,
     ) -> Result<Trial, NoTrial> {
-        let gives_figure = !matches!(request.purpose, Purpose::WarmUp | Purpose::Reasons { .. });
+        let gives_figure = request.purpose != Purpose::WarmUp && !request.purpose.is_extra();
         match Cores::of_cell(cell).filter(|_| gives_figure) {
             Some(cores) => self.gauges.play(&cores, subject_pids, request, play),
             None => play(request),

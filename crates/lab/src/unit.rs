@@ -7,6 +7,7 @@ use kqps_verdict::estimate::{self, Speed};
 use kqps_verdict::interval::median_interval;
 use kqps_verdict::search::{Bounds, Goal, Start};
 
+use crate::profile;
 use crate::reasons;
 use crate::rounds::{self, LATENCIES};
 use crate::search::{self, Wanted};
@@ -59,6 +60,8 @@ pub struct Unit {
     is_cut: bool,
     /// Whether a trial of this unit that lost queries should be repeated for the kernel's reasons.
     wants_reasons: bool,
+    /// The number of trials that the profile of its cell has; `None` if this unit makes none.
+    profiled: Option<usize>,
 }
 
 impl Unit {
@@ -92,18 +95,21 @@ impl Unit {
             failed,
             is_cut: run.skipped.contains_key(&rest_of_search(run, cell, block)),
             wants_reasons: facts.role == Role::Subject && !reasons::are_asked(run, cell),
+            profiled: (block == 0).then(|| profile::played(run, cell)),
         }
     }
 
-    /// The next step: first the trials that its figures need, then the one for the reasons of its losses.
+    /// The next step: first the trials that its figures need, then the one for the reasons of its losses, and then
+    /// those of its profile.
     pub fn next(&self) -> Next {
         let next = self.next_of_figures();
-        match &next {
-            Next::Over(ending) if self.wants_reasons && !matches!(ending, Ending::Failed(_)) => {
-                reasons::repeated(&self.goal, &self.played, upper_qps(ending)).map_or(next, Next::Trial)
-            }
-            _ => next,
+        let Next::Over(ending) = &next else { return next };
+        if matches!(ending, Ending::Failed(_)) {
+            return next;
         }
+        let repeats = || reasons::repeated(&self.goal, &self.played, upper_qps(ending));
+        let for_reasons = if self.wants_reasons { repeats() } else { None };
+        for_reasons.or_else(|| profile::next(self.profiled?)).map_or(next, Next::Trial)
     }
 
     /// Ends its search with the trials so far.
@@ -115,11 +121,22 @@ impl Unit {
     pub fn leave_extras(&mut self) {
         self.latency_at.clear();
         self.wants_reasons = false;
+        self.profiled = None;
     }
 
     /// Leaves out the trial for the reasons of its losses.
     pub fn leave_reasons(&mut self) {
         self.wants_reasons = false;
+    }
+
+    /// Whether trials of its profile are missing.
+    pub(crate) fn wants_profile(&self) -> bool {
+        self.profiled.is_some_and(|made| profile::next(made).is_some())
+    }
+
+    /// Leaves out the rest of its profile.
+    pub fn leave_profile(&mut self) {
+        self.profiled = None;
     }
 
     fn next_of_figures(&self) -> Next {
@@ -138,9 +155,10 @@ impl Unit {
         }
     }
 
-    /// Adds a trial that was made, unless it is a warm-up or one for the reasons of losses.
+    /// Adds a trial that was made, unless it is a warm-up or one that only explains others.
     pub fn add(&mut self, played: Played) {
         self.wants_reasons &= !played.purpose.is_for_reasons();
+        self.profiled = self.profiled.map(|made| made + usize::from(played.purpose.is_for_profile()));
         if is_relevant(&played) {
             self.played.push(played);
         }
@@ -151,7 +169,7 @@ impl Unit {
         self.failed = Some(reason);
     }
 
-    /// The number of its trials, without warm-ups and without those for the reasons of losses.
+    /// The number of its trials, without warm-ups and without those that only explain others.
     pub fn trials(&self) -> usize {
         self.played.len()
     }
@@ -244,7 +262,7 @@ pub(crate) fn rest_of_search(run: &Run, cell: usize, block: u32) -> String {
 
 /// Whether the next step of a unit depends on a trial.
 fn is_relevant(trial: &Played) -> bool {
-    trial.purpose != Purpose::WarmUp && !trial.purpose.is_for_reasons()
+    trial.purpose != Purpose::WarmUp && !trial.purpose.is_extra()
 }
 
 /// The upper bound that a search found.
@@ -390,6 +408,17 @@ mod tests {
             play(&mut run, 0, subject, 10);
             assert_eq!(run.trials.len(), trials, "{knee_qps}");
         }
+    }
+
+    #[test]
+    fn a_profile_is_wanted_until_it_is_there_or_left_out() {
+        let mut run = run_of(Role::Subject);
+        assert!(!Unit::of(&run, &Preset::Quick.goal(), 0, 0).wants_profile());
+        run.cells[0].profile = true;
+        let mut unit = Unit::of(&run, &Preset::Quick.goal(), 0, 0);
+        assert!(unit.wants_profile() && !Unit::of(&run, &Preset::Quick.goal(), 0, 1).wants_profile());
+        unit.leave_extras();
+        assert!(!unit.wants_profile());
     }
 
     #[test]

@@ -11,6 +11,16 @@ use crate::record::{self, Record};
 #[inline]
 pub fn append_name(message: &[u8], from: usize, out: &mut Vec<u8>) -> Option<usize> {
     let start = out.len();
+    let end = expand_name(message, from, out);
+    // Length bytes (0 to 63) are smaller than any letter, so this changes no length.
+    out[start..].make_ascii_lowercase();
+    end
+}
+
+/// Like [`append_name`], with the name in the case in which it is written.
+#[inline]
+pub fn expand_name(message: &[u8], from: usize, out: &mut Vec<u8>) -> Option<usize> {
+    let start = out.len();
     let mut end = None;
     let mut at = from;
     // Every pointer must point before the last one, which rules out a loop.
@@ -39,8 +49,6 @@ pub fn append_name(message: &[u8], from: usize, out: &mut Vec<u8>) -> Option<usi
         }
     }
     out.push(0);
-    // Length bytes (0 to 63) are smaller than any letter, so this changes no length.
-    out[start..].make_ascii_lowercase();
     Some(end.unwrap_or(at + 1))
 }
 
@@ -86,18 +94,21 @@ fn names(rtype: u16) -> Option<Names> {
     })
 }
 
+/// The names in the data of a record that servers may compress or write in another case: the number of bytes before the
+/// first one, and the number of names, which follow one another. Both are 0 for types without such names. `None` if the
+/// data end before the names.
+pub fn names_in(record: &Record<'_>) -> Option<(usize, usize)> {
+    match names(record.rtype) {
+        None => Some((0, 0)),
+        Some(Names::After(fixed, names)) => (fixed <= record.data.len()).then_some((fixed, names)),
+        Some(Names::AfterStrings) => Some((strings_end(record.data, 4, 3)?, 1)),
+    }
+}
+
 fn append_data(message: &[u8], record: &Record<'_>, out: &mut Vec<u8>) -> Option<()> {
-    let Some(names) = names(record.rtype) else {
-        out.extend_from_slice(record.data);
-        return Some(());
-    };
-    let start = record.end - record.data.len();
-    let (fixed, names) = match names {
-        Names::After(fixed, names) => (fixed, names),
-        Names::AfterStrings => (strings_end(record.data, 4, 3)?, 1),
-    };
+    let (fixed, names) = names_in(record)?;
     out.extend_from_slice(record.data.get(..fixed)?);
-    let mut at = start + fixed;
+    let mut at = record.end - record.data.len() + fixed;
     for _ in 0..names {
         at = append_name(message, at, out)?;
     }

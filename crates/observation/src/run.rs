@@ -85,9 +85,17 @@ pub struct Cell {
     pub subject_cpus: Vec<u32>,
     /// Further factors.
     pub factors: Factors,
+    /// Whether its subject is profiled, in trials of their own. `false` in records older than the field.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub profile: bool,
     /// The address of a subject that was already running; `None` if the run starts the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde passes a reference
+fn is_false(flag: &bool) -> bool {
+    !flag
 }
 
 /// A server that already runs. The run plays at it, and neither starts nor stops it.
@@ -187,6 +195,11 @@ pub enum Purpose {
         /// The number of the trial that it repeats.
         of: u64,
     },
+    /// A closed loop to see where the subject's time goes. Sampling disturbs it, so nothing judges it.
+    Profile {
+        /// Whether the subject was sampled. The others have the same load, and show what sampling cost.
+        sampled: bool,
+    },
 }
 
 impl Purpose {
@@ -198,6 +211,16 @@ impl Purpose {
     /// Whether the trial repeats another one to learn why packets were dropped.
     pub fn is_for_reasons(self) -> bool {
         matches!(self, Self::Reasons { .. })
+    }
+
+    /// Whether the trial belongs to a profile.
+    pub fn is_for_profile(self) -> bool {
+        matches!(self, Self::Profile { .. })
+    }
+
+    /// Whether the trial only explains others, so that no figure counts it.
+    pub fn is_extra(self) -> bool {
+        self.is_for_reasons() || self.is_for_profile()
     }
 }
 
@@ -227,9 +250,9 @@ impl Run {
         self.hosts.iter().filter(|host| host.role == HostRole::Player)
     }
 
-    /// The trials of a cell that count for its figures: all except those that counting drop reasons disturbed.
+    /// The trials of a cell that count for its figures: all except those for drop reasons and for profiles.
     pub fn trials_of(&self, cell: usize) -> impl Iterator<Item = &RunTrial> {
-        self.trials.iter().filter(move |one| one.cell as usize == cell && !one.purpose.is_for_reasons())
+        self.trials.iter().filter(move |one| one.cell as usize == cell && !one.purpose.is_extra())
     }
 }
 
@@ -269,8 +292,19 @@ mod tests {
             outcome: Outcome::Measured(Box::default()),
         };
         let trials = vec![trial(Purpose::Rate), RunTrial { cell: 1, ..trial(Purpose::Rate) }, trial(purpose)];
-        let run = Run { trials, ..Run::default() };
+        let mut run = Run { trials, ..Run::default() };
+        run.trials.push(trial(Purpose::Profile { sampled: true }));
         assert_eq!(run.trials_of(0).collect::<Vec<_>>(), [&trial(Purpose::Rate)]);
+    }
+
+    #[test]
+    fn a_trial_of_a_profile_says_whether_it_was_sampled() {
+        let purpose: Purpose = serde_json::from_str(r#"{"profile":{"sampled":false}}"#).unwrap();
+        assert_eq!(purpose, Purpose::Profile { sampled: false });
+        let old = serde_json::to_value(Cell::default()).unwrap();
+        assert!(old.get("profile").is_none());
+        let kept = serde_json::to_value(Cell { profile: true, ..Cell::default() }).unwrap();
+        assert!(serde_json::from_value::<Cell>(kept).unwrap().profile);
     }
 
     #[test]

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::network::NetworkFacts;
+use crate::profile::ProfileFacts;
 
 /// The subject over one trial: all its processes together, and each thread.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -47,6 +48,9 @@ pub struct SubjectFacts {
     pub ready_s: Option<f64>,
     /// Threads that used CPU, busiest first.
     pub threads: Vec<ThreadFacts>,
+    /// Where its threads spent their time. `None` if they were not profiled, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub profile: Option<ProfileFacts>,
 }
 
 impl SubjectFacts {

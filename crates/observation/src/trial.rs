@@ -28,8 +28,8 @@ pub struct Trial {
     pub kind: String,
     /// Whether a signal ended the trial early.
     pub interrupted: bool,
-    /// Whether watching changed the trial: the kernel's drop reasons were counted, which makes each drop slower. Such a
-    /// trial shows why packets were dropped, and is in no figure.
+    /// Whether watching changed the trial: the kernel's drop reasons were counted, which makes each drop slower, or the
+    /// subject was profiled. Such a trial explains others, and is in no figure.
     #[serde(default)]
     pub disturbed: bool,
     /// When the trial began, milliseconds since 1970.

@@ -137,7 +137,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         schema: SCHEMA,
         kind: "trial".into(),
         interrupted: played.interrupted,
-        disturbed: played.watch_result.host.drop_reasons.is_some(),
+        disturbed: played.watch_result.is_disturbed(),
         started_unix_ms: played.started_unix_ms,
         started_monotonic_ns: played.started_monotonic_ns,
         late_start_ns: played.late_start_ns,

@@ -8,10 +8,10 @@ use kqps_kernel::interrupts::Interrupts;
 /// The least time between opening the gate and the common start, nanoseconds. The threads wake up in it.
 const LEAD_NS: u64 = 2_000_000;
 
-/// Nanoseconds before a given start at which the first reading of the watch is over: [`LEAD_NS`], and 1 ms for a
+/// Nanoseconds before a given start at which the first reading of the watch is over: [`LEAD_NS`], and 2 ms for a
 /// reading that takes longer than those by which its duration was found. A longer time would count more of the wait as
 /// time of the trial.
-pub(crate) const WATCHED_NS: u64 = LEAD_NS + 1_000_000;
+pub(crate) const WATCHED_NS: u64 = LEAD_NS + 2_000_000;
 
 /// The start of a trial.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

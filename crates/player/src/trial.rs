@@ -163,6 +163,7 @@ fn play_over<W: TrialWatch>(
         let watched = watched(plan, tids);
         let begin = || watch(&watched);
         let mut watch = match plan.start_at_ns {
+            // A reading that is over too late makes the start late, which is recorded.
             Some(at_ns) => begin_at(at_ns.saturating_sub(WATCHED_NS), &control.stop, begin),
             None => begin(),
         };

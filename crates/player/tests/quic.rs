@@ -14,7 +14,9 @@ use connected::{counts, played};
 use kqps_observation::trial::Transport;
 use kqps_observation::{ConnectionFacts, QuicFacts};
 use kqps_player::{Io, LoadPlan, Plan, QuicPlan, TlsPlan, Wire};
-use kqps_quic::{Admission, Congestion, Reply, Responder, SEGMENTS_MOST, Server, ServerEvent, Transmission};
+use kqps_quic::{
+    Admission, Congestion, QueryKey, Reply, Responder, SEGMENTS_MOST, Server, ServerEvent, Transmission,
+};
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{Acceptor, ClientSettings, Kind, Trust};
 
@@ -33,7 +35,7 @@ struct Scripted {
 impl Responder for Scripted {
     type Many = Infallible;
 
-    fn answer(&mut self, query: &[u8], _: IpAddr, reply: &mut Vec<u8>) -> Reply<Infallible> {
+    fn answer(&mut self, query: &[u8], _: IpAddr, _: QueryKey, reply: &mut Vec<u8>) -> Reply<Infallible> {
         self.queries += 1;
         (self.serve)(self.queries - 1, query, reply)
     }

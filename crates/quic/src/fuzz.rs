@@ -11,7 +11,8 @@ use kqps_tls::client::server_name;
 use kqps_tls::{Acceptor, ClientSettings, Trust};
 
 use crate::{
-    Admission, Client, ClientEvent, Congestion, Reply, Responder, SEGMENTS_MOST, Server, ServerEvent,
+    Admission, Client, ClientEvent, Congestion, QueryKey, Reply, Responder, SEGMENTS_MOST, Server,
+    ServerEvent,
 };
 
 const NAME: &str = "fuzz.test";
@@ -67,7 +68,7 @@ struct Echo;
 impl Responder for Echo {
     type Many = Infallible;
 
-    fn answer(&mut self, asked: &[u8], _: IpAddr, reply: &mut Vec<u8>) -> Reply<Infallible> {
+    fn answer(&mut self, asked: &[u8], _: IpAddr, _: QueryKey, reply: &mut Vec<u8>) -> Reply<Infallible> {
         assert!((0..QUERIES).any(|key| query(key) == asked), "nobody asked b\"{}\"", asked.escape_ascii());
         reply.extend_from_slice(asked);
         Reply::One

@@ -28,6 +28,6 @@ pub const SEGMENTS_MOST: usize = 48;
 pub use client::{Client, ClientCounts, ClientEvent, EarlyData};
 pub use end::End;
 pub use replay::may_be_replayed;
-pub use server::{Admission, Reply, Responder, Server, ServerEvent, Transmission};
+pub use server::{Admission, QueryKey, Reply, Responder, Server, ServerEvent, Transmission};
 pub use timers::Timers;
 pub use transport::Congestion;

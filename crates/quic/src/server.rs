@@ -11,7 +11,7 @@ use bytes::{Bytes, BytesMut};
 use kqps_tls::{Acceptor, Kind};
 use quinn_proto::{
     ConnectionEvent, ConnectionHandle, DatagramEvent, Endpoint, EndpointEvent, Incoming, ServerConfig,
-    Transmit,
+    StreamId, Transmit,
 };
 
 use crate::clock::Clock;
@@ -30,8 +30,15 @@ pub trait Responder {
     /// The state of a reply of many messages.
     type Many;
 
-    /// Answers the query of a client. A reply of one message is written to `reply`, which is empty before.
-    fn answer(&mut self, query: &[u8], client: IpAddr, reply: &mut Vec<u8>) -> Reply<Self::Many>;
+    /// Answers the query of a client. A reply of one message is written to `reply`, which is empty before. `key` names
+    /// the query for [`Server::reply_later`].
+    fn answer(
+        &mut self,
+        query: &[u8],
+        client: IpAddr,
+        key: QueryKey,
+        reply: &mut Vec<u8>,
+    ) -> Reply<Self::Many>;
 
     /// Writes the next message of a reply to `message`, which is empty before. Returns whether there was one.
     fn next(&mut self, many: &mut Self::Many, message: &mut Vec<u8>) -> bool;
@@ -44,8 +51,19 @@ pub enum Reply<M> {
     One,
     /// A reply of many messages.
     Many(M),
+    /// A reply that [`Server::reply_later`] takes.
+    Later,
     /// No reply: its stream is reset.
     None,
+}
+
+/// A query of a connection, whose reply may come later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct QueryKey {
+    /// The handle of the connection, and its number among all that the server had.
+    slot: usize,
+    number: u64,
+    stream: StreamId,
 }
 
 /// Whether a connection is accepted.
@@ -94,6 +112,8 @@ pub struct Server<R: Responder> {
     /// By their handles.
     connections: Vec<Option<Connection<R::Many>>>,
     open: usize,
+    /// Connections that were made so far.
+    made: u64,
     /// Handles of connections at which something happened, each once.
     ready: Vec<usize>,
     timers: Timers,
@@ -112,6 +132,7 @@ impl<R: Responder> Server<R> {
             clock: Clock::new(),
             connections: Vec::new(),
             open: 0,
+            made: 0,
             ready: Vec::new(),
             timers: Timers::default(),
             scratch: Scratch::default(),
@@ -178,8 +199,9 @@ impl<R: Responder> Server<R> {
                 if slot >= self.connections.len() {
                     self.connections.resize_with(slot + 1, || None);
                 }
-                self.connections[slot] = Some(Connection::new(inner, client));
+                self.connections[slot] = Some(Connection::new(inner, client, (slot, self.made)));
                 self.open += 1;
+                self.made += 1;
                 self.note(slot);
                 None
             }
@@ -211,6 +233,18 @@ impl<R: Responder> Server<R> {
                 connection.inner.handle_event(event);
             }
         }
+    }
+
+    /// Sends the reply to a query that was answered [`Reply::Later`]; without a message its stream is reset. Returns
+    /// whether the stream was still there and open. The connection is then among those at which something happened.
+    pub fn reply_later(&mut self, key: QueryKey, message: Option<&[u8]>) -> bool {
+        let connection = self.connections.get_mut(key.slot).and_then(Option::as_mut);
+        let Some(connection) = connection.filter(|connection| connection.at.1 == key.number) else {
+            return false;
+        };
+        let is_taken = connection.reply_later(key.stream, message, &mut self.scratch);
+        self.note(key.slot);
+        is_taken
     }
 
     /// Reports connections that were admitted and not made.

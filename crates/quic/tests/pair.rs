@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use kqps_message::header::id;
 use kqps_quic::{
-    Admission, Client, ClientEvent, Congestion, EarlyData, End, Reply, Responder, SEGMENTS_MOST, Server,
-    ServerEvent,
+    Admission, Client, ClientEvent, Congestion, EarlyData, End, QueryKey, Reply, Responder, SEGMENTS_MOST,
+    Server, ServerEvent,
 };
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::client::server_name;
@@ -23,17 +23,22 @@ const SECOND_NS: u64 = 1_000_000_000;
 const A: u16 = 1;
 const AXFR: u16 = 252;
 
-/// Returns queries as replies.
+/// Returns queries as replies, or keeps them if their replies come later.
 #[derive(Default)]
 struct Echo {
     queries: u64,
+    later: Option<Vec<(QueryKey, Vec<u8>)>>,
 }
 
 impl Responder for Echo {
     type Many = Infallible;
 
-    fn answer(&mut self, query: &[u8], _: IpAddr, reply: &mut Vec<u8>) -> Reply<Infallible> {
+    fn answer(&mut self, query: &[u8], _: IpAddr, key: QueryKey, reply: &mut Vec<u8>) -> Reply<Infallible> {
         self.queries += 1;
+        if let Some(later) = &mut self.later {
+            later.push((key, query.to_vec()));
+            return Reply::Later;
+        }
         reply.extend_from_slice(query);
         reply[2] |= 0x80;
         Reply::One
@@ -292,6 +297,29 @@ fn queries_have_their_replies_and_closing_is_no_error() {
     assert_eq!((rig.server.connections(), rig.seen.ended.len()), (0, 0));
     let counts = rig.client.counts();
     assert!(counts.packets_lost == 0 && counts.datagrams_sent > 0 && counts.retries == 0, "{counts:?}");
+}
+
+#[test]
+fn replies_that_come_later_go_to_their_streams() {
+    let mut rig = Rig::usual();
+    rig.echo.later = Some(Vec::new());
+    rig.connect(0);
+    rig.run_until("a connection", |seen| !seen.opened.is_empty());
+    assert_eq!(rig.hand(0, 0..3), 3);
+    rig.run_for(SECOND_NS);
+    let mut waiting = rig.echo.later.take().unwrap();
+    assert!(waiting.len() == 3 && rig.seen.replies.is_empty());
+    // The last one is answered first, and the first one gets no answer.
+    waiting.sort_by_key(|(_, query)| std::cmp::Reverse(query[14]));
+    for (key, query) in &waiting {
+        let message = (query[14] > b'0').then_some(&query[..]);
+        assert!(rig.server.reply_later(*key, message));
+        rig.run_for(SECOND_NS);
+    }
+    assert_eq!(rig.seen.replies.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [2, 1]);
+    assert_eq!(rig.seen.failed.iter().map(|(number, _)| *number).collect::<Vec<_>>(), [0]);
+    rig.close(0);
+    assert!(!rig.server.reply_later(waiting[0].0, Some(&waiting[0].1)), "the connection is gone");
 }
 
 #[test]

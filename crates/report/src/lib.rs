@@ -1,4 +1,4 @@
-//! The HTML page of a run and its verdict: one self-contained file.
+//! The HTML pages of a run and its verdict, and of the history of many runs: each one self-contained file.
 //!
 //! For: the answer first, and then everything that it rests on, down to the last trial; readable on a phone, in
 //! dark mode and on paper. Not for: figures that are in neither the run nor the verdict.
@@ -8,8 +8,11 @@
 
 mod chart;
 mod format;
+mod history;
 mod page;
 mod prose;
 mod section;
 
+pub use history::history_page;
 pub use page::page;
+pub use section::history::HistoryInput;

@@ -15,7 +15,7 @@ use crate::section::hosts::{self, Hosts};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
-use crate::section::{Panel, comparison, cpu, latency, loss, rates, speeds, trials};
+use crate::section::{Panel, comparison, cpu, latency, loss, profile, rates, speeds, trials};
 
 /// The study name of a run that `kqps find` stored.
 const OF_FIND: &str = "kqps find";
@@ -49,6 +49,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         latency: latency::panels(verdict),
         losses: loss::panels(verdict),
         cpu: cpu::panels(run, verdict),
+        profiles: profile::panels(run, verdict),
         cells: trials::of_run(run),
         hosts: hosts::of_run(run),
         topology: topology::of_run(run),
@@ -112,6 +113,7 @@ struct Page<'a> {
     latency: Vec<latency::Panel>,
     losses: Vec<loss::Panel>,
     cpu: Vec<Panel>,
+    profiles: Vec<profile::Panel>,
     cells: Vec<trials::OfCell>,
     /// The hosts of the run, if it names them.
     hosts: Option<Hosts>,

@@ -1,6 +1,8 @@
 //! The page as a reader sees it in a browser: on a desktop and on a phone, in light and dark mode, and on
 //! paper. Screenshots are stored under `target/report-screenshots`.
 
+#[path = "page/history.rs"]
+mod history;
 mod support;
 
 use std::fs;

@@ -3,10 +3,12 @@
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
+use std::sync::Arc;
 
-use kqps_kernel::Address;
+use kqps_kernel::{Address, LocalAddress};
 
 use crate::counts::Cause;
+use crate::later::{Mailbox, Origin};
 
 /// The longest query by UDP that is answered, in bytes: the largest size that EDNS clients usually offer (RFC 6891,
 /// section 6.2.5). Every I/O model has space for exactly this size.
@@ -22,6 +24,8 @@ pub struct Query<'a> {
     pub bytes: usize,
     /// Who asks, and over what.
     pub client: Client<'a>,
+    /// Where the query came in, for an answer that comes later.
+    pub origin: Origin,
 }
 
 /// Who asks, and over what.
@@ -41,7 +45,15 @@ impl<'a> Query<'a> {
     /// A query that arrived as a datagram.
     #[inline]
     pub fn by_udp(buffer: &'a mut [u8], bytes: usize, source: &'a Address) -> Self {
-        Self { buffer, bytes, client: Client::Udp(source) }
+        Self { buffer, bytes, client: Client::Udp(source), origin: Origin::default() }
+    }
+
+    /// The same query, which arrived at the endpoint with this index in its worker. `local` is the address to which it
+    /// was sent, if the reply must name it.
+    #[inline]
+    #[must_use]
+    pub fn at(self, endpoint: usize, local: Option<LocalAddress>) -> Self {
+        Self { origin: Origin::Datagrams { endpoint, local }, ..self }
     }
 
     /// Whether the query is longer than its transport allows.
@@ -58,6 +70,8 @@ pub enum Answered<M> {
     One(usize),
     /// A reply of many messages, which [`Answer::next`] writes.
     Many(M),
+    /// A reply that another thread sends later, to the query's [`Origin`].
+    Later,
     /// No reply, and why.
     None(Cause),
 }
@@ -69,6 +83,7 @@ impl<M> Answered<M> {
         match self {
             Self::One(bytes) => Ok(bytes),
             Self::Many(_) => Err(Cause::NotByUdp),
+            Self::Later => Err(Cause::Later),
             Self::None(cause) => Err(cause),
         }
     }
@@ -79,6 +94,9 @@ pub trait Answer {
     /// Whether a reply may be longer than its query. If so, the loops provide space behind the query, which
     /// costs one of them a copy.
     const GROWS: bool;
+
+    /// Whether replies may come later. If so, the loops find out where each query came in.
+    const LATER: bool = false;
 
     /// The state of a reply of many messages; [`std::convert::Infallible`] if no reply has many.
     type Many;
@@ -94,6 +112,15 @@ pub trait Answer {
 
     /// Writes the next message of a reply. Returns its length in bytes; `None` after the last message.
     fn next(&mut self, many: &mut Self::Many, buffer: &mut [u8]) -> Option<usize>;
+
+    /// Passes on the queries whose replies come later. Loops call it at the end of every turn.
+    #[inline]
+    fn end_turn(&mut self) {}
+
+    /// Where later replies arrive for a thread that serves connections; `None` if none come later.
+    fn mailbox(&self) -> Option<Arc<Mailbox>> {
+        None
+    }
 
     /// The number of replies of one message by rcode; empty if the service does not count them.
     fn response_rcodes(&self) -> BTreeMap<String, u64> {
@@ -117,12 +144,14 @@ mod tests {
     fn udp_carries_one_message_and_queries_of_a_limited_length() {
         assert_eq!(Answered::<()>::One(12).one(), Ok(12));
         assert_eq!(Answered::Many(()).one(), Err(Cause::NotByUdp));
+        assert_eq!(Answered::<()>::Later.one(), Err(Cause::Later));
         assert_eq!(Answered::<()>::None(Cause::PortZero).one(), Err(Cause::PortZero));
         let source = Address::from(std::net::SocketAddr::from(([192, 0, 2, 1], 53)));
         let mut buffer = [0; QUERY_BYTES + 1];
         assert!(!Query::by_udp(&mut buffer, QUERY_BYTES, &source).is_too_long());
         assert!(Query::by_udp(&mut buffer, QUERY_BYTES + 1, &source).is_too_long());
         let client = Client::Tcp(IpAddr::from([192, 0, 2, 1]));
-        assert!(!Query { buffer: &mut buffer, bytes: QUERY_BYTES + 1, client }.is_too_long());
+        let query = Query { buffer: &mut buffer, bytes: QUERY_BYTES + 1, client, origin: Origin::default() };
+        assert!(!query.is_too_long());
     }
 }

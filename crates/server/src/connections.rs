@@ -16,6 +16,7 @@ pub mod frame;
 pub mod fuzz;
 mod http;
 mod keeper;
+mod later;
 mod listener;
 mod output;
 mod padding;
@@ -97,7 +98,7 @@ pub(crate) enum ConnectionReport {
 
 impl ConnectionThread {
     /// Starts the thread on these cores; an empty list means any core. Either all sockets are of QUIC or none is.
-    pub(crate) fn start<A: Answer + Send + 'static>(
+    pub fn start<A: Answer + Send + 'static>(
         listeners: Vec<ListeningSocket>,
         limits: Limits,
         cpus: Vec<u32>,

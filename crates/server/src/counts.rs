@@ -24,16 +24,21 @@ pub enum Cause {
     OverloadOldest,
     /// The client's connection had ended before the answer came.
     ClientGone,
+    /// The client's connection held too many replies already, which the client does not read.
+    ClientSlow,
     /// The server stopped before the answer came.
     Stopped,
     /// The reply has many messages, which UDP cannot carry.
     NotByUdp,
     /// The lengths in the frame's headers contradict each other.
     BadFrame,
+    /// No drop: another thread answers the query later, and counts it.
+    Later,
 }
 
 impl Cause {
-    const ALL: [Self; 10] = [
+    /// The causes of drops, in the order of the variants. [`Self::Later`] follows them.
+    const ALL: [Self; 11] = [
         Self::QueryTooShort,
         Self::QueryTooLong,
         Self::IsResponse,
@@ -41,6 +46,7 @@ impl Cause {
         Self::OverloadNewest,
         Self::OverloadOldest,
         Self::ClientGone,
+        Self::ClientSlow,
         Self::Stopped,
         Self::NotByUdp,
         Self::BadFrame,
@@ -56,21 +62,23 @@ impl Cause {
             Self::OverloadNewest => "overload-newest",
             Self::OverloadOldest => "overload-oldest",
             Self::ClientGone => "client-gone",
+            Self::ClientSlow => "client-slow",
             Self::Stopped => "stopped",
             Self::NotByUdp => "not-by-udp",
             Self::BadFrame => "bad-frame",
+            Self::Later => "later",
         }
     }
 }
 
-/// The counters of one worker. `received = answered + Σ dropped`.
+/// The counters of one worker. `received = answered + Σ dropped + later`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Datagrams received from the sockets.
     pub received: u64,
     /// Replies that the kernel took.
     pub answered: u64,
-    dropped: [u64; Cause::ALL.len()],
+    dropped: [u64; Cause::ALL.len() + 1],
     /// Replies that the kernel refused, by error number. There are few kinds, so a list is fast enough.
     refused: Vec<(i32, u64)>,
 }
@@ -80,6 +88,16 @@ impl Counts {
     #[inline]
     pub fn drop(&mut self, cause: Cause) {
         self.dropped[cause as usize] += 1;
+    }
+
+    /// Counts this many queries without an answer.
+    pub fn drop_many(&mut self, cause: Cause, queries: u64) {
+        self.dropped[cause as usize] += queries;
+    }
+
+    /// Queries that another thread answers later. They are no drops.
+    pub fn later(&self) -> u64 {
+        self.dropped[Cause::Later as usize]
     }
 
     /// Counts a reply by the outcome of sending it.
@@ -171,8 +189,8 @@ mod tests {
     #[test]
     fn drops_are_reported_by_name() {
         let mut counts = Counts::default();
-        counts.drop(Cause::PortZero);
-        counts.drop(Cause::PortZero);
+        counts.drop_many(Cause::PortZero, 2);
+        counts.drop(Cause::Later);
         counts.sent(Ok(()));
         counts.sent(Err(io::Error::from_raw_os_error(1)));
         counts.refused(&io::Error::from_raw_os_error(1), 2);
@@ -180,7 +198,7 @@ mod tests {
         let dropped: Vec<_> = counts.dropped().into_iter().collect();
         let expected = [("port-zero", 2), ("send-failed-EPERM", 3), ("send-failed-errno-4095", 1)];
         assert_eq!(dropped, expected.map(|(name, count)| (name.to_owned(), count)));
-        assert_eq!(counts.answered, 1);
+        assert_eq!((counts.answered, counts.later()), (1, 1));
     }
 
     #[test]

@@ -13,6 +13,7 @@ pub mod connections;
 pub mod counts;
 pub mod error;
 pub mod frames;
+pub mod later;
 pub mod model;
 pub mod report;
 pub mod runs;

@@ -1,6 +1,7 @@
 //! The report of a server when it stops, and the counts that a worker adds to it.
 
 mod back_end;
+mod cache;
 mod xdp;
 
 use std::collections::BTreeMap;
@@ -13,6 +14,7 @@ use crate::counts::Counts;
 use crate::error::ServeError;
 
 pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
+pub use cache::CacheReport;
 pub use xdp::XdpReport;
 
 /// Counts over a server's life. `received = answered + Σ dropped`.
@@ -43,14 +45,17 @@ pub struct Report {
     /// Counts of frames that passed the kernel's network stack. `None` without `--io xdp`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub xdp: Option<XdpReport>,
-    /// Counts of each back end, by its name. Empty unless the server is a front.
+    /// Counts of what the server keeps of answers. `None` unless it is a cache.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheReport>,
+    /// Counts of each back end, by its name. Empty unless the server is a front or a cache.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub back_ends: BackEndReports,
     /// The workers in order, without those that could not go on.
     pub workers: Vec<WorkerReport>,
 }
 
-/// The counts of one worker. `received = answered + Σ dropped`.
+/// The counts of one worker. `received = answered + Σ dropped + later`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct WorkerReport {
     /// The core to which the worker was pinned, if any.
@@ -61,6 +66,15 @@ pub struct WorkerReport {
     pub answered: u64,
     /// The worker's queries without an answer, by cause.
     pub dropped: BTreeMap<String, u64>,
+    /// The worker's queries that another thread answered or dropped later. Those answers and drops are among the
+    /// server's.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub later: u64,
+}
+
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde calls it with a reference
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl Report {
@@ -68,7 +82,8 @@ impl Report {
     pub fn add_worker(&mut self, cpu: Option<u32>, counted: Counted) {
         let Counted { counts, response_rcodes, tcp, xdp, back_ends } = counted;
         let (received, answered, dropped) = (counts.received, counts.answered, counts.dropped());
-        let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone() }];
+        let later = counts.later();
+        let workers = vec![WorkerReport { cpu, received, answered, dropped: dropped.clone(), later }];
         self.add(Self {
             received,
             answered,
@@ -77,10 +92,18 @@ impl Report {
             tcp,
             quic: None,
             xdp,
+            cache: None,
             back_ends,
             workers,
             socket_drops: 0,
         });
+    }
+
+    /// Adds the answers and drops of a thread that settles queries which workers received.
+    pub fn add_later(&mut self, counts: &Counts, rcodes: BTreeMap<String, u64>) {
+        self.answered += counts.answered;
+        add_counts(&mut self.dropped, counts.dropped());
+        add_counts(&mut self.response_rcodes, rcodes);
     }
 
     /// Adds the report of another process.
@@ -100,6 +123,9 @@ impl Report {
         }
         if let Some(xdp) = other.xdp {
             self.xdp.get_or_insert_default().add(xdp);
+        }
+        if let Some(cache) = other.cache {
+            self.cache.get_or_insert_default().add(&cache);
         }
     }
 }

@@ -194,7 +194,7 @@ fn serve(
     reloaded: &mut dyn FnMut(ZonesLoaded),
 ) -> Ended {
     let waited = wait_for_the_end(running, signals, until, reloaded);
-    running.threads().stop().after(waited)
+    running.stop().after(waited)
 }
 
 fn wait_for_the_end(
@@ -241,8 +241,8 @@ fn count_as_child(source: Arc<dyn ZoneSource>) -> Result<Ended, ServeError> {
 /// The service of this description.
 fn described(description: Description, source: Arc<dyn ZoneSource>) -> Box<dyn Service> {
     match description {
-        Description::Echo { work_ns, connections } => {
-            Box::new(Echo { work_ns, connections, tcp: connections.is_some() })
+        Description::Echo { work_ns, lock_ns, connections } => {
+            Box::new(Echo { work_ns, lock_ns, connections, tcp: connections.is_some() })
         }
         Description::Auth(settings) => Box::new(Auth { settings, source }),
     }

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use crate::connections::Limits;
 use crate::error::ServeError;
 use crate::model::Model;
+use crate::report::Ended;
 use crate::services::auth::{AuthSettings, ZonesLoaded};
 use crate::setup::ServerSetup;
 use crate::sockets::{ListeningSocket, WorkerSockets};
@@ -91,6 +92,9 @@ pub enum Description {
     Echo {
         /// The CPU time to spend on each query, in nanoseconds.
         work_ns: u64,
+        /// The time for which each query holds a lock of all threads, in nanoseconds; 0 for no lock.
+        #[serde(default)]
+        lock_ns: u64,
         /// The limits of connections; `None` if it accepts none.
         connections: Option<Limits>,
     },
@@ -102,6 +106,11 @@ pub enum Description {
 pub trait RunningService {
     /// The threads.
     fn threads(&mut self) -> &mut Threads;
+
+    /// Stops all threads and adds up their counts. Returns why a thread had ended before, if one had.
+    fn stop(&mut self) -> Ended {
+        self.threads().stop()
+    }
 
     /// The result of the first load of zones; `None` for a service without zones.
     fn loaded(&self) -> Option<&ZonesLoaded> {
@@ -118,12 +127,13 @@ pub trait RunningService {
         Ok(AfterHangUp::End)
     }
 
-    /// The descriptor that becomes readable when a reload has ended.
+    /// The descriptor that becomes readable when a reload has ended, or a thread that is not among [`Self::threads`].
     fn news(&self) -> Option<RawFd> {
         None
     }
 
-    /// Takes the outcome of a reload; `None` if nothing changed. Call it when [`Self::news`] is readable.
+    /// Takes the outcome of a reload; `None` if nothing changed. An error ends the server. Call it when [`Self::news`]
+    /// is readable.
     fn reloaded(&mut self) -> Result<Option<ZonesLoaded>, ServeError> {
         Ok(None)
     }

@@ -29,6 +29,8 @@ pub enum Capability {
     ControlGroups,
     /// The kernel's reasons for dropping packets.
     DropReasons,
+    /// Samples of threads and of the kernel's locks (`perf_event_open`).
+    Profiles,
     /// Cores that can be kept out of deep sleep.
     IdleStates,
     /// A route to other hosts.
@@ -45,7 +47,7 @@ pub enum Capability {
 
 impl Capability {
     /// All of them.
-    pub const ALL: [Self; 19] = [
+    pub const ALL: [Self; 20] = [
         Self::Programs,
         Self::Root,
         Self::Networks,
@@ -59,6 +61,7 @@ impl Capability {
         Self::Cores,
         Self::ControlGroups,
         Self::DropReasons,
+        Self::Profiles,
         Self::IdleStates,
         Self::Route,
         Self::OtherUsers,
@@ -83,6 +86,7 @@ impl Capability {
             Self::Cores => "cores",
             Self::ControlGroups => "control-groups",
             Self::DropReasons => "drop-reasons",
+            Self::Profiles => "profiles",
             Self::IdleStates => "idle-states",
             Self::Route => "route",
             Self::OtherUsers => "other-users",
@@ -114,6 +118,7 @@ impl Capability {
             Self::Vlans
             | Self::ControlGroups
             | Self::DropReasons
+            | Self::Profiles
             | Self::IdleStates
             | Self::Route
             | Self::OtherUsers

@@ -117,6 +117,16 @@ impl Undone {
         self.kept.extend(kept);
     }
 
+    /// Adds what undoing the kept records of one journal again did.
+    fn go_on(&mut self, again: Self) {
+        let mut before = std::mem::replace(self, again);
+        before.restored.append(&mut self.restored);
+        before.gone.append(&mut self.gone);
+        before.troubles.retain(|trouble| !self.troubles.contains(trouble));
+        before.troubles.append(&mut self.troubles);
+        (self.restored, self.gone, self.troubles) = (before.restored, before.gone, before.troubles);
+    }
+
     fn note(&mut self, outcome: Result<(), JournalError>) {
         self.troubles.extend(outcome.err().map(|error| error.to_string()));
     }
@@ -189,8 +199,28 @@ pub fn value_now(system: &dyn System, part: &Part) -> Option<(Setting, String)> 
 }
 
 /// Undoes the selected records, the newest first. The caller has locked the journal. A record that cannot be read,
-/// written or removed does not keep it from the others.
+/// written or removed does not keep it from the others. What was refused is undone again as long as that helps: a
+/// driver refuses a table with more queues than it has, and takes it once older records have brought the queues back.
 pub(crate) fn back(
+    system: &dyn System,
+    journal: &Journal,
+    is_selected: &dyn Fn(&Record) -> bool,
+    links: Links,
+) -> Result<Undone, JournalError> {
+    let mut undone = once(system, journal, is_selected, links)?;
+    let mut restored = undone.restored.len();
+    while restored > 0 && undone.left.iter().any(|left| left.kind == LeftKind::Refused) {
+        let kept = undone.kept.clone();
+        let is_kept = |record: &Record| is_selected(record) && kept.contains(&record.number);
+        let Ok(again) = once(system, journal, &is_kept, links) else { break };
+        restored = again.restored.len();
+        undone.go_on(again);
+    }
+    Ok(undone)
+}
+
+/// Undoes each of the selected records once, the newest first.
+fn once(
     system: &dyn System,
     journal: &Journal,
     is_selected: &dyn Fn(&Record) -> bool,

@@ -16,12 +16,10 @@
 mod conditions;
 mod doubts;
 mod facts;
-mod holm;
 mod middle;
 mod more;
 mod scatter;
 mod sentence;
-mod student;
 mod trials;
 
 use std::fmt;
@@ -29,6 +27,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::holm;
 use crate::interval::Interval;
 use scatter::Logs;
 

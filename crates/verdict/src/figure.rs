@@ -22,6 +22,7 @@ use crate::judge::CellVerdict;
 
 pub use absence::Absence;
 pub use factor::factor;
+pub(crate) use factor::varies;
 pub use grid::{Grid, GridRow, Slot, charts_of, tables_of};
 pub use measured::{Latency, Memory, Spread};
 pub use published::{Best, PublishedFigure, best_of};

@@ -7,6 +7,7 @@ mod cell;
 mod doubt;
 mod given;
 mod points;
+mod profile;
 mod reasons;
 mod search;
 mod searches;
@@ -22,6 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::{self, Comparison};
 use crate::figure::{self, Figures};
+use crate::scaling::{self, ScalingSeries};
 use crate::search::Goal;
 use cell::{goal_to_judge_by, judge_cell};
 
@@ -29,6 +31,7 @@ pub use ceiling::{Ceiling, Ceilings};
 pub use cell::CellVerdict;
 pub(crate) use cell::judge_cell_of;
 pub use points::{LoadPoint, Losses, PlaceLoss};
+pub use profile::{CellProfile, Grown, Growth, NamedLock, StateTime, differ_in_workers_alone, echo_beside};
 pub use reasons::DropReasons;
 pub use search::{Known, SearchVerdict, judge_search};
 pub use sought::{facts_of, goal_of};
@@ -50,6 +53,12 @@ pub struct RunVerdict {
     /// The comparisons that the run was made for, one for each figure that is compared; empty for other runs.
     #[serde(default)]
     pub comparisons: Vec<Comparison>,
+    /// The rates of cells that differ in their number of workers alone, each series with the law that fits it.
+    #[serde(default)]
+    pub scaling: Vec<ScalingSeries>,
+    /// Where the time of profiled subjects goes, in the order of the run's cells; empty if none was profiled.
+    #[serde(default)]
+    pub profiles: Vec<CellProfile>,
 }
 
 /// Judges a run, finished or not. The result depends on the run alone.
@@ -60,5 +69,7 @@ pub fn judge(run: &Run) -> RunVerdict {
     let subjects: Vec<CellVerdict> =
         subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
     let figures = figure::of_run(run, &subjects);
-    RunVerdict { goal, ceilings, subjects, figures, comparisons: compare::of_run(run) }
+    let scaling = scaling::of_run(run, &subjects, &figures);
+    let (comparisons, profiles) = (compare::of_run(run), profile::of_run(run));
+    RunVerdict { goal, ceilings, subjects, figures, comparisons, scaling, profiles }
 }

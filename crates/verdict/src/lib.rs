@@ -1,5 +1,5 @@
 //! The meaning of the observations: the rate search, intervals, comparisons, warnings, the bottleneck, the
-//! grade and the judgement of a whole run.
+//! grade, the judgement of a whole run, how far a server scales, and how many hosts a load takes.
 //!
 //! For: turning records into answers, each with its reasons. Not for: making a trial, nor for how an answer
 //! looks.
@@ -16,13 +16,17 @@ pub mod estimate;
 pub mod evidence;
 pub mod figure;
 pub mod grade;
+pub mod holm;
 pub mod interval;
 pub mod judge;
 pub mod percent;
+pub mod plan;
 pub mod rate;
+pub mod scaling;
 pub mod search;
 pub mod silence;
 pub mod speed;
 pub mod standstill;
 pub mod steady;
+pub mod student;
 pub mod warning;

@@ -18,6 +18,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-quic", &["kqps-message", "kqps-tls"]),
     ("kqps-observation", &["kqps-files"]),
     ("kqps-zone", &["kqps-message"]),
+    ("kqps-cache", &["kqps-message"]),
     ("kqps-files", &["kqps-message"]),
     ("kqps-capture", &["kqps-message"]),
     ("kqps-dataset", &["kqps-capture", "kqps-files", "kqps-message", "kqps-kernel", "kqps-zone"]),
@@ -45,9 +46,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-stack", "kqps-tls", "kqps-http", "kqps-quic"],
     ),
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
+    ("kqps-resolve", &["kqps-cache", "kqps-front", "kqps-server", "kqps-message", "kqps-kernel"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-tuning", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
-    ("kqps-report", &["kqps-verdict", "kqps-observation"]),
+    ("kqps-history", &["kqps-verdict", "kqps-observation"]),
+    ("kqps-report", &["kqps-history", "kqps-verdict", "kqps-observation"]),
     (
         "kqps-lab",
         &[
@@ -73,6 +76,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "kqps-fuzz",
         &[
+            "kqps-cache",
             "kqps-capture",
             "kqps-dataset",
             "kqps-files",
@@ -84,6 +88,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-observation",
             "kqps-player",
             "kqps-quic",
+            "kqps-resolve",
             "kqps-server",
             "kqps-stack",
             "kqps-tls",
@@ -99,6 +104,8 @@ const ALLOWED: &[(&str, &[&str])] = &[
             "kqps-capture",
             "kqps-dataset",
             "kqps-faults",
+            // That of the history simulates series.
+            "kqps-history",
             "kqps-host",
             // That of several hosts opens links, and merges records.
             "kqps-hosts",

@@ -27,10 +27,9 @@ impl Dispatcher {
     /// one; otherwise its client gets SERVFAIL. A query that changes something is not sent twice.
     pub(crate) fn fail(&mut self, place: u16, why: Lost) {
         self.withdraw(place, why);
-        let Query { tries, client, at, wants_whole, ref bytes, .. } = *self.queries.get(place);
-        // A try that brought a truncated answer does not count as lost.
-        let lost = tries - u8::from(wants_whole);
-        if client == Client::Check || lost > 1 || !Asked::is_harmless(bytes) {
+        let query = self.queries.get(place);
+        let Query { client, at, ref bytes, .. } = *query;
+        if client == Client::Check || query.lost() > 1 || !Asked::is_harmless(bytes) {
             return self.give_up(place);
         }
         let has_other = self.consider(place, Some(at.back_end));
@@ -38,6 +37,11 @@ impl Dispatcher {
             // A back end that did not answer in time had its chance. A back end that cut the query off may work
             // again.
             self.consider(place, None);
+        }
+        // By datagrams it would get a part of the answer once more.
+        let wants_whole = self.queries.get(place).wants_whole;
+        if wants_whole && !self.has_connected_candidate() && self.park(place, usize::from(at.back_end)) {
+            return;
         }
         self.dispatch(place);
     }
@@ -72,6 +76,7 @@ impl Dispatcher {
                 let bytes = reply::refuse(query, rcode, &mut room);
                 self.clients.reply(caller, &room[..bytes], |_| {});
             }
+            Client::Inner(number) => self.answers.failed(number),
             Client::Check => {}
         }
     }
@@ -81,6 +86,7 @@ impl Dispatcher {
         match client {
             Client::Udp { .. } => self.counts.drop(cause),
             Client::Tcp(caller) => self.clients.drop(caller, cause),
+            Client::Inner(number) => self.answers.dropped(number, cause),
             Client::Check => {}
         }
     }

@@ -7,6 +7,7 @@ use mio::event::Event;
 use super::Dispatcher;
 use crate::back_end::{BackEnd, Trouble};
 use crate::counts::Bad;
+use crate::guard::{self, Trust};
 use crate::queries::Client;
 use crate::reply;
 use crate::reply_queue::Receiver;
@@ -23,8 +24,10 @@ impl Dispatcher {
             Ok(false) => {}
             Ok(true) => {
                 back_end.counts.connections += 1;
+                self.resume(number);
                 // A back end that cannot be used before a check is checked at once.
-                if back_end.datagrams.is_none() {
+                let has_datagrams = |back_end: &BackEnd| back_end.datagrams.is_some();
+                if !self.back_ends[number].as_ref().is_some_and(has_datagrams) {
                     self.check(number);
                 }
             }
@@ -145,12 +148,33 @@ impl Dispatcher {
         if !reply::is_reply_to(&query.bytes, query.asked, message) {
             return Bad::Mismatched.count_in(&mut back_end.counts);
         }
+        let by_datagram = usize::from(link) >= back_end.streams.len();
+        let is_inner = matches!(query.client, Client::Inner(_));
+        let trust = match &mut back_end.cookies {
+            cookies if is_inner && by_datagram => guard::judge(query, cookies.as_mut(), message),
+            Some(cookies) if is_inner => {
+                cookies.confirm(message);
+                Trust::Whole
+            }
+            _ => Trust::Whole,
+        };
+        if trust == Trust::Forged {
+            return Bad::Mismatched.count_in(&mut back_end.counts);
+        }
         back_end.free(link, id);
         back_end.heard_ns = self.now_ns;
         if let Some(stream) = back_end.streams.get_mut(usize::from(link)) {
             stream.heard_ns = self.now_ns;
         }
         back_end.counts.answered += 1;
+        match trust {
+            Trust::Doubted => {
+                back_end.counts.doubted += 1;
+                return self.ask_whole(place, None);
+            }
+            Trust::Again => return self.ask_with_cookie(number, place),
+            Trust::Whole | Trust::Forged => {}
+        }
         if reply::may_be_unfit(message) && self.tries_again(number, place, link, message) {
             return;
         }
@@ -165,6 +189,7 @@ impl Dispatcher {
                 let restore = |reply: &mut [u8]| query.asked.restore(&query.bytes, reply);
                 self.clients.reply(caller, message, restore);
             }
+            Client::Inner(number) => self.answers.replied(number, message),
             Client::Check => self.hear_check(number, query.sent_ns, message),
         }
         self.queries.take_back(place);

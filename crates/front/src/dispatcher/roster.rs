@@ -36,9 +36,10 @@ impl Dispatcher {
         }
         self.numbers = numbers;
         self.drain_others();
-        for (wanted, &number) in policy.back_ends.iter().zip(&self.numbers) {
+        for (index, (wanted, &number)) in policy.back_ends.iter().zip(&self.numbers).enumerate() {
             if let Some(back_end) = &mut self.back_ends[usize::from(number)] {
                 back_end.weight = wanted.weight;
+                back_end.is_recursive = policy.is_recursive(index);
             }
         }
         self.turns = vec![0; policy.rules.len() + 1];

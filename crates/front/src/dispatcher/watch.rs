@@ -1,6 +1,8 @@
 //! Periodic work: queries without an answer, silent back ends, links that have ended, and checks that are due; and
 //! the consequences of each.
 
+use kqps_message::header::RD;
+
 use super::{Dispatcher, has_trouble};
 use crate::SendContext;
 use crate::asked::Asked;
@@ -19,6 +21,7 @@ impl Dispatcher {
     /// back ends that have finished.
     pub(crate) fn look(&mut self) {
         self.find_needed();
+        self.fail_parked();
         for number in 0..self.back_ends.len() {
             self.time_out(number);
             self.look_at(number);
@@ -49,19 +52,40 @@ impl Dispatcher {
         }
     }
 
-    /// How long a back end has to answer, in nanoseconds: half of the client's timeout, so that another has the
-    /// other half. All of it if there is no other.
-    fn try_ns(&self) -> u64 {
-        let timeout_ns = self.settings.timeout.as_nanos() as u64;
-        if self.numbers.len() > 1 { timeout_ns / 2 } else { timeout_ns }
+    /// Whether a query may go to one back end only.
+    fn has_no_choice(&self, query: &Query) -> bool {
+        let rule = query.rule.and_then(|rule| self.policy.rules.get(usize::from(rule)));
+        rule.map_or(self.numbers.len(), |rule| rule.to.len()) == 1
     }
 
+    /// Handles the queries at a back end that have waited for long enough: for half of the client's timeout, so that
+    /// another back end has the other half. If there is no other, the back end has all of it, and a datagram is sent
+    /// again after the half.
     pub(crate) fn time_out(&mut self, number: usize) {
-        let try_ns = self.try_ns();
-        while let Some(place) = self.queries.oldest_at(number) {
-            let Query { sent_ns, at, .. } = *self.queries.get(place);
-            if self.now_ns.saturating_sub(sent_ns) < try_ns {
-                return;
+        let timeout_ns = self.settings.timeout.as_nanos() as u64;
+        let mut late = std::mem::take(&mut self.lost);
+        for place in self.queries.of(number) {
+            let query = self.queries.get(place);
+            let waited_ns = self.now_ns.saturating_sub(query.sent_ns);
+            if waited_ns < timeout_ns / 2 {
+                break;
+            }
+            if waited_ns >= timeout_ns || !self.has_no_choice(query) || self.is_to_repeat(query) {
+                late.push(place);
+            }
+        }
+        for place in late.drain(..) {
+            let query = self.queries.get(place);
+            let (sent_ns, at) = (query.sent_ns, query.at);
+            let waited_ns = self.now_ns.saturating_sub(sent_ns);
+            // Making room for one of them may have settled another.
+            let is_here = usize::from(at.back_end) == number && self.queries.is_outstanding(place);
+            if !is_here || waited_ns < timeout_ns / 2 {
+                continue;
+            }
+            if waited_ns < timeout_ns && self.has_no_choice(query) {
+                self.repeat(place);
+                continue;
             }
             self.fail(place, Lost::TimedOut);
             // The back end's other connections may work while this one leads nowhere.
@@ -72,6 +96,29 @@ impl Dispatcher {
                 back_end.broken.push((at.link, Trouble::Broken));
             }
         }
+        self.lost = late;
+    }
+
+    /// Whether a query is that of another server of this process, went out as a datagram, and did so once. A client of
+    /// a front repeats its queries itself.
+    fn is_to_repeat(&self, query: &Query) -> bool {
+        let back_end = self.back_ends[usize::from(query.at.back_end)].as_ref();
+        let by_datagram =
+            back_end.is_some_and(|back_end| usize::from(query.at.link) >= back_end.streams.len());
+        matches!(query.client, Client::Inner(_)) && by_datagram && !query.is_repeated
+    }
+
+    /// Sends the datagram of a query again, from the same port and with the same ID: the first may be lost. The answer
+    /// to either is taken, so a slow back end has as long as before.
+    fn repeat(&mut self, place: u16) {
+        self.queries.get_mut(place).is_repeated = true;
+        let query = self.queries.get(place);
+        let Some(back_end) = &mut self.back_ends[usize::from(query.at.back_end)] else { return };
+        match &back_end.cookies {
+            Some(cookies) => cookies.write(&query.bytes, &mut self.with_cookie),
+            None => self.with_cookie.clone_from(&query.bytes),
+        }
+        back_end.repeat(query.at, &mut self.with_cookie);
     }
 
     pub(crate) fn look_at(&mut self, number: usize) {
@@ -118,13 +165,17 @@ impl Dispatcher {
     /// Sends a check to a back end.
     pub(crate) fn check(&mut self, number: usize) {
         self.limit_checks(number);
-        let query = &self.settings.checks.query;
-        let (Ok(asked), Some(back_end)) = (Asked::of(query), &mut self.back_ends[number]) else { return };
+        let mut query = self.settings.checks.query.clone();
+        let Some(back_end) = &mut self.back_ends[number] else { return };
+        if let Some(flags) = query.get_mut(2).filter(|_| back_end.is_recursive) {
+            *flags |= RD;
+        }
+        let Ok(asked) = Asked::of(&query) else { return };
         back_end.checked_ns = Some(self.now_ns);
         let Some(link) = back_end.link(Way::Usual, query.len()) else { return };
-        let Some(place) = self.queries.add(Client::Check, query, asked, None) else { return };
+        let Some(place) = self.queries.add(Client::Check, &query, asked, None) else { return };
         let mut context = SendContext { random: &mut self.random, now_ns: self.now_ns };
-        let (id, _) = back_end.push(link, place, query, &mut context);
+        let (id, _) = back_end.push(link, place, &query, &mut context);
         back_end.counts.checks += 1;
         self.queries.send(place, Whereabouts { back_end: number as u16, link, id }, self.now_ns);
     }
@@ -168,6 +219,10 @@ impl Dispatcher {
                 self.note_down(number);
             }
             self.cut_off(number, |at| at == link || is_datagrams && at >= link);
+            // Queries that were cut off wait for the connection to be opened again. If that failed, they wait no longer.
+            if !was_open {
+                self.resume(number);
+            }
         }
     }
 
@@ -201,5 +256,6 @@ impl Dispatcher {
         {
             datagrams.reset();
         }
+        self.resume(number);
     }
 }

@@ -18,6 +18,7 @@ use crate::files::Root;
 use crate::ledger::SubjectSide;
 use crate::listener::listeners;
 use crate::process::allowed_cpus;
+use crate::profile::Profile;
 use crate::subject;
 use crate::topology::online;
 
@@ -33,13 +34,17 @@ pub struct SubjectWatched {
     pub cpus: Vec<u32>,
     /// Where the player is.
     pub player: PlayerPlace,
+    /// Whether to profile it, which disturbs the trial.
+    #[serde(default)]
+    pub profile: bool,
 }
 
 impl SubjectWatched {
     /// A subject with these processes on this host, of which none descends from another, and a player here that sends
     /// to `target`. The cores are those that the threads are pinned to.
     pub fn of_processes(pids: Vec<u32>, target: IpAddr) -> Self {
-        Self { cpus: pinned(&pids), pids, unknown: None, player: PlayerPlace::Towards(target) }
+        let cpus = pinned(&pids);
+        Self { cpus, pids, player: PlayerPlace::Towards(target), ..Self::default() }
     }
 
     /// A subject on another host than the player, as the player's side of a trial knows it. The watch of that host sees
@@ -57,7 +62,7 @@ impl SubjectWatched {
             None => listeners(targets, transport),
         };
         let (pids, unknown) = found.map_or_else(|why| (Vec::new(), Some(why)), |pids| (pids, None));
-        Self { cpus: pinned(&pids), pids, unknown, player }
+        Self { cpus: pinned(&pids), pids, unknown, player, ..Self::default() }
     }
 }
 
@@ -111,6 +116,7 @@ pub struct SubjectWatch {
     counters: Counters,
     cpu: CpuReading,
     cpu_at_end: Option<CpuReading>,
+    profile: Option<Profile>,
 }
 
 impl SubjectWatch {
@@ -122,19 +128,26 @@ impl SubjectWatch {
         }
         let counters = Counters::read(watched, &mut unreadable);
         let cpu = CpuReading::take(watched, &mut unreadable);
-        Self { watched: watched.clone(), unreadable, counters, cpu, cpu_at_end: None }
+        // Last, so that it samples the load and not these readings.
+        let is_profiled = watched.profile && !watched.pids.is_empty();
+        let profile = is_profiled.then(|| Profile::begin(&watched.pids, &watched.cpus));
+        Self { watched: watched.clone(), unreadable, counters, cpu, cpu_at_end: None, profile }
     }
 
     /// Records that the last query was sent. CPU time is counted up to this call.
     pub fn sending_ended(&mut self) {
+        if let Some(profile) = &self.profile {
+            profile.stop();
+        }
         self.cpu_at_end = Some(CpuReading::take(&self.watched, &mut self.unreadable));
     }
 
     /// Takes the second reading and returns the differences.
     pub fn end(self) -> SubjectSeen {
-        let Self { watched, mut unreadable, counters: before, cpu, cpu_at_end } = self;
+        let Self { watched, mut unreadable, counters: before, cpu, cpu_at_end, profile } = self;
         let cpu_at_end = cpu_at_end.unwrap_or_else(|| CpuReading::take(&watched, &mut unreadable));
         let after = Counters::read(&watched, &mut unreadable);
+        let profile = profile.map(Profile::end);
         let wall_s = (cpu_at_end.at_ns - cpu.at_ns) as f64 / 1e9;
         let (network, side) = after.namespace_since(&before);
         let facts = before.subject.as_ref().zip(after.subject.as_ref()).map(|(before, after)| {
@@ -143,7 +156,7 @@ impl SubjectWatch {
                 counters: [before, after],
                 wall_s,
             };
-            SubjectFacts { network, ..subject::facts(&watched.pids, &readings, &mut unreadable) }
+            SubjectFacts { network, profile, ..subject::facts(&watched.pids, &readings, &mut unreadable) }
         });
         let ticks = Ticks { before: &cpu.cores, after: &cpu_at_end.cores, wall_s };
         let own_s = subject::cpu_s(&cpu.subject, &cpu_at_end.subject);

@@ -9,7 +9,7 @@ use kqps_verdict::percent;
 use crate::value::parse_share;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) struct Condition {
+pub(crate) struct Condition {
     wanted: Wanted,
     /// The least difference that counts, as a share; 0 for any difference that the verdict claims.
     by: f64,
@@ -26,7 +26,7 @@ enum Wanted {
 impl Condition {
     /// Whether the condition holds for a comparison. With a share, the end of the interval that lies nearest
     /// to equality must be that far from it.
-    pub(super) fn holds(&self, comparison: &Comparison) -> bool {
+    pub(crate) fn holds(&self, comparison: &Comparison) -> bool {
         let is_wanted = match self.wanted {
             Wanted::Faster => comparison.outcome == Outcome::Faster,
             Wanted::Slower => comparison.outcome == Outcome::Slower,
@@ -37,12 +37,24 @@ impl Condition {
         is_wanted && least >= self.by
     }
 
+    /// Whether the condition holds for a change between runs, by the ends of the interval of its ratio. Nearest to
+    /// equality, the interval must be that far from it.
+    pub(crate) fn holds_for(&self, is_worse: bool, (low, high): (f64, f64)) -> bool {
+        let is_wanted = match self.wanted {
+            Wanted::Faster => !is_worse,
+            Wanted::Slower => is_worse,
+            Wanted::Different => true,
+            Wanted::Inconclusive => false,
+        };
+        is_wanted && (low - 1.0).max(1.0 - high).max(0.0) >= self.by
+    }
+
     pub(super) fn by(&self) -> f64 {
         self.by
     }
 
     /// Whether the condition asks for inconclusive comparisons.
-    pub(super) fn is_inconclusive(&self) -> bool {
+    pub(crate) fn is_inconclusive(&self) -> bool {
         self.wanted == Wanted::Inconclusive
     }
 }
@@ -102,6 +114,15 @@ mod tests {
         assert!(!holds("faster", 0.97) && !holds("inconclusive", 0.97));
         assert!(holds("faster:0.02", 1.03) && holds("different", 1.03) && !holds("slower", 1.03));
         assert!(!holds("different", 1.0));
+    }
+
+    #[test]
+    fn a_change_between_runs_must_be_as_large_for_certain() {
+        let holds = |text: &str, is_worse, ends| text.parse::<Condition>().unwrap().holds_for(is_worse, ends);
+        assert!(holds("slower:2%", true, (0.93, 0.97)) && holds("slower:2%", true, (1.03, 1.09)));
+        assert!(!holds("slower:2%", true, (0.93, 0.99)) && !holds("slower", false, (1.03, 1.09)));
+        assert!(holds("faster", false, (1.03, 1.09)) && holds("different", true, (0.9, 0.95)));
+        assert!(!holds("inconclusive", true, (0.9, 0.95)));
     }
 
     #[test]

@@ -38,6 +38,9 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
         let (name, address) = (&server.name, server.address);
         eprintln!("Subjects are started on {name} ({address}), and the players are {}.", players.join(", "));
     }
+    if let Some(why) = session.why_longer() {
+        eprintln!("Over these hosts {why}.");
+    }
     if run.cells.iter().any(|cell| cell.target.is_some()) {
         eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }

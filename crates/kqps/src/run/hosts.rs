@@ -1,10 +1,9 @@
 //! The hosts of a run: their file, and the program that is brought to them.
 
 use std::path::Path;
-use std::thread;
 
 use anyhow::Context as _;
-use kqps_hosts::{Host, Hosts, HostsError, find_pushed, push};
+use kqps_hosts::{Host, Hosts, HostsError, few_at_once, find_pushed, push};
 use kqps_lab::at_hosts::kept;
 
 use crate::exit::bad_input;
@@ -25,7 +24,7 @@ pub(super) fn push_to(folder: &Path) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Brings this program to all hosts side by side, which then use it.
+/// Brings this program to all hosts, which then use it.
 pub(super) fn pushed(hosts: Hosts) -> anyhow::Result<Hosts> {
     with(hosts, |host, program| push(host, program).map(Some))
 }
@@ -43,7 +42,7 @@ pub(super) fn found(hosts: Hosts) -> anyhow::Result<Hosts> {
     })
 }
 
-/// The hosts with the path that each has for this program, if it has one. All are asked side by side.
+/// The hosts with the path that each has for this program, if it has one. Some are asked at once.
 fn with(
     hosts: Hosts,
     path: impl Fn(&Host, &Path) -> Result<Option<String>, HostsError> + Sync,
@@ -55,11 +54,8 @@ fn with(
             None => host,
         })
     };
-    thread::scope(|scope| {
-        let to = &to;
-        let players: Vec<_> = hosts.players.into_iter().map(|host| scope.spawn(move || to(host))).collect();
-        let server = to(hosts.server)?;
-        let joined = players.into_iter().map(|one| one.join().expect("pushing does not panic"));
-        Ok(Hosts { server, players: joined.collect::<anyhow::Result<_>>()? })
-    })
+    let all = [hosts.server].into_iter().chain(hosts.players).collect();
+    let mut players = few_at_once(all, to).into_iter().collect::<anyhow::Result<Vec<Host>>>()?;
+    let server = players.remove(0);
+    Ok(Hosts { server, players })
 }

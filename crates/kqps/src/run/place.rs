@@ -15,7 +15,7 @@ use crate::exit::bad_input;
 const HERE: &str = "kqps-runs";
 
 /// The folder of all runs without `--out`.
-pub(super) fn runs() -> PathBuf {
+pub(crate) fn runs() -> PathBuf {
     if Path::new(HERE).is_dir() {
         return HERE.into();
     }

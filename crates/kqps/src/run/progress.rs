@@ -137,6 +137,9 @@ fn words(trial: &RunTrial) -> String {
         Outcome::Measured(seen) => match (trial.purpose, seen.load.intended_qps) {
             (Purpose::WarmUp, _) => "warming up".to_string(),
             (Purpose::Reasons { of }, _) => format!("trial {of} again, for the reasons of its losses"),
+            (Purpose::Profile { sampled: true }, _) => {
+                format!("{} q/s in closed loop, profiled", rate(seen.load.answered_qps))
+            }
             (_, None) => format!("{} q/s in closed loop", rate(seen.load.answered_qps)),
             (_, Some(load_qps)) => {
                 format!("{} q/s, {:.3} % bad", rate(load_qps), seen.accounts.bad_ratio() * 100.0)

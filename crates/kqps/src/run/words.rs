@@ -1,6 +1,8 @@
 //! The output at the end of a run: every subject's figure with its grade, then the ceilings.
 
 mod all;
+mod profile;
+pub(crate) mod scaling;
 mod study;
 pub(crate) mod subject;
 pub(crate) mod why;
@@ -39,6 +41,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
         text += "No name server was measured: none of those that kqps knows is installed. On Debian,\n\
                  `apt install nsd knot bind9` adds three; `--subject FILE.toml` adds your own.\n\n";
     }
+    text += &profile::of(verdict);
     text += &all::holds(run, verdict);
     let advice = all::advice(run, verdict, report.and_then(Path::parent), is_why);
     if !advice.is_empty() {

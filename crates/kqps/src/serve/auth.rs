@@ -158,7 +158,8 @@ fn parse_secret(text: &str) -> Result<Secret, String> {
         .ok_or_else(|| "expected 32 hexadecimal digits".to_owned())
 }
 
-fn parse_payload(text: &str) -> Result<u16, String> {
+/// Parses the longest reply by UDP.
+pub(super) fn parse_payload(text: &str) -> Result<u16, String> {
     let bytes = parse_size(text)?;
     let payload = u16::try_from(bytes).ok().filter(|bytes| (512..=4096).contains(bytes));
     payload.ok_or_else(|| "expected 512 to 4096 bytes".to_owned())

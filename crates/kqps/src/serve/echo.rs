@@ -43,6 +43,10 @@ pub(super) struct Args {
     /// Keep the core busy for this long for every query, up to 10ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, help_heading = "Work")]
     work: Duration,
+
+    /// Hold a lock of all threads of a process for this long for every query, up to 10ms
+    #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, hide = true)]
+    lock: Duration,
 }
 
 impl Args {
@@ -55,7 +59,8 @@ impl Args {
             )));
         }
         let connections = has_connections.then(|| self.connections.limits());
-        Ok(Echo { work_ns: self.work.as_nanos() as u64, connections, tcp: self.tcp })
+        let (work_ns, lock_ns) = (self.work.as_nanos() as u64, self.lock.as_nanos() as u64);
+        Ok(Echo { work_ns, lock_ns, connections, tcp: self.tcp })
     }
 }
 

@@ -211,6 +211,7 @@ impl Args {
             buffer_bytes: usize::try_from(self.backend_buffer)?,
             tcp: !self.no_tcp,
             limits: self.connections.limits(),
+            cautious: false,
             status: self.status.clone(),
             metrics: self.metrics,
         })

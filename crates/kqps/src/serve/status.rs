@@ -20,11 +20,11 @@ Examples:
   kqps serve status /run/front.sock
   kqps serve status /run/front.sock --json";
 
-/// Print the counts of a front so far
+/// Print the counts of a front or a cache so far
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(super) struct Args {
-    /// The front's Unix socket, as given to its --status
+    /// The server's Unix socket, as given to its --status
     #[arg(value_name = "PATH")]
     socket: PathBuf,
 

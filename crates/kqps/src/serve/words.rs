@@ -10,7 +10,7 @@ use kqps_front::{FrontSettings, Policy};
 use kqps_observation::visible::visible_line;
 use kqps_server::connections::{QuicReport, TcpReport};
 use kqps_server::frames::Program;
-use kqps_server::report::{BackEndReport, XdpReport};
+use kqps_server::report::{BackEndReport, CacheReport, XdpReport};
 use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_server::{Report, Server, ServerSetup};
 use schemars::JsonSchema;
@@ -70,7 +70,7 @@ fn has_none(addresses: &&[SocketAddr]) -> bool {
     addresses.is_empty()
 }
 
-/// The back ends of a front, and the places of its counts.
+/// The back ends of a front or a cache, and the places of its counts.
 #[derive(Serialize, JsonSchema)]
 struct Front<'a> {
     back_ends: BTreeMap<&'a str, String>,
@@ -89,7 +89,7 @@ pub(crate) struct Reloaded<'a, T: Serialize> {
 }
 
 /// Prints that the server can answer. `ca` is the file with the issuer of its certificate, if that was made. `front`
-/// has the settings if the server is a front.
+/// has the settings of back ends if the server has some.
 pub(super) fn ready(
     out: &mut impl Write,
     json: bool,
@@ -144,6 +144,10 @@ pub(super) fn ready(
     }
     let Some(settings) = front else { return Ok(()) };
     back_ends(out, &settings.policy)?;
+    // The rules of a cache are its zones, which stand before the addresses of their servers.
+    if !settings.cautious {
+        rules(out, &settings.policy)?;
+    }
     if let Some(address) = server.metrics() {
         writeln!(out, "Counts at http://{address}/metrics")?;
     }
@@ -153,11 +157,15 @@ pub(super) fn ready(
     })
 }
 
-/// The back ends of a policy, and the number of its rules.
 fn back_ends(out: &mut impl Write, policy: &Policy) -> io::Result<()> {
     for (name, url) in urls(policy) {
         writeln!(out, "Back end {}", titled(name, &url))?;
     }
+    Ok(())
+}
+
+/// The number of rules of a policy.
+fn rules(out: &mut impl Write, policy: &Policy) -> io::Result<()> {
     let count = policy.rules.len() as u64;
     if count > 0 {
         writeln!(out, "By {}, and otherwise {}", numbered(count, "rule"), policy.choice.name())?;
@@ -186,7 +194,8 @@ pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::
         return writeln!(out, "{}", to_json(&Versioned::of(&Reloaded { result: &result }))?);
     }
     writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
-    back_ends(out, policy)
+    back_ends(out, policy)?;
+    rules(out, policy)
 }
 
 /// Prints that the server answers from the zones that it loaded again.
@@ -237,19 +246,43 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
     if report.workers.len() > 1 {
         for (number, worker) in report.workers.iter().enumerate() {
             let core = worker.cpu.map_or(String::new(), |cpu| format!(" on core {cpu}"));
-            writeln!(
+            let dropped = worker.dropped.values().sum::<u64>();
+            write!(
                 out,
-                "  worker {number}{core}: received {}, answered {}, dropped {}",
-                worker.received,
-                worker.answered,
-                worker.dropped.values().sum::<u64>()
+                "  worker {number}{core}: received {}, answered {}, dropped {dropped}",
+                worker.received, worker.answered
             )?;
+            if worker.later > 0 {
+                write!(out, ", left to resolvers {}", worker.later)?;
+            }
+            writeln!(out)?;
         }
     }
     let connected = report.tcp.as_ref().filter(|tcp| tcp.connections > 0);
     connected.map_or(Ok(()), |tcp| connections(out, "", tcp))?;
     report.quic.as_ref().map_or(Ok(()), |quic| over_quic(out, quic))?;
+    report.cache.as_ref().map_or(Ok(()), |counts| cache(out, counts))?;
     report.back_ends.iter().try_for_each(|(name, counts)| back_end(out, name, counts, report.workers.len()))
+}
+
+fn cache(out: &mut impl Write, counts: &CacheReport) -> io::Result<()> {
+    let (hits, entries) = (numbered(counts.hits, "hit"), counts.entries);
+    let misses = if counts.misses == 1 { "1 miss".to_owned() } else { format!("{} misses", counts.misses) };
+    let mib = counts.memory_bytes as f64 / f64::from(1 << 20);
+    writeln!(out, "Cache: {hits}, {misses}, {entries} kept in {mib:.1} MiB")?;
+    let rest = [
+        (counts.stale + counts.stale_after_failure, "answered stale"),
+        (counts.failures, "answered SERVFAIL, since the question had just failed"),
+        (counts.refused, "answered by an error of the server's own"),
+        (counts.coalesced, "misses waited for an equal question"),
+        (counts.overtaken, "misses were answered from the cache after all"),
+        (counts.prefetches, "asked before the TTL ran out"),
+        (counts.not_kept, "answers could not be kept"),
+        (counts.unusable, "answers of servers were failures"),
+        (counts.evictions, "removed to make room"),
+    ];
+    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
+    seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
 }
 
 fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: usize) -> io::Result<()> {
@@ -267,7 +300,8 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: u
         (counts.displaced, "displaced by later ones"),
         (counts.unsettled, "under way at the end"),
         (counts.servfails, "answered SERVFAIL"),
-        (counts.cut_short, "truncated for clients by TCP, which got the whole or SERVFAIL"),
+        (counts.cut_short, "truncated, though the whole was needed and was asked for again"),
+        (counts.doubted, "perhaps forged, and asked again by a connection"),
         (counts.second_tries, "sent were second tries"),
         (counts.send_refused, "refused by the kernel"),
         (counts.unsolicited, "messages that answer no query"),

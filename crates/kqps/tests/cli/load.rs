@@ -274,13 +274,20 @@ fn a_search_that_is_interrupted_prints_what_it_knew() {
     let verdict: serde_json::Value = serde_json::from_str(out.lines().last().unwrap()).unwrap();
     assert_eq!((&verdict["kind"], &verdict["interrupted"]), (&"verdict".into(), &true.into()));
     assert_eq!(verdict["trials"].as_array().unwrap().len(), 1, "{out}");
-    // The interrupted trial is printed as well, although the verdict leaves it out.
+    // The interrupted trial is printed as well, although the verdict leaves it out. The signal may come before it began.
     let printed: Vec<serde_json::Value> =
         out.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
-    let [overload, cut_short, _] = &*printed else { panic!("{out}") };
-    assert_eq!((&overload["interrupted"], &cut_short["interrupted"]), (&false.into(), &true.into()));
+    let [overload, cut_short @ .., _] = &*printed else { panic!("{out}") };
+    assert_eq!(overload["interrupted"], false, "{out}");
     line.clear();
-    assert!(stderr.read_line(&mut line).unwrap() > 0 && line.ends_with(": interrupted\n"), "{line}");
+    match cut_short {
+        [] => {}
+        [one] => {
+            assert_eq!(one["interrupted"], true, "{out}");
+            assert!(stderr.read_line(&mut line).unwrap() > 0 && line.ends_with(": interrupted\n"), "{line}");
+        }
+        more => panic!("{} trials after the signal: {out}", more.len()),
+    }
     assert_eq!(verdict["incomplete"], false, "{out}");
     let reasons = verdict["reasons"].to_string();
     assert!(reasons.contains("interrupted") && !reasons.contains("used up"), "{out}");

@@ -184,12 +184,12 @@ title = "Over TLS"
 question = "Do handshakes work?"
 repetitions = 1
 load = { rates_qps = [200], seconds = 0.4 }
-fixed = { "player.transport" = "tls", "player.timeout_s" = 5 }
+fixed = { "player.transport" = "tls", "player.timeout_s" = 2 }
 
 [bundles.way.kept]
 "player.connections" = 4
 [bundles.way.full]
-"player.connections" = 64
+"player.connections" = 16
 "player.queries_per_connection" = 1
 "player.resume" = false
 "player.tls_group" = "secp256r1"
@@ -211,21 +211,24 @@ show = ["median", "cpu", "ceiling-share", "memory-per-connection"]
 
 #[test]
 fn an_encrypted_study_has_certificates_of_its_own_and_ceilings_over_its_transport() {
-    studied_over(Transport::Tls, &["kept", "full"]);
+    studied_over(Transport::Tls, &["echo", "kqps-auth"], &["kept", "full"]);
     for transport in [Transport::Https, Transport::Quic] {
-        studied_over(transport, &["full"]);
+        studied_over(transport, &["kqps-auth"], &["full"]);
     }
 }
 
-fn studied_over(transport: Transport, ways: &[&str]) {
+fn studied_over(transport: Transport, subjects: &[&str], ways: &[&str]) {
     let word = transport.word();
     let of_transport = format!("\"player.transport\" = \"{word}\"");
     let study = OVER_TLS.replace("\"player.transport\" = \"tls\"", &of_transport);
+    let study = study.replace("[\"echo\", \"kqps-auth\"]", &format!("{subjects:?}"));
     let lab = Lab::new(&study.replace("[\"kept\", \"full\"]", &format!("{ways:?}")));
     let output = lab.run(&["--out", &lab.out().display().to_string()]);
     let run = lab.stored();
     assert!(run.finished_unix_ms.is_some(), "{}", text(&output.stderr));
-    assert_eq!(run.cells.len(), 4 * ways.len(), "a ceiling of the player and an echo for each way");
+    let ceilings = 2;
+    let cells = (ceilings + subjects.len()) * ways.len();
+    assert_eq!(run.cells.len(), cells, "a ceiling of the player and an echo for each way");
     for (index, cell) in run.cells.iter().enumerate() {
         let over = format!(" over {word}, ");
         assert!(cell.role == Role::Subject || cell.name.contains(&over), "{}", cell.name);
@@ -327,7 +330,7 @@ fn hours_are_printed_as_such() {
 
 #[test]
 fn the_studies_that_kqps_carries_are_known_by_name() {
-    for name in ["isc-echo", "unbound-scaling", "name-servers", "bind10-receptionist", "encrypted"] {
+    for name in ["isc-echo", "unbound-scaling", "name-servers", "bind10-receptionist", "encrypted", "cache"] {
         let output =
             Command::new(env!("CARGO_BIN_EXE_kqps")).args(["run", name, "--dry-run"]).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{name}: {}", text(&output.stderr));

@@ -268,9 +268,9 @@ fn each_that_answers_over_tcp_keeps_many_connections_for_many_queries() {
 
 /// The subjects that answer over each encrypted transport.
 const ENCRYPTED: [(Transport, &[&str]); 3] = [
-    (Transport::Tls, &["nsd", "bind", "unbound", "dnsdist", "echo", "kqps-auth"]),
-    (Transport::Https, &["bind", "unbound", "dnsdist", "echo", "kqps-auth"]),
-    (Transport::Quic, &["echo", "kqps-auth"]),
+    (Transport::Tls, &["nsd", "bind", "unbound", "dnsdist", "echo", "kqps-auth", "kqps-cache"]),
+    (Transport::Https, &["bind", "unbound", "dnsdist", "echo", "kqps-auth", "kqps-cache"]),
+    (Transport::Quic, &["echo", "kqps-auth", "kqps-cache"]),
 ];
 
 /// The probe asks for the zone over the transport, and accepts certificates of the run's issuer alone.

@@ -90,3 +90,8 @@ fn answers_are_those_that_other_servers_give() -> Result<()> {
 fn a_long_trial_stays_exact() -> Result<()> {
     small(Proof::Soak)
 }
+
+#[test]
+fn a_history_raises_no_alarm_without_a_change_and_finds_a_step_in_time() -> Result<()> {
+    small(Proof::History)
+}

@@ -178,6 +178,12 @@ fn echoes_are_laid_beside_each_other() {
     every_row_has_a_ratio(&measured(Name::Echo, "echo.json"), 5);
 }
 
+/// The row that needs no other program.
+#[test]
+fn a_cache_is_laid_beside_the_echo() {
+    every_row_has_a_ratio(&measured_of(Name::Cache, Some("kqps echo"), "cache.json"), 1);
+}
+
 /// The rows that need no other program, and the row whose result is a difference.
 #[test]
 fn a_front_is_laid_beside_what_stands_behind_it() {

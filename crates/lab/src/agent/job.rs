@@ -22,6 +22,10 @@ pub enum Job {
     Facts {
         /// The host's address for queries. It fails if the host does not have it.
         address: IpAddr,
+        /// Addresses that it sends from, such as the first and the last of a network. It fails if it cannot.
+        sources: Vec<IpAddr>,
+        /// The interface that the hosts' file names. It fails if the host does not have it.
+        device: Option<String>,
     },
     /// Look for a file of the user's among those that agents of this user have kept. Returns [`Done::Stored`].
     Have {
@@ -59,7 +63,7 @@ pub enum Job {
         /// The most seconds for it, which may be less than its definition allows.
         within_s: Option<f64>,
     },
-    /// Begin to watch the server's side of a trial. Returns [`Done::Begun`].
+    /// Begin to watch the server's side of a trial: take a first reading at once. Returns [`Done::Begun`].
     WatchBegin {
         /// The start of the subject to watch; `None` watches the host alone.
         start: Option<u64>,
@@ -67,9 +71,12 @@ pub enum Job {
         cpus: Vec<u32>,
         /// The interface that carries the queries, if it is known.
         device: Option<String>,
-        /// When the first reading is over, nanoseconds on this host's `CLOCK_MONOTONIC`; `None` takes it at once. The
-        /// job lasts until then.
-        at_ns: Option<u64>,
+    },
+    /// Take the first reading of the watch again, as shortly before a moment as possible. One that is not over by then
+    /// does not count, and the one before it stays. The job lasts until about then. Returns [`Done::Begun`].
+    WatchAgain {
+        /// The moment, nanoseconds on this host's `CLOCK_MONOTONIC`.
+        by_ns: u64,
     },
     /// Note that the last query was sent: CPU time is counted up to now. Returns [`Done::Sent`].
     WatchSent,
@@ -170,8 +177,11 @@ pub enum Done {
     },
     /// A subject was stopped, and nothing of it is left.
     Stopped,
-    /// A watch has taken its first reading.
-    Begun,
+    /// A watch has its first reading.
+    Begun {
+        /// When the reading was over, nanoseconds on this host's `CLOCK_MONOTONIC`.
+        over_ns: u64,
+    },
     /// A watch has noted the end of sending.
     Sent,
     /// What a watch saw.
@@ -182,6 +192,8 @@ pub enum Done {
     Set {
         /// Those that had another value before.
         changed: Vec<String>,
+        /// What may keep them from having their effect, each as a sentence without its full stop.
+        remarks: Vec<String>,
     },
     /// There is a holder less. After the last one, all settings are back.
     Unset,
@@ -200,11 +212,13 @@ mod tests {
     fn jobs_are_words_with_hyphens() {
         let written = |job: &Job| serde_json::to_string(job).unwrap();
         assert_eq!(written(&Job::WatchSent), r#""watch-sent""#);
-        let watch =
-            Job::WatchBegin { start: Some(7), cpus: vec![1], device: Some("eth0".into()), at_ns: Some(9) };
-        assert_eq!(written(&watch), r#"{"watch-begin":{"start":7,"cpus":[1],"device":"eth0","at_ns":9}}"#);
-        let facts = Job::Facts { address: "192.0.2.1".parse().unwrap() };
-        assert_eq!(written(&facts), r#"{"facts":{"address":"192.0.2.1"}}"#);
+        let watch = Job::WatchBegin { start: Some(7), cpus: vec![1], device: Some("eth0".into()) };
+        assert_eq!(written(&watch), r#"{"watch-begin":{"start":7,"cpus":[1],"device":"eth0"}}"#);
+        assert_eq!(written(&Job::WatchAgain { by_ns: 9 }), r#"{"watch-again":{"by_ns":9}}"#);
+        let address: IpAddr = "192.0.2.1".parse().unwrap();
+        let facts = Job::Facts { address, sources: vec![address], device: None };
+        let words = r#"{"facts":{"address":"192.0.2.1","sources":["192.0.2.1"],"device":null}}"#;
+        assert_eq!(written(&facts), words);
         let start = StartRequest {
             start: 3,
             definition: "name = \"echo\"".into(),

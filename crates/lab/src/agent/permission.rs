@@ -70,6 +70,7 @@ fn role_of(job: &Job) -> Option<Role> {
         Job::Start(_)
         | Job::Stop { .. }
         | Job::WatchBegin { .. }
+        | Job::WatchAgain { .. }
         | Job::WatchSent
         | Job::WatchEnd
         | Job::CpuTime { .. } => Some(Role::Server),
@@ -103,7 +104,8 @@ mod tests {
     #[test]
     fn nothing_is_permitted_before_the_hello_and_one_hello_counts() {
         let permission = Permission::default();
-        let facts = Job::Facts { address: "192.0.2.1".parse().unwrap() };
+        let address = "192.0.2.1".parse().unwrap();
+        let facts = Job::Facts { address, sources: Vec::new(), device: None };
         assert!(permission.check(&facts).unwrap_err().contains("hello"));
         permission.grant(Role::Player, &["192.0.2.1".parse().unwrap()]).unwrap();
         assert!(permission.clone().grant(Role::Server, &[]).is_err());

@@ -12,6 +12,7 @@ use kqps_tuning::{Change, Guard, Held, Journal, Real};
 
 use super::failure::{Failure, plain};
 use super::holders::Holders;
+use super::job::Done;
 
 /// The name of a setting that puts all receive work of a device on one core, before the device.
 const RECEIVE_CORE: &str = "receive-core.";
@@ -31,22 +32,17 @@ impl fmt::Debug for Tuned {
 }
 
 impl Tuned {
-    /// Changes settings, and returns the names of those that had another value before. If the same settings are held
-    /// already, this adds a holder.
-    pub(super) fn set(
-        &mut self,
-        settings: &BTreeMap<String, String>,
-        kqps: &Path,
-    ) -> Result<Vec<String>, Failure> {
+    /// Changes settings, and returns [`Done::Set`]. If the same settings are held already, this adds a holder.
+    pub(super) fn set(&mut self, settings: &BTreeMap<String, String>, kqps: &Path) -> Result<Done, Failure> {
         if let Some(held) = self.held.join(settings).map_err(plain)? {
-            return Ok(changed(held));
+            return Ok(done(held));
         }
         let system = Real::host();
         let changes = changes(&system, settings).map_err(plain)?;
         link::check(&changes).map_err(refused)?;
         let guard = self.guard(kqps)?;
         let held = Held::set(Box::new(system), &guard, &changes).map_err(plain)?;
-        Ok(changed(self.held.begin(settings.clone(), held)))
+        Ok(done(self.held.begin(settings.clone(), held)))
     }
 
     /// Takes a holder away. The last one puts all settings back, which fails if somebody else changed one since.
@@ -71,17 +67,26 @@ impl Tuned {
     }
 }
 
-/// The names of the settings that had another value before.
-fn changed(held: &Held) -> Vec<String> {
-    held.applied().made.iter().map(|made| made.setting.to_string()).collect()
+/// What was set.
+fn done(held: &Held) -> Done {
+    let applied = held.applied();
+    Done::Set {
+        changed: applied.made.iter().map(|made| made.setting.to_string()).collect(),
+        remarks: applied.remarks.clone(),
+    }
 }
 
 fn put_back(held: Held) -> Result<(), Failure> {
     let undone = held.undo().map_err(plain)?;
-    if undone.left.is_empty() {
+    let left: Vec<String> = undone.left.iter().map(ToString::to_string).chain(undone.troubles).collect();
+    all_back(&left)
+}
+
+/// Fails if something of the settings is left, or if an undo had troubles: the host may not be as before.
+fn all_back(left: &[String]) -> Result<(), Failure> {
+    if left.is_empty() {
         return Ok(());
     }
-    let left: Vec<String> = undone.left.iter().map(ToString::to_string).collect();
     Err(plain(format!("not every setting could be put back: {}", left.join("; "))))
 }
 
@@ -130,6 +135,13 @@ mod tests {
         assert!(
             words(&[("receive-core.lo", "first")]).unwrap_err().contains("expected the number of a core")
         );
+    }
+
+    #[test]
+    fn a_trouble_is_a_failure_as_a_setting_that_stays() {
+        assert!(all_back(&[]).is_ok());
+        let (reason, _) = all_back(&["the record 7 cannot be read".into()]).unwrap_err();
+        assert_eq!(reason, "not every setting could be put back: the record 7 cannot be read");
     }
 
     #[test]

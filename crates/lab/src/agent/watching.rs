@@ -1,14 +1,14 @@
 //! The watch of a trial on the server's host, where no player is.
 
-use kqps_host::watch::{HostWatch, ServerSeen, begin_at};
+use kqps_host::watch::{HostWatch, ServerSeen, Taken};
 use kqps_host::{PlayerPlace, SubjectWatch, SubjectWatched, allowed_cpus};
 use kqps_kernel::interrupts::Interrupts;
 
 /// A running watch of a subject and its host.
 #[derive(Debug)]
 pub(super) struct ServerWatch {
-    subject: SubjectWatch,
-    host: HostWatch,
+    watched: SubjectWatched,
+    first: Taken<(SubjectWatch, HostWatch)>,
     /// The interface that carries the queries, if it is known.
     device: Option<String>,
 }
@@ -25,34 +25,46 @@ pub(super) struct ServerWatched {
 }
 
 impl ServerWatch {
-    /// Takes the first reading, which is over at `at_ns` on this host's monotonic clock; `None` takes it at once.
-    pub(super) fn begin(watched: ServerWatched, at_ns: Option<u64>, interrupts: &Interrupts) -> Self {
+    /// Takes the first reading.
+    pub(super) fn begin(watched: ServerWatched) -> Self {
         let ServerWatched { pid, cpus, device } = watched;
         let pids: Vec<u32> = pid.into_iter().collect();
         let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus };
-        let subject = SubjectWatched { pids, unknown: None, cpus, player: PlayerPlace::Elsewhere };
-        let take = || {
-            let host = HostWatch::begin(&subject.pids);
-            (SubjectWatch::begin(&subject), host)
-        };
-        let (subject, host) = match at_ns {
-            Some(at_ns) => begin_at(at_ns, interrupts, take),
-            None => take(),
-        };
-        Self { subject, host, device }
+        let watched =
+            SubjectWatched { pids, cpus, player: PlayerPlace::Elsewhere, ..SubjectWatched::default() };
+        let first = Taken::now(|| read(&watched));
+        Self { watched, first, device }
+    }
+
+    /// Puts the last reading that is over by `by_ns` on this host's monotonic clock in the place of the first one.
+    pub(super) fn again_before(self, by_ns: u64, interrupts: &Interrupts) -> Self {
+        let first = self.first.again_before(by_ns, interrupts, || read(&self.watched));
+        Self { first, ..self }
+    }
+
+    /// When the first reading was over, nanoseconds on this host's monotonic clock.
+    pub(super) fn over_ns(&self) -> u64 {
+        self.first.over_ns
     }
 
     /// Records that the last query was sent. CPU time is counted up to this call.
     pub(super) fn sending_ended(&mut self) {
-        self.subject.sending_ended();
-        self.host.sending_ended();
+        let (subject, host) = &mut self.first.reading;
+        subject.sending_ended();
+        host.sending_ended();
     }
 
     /// Takes the second reading and returns the differences.
     pub(super) fn end(self) -> ServerSeen {
-        let subject = self.subject.end();
-        let mut host = self.host.end();
+        let (subject, host) = self.first.reading;
+        let subject = subject.end();
+        let mut host = host.end();
         host.device = self.device;
         ServerSeen { subject, host }
     }
+}
+
+fn read(watched: &SubjectWatched) -> (SubjectWatch, HostWatch) {
+    let host = HostWatch::begin(&watched.pids);
+    (SubjectWatch::begin(watched), host)
 }

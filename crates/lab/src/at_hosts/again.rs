@@ -17,7 +17,7 @@ pub(super) struct Again {
 
 impl Default for Again {
     /// An agent has ended everything 2 s after its lease, and a busy host may take a second more. Most hosts that come
-    /// back are back within a minute.
+    /// back are back within a minute, and a run with a budget does not wait for others.
     fn default() -> Self {
         Self {
             lease_most: Duration::from_mins(1),
@@ -29,6 +29,14 @@ impl Default for Again {
 }
 
 impl Again {
+    /// Those of a run with this budget, seconds. Without one, a host has ten minutes to boot, and a network to be
+    /// repaired.
+    pub(super) fn of(budget_s: Option<f64>) -> Self {
+        let usual = Self::default();
+        let keep_on = if budget_s.is_some() { usual.keep_on } else { Duration::from_mins(10) };
+        Self { keep_on, ..usual }
+    }
+
     /// The time from the end of a link after which nothing of its agent is left, whose lease was this many seconds. The
     /// agent may have heard the controller's last line just before that.
     pub(super) fn gone_after(&self, lease_s: u64) -> Duration {
@@ -39,6 +47,12 @@ impl Again {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_run_that_has_time_waits_longer() {
+        assert_eq!(Again::of(Some(120.0)).keep_on, Duration::from_mins(1));
+        assert_eq!(Again::of(None).keep_on, Duration::from_mins(10));
+    }
 
     #[test]
     fn an_old_agent_has_its_lease_and_its_end_whatever_it_says() {

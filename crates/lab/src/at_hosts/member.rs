@@ -12,6 +12,7 @@ use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, HostRole, RunHost, Trial, cpu_list};
 
 use super::again::Again;
+use super::{plan, same};
 use crate::agent::job::{Done, Job};
 use crate::materials::Wanted;
 
@@ -34,6 +35,10 @@ pub(super) struct Member {
     ours: Identity,
     /// `None` once it was lost.
     link: Option<Link>,
+    /// Why its last link was lost.
+    why_lost: Option<String>,
+    /// How often it has booted since the run began.
+    boots: u32,
     /// The number of its newest link, from 1.
     generation: u64,
     /// When nothing is left of the agent of its last link.
@@ -99,6 +104,8 @@ impl Member {
             server,
             ours: ours.clone(),
             link: Some(link),
+            why_lost: None,
+            boots: 0,
             generation: 1,
             gone_by: None,
             again,
@@ -156,33 +163,70 @@ impl Member {
 
     /// Why it was lost; `None` as long as it is reached.
     pub(super) fn lost(&self) -> Option<String> {
-        self.link.as_ref().map_or_else(|| Some("its link was closed".into()), Link::is_lost)
+        let closed = || self.why_lost.clone().unwrap_or_else(|| "its link was closed".into());
+        self.link.as_ref().map_or_else(|| Some(closed()), Link::is_lost)
+    }
+
+    /// Its name and why it was lost, in a few words; `None` as long as it is reached.
+    pub(super) fn away(&self) -> Option<String> {
+        self.lost().map(|why| format!("{} ({why})", self.host.name))
+    }
+
+    /// What a run must know of a host that has booted since it began, and why.
+    pub(super) fn boot_note(&self) -> Option<(String, String)> {
+        let name = &self.host.name;
+        let why = "it booted again during the run: what was set there by hand before may be gone";
+        (self.boots > 0).then(|| (format!("certainty that {name} is set as when the run began"), why.into()))
     }
 
     /// Reaches the host again if it was lost. The old agent has ended before the new one begins: it may still have
     /// played, or held settings. A host that does not come back is tried for a while.
     pub(super) fn reach(&mut self, interrupts: &Interrupts) -> Result<(), Fault> {
-        if self.lost().is_none() {
-            return Ok(());
-        }
-        self.close();
+        let Some(why) = self.lost() else { return Ok(()) };
+        self.close_since(why);
         if let Some(gone_by) = self.gone_by {
             pause(gone_by, interrupts)?;
         }
         let give_up = Instant::now() + self.again.keep_on;
         loop {
-            match connect(&self.host, self.role, self.server, &self.ours, interrupts) {
-                Ok(link) => {
-                    self.link = Some(link);
-                    self.generation += 1;
-                    self.pings = FIRST_PINGS;
-                    return Ok(());
-                }
+            let link = connect(&self.host, self.role, self.server, &self.ours, interrupts);
+            match link.and_then(|link| self.take_up(link)) {
+                Ok(None) => return Ok(()),
+                Ok(Some(what)) => return Err(Fault::Unreachable(what)),
                 Err(_) if interrupts.is_asked() => return Err(Fault::Interrupted),
-                Err(why) if Instant::now() >= give_up => return Err(Fault::Unreachable(why)),
+                Err(why) if Instant::now() >= give_up => {
+                    let keep_on_s = self.again.keep_on.as_secs();
+                    return Err(Fault::Unreachable(format!(
+                        "a host was lost and could not be reached again for {keep_on_s} s: {why}"
+                    )));
+                }
                 Err(_) => pause(Instant::now() + self.again.pause, interrupts)?,
             }
         }
+    }
+
+    /// Goes on over a new link, unless the host has booted and is not as it was: then it returns what is different.
+    fn take_up(&mut self, mut link: Link) -> Result<Option<String>, String> {
+        if link.there().boot_id != self.facts.machine {
+            let facts = Facts::ask(&mut link, &self.host);
+            let facts = facts.map_err(|what| format!("{}: {what}", self.host.name))?;
+            let then = self.record();
+            self.facts = facts;
+            if let Some(what) = same::difference(&then, &self.record()) {
+                return Ok(Some(format!("{what}, so it cannot go on there")));
+            }
+            self.boots += 1;
+        }
+        self.link = Some(link);
+        self.generation += 1;
+        self.pings = FIRST_PINGS;
+        Ok(None)
+    }
+
+    /// Makes the host one that has booted since.
+    #[cfg(test)]
+    pub(super) fn pretend_boot(&mut self) {
+        self.facts.machine = "another boot".into();
     }
 
     /// Measures its clock. A link that is new takes more pings.
@@ -191,6 +235,14 @@ impl Member {
         self.offset = link.offset_by(self.pings).map_err(|error| Fault::Lost(why(error)))?;
         self.pings = PINGS;
         Ok(())
+    }
+
+    /// As [`Member::close`], for this reason, unless it was closed before.
+    fn close_since(&mut self, why: String) {
+        if self.link.is_some() {
+            self.why_lost = Some(why);
+        }
+        self.close();
     }
 
     /// Ends the conversation, and all that the agent started with it.
@@ -205,7 +257,14 @@ impl Member {
     /// Gives its agent a job, which it works after those before.
     pub(super) fn ask(&mut self, job: &Job) -> Result<Ticket, Fault> {
         let link = self.link.as_mut().ok_or_else(closed)?;
-        link.ask(job).map_err(|error| Fault::Lost(why(error)))
+        let fault = match link.ask(job) {
+            Ok(ticket) => return Ok(ticket),
+            Err(error) => not_asked(error),
+        };
+        if let Fault::Lost(why) = &fault {
+            self.close_since(why.clone());
+        }
+        Err(fault)
     }
 
     /// Asks its agent to end a job early. The result is waited for as before.
@@ -224,8 +283,8 @@ impl Member {
     ) -> Result<Done, Fault> {
         let link = self.link.as_mut().ok_or_else(closed)?;
         let waited = wait(link, ticket, until, interrupts);
-        if matches!(waited, Err(Fault::Lost(_) | Fault::Late)) {
-            self.close();
+        if let Err(fault @ (Fault::Lost(_) | Fault::Late)) = &waited {
+            self.close_since(fault.clone().into_reason());
         }
         waited
     }
@@ -258,7 +317,8 @@ impl Member {
 impl Facts {
     fn ask(link: &mut Link, host: &Host) -> Result<Self, String> {
         let machine = link.there().boot_id.clone();
-        let ticket = link.ask(&Job::Facts { address: host.data }).map_err(why)?;
+        let facts = Job::Facts { address: host.data, sources: ends(host)?, device: host.device.clone() };
+        let ticket = link.ask(&facts).map_err(why)?;
         let done = wait(link, ticket, Instant::now() + DESCRIBE_MOST, &Interrupts::default());
         match done.map_err(Fault::into_reason)? {
             Done::Facts { fingerprint, topology, probe, device } => Ok(Self {
@@ -336,12 +396,30 @@ fn wait(link: &mut Link, ticket: Ticket, until: Instant, interrupts: &Interrupts
     })
 }
 
+/// Why a job could not be given to an agent. A job that cannot be sent at all is no loss of its host.
+fn not_asked(error: HostsError) -> Fault {
+    match error {
+        HostsError::TooLong { .. } | HostsError::Unwritable { .. } => {
+            Fault::Failed { reason: error.to_string(), output: Vec::new() }
+        }
+        error => Fault::Lost(why(error)),
+    }
+}
+
 /// Why a host is lost, without its name.
 fn why(error: HostsError) -> String {
     match error {
         HostsError::Lost { reason, .. } => reason,
         other => other.to_string(),
     }
+}
+
+/// The first and the last of the addresses that a host sends from, if the hosts' file gives it some.
+fn ends(host: &Host) -> Result<Vec<IpAddr>, String> {
+    let Some(text) = host.sources.as_deref() else { return Ok(Vec::new()) };
+    let sources = plan::given(host, text)?;
+    let last = usize::try_from(sources.count() - 1).unwrap_or(usize::MAX);
+    Ok(vec![sources.of_socket(0), sources.of_socket(last)])
 }
 
 /// The cores of a host that the hosts' file allows, or all of them.
@@ -361,6 +439,19 @@ mod tests {
     use kqps_observation::fingerprint::CoreFacts;
 
     use super::*;
+
+    #[test]
+    fn a_job_that_is_too_long_loses_no_host() {
+        let host = || "p1".to_owned();
+        let failed = not_asked(HostsError::TooLong { host: host(), bytes: 7 });
+        assert!(matches!(failed, Fault::Failed { reason, .. } if reason.contains("7 bytes")));
+        let unwritable = not_asked(HostsError::Unwritable { host: host(), what: "no number".into() });
+        assert!(matches!(unwritable, Fault::Failed { .. }));
+        let blocked = not_asked(HostsError::Blocked { host: host(), queued: 9 });
+        assert!(matches!(blocked, Fault::Lost(why) if why.contains("9 bytes")));
+        let lost = not_asked(HostsError::Lost { host: host(), reason: "it is gone".into() });
+        assert!(matches!(lost, Fault::Lost(why) if why == "it is gone"));
+    }
 
     #[test]
     fn only_the_cores_of_the_file_are_used_and_they_must_exist() {

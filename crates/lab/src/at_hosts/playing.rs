@@ -1,5 +1,6 @@
-//! One attempt at a trial: all players play at one moment, while the subjects' host is watched. If one of these hosts
-//! is lost meanwhile, the others stop at once.
+//! One attempt at a trial: all players play at one moment, while the subjects' host is watched. That host has read its
+//! counters before the moment is chosen, so no packet is missed. If one of these hosts is lost meanwhile, the others stop
+//! at once.
 
 use std::time::{Duration, Instant};
 
@@ -18,6 +19,12 @@ use crate::play::PlayRequest;
 /// The longest time for a reading of counters, or another short job.
 pub(super) const SHORT: Duration = Duration::from_secs(20);
 
+/// The time that settings of a host may take to be set or undone. A link that goes down is waited for, for 10 s at
+/// most.
+pub(super) fn settings_most(settings: usize) -> Duration {
+    SHORT + Duration::from_secs(10).saturating_mul(u32::try_from(settings).unwrap_or(u32::MAX))
+}
+
 /// The time that a trial may take beyond sending and draining: opening the dataset and reading counters.
 const PLAY_SLACK: Duration = Duration::from_secs(30);
 
@@ -29,7 +36,15 @@ pub(super) struct Together<'a> {
     pub(super) start: Start<'a>,
     /// The queries.
     pub(super) wanted: &'a Wanted,
-    /// How late a player was at most so far, nanoseconds.
+    /// How late a player was in the last trials, nanoseconds.
+    pub(super) late_ns: u64,
+}
+
+/// What the subjects' host saw of a trial.
+pub(super) struct Watched {
+    pub(super) seen: Box<ServerSeen>,
+    /// How much too late its first reading was over by its clock, nanoseconds. The reading was over before the start
+    /// was chosen, so this is 0 unless a clock is wrong.
     pub(super) late_ns: u64,
 }
 
@@ -38,23 +53,37 @@ pub(super) struct Attempted {
     /// Of each player: its record.
     pub(super) played: Vec<Result<Trial, Fault>>,
     /// What the subjects' host saw.
-    pub(super) seen: Result<Box<ServerSeen>, Fault>,
+    pub(super) watched: Result<Watched, Fault>,
     /// The host that was lost while players played, so that the others were stopped.
     pub(super) gone: Option<Gone>,
 }
 
-/// A host that was lost during a trial, and why.
+/// A host that was lost during a trial, or could not be asked for its part of it, and why.
 #[derive(Debug)]
 pub(super) enum Gone {
     /// That of the subjects.
-    Server(String),
+    Server(Fault),
     /// That of a player, by its number.
-    Player(usize, String),
+    Player(usize, Fault),
 }
 
 impl Together<'_> {
-    /// Plays `requests` on the players in their order, for as many seconds. Every job is waited for, whatever came of
-    /// the others, so that the agents are free for the next trial.
+    /// Has the subjects' host read its counters, and waits until it has.
+    pub(super) fn begin_watch(&self, server: &mut Member) -> Result<(), Fault> {
+        let Start { cell, number, interrupts, .. } = self.start;
+        let begin = Job::WatchBegin {
+            start: Some(number),
+            cpus: cell.subject_cpus.clone(),
+            device: server.device().map(str::to_owned),
+        };
+        match server.call(&begin, SHORT, interrupts)? {
+            Done::Begun { .. } => Ok(()),
+            _ => Err(unexpected()),
+        }
+    }
+
+    /// Plays `requests` on the players in their order, for as many seconds, after [`Self::begin_watch`]. Every job is
+    /// waited for, whatever came of the others, so that the agents are free for the next trial.
     pub(super) fn play(
         &self,
         server: &mut Member,
@@ -62,20 +91,16 @@ impl Together<'_> {
         requests: Vec<PlayRequest>,
         duration_s: f64,
     ) -> Attempted {
-        let Start { cell, number, queries, interrupts, .. } = self.start;
+        let Start { queries, interrupts, .. } = self.start;
         let settle =
             requests.first().map_or(Duration::ZERO, |request| request.plan.timeout + request.plan.drain);
         let all = players.iter().chain([&*server]);
         let worst_rtt_ns = all.map(|member| member.offset().rtt_ns).max().unwrap_or(0);
-        let start_ns = timing::start_ns(clock::now_ns(), worst_rtt_ns, self.late_ns);
+        let uncertain_ns = uncertain_ns(server, players);
+        let start_ns = timing::start_ns(clock::now_ns(), worst_rtt_ns, uncertain_ns, self.late_ns);
         let end_ns = start_ns + (duration_s * 1e9) as u64;
-        let begin = Job::WatchBegin {
-            start: Some(number),
-            cpus: cell.subject_cpus.clone(),
-            device: server.device().map(str::to_owned),
-            at_ns: Some(timing::on_clock(timing::watch_ns(start_ns), server.offset().ns)),
-        };
-        let begun = server.ask(&begin);
+        let by_ns = timing::on_clock(timing::read_by_ns(start_ns, uncertain_ns), server.offset().ns);
+        let begun = server.ask(&Job::WatchAgain { by_ns });
         let each = players.iter_mut().zip(requests);
         let tickets: Vec<Result<Ticket, Fault>> = each
             .map(|(player, request)| {
@@ -94,21 +119,30 @@ impl Together<'_> {
         let undisturbed = Interrupts::default();
         let sent = begun
             .and_then(|begun| server.wait(begun, until, interrupts))
-            .and_then(|_| server.call(&Job::WatchSent, SHORT, &undisturbed));
+            .and_then(|done| match done {
+                Done::Begun { over_ns } => Ok(over_ns.saturating_sub(by_ns)),
+                _ => Err(unexpected()),
+            })
+            .and_then(|late_ns| server.call(&Job::WatchSent, SHORT, &undisturbed).map(|_| late_ns));
         let each: Vec<(&mut Member, Result<Ticket, Fault>)> = players.iter_mut().zip(tickets).collect();
         let played = side_by_side(each, |(player, ticket)| player.played(ticket?, until, interrupts));
-        let ended = sent.and_then(|_| server.call(&Job::WatchEnd, SHORT, &undisturbed));
-        let seen = ended.and_then(|done| match done {
-            Done::Seen(seen) => Ok(seen),
+        let watched = sent.and_then(|late_ns| match server.call(&Job::WatchEnd, SHORT, &undisturbed)? {
+            Done::Seen(seen) => Ok(Watched { seen, late_ns }),
             _ => Err(unexpected()),
         });
-        Attempted { played, seen, gone }
+        Attempted { played, watched, gone }
     }
+}
+
+/// What is uncertain of the time between the clocks of the subjects' host and of the players, nanoseconds.
+fn uncertain_ns(server: &Member, players: &[Member]) -> u64 {
+    let of = |member: &Member| member.offset().uncertainty_ns;
+    timing::uncertain_ns(of(server), players.iter().map(of))
 }
 
 /// The first host that could not be asked for its part of a trial.
 fn unasked(begun: &Result<Ticket, Fault>, tickets: &[Result<Ticket, Fault>]) -> Option<Gone> {
-    let why = |ticket: &Result<Ticket, Fault>| Some(ticket.as_ref().err()?.clone().into_reason());
+    let why = |ticket: &Result<Ticket, Fault>| ticket.as_ref().err().cloned();
     let of_player =
         |(number, ticket): (usize, &Result<Ticket, Fault>)| Some(Gone::Player(number, why(ticket)?));
     why(begun).map(Gone::Server).or_else(|| tickets.iter().enumerate().find_map(of_player))
@@ -137,9 +171,12 @@ fn wait_until(end_ns: u64, server: &Member, players: &[Member], interrupts: &Int
             return None;
         }
         if let Some(why) = server.lost() {
-            return Some(Gone::Server(why));
+            return Some(Gone::Server(Fault::Lost(why)));
         }
-        let lost = |(number, player): (usize, &Member)| Some(Gone::Player(number, player.lost()?));
+        let lost = |(number, player): (usize, &Member)| {
+            let why = player.lost()?;
+            Some(Gone::Player(number, Fault::Lost(why)))
+        };
         if let Some(gone) = players.iter().enumerate().find_map(lost) {
             return Some(gone);
         }

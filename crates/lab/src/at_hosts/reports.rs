@@ -11,8 +11,8 @@ use kqps_observation::{Cell, HostRole, RunHost};
 pub(crate) struct Reports {
     /// Subject → the version that its program reported on its host.
     versions: BTreeMap<String, String>,
-    /// Name of a program on the subjects' host → its path, version and hash.
-    programs: BTreeMap<String, BinaryFacts>,
+    /// Name of a program on the subjects' host → its path, version and hash, and those of each that replaced it.
+    programs: BTreeMap<String, Vec<BinaryFacts>>,
 }
 
 /// What a completion changed.
@@ -35,7 +35,12 @@ impl Reports {
         if let Some(version) = version {
             self.versions.insert(subject.to_owned(), version);
         }
-        self.programs.extend(programs);
+        for (name, program) in programs {
+            let seen = self.programs.entry(name).or_default();
+            if !seen.contains(&program) {
+                seen.push(program);
+            }
+        }
     }
 
     /// Completes the cells and the hosts of a run. A version that is known already stays.
@@ -49,9 +54,11 @@ impl Reports {
         }
         for host in hosts.iter_mut().filter(|host| host.role == HostRole::Server) {
             let known = &mut host.fingerprint.binaries;
-            for (name, program) in &self.programs {
-                // A program that was replaced meanwhile is the one of the trials that follow.
-                if known.get(name) != Some(program) {
+            let firsts = self.programs.iter().filter_map(|(name, seen)| Some((name, seen.first()?)));
+            for (name, program) in firsts {
+                // One that was replaced stays in the record as it was first, with a note on the other.
+                let known_one = known.get(name);
+                if known_one != Some(program) && !known_one.is_some_and(|known| is_another(known, program)) {
                     known.insert(name.clone(), program.clone());
                     completed.has_hosts = true;
                 }
@@ -59,6 +66,34 @@ impl Reports {
         }
         completed
     }
+
+    /// What a run lacks if programs on the subjects' host are not those of `hosts`, its record, and why.
+    pub(super) fn replaced(&self, hosts: &[RunHost]) -> BTreeMap<String, String> {
+        let mut notes = BTreeMap::new();
+        for host in hosts.iter().filter(|host| host.role == HostRole::Server) {
+            for (name, seen) in &self.programs {
+                let Some(known) = host.fingerprint.binaries.get(name) else { continue };
+                if let Some(other) = seen.iter().find(|program| is_another(known, program)) {
+                    let (on, then, now) = (&host.name, shown(known), shown(other));
+                    let why = format!("it was replaced on {on} during the run: {then} before, {now} now");
+                    notes.insert(format!("one {name} for all trials"), why);
+                }
+            }
+        }
+        notes
+    }
+}
+
+/// Whether two programs are surely not the same.
+fn is_another(one: &BinaryFacts, other: &BinaryFacts) -> bool {
+    one.blake3.is_some() && other.blake3.is_some() && one.blake3 != other.blake3
+}
+
+/// The version of a program and the beginning of its hash.
+fn shown(program: &BinaryFacts) -> String {
+    let hash = program.blake3.as_deref().unwrap_or_default();
+    let version = program.version.as_deref().unwrap_or("no version");
+    format!("{version} ({})", hash.get(..12).unwrap_or(hash))
 }
 
 #[cfg(test)]
@@ -97,6 +132,12 @@ mod tests {
         assert!(hosts[1].fingerprint.binaries.is_empty(), "a player runs no subject");
         assert_eq!(reports.complete(&mut cells, &mut hosts), Completed::default(), "nothing is new");
         reports.add("nsd", Some("4.9".into()), [("nsd".to_owned(), program("cd"))].into());
-        assert_eq!(reports.complete(&mut cells, &mut hosts), Completed { cells: vec![], has_hosts: true });
+        assert_eq!(reports.complete(&mut cells, &mut hosts), Completed::default());
+        assert_eq!(hosts[0].fingerprint.binaries["nsd"], program("ab"), "the cells have its version");
+        let notes = reports.replaced(&hosts);
+        let why = "it was replaced on ns1 during the run: 4.8 (ab) before, 4.8 (cd) now";
+        assert_eq!((notes["one nsd for all trials"].as_str(), notes.len()), (why, 1));
+        reports.add("nsd", None, [("nsd".to_owned(), program("ab"))].into());
+        assert!(reports.replaced(&hosts).contains_key("one nsd for all trials"), "it was another meanwhile");
     }
 }

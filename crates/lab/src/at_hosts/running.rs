@@ -15,7 +15,7 @@ use kqps_verdict::silence::silence;
 
 use super::member::{Fault, Member, unexpected};
 use super::plan::Shared;
-use super::playing::{Attempted, Gone, SHORT, Together};
+use super::playing::{Attempted, Gone, SHORT, Together, Watched, settings_most};
 use super::timing;
 use super::trouble::{self, Decision, Trouble, of_player, of_server};
 use super::{Members, Session, Start, side_by_side, void};
@@ -50,8 +50,6 @@ pub(super) struct Running<'a> {
     generation: u64,
     addresses: Vec<SocketAddr>,
     ready_s: f64,
-    /// How late a player was at most, nanoseconds. All get more time to get ready then.
-    late_ns: u64,
     /// The numbers of the players that got a reply in this start.
     heard: BTreeSet<usize>,
 }
@@ -73,7 +71,6 @@ impl<'a> Running<'a> {
             generation: 0,
             addresses: Vec::new(),
             ready_s: 0.0,
-            late_ns: 0,
             heard: BTreeSet::new(),
         };
         // If this fails, dropping it takes the settings back.
@@ -88,14 +85,18 @@ impl<'a> Running<'a> {
         let server = &mut members.server;
         let name = server.host().name.clone();
         let not_started = |fault: Fault| not_started(session, &name, fault);
-        server.reach(interrupts).map_err(not_started)?;
+        let away = server.away();
+        session.reaching(away.as_slice(), || server.reach(interrupts)).map_err(not_started)?;
         self.generation = server.generation();
+        if let Some(why) = session.settings.borrow_mut().take_pending() {
+            return Err(NoTrial::failed(why));
+        }
         if let Some(supplies) = &*session.supplies.borrow() {
             supplies.bring(&self.wanted, server, interrupts).map_err(not_started)?;
         }
         if !self.settings.is_empty() {
-            let set = Job::Set { settings: self.settings.clone() };
-            server.call(&set, SHORT, interrupts).map_err(not_started)?;
+            let remarks = set(server, &self.settings, interrupts).map_err(not_started)?;
+            session.settings.borrow_mut().remark(&name, remarks);
             self.has_set = true;
         }
         let certificate = certificate.map(CertificatePem::read).transpose();
@@ -127,17 +128,23 @@ impl<'a> Running<'a> {
         let Members { server, players } = &mut *members;
         let players = &mut players[..self.players.hosts.len()];
         self.get_ready(server, players)?;
-        let least_s = timing::least_s(players.iter().map(|player| player.offset().uncertainty_ns));
+        let least_s = timing::least_s(
+            server.offset().uncertainty_ns,
+            players.iter().map(|player| player.offset().uncertainty_ns),
+        );
         let request = &TrialRequest { duration_s: request.duration_s.max(least_s), ..*request };
         let requests = self.requests(request, players)?;
-        let together = Together { start: self.start, wanted: &self.wanted, late_ns: self.late_ns };
+        let late_ns = session.lateness.borrow().of(&self.start.cell.name);
+        let together = Together { start: self.start, wanted: &self.wanted, late_ns };
+        together.begin_watch(server).map_err(|fault| of_server(&server.host().name, fault))?;
         let attempted = together.play(server, players, requests, request.duration_s);
         let sent = void::sent(players.iter().map(|player| &player.host().name), &attempted.played);
         let judged = self.judged(attempted, server, players, request.duration_s);
-        if let Err(Trouble::Player { host, what, .. }) = &judged
+        if let Err(trouble) = &judged
+            && let Some(why) = trouble.voids()
             && !self.start.interrupts.is_asked()
         {
-            (session.print)(&void::words(host, what, &sent));
+            (session.print)(&void::words(&why, &sent));
         }
         judged
     }
@@ -151,18 +158,21 @@ impl<'a> Running<'a> {
         duration_s: f64,
     ) -> Result<Trial, Trouble> {
         let server_name = &server.host().name;
-        let Attempted { played, seen, gone } = attempted;
+        let Attempted { played, watched, gone } = attempted;
         match gone {
-            Some(Gone::Server(why)) => return Err(of_server(server_name, Fault::Lost(why))),
-            Some(Gone::Player(number, why)) => {
-                return Err(of_player(&players[number].host().name, Fault::Lost(why)));
+            Some(Gone::Server(fault)) => return Err(of_server(server_name, fault)),
+            Some(Gone::Player(number, fault)) => {
+                return Err(of_player(&players[number].host().name, fault));
             }
             None => {}
         }
-        let late_ns = played.iter().flatten().filter_map(|trial| trial.late_start_ns).max();
-        self.late_ns = self.late_ns.max(late_ns.unwrap_or(0));
+        self.note_lateness(&played, duration_s);
         // If the subject ended, that is why players have no record.
-        let mut seen = seen.map_err(|fault| of_server(server_name, fault))?;
+        let Watched { mut seen, late_ns } = watched.map_err(|fault| of_server(server_name, fault))?;
+        if late_ns > 0 {
+            let what = format!("was read {:.1} ms late by its clock", late_ns as f64 / 1e6);
+            return Err(Trouble::Watch { host: server_name.clone(), what });
+        }
         seen.host.device = seen.host.device.take().or_else(|| server.device().map(str::to_owned));
         let parts = self.parts(players, played, duration_s)?;
         let merged = merge(parts, Some(*seen));
@@ -174,6 +184,18 @@ impl<'a> Running<'a> {
             facts.ready_s = Some(self.ready_s);
         }
         Ok(trial)
+    }
+
+    /// Notes how late players were, so that the next trial of the cell gives them more time or less.
+    fn note_lateness(&self, played: &[Result<Trial, Fault>], duration_s: f64) {
+        let of_players = played.iter().flatten().filter_map(|trial| trial.late_start_ns);
+        let spoiling = of_players.filter(|late_ns| timing::is_late(*late_ns, duration_s));
+        let late_ns = spoiling.max();
+        let (mut lateness, cell) = (self.session.lateness.borrow_mut(), &self.start.cell.name);
+        match late_ns {
+            Some(late_ns) => lateness.add(cell, late_ns),
+            None => lateness.halve(cell),
+        }
     }
 
     /// Reaches all players and brings them the queries. Then it measures the clocks of all hosts, as late as it can.
@@ -189,8 +211,14 @@ impl<'a> Running<'a> {
         }
         let supplies = self.session.supplies.borrow();
         let (supplies, wanted, interrupts) = (supplies.as_ref(), &self.wanted, self.start.interrupts);
+        let away: Vec<String> = players.iter().filter_map(Member::away).collect();
+        if !away.is_empty() {
+            let all: Vec<&mut Member> = players.iter_mut().collect();
+            let reach = || side_by_side(all, |player: &mut Member| player.reach(interrupts));
+            let reached = self.session.reaching(&away, reach);
+            all_of(players, reached)?;
+        }
         let ready = side_by_side(players.iter_mut().collect(), |player: &mut Member| {
-            player.reach(interrupts)?;
             supplies.map_or(Ok(()), |supplies| supplies.bring(wanted, player, interrupts))
         });
         all_of(players, ready)?;
@@ -239,10 +267,17 @@ impl<'a> Running<'a> {
             return Ok(());
         }
         if let Some(why) = silence(trial) {
-            let what = format!("heard nothing: {why}");
-            return Err(Trouble::Player { host: host.to_owned(), what, output: Vec::new() });
+            let (host, what) = (host.to_owned(), format!("heard nothing: {why}"));
+            // Another start heard something, so this one says something about its subject.
+            let is_known = self.session.heard.borrow().contains(&number);
+            return Err(if is_known {
+                Trouble::Player { host, what, output: Vec::new() }
+            } else {
+                Trouble::Deaf { host, what }
+            });
         }
         self.heard.insert(number);
+        self.session.heard.borrow_mut().insert(number);
         Ok(())
     }
 
@@ -297,9 +332,40 @@ impl Drop for Running<'_> {
             let _ = once_urgent(interrupts, |urgent| server.call(&stop, within, urgent));
         }
         if self.has_set {
-            let _ = server.call(&Job::Unset, SHORT, &Interrupts::default());
+            let within = settings_most(self.settings.len());
+            let unset = server.call(&Job::Unset, within, &Interrupts::default());
+            // A host that is lost puts them back by itself.
+            if let Err(fault @ (Fault::Failed { .. } | Fault::Late)) = unset {
+                let why = match fault {
+                    Fault::Late => too_slow("undo", &self.settings, within),
+                    fault => fault.into_reason(),
+                };
+                let name = &server.host().name;
+                self.session.settings.borrow_mut().leave(format!("{name}: {why}"));
+            }
         }
     }
+}
+
+/// Sets the settings of a cell on the subjects' host. Returns what may keep them from having their effect.
+fn set(
+    server: &mut Member,
+    settings: &BTreeMap<String, String>,
+    interrupts: &Interrupts,
+) -> Result<Vec<String>, Fault> {
+    let within = settings_most(settings.len());
+    match server.call(&Job::Set { settings: settings.clone() }, within, interrupts) {
+        Ok(Done::Set { remarks, .. }) => Ok(remarks),
+        Ok(_) => Err(unexpected()),
+        Err(Fault::Late) => Err(Fault::Lost(too_slow("set", settings, within))),
+        Err(fault) => Err(fault),
+    }
+}
+
+/// The reason why settings were not set, or undone, in time.
+fn too_slow(act: &str, settings: &BTreeMap<String, String>, within: Duration) -> String {
+    let names: Vec<&str> = settings.keys().map(String::as_str).collect();
+    format!("its agent did not {act} {} within {} s", names.join(", "), within.as_secs())
 }
 
 /// Does something with interrupts that are raised once those of the user are urgent. The first of the user's ends a run
@@ -389,6 +455,15 @@ mod tests {
                 thread::sleep(LOOK);
             }
         });
+    }
+
+    #[test]
+    fn settings_whose_links_go_down_have_time_and_are_named() {
+        let settings = ["channels.eth0", "rings.eth0"].map(|name| (name.to_owned(), "4".to_owned()));
+        let within = settings_most(settings.len());
+        assert_eq!(within, Duration::from_secs(40), "two links may be waited for, for 10 s each");
+        let why = too_slow("set", &settings.into(), within);
+        assert_eq!(why, "its agent did not set channels.eth0, rings.eth0 within 40 s");
     }
 
     #[test]

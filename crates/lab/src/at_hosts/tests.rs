@@ -50,8 +50,12 @@ impl Lab {
     }
 
     fn session(&self, again: Again) -> Session {
+        self.session_of(&["p1", "p2"], again)
+    }
+
+    fn session_of(&self, players: &[&str], again: Again) -> Session {
         let host = |name: &str| agent::host(self.folder.path(), name);
-        let hosts = Hosts { server: host("ns1"), players: vec![host("p1"), host("p2")] };
+        let hosts = Hosts { server: host("ns1"), players: players.iter().map(|name| host(name)).collect() };
         Session::open_trying(&hosts, again).unwrap()
     }
 
@@ -148,20 +152,23 @@ fn a_player_that_dies_once_voids_one_trial_and_the_others_play_what_they_did() {
     assert!(Duration::from_nanos(between_ns) >= end, "{between_ns} ns");
     assert_eq!(lab.noted("p1", "stopped").len(), 1, "the other ended its void trial");
     let printed = printed.borrow();
-    let [line] = &printed[..] else { panic!("one trial was void: {printed:?}") };
-    assert!(line.starts_with("a trial is void, since the player on p2 was lost: "), "{line}");
-    assert!(line.ends_with("p2 left no account"), "{line}");
+    let [void, wait] = &printed[..] else { panic!("one trial was void: {printed:?}") };
+    assert!(void.starts_with("a trial is void, since the player on p2 was lost: "), "{void}");
+    assert!(void.ends_with("p2 left no account"), "{void}");
+    assert!(wait.starts_with("waiting for hosts that were lost: p2 (its connection ended"), "{wait}");
 
     let devices: Vec<_> = trial.hosts.iter().map(|host| host.device.as_deref()).collect();
     assert_eq!(devices, [Some("eth0"); 3], "found by the agents, since the file names none");
     assert_eq!(session.reports().complete(&mut [lab.cell.clone()], &mut []).cells, [0], "it has its version");
 
-    // The server's host is watched from 2 ms before the start on, on its own clock.
+    // The server's host must be read before the earliest start, on its own clock.
     let last = |host, word| lab.noted(host, word).pop().unwrap().1;
-    let watched_ns: i64 = last("ns1", "watch").parse().unwrap();
+    let read_by_ns: i64 = last("ns1", "watch-again").parse().unwrap();
     let began_ns: i64 = last("p1", "play").split(' ').nth(1).unwrap().parse().unwrap();
-    let server_ns = session.members.borrow().server.offset().ns;
-    assert_eq!((began_ns - trial.parts[0].start.offset_ns) - (watched_ns - server_ns), 2_000_000);
+    let server = session.members.borrow().server.offset();
+    let widest_ns = trial.parts.iter().map(|part| part.start.uncertainty_ns).max().unwrap();
+    let before_ns = (began_ns - trial.parts[0].start.offset_ns) - (read_by_ns - server.ns);
+    assert_eq!(before_ns, (server.uncertainty_ns + widest_ns) as i64);
 }
 
 #[test]
@@ -174,7 +181,9 @@ fn a_player_that_always_dies_is_named_and_the_others_are_stopped_and_kept() {
     let Err(NoTrial::Failed { reason, .. }) = running.play(&LONG) else { panic!("it is no failure") };
     assert!(reason.starts_with("the player on p2 was lost: its connection ended"), "{reason}");
     assert!(reason.ends_with("; that made 3 trials in succession void"), "{reason}");
-    assert_eq!(printed.borrow().len(), 3, "{:?}", printed.borrow());
+    let printed = printed.borrow();
+    assert_eq!(printed.iter().filter(|line| line.contains("is void")).count(), 3, "{printed:?}");
+    assert_eq!(printed.iter().filter(|line| line.starts_with("waiting for")).count(), 2, "{printed:?}");
     assert!(began.elapsed() < Duration::from_secs(200), "no player played to its end");
     assert!(are_halves(&lab.rates("p1"), 3), "{:?}", lab.rates("p1"));
     assert_eq!((lab.noted("p1", "stopped").len(), lab.noted("p1", "agent").len()), (3, 1));
@@ -188,7 +197,11 @@ fn the_loss_of_the_subjects_host_is_no_failure_and_the_next_start_owns_the_new_a
     lab.dies("ns1", 1);
     let Err(NoTrial::Lost { reason }) = first.play(&LONG) else { panic!("it is no loss") };
     assert!(reason.starts_with("the subject's host ns1 was lost: its connection ended"), "{reason}");
+    let Err(NoTrial::Lost { reason }) = first.play(&REQUEST) else { panic!("it plays at nothing") };
+    assert!(reason.contains("was lost: its connection ended"), "the cause is not forgotten: {reason}");
+    assert!(session.take_away_time() < soon().end, "nothing was waited for yet");
     let mut second = session.start(lab.start(2)).unwrap();
+    assert!(session.take_away_time() >= soon().end, "the old agent was waited for");
     // Another subject runs at the agent that is there now.
     let Err(NoTrial::Lost { reason }) = first.play(&REQUEST) else { panic!("it plays at another subject") };
     assert!(reason.ends_with("its agent was started again"), "{reason}");
@@ -249,9 +262,10 @@ fn a_player_that_never_heard_anything_is_named_and_later_losses_count() {
     let session = lab.session(soon());
     lab.is("p2.deaf");
     let mut running = session.start(lab.start(1)).unwrap();
-    let Err(NoTrial::Failed { reason, .. }) = running.play(&REQUEST) else { panic!("it is measured") };
+    assert!(matches!(running.play(&REQUEST), Err(NoTrial::Interrupted)), "every cell would fail");
     let expected = format!("the player on p2 heard nothing: No reply came from {} at all", agent::ADDRESS);
-    assert!(reason.starts_with(&expected), "{reason}");
+    let reason = session.unreachable().unwrap();
+    assert!(reason.starts_with(&expected) && reason.contains("firewalls"), "{reason}");
     drop(running);
     std::fs::remove_file(lab.file("p2.deaf")).unwrap();
     let mut running = session.start(lab.start(2)).unwrap();
@@ -259,4 +273,134 @@ fn a_player_that_never_heard_anything_is_named_and_later_losses_count() {
     lab.is("p2.deaf");
     let accounts = running.play(&REQUEST).unwrap().accounts;
     assert!(accounts.lost > 0 && accounts.lost == accounts.correct, "{accounts:?}");
+    drop(running);
+    let mut running = session.start(lab.start(3)).unwrap();
+    let Err(NoTrial::Failed { reason, .. }) = running.play(&REQUEST) else { panic!("it is measured") };
+    assert!(reason.starts_with(&expected) && reason.ends_with("3 trials in succession void"), "{reason}");
+}
+
+#[test]
+fn a_slow_first_reading_delays_the_start_and_voids_no_trial() {
+    let lab = Lab::new();
+    let (session, printed) = printing(lab.session(soon()));
+    let mut running = session.start(lab.start(1)).unwrap();
+    lab.is("ns1.slow");
+    running.play(&REQUEST).unwrap();
+    assert!(are_halves(&lab.rates("p1"), 1) && printed.borrow().is_empty(), "{:?}", printed.borrow());
+    let read_ns = lab.noted("ns1", "watch")[0].0;
+    assert!(lab.noted("p1", "play")[0].0 > read_ns, "a player was asked before the reading was over");
+}
+
+#[test]
+fn a_reading_that_was_late_by_its_clock_voids_the_trial() {
+    let lab = Lab::new();
+    let (session, printed) = printing(lab.session(soon()));
+    let late = |lines: &str| std::fs::write(lab.file("ns1.late"), lines).unwrap();
+    let mut running = session.start(lab.start(1)).unwrap();
+    late("3000000\n0\n");
+    let trial = running.play(&REQUEST).unwrap();
+    assert_eq!(lab.rates("p1").len(), 2, "packets may be missing from the first, and from no other");
+    let each = trial.accounts.sent / 2;
+    assert_eq!(
+        *printed.borrow(),
+        [format!(
+            "a trial is void, since the subject's host ns1 was read 3.0 ms late by its clock; queries in it: p1 sent \
+             {each}, p2 sent {each}"
+        )]
+    );
+    late("9000000\n8000000\n1\n");
+    let Err(NoTrial::Failed { reason, .. }) = running.play(&REQUEST) else { panic!("it is measured") };
+    let expected =
+        "the subject's host ns1 was read 0.0 ms late by its clock; that made 3 trials in succession void";
+    assert_eq!(reason, expected);
+}
+
+#[test]
+fn a_player_that_is_late_voids_its_trial_and_the_next_ones_get_more_time() {
+    let lab = Lab::new();
+    let session = lab.session(soon());
+    let late = |lines: &str| std::fs::write(lab.file("p2.late"), lines).unwrap();
+    let mut running = session.start(lab.start(1)).unwrap();
+    late("60000000\n0\n");
+    assert!(running.play(&REQUEST).is_ok());
+    assert_eq!(lab.rates("p1").len(), 2);
+    assert_eq!(session.lateness.borrow().of("echo"), 30_000_000, "halved by a trial in time");
+    late("90000000\n80000000\n70000000\n");
+    let Err(NoTrial::Failed { reason, .. }) = running.play(&REQUEST) else { panic!("it is measured") };
+    assert!(reason.starts_with("the player on p2 began 70.0 ms late in a trial of "), "{reason}");
+    drop(running);
+    // The next start of the cell knows it.
+    let _running = session.start(lab.start(2)).unwrap();
+    assert_eq!(session.lateness.borrow().of("echo"), 90_000_000);
+}
+
+#[test]
+fn the_host_of_the_subjects_is_reached_before_a_start_and_the_time_is_counted() {
+    let lab = Lab::new();
+    let session = lab.session(soon());
+    let mut running = session.start(lab.start(1)).unwrap();
+    lab.dies("ns1", 1);
+    assert!(matches!(running.play(&LONG), Err(NoTrial::Lost { .. })));
+    drop(running);
+    session.take_away_time();
+    assert!(session.reach(&lab.interrupts));
+    assert!(session.take_away_time() >= soon().end);
+    assert_eq!(lab.noted("ns1", "agent").len(), 2);
+    assert!(session.reach(&lab.interrupts) && session.take_away_time() < soon().end, "it is there");
+    lab.interrupts.ask();
+    assert!(session.reach(&lab.interrupts), "and needs no wait that could be interrupted");
+}
+
+#[test]
+fn settings_that_stay_fail_the_next_start_once_and_are_in_the_record() {
+    let lab = Lab::new();
+    let session = lab.session(soon());
+    lab.is("ns1.stuck");
+    drop(session.start(lab.start(1)).unwrap());
+    let Err(NoTrial::Failed { reason, .. }) = session.start(lab.start(2)) else { panic!("it starts") };
+    assert!(reason.ends_with("could not be undone: ns1: rps.lo stays 1"), "{reason}");
+    std::fs::remove_file(lab.file("ns1.stuck")).unwrap();
+    drop(session.start(lab.start(3)).unwrap());
+    assert!(session.start(lab.start(4)).is_ok());
+    let notes = session.notes(&[]);
+    assert_eq!(notes["the host's settings from before the run"], "ns1: rps.lo stays 1");
+    assert_eq!(notes["certainty that the host's settings held"], "ns1: irqbalance runs");
+}
+
+#[test]
+fn a_host_that_booted_again_is_noted_and_another_one_ends_the_run() {
+    for kernel in ["", "6.12"] {
+        let lab = Lab::new();
+        let session = lab.session(soon());
+        let mut running = session.start(lab.start(1)).unwrap();
+        lab.dies("p2", 1);
+        session.members.borrow_mut().players[1].pretend_boot();
+        std::fs::write(lab.file("p2.kernel"), kernel).unwrap();
+        let played = running.play(&REQUEST);
+        let noted: Vec<String> = session.notes(&[]).into_keys().filter(|what| what.contains("p2")).collect();
+        if kernel.is_empty() {
+            assert!(played.is_ok(), "{played:?}");
+            assert_eq!(noted, ["certainty that p2 is set as when the run began"]);
+        } else {
+            assert!(matches!(played, Err(NoTrial::Interrupted)), "{played:?}");
+            let why = session.unreachable().unwrap();
+            assert!(why.starts_with("p2 has another kernel than when the run began"), "{why}");
+            assert!(noted.is_empty(), "{noted:?}");
+        }
+    }
+}
+
+#[test]
+fn several_survivors_are_stopped_at_once() {
+    let lab = Lab::new();
+    let session = lab.session_of(&["p1", "p2", "p3"], soon());
+    let mut running = session.start(lab.start(1)).unwrap();
+    for survivor in ["p1", "p3"] {
+        lab.is(&format!("{survivor}.slow"));
+    }
+    lab.dies("p2", 99);
+    assert!(running.play(&LONG).is_err());
+    let first = |host| lab.noted(host, "stopped")[0].0;
+    let apart_ns = first("p1").abs_diff(first("p3"));
+    assert!(apart_ns < agent::STOPS_IN.as_nanos() as u64, "one waited for the other: {apart_ns} ns");
 }

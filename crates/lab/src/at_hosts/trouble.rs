@@ -22,6 +22,21 @@ pub(super) enum Trouble {
         /// The last lines of its output.
         output: Vec<String>,
     },
+    /// A player got no reply, neither in this trial nor in any before. If that stays so, no trial can be played by it.
+    Deaf {
+        /// The name of the player's host.
+        host: String,
+        /// What happened there, as the rest of a sentence about it.
+        what: String,
+    },
+    /// The counters of the subjects' host were read too late by its clock, so that the trial is void. Another attempt
+    /// may succeed.
+    Watch {
+        /// The name of the subjects' host.
+        host: String,
+        /// What happened there, as the rest of a sentence about it.
+        what: String,
+    },
     /// The subjects' host was lost, and the subject with it, which says nothing about the subject.
     Server {
         /// The reason, as a sentence without its full stop.
@@ -38,6 +53,19 @@ pub(super) enum Trouble {
     },
 }
 
+impl Trouble {
+    /// Why the trial is void, as the rest of a sentence; `None` if its failure has another name.
+    pub(super) fn voids(&self) -> Option<String> {
+        match self {
+            Self::Player { host, what, .. } | Self::Deaf { host, what } => {
+                Some(format!("the player on {host} {what}"))
+            }
+            Self::Watch { host, what } => Some(format!("the subject's host {host} {what}")),
+            Self::Interrupted | Self::Server { .. } | Self::Unreachable(_) | Self::Subject { .. } => None,
+        }
+    }
+}
+
 /// What to do next.
 #[derive(Debug)]
 pub(super) enum Decision {
@@ -51,17 +79,22 @@ pub(super) enum Decision {
 
 /// The decision after an attempt, counted from 1.
 pub(super) fn after(trouble: Trouble, attempt: u32) -> Decision {
+    let void = trouble.voids().unwrap_or_default();
+    let too_often = || format!("{void}; that made {attempt} trials in succession void");
     match trouble {
         Trouble::Interrupted => Decision::End(NoTrial::Interrupted),
         Trouble::Subject { reason, output } => Decision::End(NoTrial::Failed { reason, output }),
         Trouble::Server { reason } => Decision::End(NoTrial::Lost { reason }),
         Trouble::Unreachable(why) => Decision::Leave(why),
-        Trouble::Player { .. } if attempt <= REPEATS_MOST => Decision::Repeat,
-        Trouble::Player { host, what, output } => {
-            let reason =
-                format!("the player on {host} {what}; that made {attempt} trials in succession void");
-            Decision::End(NoTrial::Failed { reason, output })
+        Trouble::Player { .. } | Trouble::Deaf { .. } | Trouble::Watch { .. } if attempt <= REPEATS_MOST => {
+            Decision::Repeat
         }
+        Trouble::Player { output, .. } => Decision::End(NoTrial::Failed { reason: too_often(), output }),
+        Trouble::Deaf { .. } => Decision::Leave(format!(
+            "{void}; it got no reply in this run so far: check its `data` and `sources`, the server's routes to them, \
+             and firewalls"
+        )),
+        Trouble::Watch { .. } => Decision::End(NoTrial::failed(too_often())),
     }
 }
 
@@ -147,6 +180,24 @@ mod tests {
         };
         let expected = "the player on p2 began 12 ms late; that made 3 trials in succession void";
         assert_eq!((reason.as_str(), output), (expected, vec!["a line".to_owned()]));
+    }
+
+    #[test]
+    fn a_player_that_hears_nothing_from_the_beginning_ends_the_run() {
+        let deaf = || Trouble::Deaf { host: "p2".into(), what: "heard nothing: no reply came".into() };
+        assert!([1, 2].into_iter().all(|attempt| matches!(after(deaf(), attempt), Decision::Repeat)));
+        let Decision::Leave(why) = after(deaf(), 3) else { panic!("each cell would fail") };
+        assert!(why.starts_with("the player on p2 heard nothing: no reply came; "), "{why}");
+    }
+
+    #[test]
+    fn a_late_reading_is_repeated_as_a_late_player() {
+        let late = || Trouble::Watch { host: "ns1".into(), what: "was read 3.0 ms late by its clock".into() };
+        assert!([1, 2].into_iter().all(|attempt| matches!(after(late(), attempt), Decision::Repeat)));
+        let Decision::End(NoTrial::Failed { reason, .. }) = after(late(), 3) else { panic!("for ever") };
+        let expected =
+            "the subject's host ns1 was read 3.0 ms late by its clock; that made 3 trials in succession void";
+        assert_eq!(reason, expected);
     }
 
     #[test]

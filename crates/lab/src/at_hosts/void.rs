@@ -22,14 +22,14 @@ pub(super) fn sent<'a>(
     hosts.zip(queries).map(|(host, queries)| Sent { host: host.clone(), queries }).collect()
 }
 
-/// The line about a void trial: which player spoiled it and how, and what each player sent.
-pub(super) fn words(host: &str, what: &str, sent: &[Sent]) -> String {
+/// The line about a void trial: which host spoiled it and how, and what each player sent.
+pub(super) fn words(why: &str, sent: &[Sent]) -> String {
     let of_each = sent.iter().map(|Sent { host, queries }| match queries {
         Some(queries) => format!("{host} sent {queries}"),
         None => format!("{host} left no account"),
     });
     let of_each: Vec<String> = of_each.collect();
-    format!("a trial is void, since the player on {host} {what}; queries in it: {}", of_each.join(", "))
+    format!("a trial is void, since {why}; queries in it: {}", of_each.join(", "))
 }
 
 #[cfg(test)]
@@ -43,7 +43,7 @@ mod tests {
         let hosts = ["p1".to_owned(), "p2".to_owned()];
         let sent = sent(hosts.iter(), &[Ok(trial), Err(Fault::Late)]);
         assert_eq!(
-            words("p2", "was lost: no answer", &sent),
+            words("the player on p2 was lost: no answer", &sent),
             "a trial is void, since the player on p2 was lost: no answer; queries in it: p1 sent 4000, p2 left no account"
         );
     }

@@ -6,6 +6,7 @@ use kqps_verdict::search::Preset;
 
 use crate::canary;
 use crate::materials;
+use crate::profile::PROFILE_S;
 use crate::rounds;
 use crate::warm_up;
 
@@ -84,7 +85,9 @@ pub(super) fn of_goal(goal: &str) -> &'static Cost {
 /// One start of a cell in a block (from 0) under a goal of this name. For a canary, that is one trial.
 pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let load_s = match (cell.role, &cell.load) {
-        (Role::PlayerCeiling | Role::EchoCeiling, _) => return CEILING_S + opening_s(cell),
+        (Role::PlayerCeiling | Role::EchoCeiling, _) => {
+            return CEILING_S + opening_s(cell) + profile_s(cell, block);
+        }
         _ if cell.factors.rounds().is_some() => rounds::trials_s(cell),
         (_, CellLoad::Closed(seconds)) => *seconds + opening_s(cell),
         (_, CellLoad::Rates { rates_qps, duration_s }) => {
@@ -92,7 +95,12 @@ pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
         }
         (_, CellLoad::Search) => search_s(goal, block),
     };
-    start_s(cell) + load_s + latency_s(cell, goal, block)
+    start_s(cell) + load_s + latency_s(cell, goal, block) + profile_s(cell, block)
+}
+
+/// The trials of its profile, which are made only in the first block.
+pub(crate) fn profile_s(cell: &Cell, block: u32) -> f64 {
+    if cell.profile && block == 0 { PROFILE_S } else { 0.0 }
 }
 
 /// Latency by load, which is measured only in the first block.
@@ -193,6 +201,11 @@ mod tests {
         assert!((closed - START_S - 0.5).abs() < 1e-9);
         let steady = cell_s(&cell(CellLoad::Closed(0.5), &[("steady", "60s")]), "quick", 0);
         assert!(steady > closed + 10.0);
+
+        let plain = cell(CellLoad::Closed(0.5), &[]);
+        let profiled = Cell { profile: true, ..plain.clone() };
+        let more_s = |block| cell_s(&profiled, "quick", block) - cell_s(&plain, "quick", block);
+        assert!((more_s(0) - PROFILE_S).abs() < 1e-9 && more_s(1).abs() < 1e-9, "a profile comes once");
 
         let search = cell(CellLoad::Search, &[(name::LATENCY_AT, "50")]);
         let of = |goal, block| cell_s(&search, goal, block) - start_s(&search);

@@ -55,7 +55,9 @@ impl Conductor<'_> {
 
     /// The cost of the trials after a search, seconds.
     fn extras_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
-        cost::latency_s(&run.cells[cell], &run.goal, block) + self.reasons_s(run, cell, block)
+        let facts = &run.cells[cell];
+        let own_s = cost::latency_s(facts, &run.goal, block) + cost::profile_s(facts, block);
+        own_s + self.reasons_s(run, cell, block)
     }
 }
 

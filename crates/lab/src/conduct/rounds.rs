@@ -67,6 +67,9 @@ impl<'a> Conductor<'a> {
         block: u32,
         rest: &[usize],
     ) -> Result<Conducted, StoreError> {
+        if self.reach().is_none() {
+            return Ok(Conducted::Interrupted);
+        }
         let patience = self.patience_of_all(run, cells, block, rest);
         let mut group = Group {
             block,
@@ -157,6 +160,8 @@ impl<'a> Conductor<'a> {
     ) -> Result<Conducted, StoreError> {
         let block = group.block;
         loop {
+            let Some(away) = self.reach() else { return Ok(Conducted::Interrupted) };
+            group.patience = group.patience.later(away);
             let start = self.store.next_start()?.max(group.newest + 1);
             group.newest = start;
             (self.report)(&Event::Start { cell: &run.cells[cell], start });
@@ -174,7 +179,7 @@ impl<'a> Conductor<'a> {
                 Err(NoTrial::Failed { reason, output }) => Begun::Failed(reason, output),
                 Ok(play) => {
                     member.play = Some(play);
-                    self.warm_up(run, &mut member, patience)?
+                    self.warm_up(run, &mut member, patience, &mut group.patience)?
                 }
             };
             let (reason, output) = match begun {
@@ -196,18 +201,22 @@ impl<'a> Conductor<'a> {
         }
     }
 
-    /// Warms a subject up until it is warm enough or the time is over.
+    /// Warms a subject up until it is warm enough or the time is over. Outages lengthen the time of the group.
     fn warm_up(
         &mut self,
         run: &mut Run,
         member: &mut Member<'a>,
-        patience: Patience,
+        mut patience: Patience,
+        of_group: &mut Patience,
     ) -> Result<Begun, StoreError> {
         while !(member.warmed.is_some() && patience.is_over())
             && let Some(request) = member.warm_up.next(member.warmed.as_ref())
         {
             let Some(play) = &mut member.play else { break };
-            match play.play(&request) {
+            let played = play.play(&request);
+            let away = self.forgive();
+            (patience, *of_group) = (patience.later(away), of_group.later(away));
+            match played {
                 Err(NoTrial::Interrupted) => return Ok(Begun::Interrupted),
                 Err(NoTrial::Lost { reason }) => return Ok(Begun::Lost(reason)),
                 Err(NoTrial::Failed { reason, output }) => {
@@ -269,7 +278,10 @@ impl<'a> Conductor<'a> {
         let idle = quiet::Idle::of(run, &group.members, at);
         let member = &mut group.members[at];
         let Some(play) = &mut member.play else { return Ok(Conducted::Whole) };
-        match play.play(request) {
+        let played = play.play(request);
+        let away = self.forgive();
+        group.patience = group.patience.later(away);
+        match played {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
             Err(NoTrial::Lost { reason }) if member.lost >= again::MOST => {
                 self.fail(run, member, request.purpose, (again::too_often(&reason), Vec::new()))?;
@@ -325,8 +337,8 @@ impl<'a> Conductor<'a> {
         Ok(())
     }
 
-    /// Stores a failure. If the trial for the reasons of its drops failed, a subject still has its figure;
-    /// after any other failure its start is over.
+    /// Stores a failure. If a trial failed that only explains others, a subject still has its figure; after any
+    /// other failure its start is over.
     fn fail(
         &mut self,
         run: &mut Run,
@@ -335,8 +347,12 @@ impl<'a> Conductor<'a> {
         (reason, output): (String, Vec<String>),
     ) -> Result<(), StoreError> {
         member.play = None;
-        if purpose.is_for_reasons() {
-            member.unit.leave_reasons();
+        if purpose.is_extra() {
+            if !purpose.is_for_profile() {
+                let why = format!("another trial of its start failed: {reason}");
+                self.leave_profile(run, &mut member.unit, member.key.cell, &why)?;
+            }
+            member.unit.leave_extras();
         } else {
             member.unit.fail(reason.clone());
         }

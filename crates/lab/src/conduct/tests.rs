@@ -25,6 +25,19 @@ mod lost;
 
 const BLOCKS: u32 = 3;
 
+/// All is on this host, which is not lost.
+struct Here;
+
+impl Hosts for Here {
+    fn reach(&self) -> bool {
+        true
+    }
+
+    fn take_away_time(&self) -> Duration {
+        Duration::ZERO
+    }
+}
+
 /// A run of the default study with three subjects, before its first trial.
 fn plan() -> Run {
     let target = observation::Target { address: "127.0.0.1:53".parse().unwrap(), on_this_host: true };
@@ -77,7 +90,7 @@ fn conduct_with(
         }))
     };
     let goal = Preset::Quick.goal();
-    Conductor { store, goal, clock, reasons, start: &mut start, report }.conduct(&mut run)
+    Conductor { store, goal, clock, reasons, start: &mut start, hosts: &Here, report }.conduct(&mut run)
 }
 
 /// The properties of all trials that do not depend on the number of starts.
@@ -396,6 +409,7 @@ fn a_start_has_the_time_that_others_leave_it() {
     let mut never = |_: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> { unreachable!() };
     let mut report = |_: &Event<'_>| ();
     let mut conductor = Conductor {
+        hosts: &Here,
         store: &store,
         goal: Preset::Quick.goal(),
         clock: Some((Clock::new(1000.0), Instant::now())),

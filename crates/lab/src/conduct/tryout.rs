@@ -30,7 +30,7 @@ pub(super) fn is_hopeless(run: &Run, cell: usize, block: u32) -> bool {
     // Number of the start → whether it failed, and its block.
     let mut starts: BTreeMap<u64, (bool, u32)> = BTreeMap::new();
     for one in run.trials_of(cell) {
-        let has_failed = one.failure().is_some() && !one.purpose.is_for_reasons();
+        let has_failed = one.failure().is_some() && !one.purpose.is_extra();
         starts.entry(one.start).or_insert((false, one.block)).0 |= has_failed;
     }
     let mut last = starts.values().rev().take(OFTEN);
@@ -104,6 +104,9 @@ impl Conductor<'_> {
     /// A short trial of a fresh start.
     fn tried(&mut self, run: &Run, cell: usize) -> Result<Option<Trial>, NoTrial> {
         (self.report)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
+        if self.reach().is_none() {
+            return Err(NoTrial::Interrupted);
+        }
         let patience = self.patience(run, cell, 0, &[cell]);
         let mut play = (self.start)(cell, TRYOUT, patience)?;
         let request = WarmUp::of(&Cell::default()).next(None);

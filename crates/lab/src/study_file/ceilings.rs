@@ -4,14 +4,13 @@ use std::collections::BTreeSet;
 
 use kqps_observation::factors::name;
 use kqps_observation::run::Role;
-use kqps_observation::{Cell, CellLoad, Factors, cpu_list, question};
+use kqps_observation::{Cell, CellLoad, Factors};
 
+use super::ceiling_names;
 use super::offer::HostOffer;
 use super::values::FactorWords;
 use crate::echo_io;
-use crate::player_setup::{PlayerSetup, WireSetup};
 use crate::subject::Definition;
-use crate::words::counted;
 
 /// The canary is the simplest server, since any server could answer its rate.
 const CANARY_IO: &str = "blocking";
@@ -35,7 +34,7 @@ pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
                 echo_io::cheapest(&offer.lacking)
             };
             let alike = players.iter().filter(|(_, other)| *other == setup).count();
-            let name = player_name(cell, &setup, (alike > 1).then_some(&cell.player_cpus));
+            let name = ceiling_names::of_player(cell, &setup, (alike > 1).then_some(&cell.player_cpus));
             ceilings.push(Cell {
                 name,
                 role: Role::PlayerCeiling,
@@ -49,13 +48,7 @@ pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
         let shared = (sockets.clone(), listeners.clone());
         let key = (cell.io.clone(), cell.workers, shared, cell.subject_cpus.clone(), setup);
         if !is_echo && echoes.insert(key) {
-            let plain = echo_name(cell, &sockets);
-            let is_alike = |other: &&Cell| {
-                other.role == Role::EchoCeiling
-                    && (other.name == plain || other.name.starts_with(&format!("{plain} (")))
-            };
-            let before = ceilings.iter().filter(is_alike).count();
-            let name = if before == 0 { plain } else { format!("{plain} ({})", before + 1) };
+            let name = ceiling_names::of_echo(cell, &sockets);
             let (io, workers) = (cell.io.clone(), cell.workers);
             let mut echo = Cell { name, role: Role::EchoCeiling, io, workers, ..echo_beside(offer, cell) };
             echo.factors.set_sockets(&sockets);
@@ -65,6 +58,7 @@ pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
             ceilings.push(echo);
         }
     }
+    ceiling_names::set_apart(&mut ceilings);
     ceilings.append(cells);
     *cells = ceilings;
 }
@@ -111,19 +105,6 @@ fn surroundings(cell: &Cell) -> Factors {
         .filtered(|name| is_of_player(name) || is_of_path(name) || is_of_host(name) || is_shared(name))
 }
 
-/// `player ceiling, sockets 8, window 500`, `player ceiling over tcp, connections 8, window 500`; with the cores if the
-/// player has others in other cells.
-fn player_name(cell: &Cell, setup: &FactorWords, cpus: Option<&Vec<u32>>) -> String {
-    let is_shown = |(name, value): &(&String, &String)| {
-        *name != name::PLAYER_TRANSPORT && *value != question::Path::Loopback.word()
-    };
-    let words = setup.iter().filter(is_shown);
-    let words = words.map(|(name, value)| format!(", {} {value}", name.trim_start_matches(name::PLAYER)));
-    let cores = cpus.map(|cpus| format!(", player on {}", cpu_list::write(cpus)));
-    let name = format!("player ceiling{}", PlayerSetup::of(cell).wire.over());
-    words.chain(cores).fold(name, |name, word| name + &word)
-}
-
 /// How the workers of a cell's echo share sockets: in the way of the subject's own workers. A single worker
 /// shares with none. Over connections the sockets of datagrams are idle.
 fn sockets(offer: &HostOffer, cell: &Cell) -> String {
@@ -137,30 +118,4 @@ fn sockets(offer: &HostOffer, cell: &Cell) -> String {
         }
         _ => Definition::SHARED.into(),
     }
-}
-
-/// `echo mmsg, 1 worker`, `echo mmsg, 2 workers, reuseport`, `echo over tcp, 1 worker, 64 kept connections`,
-/// `echo over tls, 1 worker, 64 connections, closed after 1 query, not resumed, rsa-2048`.
-fn echo_name(cell: &Cell, sockets: &str) -> String {
-    let workers = counted(cell.workers.into(), "worker");
-    let wire = PlayerSetup::of(cell).wire;
-    let over = wire.over();
-    let WireSetup::Connected(setup) = wire else {
-        let alone = cell.workers == 1 || sockets == Definition::SHARED;
-        let sockets = if alone { String::new() } else { format!(", {sockets}") };
-        return format!("echo {}, {workers}{sockets}", cell.io);
-    };
-    let connections: u64 = setup.connections.into();
-    let used = match setup.queries_per_connection {
-        None => counted(connections, "kept connection"),
-        Some(0) => format!("{}, closed once made", counted(connections, "connection")),
-        Some(1) => format!("{}, closed after 1 query", counted(connections, "connection")),
-        Some(queries) => format!("{}, closed after {queries} queries", counted(connections, "connection")),
-    };
-    let is_shared = cell.workers > 1 && cell.factors.word(name::LISTENERS) == Some(Definition::SHARED);
-    let listeners = if is_shared { ", shared listeners" } else { "" };
-    let is_full = setup.tls.as_ref().is_some_and(|tls| !tls.resume);
-    let resumption = if is_full { ", not resumed" } else { "" };
-    let certificate = cell.factors.certificate().map_or_else(String::new, |one| format!(", {}", one.word()));
-    format!("echo{over}, {workers}{listeners}, {used}{resumption}{certificate}")
 }

@@ -267,6 +267,7 @@ impl Matrix<'_> {
             player_cpus: placed.player_cpus,
             subject_cpus: placed.subject_cpus,
             factors,
+            profile: self.experiment.profile.unwrap_or(self.study.profile),
             target: None,
         })
     }

@@ -2,7 +2,7 @@
 
 use super::definition::Definition;
 
-const SERVERS: [(&str, &str); 9] = [
+const SERVERS: [(&str, &str); 10] = [
     ("subjects/nsd.toml", include_str!("../../../../subjects/nsd.toml")),
     ("subjects/knot.toml", include_str!("../../../../subjects/knot.toml")),
     ("subjects/bind.toml", include_str!("../../../../subjects/bind.toml")),
@@ -11,6 +11,7 @@ const SERVERS: [(&str, &str); 9] = [
     ("subjects/pdns-recursor.toml", include_str!("../../../../subjects/pdns-recursor.toml")),
     ("subjects/dnsdist.toml", include_str!("../../../../subjects/dnsdist.toml")),
     ("subjects/kqps-auth.toml", include_str!("../../../../subjects/kqps-auth.toml")),
+    ("subjects/kqps-cache.toml", include_str!("../../../../subjects/kqps-cache.toml")),
     ("subjects/front.toml", include_str!("../../../../subjects/front.toml")),
 ];
 

@@ -39,6 +39,8 @@ pub enum Name {
     Auth,
     /// `kqps serve front` with dnsdist, and with the server behind it
     Front,
+    /// `kqps serve cache` with Unbound, PowerDNS Recursor, dnsdist and the echo
+    Cache,
     /// `kqps load` with dnsperf, kxdpgun and OpenSSL over connections, and `kqps serve auth` with NSD and Knot DNS
     Transports,
     /// `--io xdp` with kxdpgun, with sockets, and with NSD, over veth; and the player's own share
@@ -171,7 +173,9 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
     let (singles, unable) = match name {
         Name::Xdp => rings::measure(&bench, blocks, is_wanted)?,
         Name::Replay => replay::measure(&bench, blocks, is_wanted)?,
-        Name::Player | Name::Echo | Name::Auth | Name::Front | Name::Transports => (Vec::new(), Vec::new()),
+        Name::Player | Name::Echo | Name::Auth | Name::Front | Name::Cache | Name::Transports => {
+            (Vec::new(), Vec::new())
+        }
     };
     skipped.extend(unable);
     if found.is_empty() && precise.is_empty() && singles.is_empty() && failed.is_empty() {

@@ -25,7 +25,7 @@ impl OpenLoop {
         match name {
             Name::Player => Some(Self::Udp),
             Name::Transports => Some(Self::Tcp),
-            Name::Echo | Name::Auth | Name::Front | Name::Xdp | Name::Replay => None,
+            Name::Echo | Name::Auth | Name::Front | Name::Cache | Name::Xdp | Name::Replay => None,
         }
     }
 

@@ -1,5 +1,6 @@
 //! The rows: which sides are compared, by which figure, and the required ratio.
 
+mod cache;
 mod transports;
 mod xdp;
 
@@ -66,6 +67,7 @@ pub(super) fn of(name: Name) -> Vec<Row> {
         Name::Echo => echo(),
         Name::Auth => auth(),
         Name::Front => front(),
+        Name::Cache => cache::rows(),
         Name::Transports => transports::rows(),
         Name::Xdp => xdp::rows(),
         // All of its figures are held to limits.

@@ -3,10 +3,16 @@
 //! simulated hosts, where every claim must hold, and goes on with real echoes. A claim about real echoes is
 //! judged only in comparisons whose premise held: the MDE that this host allowed, which the proof prints. Too
 //! few such comparisons are a failure too.
+//!
+//! And the intervals of the law of scaling: in simulated series with known constants they hold the truth as often as
+//! they say.
 
 // The host of the rule's own tests, since one model of noise is enough.
 #[path = "../../../verdict/tests/compare/simulate.rs"]
 mod simulate;
+// The series of the law's own tests.
+#[path = "../../../verdict/tests/scaling/series.rs"]
+mod series;
 
 use std::ops::Range;
 use std::process::Command;
@@ -96,16 +102,62 @@ const WORK_NS: f64 = 50_000.0;
 
 /// Proves every claim with simulated hosts first, and then with real echoes.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let claims = bench.parts(&CLAIMS, |claim| claim.name)?;
-    for claim in &claims {
-        simulated(bench, claim)?;
+    let of_claims: &'static [Claim] = &CLAIMS;
+    let parts: Vec<Part> = of_claims.iter().map(Part::Claim).chain([Part::Scaling]).collect();
+    let parts = bench.parts(&parts, |part| part.name())?;
+    let mut claims = Vec::new();
+    for part in parts {
+        match *part {
+            Part::Claim(claim) => {
+                simulated(bench, claim)?;
+                claims.push(claim);
+            }
+            Part::Scaling => scaling(bench)?,
+        }
+    }
+    if claims.is_empty() {
+        return Ok(());
     }
     let query_ns = cpu_per_query_ns(bench)?;
     eprintln!("with {WORK_NS} ns of work the echo uses {query_ns:.0} ns for a query");
-    for claim in &claims[..bench.choose(1, claims.len())] {
+    for claim in claims.iter().copied().take(bench.choose(1, claims.len())) {
         // B's queries take so much longer that its rate falls by the share.
         let added_ns = query_ns * (1.0 / (1.0 - claim.slower) - 1.0);
         real(bench, claim, WORK_NS + added_ns)?;
+    }
+    Ok(())
+}
+
+/// A part of the proof.
+enum Part {
+    Claim(&'static Claim),
+    Scaling,
+}
+
+impl Part {
+    fn name(&self) -> &'static str {
+        match self {
+            Self::Claim(claim) => claim.name,
+            Self::Scaling => "scaling",
+        }
+    }
+}
+
+/// Fits the law of scaling to simulated series.
+fn scaling(bench: &Bench) -> Result<()> {
+    let runs = bench.choose(40, 1_000);
+    for family in &series::FAMILIES {
+        let right = family.right(runs);
+        for (what, share) in series::NUMBERS.iter().zip(family.shares(runs)) {
+            eprintln!("{}: {what}: {:.1} % of the intervals hold the truth", family.name, share * 100.0);
+            let (least, most) = (right.start() * 100.0, right.end() * 100.0);
+            ensure!(
+                right.contains(&share),
+                "{}: {:.1} % of the intervals of the {what} hold the truth, and not {least:.0} to {most:.0} %",
+                family.name,
+                share * 100.0
+            );
+        }
     }
     Ok(())
 }

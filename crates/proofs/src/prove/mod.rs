@@ -2,6 +2,7 @@
 //! tests run, so that it cannot break unnoticed.
 
 mod accounts;
+mod cache;
 mod connections;
 mod delay;
 mod differential;
@@ -9,6 +10,7 @@ mod disturbed;
 mod freeze;
 mod front;
 mod gauge;
+mod history;
 mod hosts;
 mod judgement;
 mod kept;
@@ -71,8 +73,12 @@ pub enum Proof {
     Disturbed,
     /// A front accounts for every query once, and replies to no other client, whatever its peers do
     Front,
+    /// A cache keeps no forged answer, gives every query a fate whatever its servers do, and holds its memory
+    Cache,
     /// Several hosts: clocks, counts, every way to reach a host, 200 players, faults, and tuning with its undo
     Hosts,
+    /// A history of runs raises no alarm without a change, finds a step in time, and takes a thousand runs in seconds
+    History,
 }
 
 /// How thorough a proof is.
@@ -102,7 +108,7 @@ pub struct Options {
     /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (connections, front, hosts, judgement, replay, reproduce)
+    /// Prove only the part of this name (cache, connections, front, history, hosts, judgement, replay, reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
 }
@@ -220,8 +226,10 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
     let is_one = |proof: &Proof| {
         matches!(
             proof,
-            Proof::Connections
+            Proof::Cache
+                | Proof::Connections
                 | Proof::Front
+                | Proof::History
                 | Proof::Hosts
                 | Proof::Judgement
                 | Proof::Replay
@@ -230,8 +238,8 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
     };
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
-        "--only: the parts of connections, front, hosts, judgement, replay and reproduce have names, those of other \
-         proofs have none"
+        "--only: the parts of cache, connections, front, history, hosts, judgement, replay and reproduce have names, \
+         those of other proofs have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();
@@ -276,5 +284,7 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Disturbed => disturbed::prove(bench),
         Proof::Front => front::prove(bench),
         Proof::Hosts => hosts::prove(bench),
+        Proof::History => history::prove(bench),
+        Proof::Cache => cache::prove(bench),
     }
 }

@@ -10,7 +10,7 @@ use kqps_message::header::HEADER_BYTES;
 use kqps_tls::Kind;
 use quinn_proto::{Dir, Event, ReadError, StreamEvent, StreamId, WriteError};
 
-use super::{Reply, Responder, ServerEvent};
+use super::{QueryKey, Reply, Responder, ServerEvent};
 use crate::code;
 use crate::end::End;
 use crate::frames::{LENGTH_BYTES, append, first_message};
@@ -36,6 +36,8 @@ pub(super) struct Connection<M> {
     pub(super) inner: quinn_proto::Connection,
     /// The client's address when the connection began.
     pub(super) client: SocketAddr,
+    /// Its handle, and its number among all that the server had.
+    pub(super) at: (usize, u64),
     /// Whether it is in the queue of connections at which something happened.
     pub(super) is_ready: bool,
     pub(super) has_ended: bool,
@@ -82,8 +84,9 @@ enum Rest {
 }
 
 impl<M> Connection<M> {
-    pub(super) fn new(inner: quinn_proto::Connection, client: SocketAddr) -> Self {
-        Self { inner, client, is_ready: false, has_ended: false, streams: HashMap::new(), held: Vec::new() }
+    pub(super) fn new(inner: quinn_proto::Connection, client: SocketAddr, at: (usize, u64)) -> Self {
+        let (streams, held) = (HashMap::new(), Vec::new());
+        Self { inner, client, at, is_ready: false, has_ended: false, streams, held }
     }
 
     pub(super) fn poll<R: Responder<Many = M>>(
@@ -243,19 +246,11 @@ impl<M> Connection<M> {
     ) {
         let Scratch { message, output, .. } = scratch;
         message.clear();
-        match responder.answer(query, self.client.ip(), message) {
+        let (slot, number) = self.at;
+        let key = QueryKey { slot, number, stream: id };
+        match responder.answer(query, self.client.ip(), key, message) {
             Reply::One => {
-                output.clear();
-                append(output, message);
-                let Some(taken) = self.write(id, output) else { return self.forget(id) };
-                if taken == output.len() {
-                    let _ = self.inner.send_stream(id).finish();
-                } else {
-                    self.streams.entry(id).or_default().unsent.extend_from_slice(&output[taken..]);
-                }
-                if let Some(stream) = self.streams.get_mut(&id) {
-                    stream.is_asked = true;
-                }
+                self.send(id, message, output);
             }
             Reply::Many(many) => {
                 let stream = self.streams.entry(id).or_default();
@@ -263,8 +258,46 @@ impl<M> Connection<M> {
                 stream.many = Some(many);
                 self.go_on(id, responder, scratch);
             }
+            // A stream that the client has ended is not known here: the reply needs none of its state.
+            Reply::Later => {}
             Reply::None => self.reset(id, code::UNSPECIFIED_ERROR),
         }
+    }
+
+    /// Sends a reply of one message, as far as there is room. Returns whether the client wants it.
+    fn send(&mut self, id: StreamId, message: &[u8], output: &mut Vec<u8>) -> bool {
+        output.clear();
+        append(output, message);
+        let Some(taken) = self.write(id, output) else {
+            self.forget(id);
+            return false;
+        };
+        if taken == output.len() {
+            let _ = self.inner.send_stream(id).finish();
+        } else {
+            self.streams.entry(id).or_default().unsent.extend_from_slice(&output[taken..]);
+        }
+        if let Some(stream) = self.streams.get_mut(&id) {
+            stream.is_asked = true;
+        }
+        true
+    }
+
+    /// Sends the reply to a query that was answered later, or resets its stream. Returns whether the client wants it.
+    pub(super) fn reply_later(
+        &mut self,
+        id: StreamId,
+        message: Option<&[u8]>,
+        scratch: &mut Scratch,
+    ) -> bool {
+        if self.has_ended {
+            return false;
+        }
+        let Some(message) = message else {
+            self.reset(id, code::UNSPECIFIED_ERROR);
+            return true;
+        };
+        self.send(id, message, &mut scratch.output)
     }
 
     /// Sends more of a reply, as far as there is room.

@@ -5,7 +5,9 @@
 
 mod bars;
 mod boxes;
+mod course;
 mod flow;
+mod icicle;
 mod lines;
 mod links;
 mod ratios;
@@ -16,11 +18,13 @@ mod svg;
 
 pub(crate) use bars::{Bar, Bars, Fill, bars};
 pub(crate) use boxes::{BoxPlace, Node, boxes};
+pub(crate) use course::{Course, Dot as CourseDot, Line, LineKind, course};
 pub(crate) use flow::{Branch, Flow, flow};
+pub(crate) use icicle::{Icicle, Piece, icicle};
 pub(crate) use lines::{Lines, Point, Series, lines};
 pub(crate) use links::{Dot, Link, Links, links};
 pub(crate) use ratios::{Ratios, ratios};
-pub(crate) use spreads::{Spread, Spreads, spreads};
+pub(crate) use spreads::{CurvePoint, Spread, Spreads, spreads};
 pub(crate) use strip::{Stretch, Strip, strip};
 
 /// The outline of the mark of a published figure, in pixels around its place.

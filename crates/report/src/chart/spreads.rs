@@ -1,5 +1,6 @@
 //! Figures along a factor with numeric values. At each value stand the median with its interval, the mean
-//! between minimum and maximum, and the published figure, side by side so that none hides another.
+//! between minimum and maximum, and the published figure, side by side so that none hides another. A fitted curve
+//! with its band may lie behind them.
 
 use super::scale::Linear;
 use super::svg::{Anchor, Svg};
@@ -29,6 +30,16 @@ impl Spread {
     }
 }
 
+/// A point of a fitted curve.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct CurvePoint {
+    /// Its place along the axis: 0 is at the first value of the factor, 0.5 halfway to the second.
+    pub(crate) at: f64,
+    pub(crate) value: f64,
+    /// The ends of the interval.
+    pub(crate) band: Option<(f64, f64)>,
+}
+
 #[derive(Debug)]
 pub(crate) struct Spreads<'a> {
     /// Unique on the page.
@@ -40,6 +51,8 @@ pub(crate) struct Spreads<'a> {
     pub(crate) factor: &'a str,
     /// The marks in the order of the factor's values.
     pub(crate) spreads: &'a [Spread],
+    /// A fitted curve; may be empty.
+    pub(crate) curve: &'a [CurvePoint],
     /// The end of the axis, which charts that stand side by side share.
     pub(crate) highest: f64,
     /// Formats a figure.
@@ -75,9 +88,11 @@ pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
         svg.text("tick", LEFT - 2.0, y + 4.0, Anchor::End, &(chart.tick)(*tick));
     }
     let step = (RIGHT - LEFT) / chart.spreads.len() as f64;
-    let across = |index: usize| LEFT + step * (index as f64 + 0.5);
+    let along = |at: f64| LEFT + step * (at + 0.5);
+    let across = |index: usize| along(index as f64);
     let apart = APART.min(step / 4.0);
     let place = |value: f64| BOTTOM - axis.place(value) * PLOT;
+    fitted(&mut svg, chart.curve, &|at, value| (along(at), place(value)));
     trends(&mut svg, chart.spreads, &|index, side, value| (across(index) + apart * side, place(value)));
     let every = chart.spreads.len().div_ceil(LABELS);
     for (index, one) in chart.spreads.iter().enumerate() {
@@ -94,6 +109,24 @@ pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
     let factor = crate::format::shortened(chart.factor, 30);
     svg.text("tick", RIGHT, BOTTOM + 36.0, Anchor::End, &factor);
     svg.finish(chart.id, HEIGHT, chart.title, chart.description)
+}
+
+/// A fitted curve, over its band.
+fn fitted(svg: &mut Svg, curve: &[CurvePoint], place: &dyn Fn(f64, f64) -> (f64, f64)) {
+    let is_drawable = |point: &&CurvePoint| point.value.is_finite() && point.at.is_finite();
+    let curve: Vec<&CurvePoint> = curve.iter().filter(is_drawable).collect();
+    if curve.len() < 2 {
+        return;
+    }
+    let ends = curve.iter().filter_map(|point| Some((point.at, point.band?)));
+    let above = ends.clone().map(|(at, (_, high))| place(at, high));
+    let below: Vec<(f64, f64)> = ends.map(|(at, (low, _))| place(at, low)).collect();
+    let band: Vec<(f64, f64)> = above.chain(below.iter().rev().copied()).collect();
+    if !band.is_empty() {
+        svg.polyline("law-band", &band, HEIGHT);
+    }
+    let line: Vec<(f64, f64)> = curve.iter().map(|point| place(point.at, point.value)).collect();
+    svg.polyline("law", &line, HEIGHT);
 }
 
 /// The side of a value on which each mark stands.
@@ -153,6 +186,7 @@ mod tests {
             description: "d",
             factor: "workers",
             spreads: spreads_,
+            curve: &[],
             highest,
             text: format::rate,
             tick: format::tick,
@@ -194,6 +228,28 @@ mod tests {
         let drawn = draw(&many, 10.0);
         assert_eq!(drawn.matches("<circle").count(), 20);
         assert_eq!(drawn.matches(r#"text-anchor="middle""#).count(), 7);
+    }
+
+    #[test]
+    fn a_curve_lies_over_its_band_and_both_begin_at_the_first_value() {
+        let marks = [at("1", 50.0, None), at("2", 100.0, None)];
+        let point = |at: f64, value: f64| CurvePoint { at, value, band: Some((value * 0.5, value)) };
+        let curve = [point(0.0, 50.0), point(0.5, 80.0), point(1.0, 100.0)];
+        let chart = Spreads {
+            id: "s",
+            title: "t",
+            description: "d",
+            factor: "workers",
+            spreads: &marks,
+            curve: &curve,
+            highest: 100.0,
+            text: format::rate,
+            tick: format::tick,
+        };
+        let drawn = spreads(&chart);
+        assert!(drawn.contains(r#"class="law" points="40.5,100 60,47.2 79.5,12""#), "{drawn}");
+        assert!(drawn.find("law-band").unwrap() < drawn.find(r#"class="law""#).unwrap(), "{drawn}");
+        assert!(!spreads(&Spreads { curve: &curve[..1], ..chart }).contains("law"), "one point is no curve");
     }
 
     #[test]

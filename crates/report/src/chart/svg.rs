@@ -61,6 +61,19 @@ impl Svg {
         ));
     }
 
+    /// Many short lines, each from one point to another, as one path. A line without a length is a dot.
+    pub(super) fn strokes(&mut self, class: &str, strokes: &[[(f64, f64); 2]], height: f64) {
+        let mut path = String::new();
+        for [(x1, y1), (x2, y2)] in strokes {
+            let (x1, y1) = (number(*x1), number(*y1));
+            let _ = write!(path, "M{x1} {y1}L{} {}", number(*x2), number(*y2));
+        }
+        let height = number(height);
+        self.push(format_args!(
+            r#"<svg width="100%" height="{height}" viewBox="0 0 100 {height}" preserveAspectRatio="none"><path class="{class}" d="{path}"/></svg>"#
+        ));
+    }
+
     /// A path in pixels around a point, for shapes that must not be stretched. It shows its figure when the
     /// pointer is on it.
     pub(super) fn glyph(&mut self, class: &str, (x, y): (f64, f64), path: &str, tooltip: &str) {

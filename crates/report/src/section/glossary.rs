@@ -41,8 +41,21 @@ pub(crate) const TERMS: &[Term] = &[
         meaning: "one configuration that is measured: which server, how many workers, which cores.",
     },
     Term {
+        word: "coherency",
+        meaning: "of the Universal Scalability Law: what a worker waits for each pair of workers, as a share of a query's work. \
+                  Because of it, the rate has a peak, and more workers answer less.",
+    },
+    Term {
+        word: "contention",
+        meaning: "of the Universal Scalability Law: the share of a query's work that workers do one after the other.",
+    },
+    Term {
         word: "correct",
         meaning: "a reply in time, from the right address, to the right question, with the rcode and the answer that are expected.",
+    },
+    Term {
+        word: "extrapolated",
+        meaning: "of a rate: by the Universal Scalability Law, at more workers than were measured. Its range is what is known of it.",
     },
     Term {
         word: "figure",

@@ -7,7 +7,8 @@ use kqps_verdict::figure::links::{self, LinkPoint};
 use kqps_verdict::figure::{Absence, Grid, GridRow, Slot, State, charts_of};
 use kqps_verdict::judge::RunVerdict;
 
-use crate::chart::{Bar, Bars, Dot, Fill, Link, Links, Spread, Spreads, bars, spreads};
+use super::scaling;
+use crate::chart::{Bar, Bars, CurvePoint, Dot, Fill, Link, Links, Spread, Spreads, bars, spreads};
 use crate::format;
 
 /// A chart that the study asks for.
@@ -103,9 +104,13 @@ fn plot(verdict: &RunVerdict, grid: &Grid, of: Of, id: &str) -> Plot {
     let highest = series.iter().flatten().map(Spread::reach).fold(0.0, f64::max);
     let numbers = grid.column_values.iter().filter(|value| value.parse::<f64>().is_ok()).count();
     let along = numbers == grid.column_values.len() && numbers > 1;
-    let drawings = grid.lines.iter().zip(&series).enumerate().map(|(index, (line, series))| {
+    let is_fitted = along && of == Of::Rates;
+    let curve = |line: &GridRow| if is_fitted { scaling::curve_of(verdict, grid, line) } else { Vec::new() };
+    let curves: Vec<Vec<CurvePoint>> = grid.lines.iter().map(curve).collect();
+    let lines = grid.lines.iter().zip(series.iter().zip(&curves));
+    let drawings = lines.enumerate().map(|(index, (line, (series, curve)))| {
         let name = named(grid, line);
-        let drawing = drawn(&format!("{id}-{index}"), &name, grid, series, highest, along, of);
+        let drawing = drawn(&format!("{id}-{index}"), &name, grid, (series, curve), highest, along, of);
         (name, drawing)
     });
     let title = match (of, grid.title.is_empty()) {
@@ -113,7 +118,15 @@ fn plot(verdict: &RunVerdict, grid: &Grid, of: Of, id: &str) -> Plot {
         (Of::Rates, true) => format!("Rate by {}", grid.columns),
         (Of::Efficiencies, _) => format!("Scaling efficiency by {}", grid.columns),
     };
-    Plot { title, legend: legend(&series, along, of), drawings: drawings.collect() }
+    let drawings = drawings.collect();
+    let mut legend = legend(&series, along, of);
+    if curves.iter().any(|curve| curve.len() > 1) {
+        legend.push(("law", "Universal Scalability Law"));
+    }
+    if curves.iter().flatten().any(|point| point.band.is_some()) {
+        legend.push(("law-band", "its interval"));
+    }
+    Plot { title, legend, drawings }
 }
 
 fn named(grid: &Grid, line: &GridRow) -> String {
@@ -179,7 +192,15 @@ fn missing(verdict: &RunVerdict, slot: &Slot) -> Option<&'static str> {
     }
 }
 
-fn drawn(id: &str, name: &str, grid: &Grid, series: &[Spread], highest: f64, along: bool, of: Of) -> String {
+fn drawn(
+    id: &str,
+    name: &str,
+    grid: &Grid,
+    (series, curve): (&[Spread], &[CurvePoint]),
+    highest: f64,
+    along: bool,
+    of: Of,
+) -> String {
     let title =
         format!("{} by {}: {name}", if of == Of::Rates { "Rate" } else { "Efficiency" }, grid.columns);
     let text = if of == Of::Rates { format::rate } else { format::percent };
@@ -189,7 +210,8 @@ fn drawn(id: &str, name: &str, grid: &Grid, series: &[Spread], highest: f64, alo
     if along {
         let tick = if of == Of::Rates { format::rate_tick } else { format::percent_tick };
         let (factor, spreads_) = (grid.columns.as_str(), series);
-        return spreads(&Spreads { id, title, description, factor, spreads: spreads_, highest, text, tick });
+        let chart = Spreads { id, title, description, factor, spreads: spreads_, curve, highest, text, tick };
+        return spreads(&chart);
     }
     let rows: Vec<Bar> = series.iter().map(|one| bar(one, text)).collect();
     let tick = if of == Of::Rates { format::rate_tick } else { format::percent_tick };

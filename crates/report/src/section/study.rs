@@ -8,6 +8,7 @@ use kqps_verdict::steady;
 
 use super::finding::{self, Finding};
 use super::plot::{self, Plot};
+use super::scaling;
 use super::table::{self, Table};
 use super::words::title;
 
@@ -29,6 +30,8 @@ pub(crate) struct Part {
     pub(crate) about: String,
     pub(crate) tables: Vec<Table>,
     pub(crate) plots: Vec<Plot>,
+    /// Why it is not known how far servers scale, in sentences.
+    pub(crate) unknown_scaling: Vec<String>,
 }
 
 /// The study of a run; `None` if the run has no question.
@@ -59,6 +62,7 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
     let grids = grids.iter().filter(|grid| !grid.lines.is_empty());
     let mut tables: Vec<Table> = grids.map(|grid| table::of_grid(verdict, grid)).collect();
     tables.splice(0..0, table::of_best(run, verdict, experiment));
+    tables.extend(scaling::table_of(verdict, experiment));
     let mut shown: Vec<(&'static str, String)> = Vec::new();
     for table in &mut tables {
         // Tables of one experiment show the same cells.
@@ -70,5 +74,6 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
         about: experiment.about.clone(),
         tables,
         plots: plot::of_experiment(run, verdict, experiment, index),
+        unknown_scaling: scaling::refusals(verdict, experiment),
     }
 }

@@ -58,7 +58,7 @@ pub(crate) struct Note {
 }
 
 /// A table with more rows scrolls by itself.
-const TALL: usize = 16;
+pub(super) const TALL: usize = 16;
 
 pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
     let show = &grid.show;

@@ -116,6 +116,9 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         let disturbed = if trial.disturbed { ", disturbed" } else { "" };
         notes.push(format!("repeats trial {of}{disturbed}; in no figure"));
     }
+    if let Purpose::Profile { sampled } = purpose {
+        notes.push(if sampled { "sampled; in no figure" } else { "in no figure" }.to_owned());
+    }
     if trial.interrupted {
         notes.push("interrupted".to_owned());
     }
@@ -242,6 +245,8 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Rate => "fixed rate",
         Purpose::Canary => "canary",
         Purpose::Reasons { .. } => "drop reasons",
+        Purpose::Profile { sampled: true } => "profile",
+        Purpose::Profile { sampled: false } => "beside profile",
     }
 }
 

@@ -2,6 +2,7 @@
 
 pub(crate) mod browser;
 pub(crate) mod comparison;
+pub(crate) mod history;
 pub(crate) mod hosts;
 pub(crate) mod sample;
 pub(crate) mod simulated;

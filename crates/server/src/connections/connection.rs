@@ -4,7 +4,8 @@
 //!
 //! What it keeps between turns is bounded. It keeps queries that are not answered, at most as long as one message, and
 //! replies that its stream has not taken, fewer than [`OUTPUT_MOST`] bytes and one message. While there are such
-//! replies it reads nothing more, and the socket makes the peer wait.
+//! replies it reads nothing more, and the socket makes the peer wait. Replies that come later add up to [`LATE_MOST`]
+//! bytes and one message: if the peer takes nothing meanwhile, further ones are dropped.
 //!
 //! In TLS the stream keeps what one read of the socket decrypted (256 KiB), the beginning of a record or of a message
 //! of the handshake (128 KiB), and records of 64 KiB of replies. By HTTP it also keeps the queries that such a read
@@ -21,15 +22,21 @@ use mio::{Interest, Registry, Token};
 use super::counts::End;
 use super::frame::{FRAME_BYTES, LENGTH_BYTES, MESSAGE_BYTES, append, first_message};
 use super::keeper::KeptConnection;
+use super::later::Later;
 use super::output::Output;
 use super::padding::{has_padding, pad};
 use super::slots::Active;
 use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
-use crate::counts::Counts;
+use crate::counts::{Cause, Counts, Rcodes};
+use crate::later::{Origin, Place};
 
 /// No more replies are made in a round that has made this many bytes of them.
 const OUTPUT_MOST: usize = 65_536;
+
+/// A reply that comes later is dropped if this many bytes of replies wait already: those that the peer does not take,
+/// and those behind an earlier one that is missing.
+const LATE_MOST: usize = 1 << 20;
 
 /// Rounds of reading, answering and writing in one turn.
 const ROUNDS: usize = 16;
@@ -45,6 +52,12 @@ pub(super) struct Scratch<A> {
     pub(super) counts: Counts,
     /// Queries that got, or began to get, a reply of many messages.
     pub(super) transfers: u64,
+    /// The slot of the connection whose turn it is, and the number of connections that had it before.
+    pub(super) at: (u32, u32),
+    /// Queries whose answers came later, and are counted.
+    pub(super) settled: u64,
+    /// Replies that came later.
+    pub(super) rcodes: Rcodes,
     input: Box<[u8]>,
     message: Box<[u8]>,
     output: Vec<u8>,
@@ -56,6 +69,9 @@ impl<A> Scratch<A> {
             answer,
             counts: Counts::default(),
             transfers: 0,
+            at: (0, 0),
+            settled: 0,
+            rcodes: Rcodes::default(),
             input: vec![0; FRAME_BYTES].into(),
             message: vec![0; MESSAGE_BYTES].into(),
             output: Vec::with_capacity(OUTPUT_MOST + FRAME_BYTES),
@@ -94,6 +110,8 @@ pub(super) struct Connection<S> {
     /// Replies that are not written. An idle connection holds no memory for them.
     output: Output<0>,
     streams: VecDeque<S>,
+    /// Queries whose answers come later.
+    later: Later,
     /// The interest with which the socket is registered; `None` before that.
     watched: Option<Interest>,
 }
@@ -105,13 +123,15 @@ impl<S> Active for Connection<S> {
 
     fn is_idle(&self) -> bool {
         let is_sent = self.output.is_empty() && !self.stream.has_unsent() && !self.stream.is_busy();
-        !self.queued && is_sent && self.partial.is_empty() && self.streams.is_empty()
+        let is_answered = self.streams.is_empty() && self.later.is_empty();
+        !self.queued && is_sent && self.partial.is_empty() && is_answered
     }
 }
 
 impl<S> KeptConnection for Connection<S> {
     fn new(stream: Stream, client: Option<IpAddr>, now_ns: u64) -> Self {
         Self {
+            later: Later::new(stream.is_http()),
             stream,
             client,
             active_ns: now_ns,
@@ -197,11 +217,15 @@ impl<S> Connection<S> {
         if has_output {
             return Ok(true);
         }
+        if !self.later.has_room() || self.later.bytes() >= OUTPUT_MOST {
+            // The next answer that comes lets it go on.
+            return Ok(false);
+        }
         if first_message(&self.partial).is_some() {
             return Ok(true);
         }
         if self.at_end {
-            return Err(End::Peer);
+            return if self.later.is_empty() { Err(End::Peer) } else { Ok(false) };
         }
         Ok(filled > kept || self.readable)
     }
@@ -239,10 +263,13 @@ impl<S> Connection<S> {
         filled: usize,
         now_ns: u64,
     ) -> (usize, bool) {
-        let Scratch { answer, counts, transfers, input, message, output } = scratch;
+        let Scratch { answer, counts, transfers, at: (slot, turn), input, message, output, .. } = scratch;
         output.clear();
         let (mut used, mut is_dns) = (0, true);
-        while output.len() < OUTPUT_MOST && self.streams.len() < STREAMS {
+        while output.len() + self.later.bytes() < OUTPUT_MOST
+            && self.streams.len() < STREAMS
+            && self.later.has_room()
+        {
             let Some(query) = first_message(&input[used..filled]) else { break };
             if query.len() < HEADER_BYTES {
                 is_dns = false;
@@ -257,12 +284,18 @@ impl<S> Connection<S> {
                 Some(address) => Client::Tcp(address),
                 None => Client::Unix,
             };
-            match answer.answer(Query { buffer: message, bytes: query.len(), client }) {
+            let is_padded = self.stream.is_encrypted() && has_padding(query);
+            let place = Place { slot: *slot, turn: *turn, number: self.later.number(), is_padded };
+            let origin = Origin::Connection(place);
+            match answer.answer(Query { buffer: message, bytes: query.len(), client, origin }) {
                 Answered::One(bytes) => {
                     counts.answered += 1;
-                    let is_padded = self.stream.is_encrypted() && has_padding(query);
                     let bytes = if is_padded { pad(message, bytes) } else { bytes };
-                    append(output, &message[..bytes]);
+                    self.later.at_once(&message[..bytes], output);
+                }
+                Answered::Later => {
+                    counts.drop(Cause::Later);
+                    self.later.wait();
                 }
                 Answered::Many(stream) => {
                     *transfers += 1;
@@ -271,7 +304,7 @@ impl<S> Connection<S> {
                 Answered::None(cause) => {
                     counts.drop(cause);
                     if self.stream.is_http() {
-                        append(output, &[]);
+                        self.later.at_once(&[], output);
                     }
                 }
             }
@@ -284,6 +317,40 @@ impl<S> Connection<S> {
             }
         }
         (used, is_dns)
+    }
+
+    /// Takes an answer that came later, or why there is none. It is written in the connection's next turn.
+    pub(super) fn come<A>(
+        &mut self,
+        place: Place,
+        answer: Result<&[u8], Cause>,
+        scratch: &mut Scratch<A>,
+        now_ns: u64,
+    ) {
+        let Scratch { counts, rcodes, message, .. } = scratch;
+        let Self { later, output, .. } = self;
+        let has_room = output.len() + later.bytes() < LATE_MOST;
+        let reply = match answer {
+            Ok(_) if !has_room => {
+                counts.drop(Cause::ClientSlow);
+                None
+            }
+            Ok(reply) => {
+                counts.answered += 1;
+                rcodes.add_of(reply);
+                message[..reply.len()].copy_from_slice(reply);
+                let bytes = if place.is_padded { pad(message, reply.len()) } else { reply.len() };
+                Some(&message[..bytes])
+            }
+            Err(cause) => {
+                counts.drop(cause);
+                None
+            }
+        };
+        later.come(place.number, reply, |reply| {
+            output.append(reply);
+        });
+        self.active_ns = now_ns;
     }
 
     /// Writes what earlier turns left. Returns whether all of it could be written.

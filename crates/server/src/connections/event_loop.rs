@@ -1,17 +1,21 @@
 //! The loop of all connections of a process: which runs next, and which is closed since it makes no progress.
 
 use std::io;
+use std::os::fd::AsRawFd as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use kqps_kernel::clock;
-use mio::{Events, Poll, Token, Waker};
+use mio::unix::SourceFd;
+use mio::{Events, Interest, Poll, Token, Waker};
 
 use super::Limits;
 use super::connection::{Connection, Scratch, Turn};
-use super::counts::{End, TcpReport};
+use super::counts::{End, TcpReport, add_counts};
 use super::keeper::{Accepting, Keeper};
 use crate::answer::Answer;
+use crate::counts::Cause;
+use crate::later::{Letters, Mailbox, Origin};
 use crate::sockets::ListeningSocket;
 use crate::worker::StopFlag;
 
@@ -21,9 +25,10 @@ const EVENTS: usize = 1024;
 /// If the system has no free descriptor, one idle connection makes room, and the loop accepts again after a pause.
 const ACCEPTING: Accepting = Accepting { in_turn: 64, spare: 1, goes_on: false };
 
-/// The token of the waker, and the first of the keeper's tokens.
+/// The tokens of the waker and of the mailbox, and the first of the keeper's tokens.
 const WAKER: Token = Token(0);
-const FIRST: Token = Token(1);
+const MAIL: Token = Token(1);
+const FIRST: Token = Token(2);
 
 /// The connections, and what they share. A connection is known by its slot.
 pub(super) struct ConnectionLoop<A: Answer> {
@@ -32,6 +37,9 @@ pub(super) struct ConnectionLoop<A: Answer> {
     /// How long a connection may make no progress.
     idle_ns: u64,
     scratch: Scratch<A>,
+    /// Brings answers that come later, if any do.
+    mailbox: Option<Arc<Mailbox>>,
+    letters: Letters,
 }
 
 impl<A: Answer> ConnectionLoop<A> {
@@ -43,7 +51,13 @@ impl<A: Answer> ConnectionLoop<A> {
         let poll = Poll::new()?;
         let keeper = Keeper::new(listeners, limits, ACCEPTING, poll.registry(), FIRST)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
-        Ok((Self { poll, keeper, idle_ns: limits.idle_ns(), scratch: Scratch::new(answer) }, waker))
+        let mailbox = answer.mailbox();
+        if let Some(mailbox) = &mailbox {
+            let descriptor = mailbox.as_raw_fd();
+            poll.registry().register(&mut SourceFd(&descriptor), MAIL, Interest::READABLE)?;
+        }
+        let (scratch, letters) = (Scratch::new(answer), Letters::default());
+        Ok((Self { poll, keeper, idle_ns: limits.idle_ns(), scratch, mailbox, letters }, waker))
     }
 
     /// Serves until it is stopped.
@@ -58,14 +72,39 @@ impl<A: Answer> ConnectionLoop<A> {
             }
             now_ns = clock::now_ns();
             self.note(&events);
+            if events.iter().any(|event| event.token() == MAIL) {
+                self.deliver(now_ns)?;
+            }
             self.keeper.accept(self.poll.registry(), now_ns);
             for _ in 0..self.keeper.ready() {
                 if let Some(slot) = self.keeper.next_ready() {
                     self.turn(slot, now_ns);
                 }
             }
+            self.scratch.answer.end_turn();
             self.look(now_ns);
         }
+        Ok(())
+    }
+
+    /// Hands answers that came later to their connections, which write them in their next turn.
+    fn deliver(&mut self, now_ns: u64) -> io::Result<()> {
+        let Self { keeper, scratch, mailbox, letters, .. } = self;
+        mailbox.as_ref().map_or(Ok(()), |mailbox| mailbox.take(letters))?;
+        for (origin, answer) in letters.iter() {
+            let Origin::Connection(place) = origin else { continue };
+            let slot = place.slot as usize;
+            scratch.settled += 1;
+            let is_same = keeper.connections.turn(slot) == place.turn;
+            match keeper.connections.get_mut(slot).filter(|_| is_same) {
+                Some(connection) => {
+                    connection.come(place, answer, scratch, now_ns);
+                    keeper.queue(slot);
+                }
+                None => scratch.counts.drop(Cause::ClientGone),
+            }
+        }
+        letters.clear();
         Ok(())
     }
 
@@ -89,6 +128,7 @@ impl<A: Answer> ConnectionLoop<A> {
     }
 
     fn turn(&mut self, slot: usize, now_ns: u64) {
+        self.scratch.at = (slot as u32, self.keeper.connections.turn(slot));
         let Some(connection) = self.keeper.connections.get_mut(slot) else { return };
         match connection.turn(&mut self.scratch, now_ns) {
             Turn::Waits => {
@@ -114,8 +154,11 @@ impl<A: Answer> ConnectionLoop<A> {
     /// Closes all connections, and returns the counts.
     pub(super) fn close(mut self) -> TcpReport {
         self.keeper.close();
-        let Scratch { answer, counts, transfers, .. } = &self.scratch;
+        let Scratch { answer, counts, transfers, settled, rcodes, .. } = &mut self.scratch;
+        counts.drop_many(Cause::Stopped, counts.later() - *settled);
         let report = self.keeper.report(counts);
-        TcpReport { transfers: *transfers, response_rcodes: answer.response_rcodes(), ..report }
+        let mut response_rcodes = answer.response_rcodes();
+        add_counts(&mut response_rcodes, rcodes.report());
+        TcpReport { transfers: *transfers, response_rcodes, ..report }
     }
 }

@@ -7,6 +7,7 @@ mod outgoing;
 mod report;
 
 use std::io;
+use std::os::fd::{AsRawFd as _, RawFd};
 use std::sync::Arc;
 
 use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, Wait};
@@ -18,6 +19,7 @@ use kqps_tls::Acceptor;
 use super::Limits;
 use super::counts::End;
 use crate::answer::Answer;
+use crate::later::{Letters, Mailbox, Origin};
 use crate::worker::StopFlag;
 use admission::Admissions;
 use answer::QuicAnswer;
@@ -42,6 +44,9 @@ pub(super) struct QuicLoop<A: Answer> {
     places: Vec<Place<A>>,
     answer: QuicAnswer<A>,
     admissions: Admissions,
+    /// Brings answers that come later, if any do.
+    mailbox: Option<Arc<Mailbox>>,
+    letters: Letters,
     received: RecvBatch,
     outgoing: Outgoing,
     /// Datagrams that arrived.
@@ -56,6 +61,8 @@ impl<A: Answer> QuicLoop<A> {
         };
         Self {
             places: sockets.into_iter().map(place).collect(),
+            mailbox: answer.mailbox(),
+            letters: Letters::default(),
             answer: QuicAnswer::new(answer),
             admissions: Admissions::new(limits),
             received: RecvBatch::new(MESSAGES, SEGMENTED_BYTES),
@@ -66,17 +73,36 @@ impl<A: Answer> QuicLoop<A> {
 
     /// Serves until it is stopped.
     pub(super) fn serve(&mut self, stop: &StopFlag) -> io::Result<()> {
-        let mut set = PollSet::new(self.places.iter().map(|place| &*place.socket));
+        let sockets = self.places.iter().map(|place| place.socket.as_raw_fd());
+        let mailbox = self.mailbox.iter().map(std::os::fd::AsRawFd::as_raw_fd);
+        let descriptors: Vec<RawFd> = sockets.chain(mailbox).collect();
+        let mut set = PollSet::new(&descriptors);
         while !stop.is_set() {
             let due_ns = self.places.iter().filter_map(|place| place.server.next_ns()).min();
             set.wait(due_ns.map_or(FOREVER_NS, |due_ns| due_ns.saturating_sub(clock::now_ns())))?;
+            self.deliver()?;
             for place in 0..self.places.len() {
                 if set.is_ready(place) {
                     self.receive(place)?;
                 }
                 self.turn(place);
             }
+            self.answer.answer.end_turn();
         }
+        Ok(())
+    }
+
+    /// Hands answers that came later to the streams of their queries.
+    fn deliver(&mut self) -> io::Result<()> {
+        let Self { places, answer, mailbox, letters, .. } = self;
+        let Some(mailbox) = mailbox else { return Ok(()) };
+        mailbox.take(letters)?;
+        for (origin, reply) in letters.iter() {
+            let Origin::Stream { place, key, is_padded } = origin else { continue };
+            let is_taken = places[place].server.reply_later(key, answer.later(reply, is_padded));
+            answer.settle(reply, is_taken);
+        }
+        letters.clear();
         Ok(())
     }
 
@@ -112,6 +138,7 @@ impl<A: Answer> QuicLoop<A> {
         let Self { places, answer, admissions, outgoing, .. } = self;
         let Place { socket, server } = &mut places[place];
         let now_ns = clock::now_ns();
+        answer.place = place;
         server.expire(now_ns);
         while let Some(slot) = server.next_ready() {
             server.work(slot, now_ns, answer, |event| admissions.note(&event));
@@ -127,6 +154,7 @@ impl<A: Answer> QuicLoop<A> {
     /// Closes all connections, and returns the counts.
     pub(super) fn close(mut self) -> io::Result<QuicReport> {
         let now_ns = clock::now_ns();
+        self.answer.stop();
         let mut socket_drops = 0;
         for Place { socket, server } in &mut self.places {
             for (slot, client) in server.close(now_ns) {

@@ -19,11 +19,12 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     while !stop.is_set() {
         let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::ForOne)? else { continue };
         counts.received += 1;
-        let query = Query::by_udp(&mut buffer, bytes, &peer.address);
+        let query = Query::by_udp(&mut buffer, bytes, &peer.address).at(0, peer.asked);
         match answer.answer(query).one() {
             Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
             Err(cause) => counts.drop(cause),
         }
+        answer.end_turn();
     }
     Ok(())
 }

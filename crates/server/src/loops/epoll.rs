@@ -22,16 +22,18 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     stop.report_ready()?;
     while !stop.is_set() {
         for key in set.wait()? {
-            let endpoint = &endpoints[key as usize];
+            let number = key as usize;
+            let endpoint = &endpoints[number];
             for _ in 0..TURNS {
                 let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { break };
                 counts.received += 1;
-                let query = Query::by_udp(&mut buffer, bytes, &peer.address);
+                let query = Query::by_udp(&mut buffer, bytes, &peer.address).at(number, peer.asked);
                 match answer.answer(query).one() {
                     Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
                     Err(cause) => counts.drop(cause),
                 }
             }
+            answer.end_turn();
         }
     }
     Ok(())

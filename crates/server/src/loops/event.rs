@@ -32,19 +32,21 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             Err(error) if error.kind() != io::ErrorKind::Interrupted => return Err(error),
             _ => events.iter().for_each(|event| readable[event.token().0] = true),
         }
-        for (endpoint, readable) in endpoints.iter().zip(&mut readable).filter(|(_, readable)| **readable) {
+        let places = endpoints.iter().zip(&mut readable).enumerate();
+        for (number, (endpoint, readable)) in places.filter(|(_, (_, readable))| **readable) {
             for _ in 0..TURNS {
                 let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else {
                     *readable = false;
                     break;
                 };
                 counts.received += 1;
-                let query = Query::by_udp(&mut buffer, bytes, &peer.address);
+                let query = Query::by_udp(&mut buffer, bytes, &peer.address).at(number, peer.asked);
                 match answer.answer(query).one() {
                     Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
                     Err(cause) => counts.drop(cause),
                 }
             }
+            answer.end_turn();
         }
     }
     Ok(())

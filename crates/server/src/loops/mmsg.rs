@@ -13,7 +13,7 @@ use crate::worker::Worker;
 
 pub(super) const MESSAGES: usize = 64;
 
-pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+pub(super) fn run<A: Answer>(worker: &mut Worker<A>) -> io::Result<()> {
     let Worker { endpoints, answer, counts, stop, .. } = worker;
     let mut batch = TurnBatch::new(MESSAGES, BUFFER_BYTES, MESSAGES);
     let mut set = PollSet::new(endpoints.iter().map(|endpoint| &*endpoint.receiver));
@@ -23,18 +23,20 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
-        for endpoint in endpoints.iter() {
+        for (number, endpoint) in endpoints.iter().enumerate() {
             let received = batch.recv(&endpoint.receiver, wait)?;
             counts.received += received as u64;
             answer.foresee((0..received).map(|index| batch.message(index).bytes));
             for index in 0..received {
+                let local = if A::LATER { batch.message(index).to } else { None };
                 let slot = batch.slot(index);
-                let query = Query::by_udp(slot.buffer, slot.bytes, slot.from);
+                let query = Query::by_udp(slot.buffer, slot.bytes, slot.from).at(number, local);
                 match answer.answer(query).one() {
                     Ok(bytes) => batch.reply(index, 0, bytes, None),
                     Err(cause) => counts.drop(cause),
                 }
             }
+            answer.end_turn();
             let mut first = 0;
             while first < batch.queued() {
                 match batch.send(&endpoint.sender, first) {

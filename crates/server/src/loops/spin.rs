@@ -15,14 +15,15 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let mut peer = Peer::default();
     stop.report_ready()?;
     while !stop.is_set() {
-        for endpoint in endpoints.iter() {
+        for (number, endpoint) in endpoints.iter().enumerate() {
             let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { continue };
             counts.received += 1;
-            let query = Query::by_udp(&mut buffer, bytes, &peer.address);
+            let query = Query::by_udp(&mut buffer, bytes, &peer.address).at(number, peer.asked);
             match answer.answer(query).one() {
                 Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
                 Err(cause) => counts.drop(cause),
             }
+            answer.end_turn();
         }
     }
     Ok(())

@@ -15,7 +15,7 @@ const BUFFERS: u16 = 1024;
 /// kernel received meanwhile.
 pub(super) const DATAGRAMS: usize = 2 * BUFFERS as usize;
 
-pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
+pub(super) fn run<A: Answer>(worker: &mut Worker<A>) -> io::Result<()> {
     let Worker { endpoints, answer, counts, stop, .. } = worker;
     let mut ring = Ring::new(BUFFERS, BUFFER_BYTES)?;
     for (endpoint, key) in endpoints.iter().zip(0..) {
@@ -40,8 +40,10 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                         ring.receive(&endpoint.receiver, key)?;
                     }
                     counts.received += 1;
+                    let local = if A::LATER { ring.asked(&buffer) } else { None };
                     let (place, query_bytes, source) = ring.slot(&buffer);
-                    match answer.answer(Query::by_udp(place, query_bytes, &source)).one() {
+                    let query = Query::by_udp(place, query_bytes, &source).at(key as usize, local);
+                    match answer.answer(query).one() {
                         Ok(bytes) => {
                             ring.reply(&endpoint.sender, buffer, bytes)?;
                             replies += 1;
@@ -68,6 +70,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                 Completion::Unarmed(..) | Completion::Woken => {}
             }
         }
+        answer.end_turn();
     }
     Ok(())
 }

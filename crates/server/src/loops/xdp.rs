@@ -5,6 +5,7 @@
 //! ordinary sockets, one datagram per call: when there are no frames, and else every few turns.
 
 use std::io;
+use std::net::SocketAddr;
 use std::os::fd::{AsRawFd as _, RawFd};
 
 use kqps_kernel::clock::{now_ns, sleep_until_ns};
@@ -12,7 +13,7 @@ use kqps_kernel::errno::{EAGAIN, EBUSY, ENETDOWN};
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::udp::Peer;
 use kqps_kernel::xdp::XdpSocket;
-use kqps_kernel::{Address, Wait};
+use kqps_kernel::{Address, LocalAddress, Wait};
 use kqps_stack::{Protocol, parse, udp};
 
 use super::{BUFFER_BYTES, TURNS};
@@ -51,6 +52,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
     let descriptors: Vec<RawFd> = receivers.chain([socket.as_raw_fd()]).collect();
     let mut ordinary = PollSet::new(&descriptors[..endpoints.len()]);
     let mut all = PollSet::new(&descriptors);
+    let addresses: Vec<SocketAddr> =
+        endpoints.iter().map(|endpoint| endpoint.receiver.local_addr()).collect::<io::Result<_>>()?;
     let (mut turns, mut is_idle) = (0, false);
     stop.report_ready()?;
     while !stop.is_set() {
@@ -58,7 +61,8 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             // It may be up again, and then takes the replies of this turn.
             send(socket, counts)?;
         }
-        let frames = turn(socket, *mtu, answer, counts);
+        let frames = turn(socket, (*mtu, &addresses[..]), answer, counts);
+        answer.end_turn();
         send(socket, counts)?;
         let was_idle = std::mem::replace(&mut is_idle, frames == 0);
         // A wait for the queue would itself send frames that wait, and not say which ones the device refuses.
@@ -81,8 +85,9 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
             ordinary.wait(0)?;
             &ordinary
         };
-        for (_, endpoint) in endpoints.iter().enumerate().filter(|(index, _)| set.is_ready(*index)) {
-            *by_kernel += at_socket(endpoint, answer, counts)?;
+        for (index, endpoint) in endpoints.iter().enumerate().filter(|(index, _)| set.is_ready(*index)) {
+            *by_kernel += at_socket(index, endpoint, answer, counts)?;
+            answer.end_turn();
         }
     }
     end(socket, counts)
@@ -91,13 +96,18 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
 /// Answers frames that arrived. Returns how many it read. Replies for a device that is down are not sent: they would
 /// leave when it is up again, and clients have given up by then.
 #[inline]
-fn turn(socket: &mut XdpSocket, mtu: usize, answer: &mut impl Answer, counts: &mut Counts) -> usize {
+fn turn<A: Answer>(
+    socket: &mut XdpSocket,
+    of_worker: (usize, &[SocketAddr]),
+    answer: &mut A,
+    counts: &mut Counts,
+) -> usize {
     let query = |frame| parse(frame).map_or(&[][..], |parsed| parsed.payload());
     answer.foresee(socket.arrived(FRAMES).map(query));
     let is_down = socket.is_down();
     socket.receive(FRAMES, |frame, length, _| {
         counts.received += 1;
-        match reply(frame, length, mtu, answer) {
+        match reply(frame, length, of_worker, answer) {
             Ok(length) if !is_down => Some(length),
             Ok(_) => {
                 counts.refused(&io::Error::from_raw_os_error(ENETDOWN), 1);
@@ -112,17 +122,36 @@ fn turn(socket: &mut XdpSocket, mtu: usize, answer: &mut impl Answer, counts: &m
 }
 
 /// Turns the frame of a query into that of its reply. Returns the length of the frame. No reply is longer than a packet
-/// of the link: the service truncates it to the room that it has.
+/// of the link (`mtu`): the service truncates it to the room that it has. A reply that comes later leaves by the socket
+/// of the endpoint that stands for the query's address among those of the worker, and names that address.
 #[inline]
-fn reply(frame: &mut [u8], length: usize, mtu: usize, answer: &mut impl Answer) -> Result<usize, Cause> {
+fn reply<A: Answer>(
+    frame: &mut [u8],
+    length: usize,
+    (mtu, addresses): (usize, &[SocketAddr]),
+    answer: &mut A,
+) -> Result<usize, Cause> {
     let parsed = parse(&frame[..length]).filter(|parsed| parsed.protocol() == Protocol::Udp);
     let Some(parsed) = parsed else { return Err(Cause::BadFrame) };
     let (place, source) = (parsed.payload_range(), Address::from(parsed.ends.from));
     let link = if parsed.ends.path.vlan.is_some() { TAGGED_BYTES } else { LINK_BYTES };
     let end = frame.len().min(link + mtu).max(place.end);
-    let query = Query::by_udp(&mut frame[place.start..end], place.len(), &source);
+    let local = LocalAddress { ip: parsed.ends.to.ip(), interface: 0 };
+    let endpoint = if A::LATER { endpoint_of(addresses, parsed.ends.to) } else { 0 };
+    let query = Query::by_udp(&mut frame[place.start..end], place.len(), &source).at(endpoint, Some(local));
     let bytes = answer.answer(query).one()?;
     udp::reply(frame, length, bytes).ok_or(Cause::BadFrame)
+}
+
+/// The index of the address that stands for the target of a frame: the same address, or one for all of its family.
+/// Sockets of one family cannot send to the other.
+fn endpoint_of(addresses: &[SocketAddr], to: SocketAddr) -> usize {
+    let is_same = |own: &SocketAddr| own.ip() == to.ip();
+    let is_for_all = |own: &SocketAddr| own.ip().is_unspecified() && own.is_ipv4() == to.is_ipv4();
+    let is_of_family = |own: &SocketAddr| own.is_ipv4() == to.is_ipv4();
+    let exact = addresses.iter().position(is_same);
+    let for_all = || addresses.iter().position(is_for_all);
+    exact.or_else(for_all).or_else(|| addresses.iter().position(is_of_family)).unwrap_or(0)
 }
 
 /// Hands the replies to the device, as many as it takes now.
@@ -138,13 +167,19 @@ fn send(socket: &mut XdpSocket, counts: &mut Counts) -> io::Result<()> {
 
 /// Answers what came by the kernel to an ordinary socket. Returns how many datagrams it read.
 #[cold]
-fn at_socket(endpoint: &Endpoint, answer: &mut impl Answer, counts: &mut Counts) -> io::Result<u64> {
+fn at_socket(
+    number: usize,
+    endpoint: &Endpoint,
+    answer: &mut impl Answer,
+    counts: &mut Counts,
+) -> io::Result<u64> {
     let mut buffer = [0; BUFFER_BYTES];
     let mut peer = Peer::default();
     for read in 0..TURNS as u64 {
         let Some(bytes) = endpoint.receiver.recv(&mut buffer, &mut peer, Wait::No)? else { return Ok(read) };
         counts.received += 1;
-        match answer.answer(Query::by_udp(&mut buffer, bytes, &peer.address)).one() {
+        let query = Query::by_udp(&mut buffer, bytes, &peer.address).at(number, peer.asked);
+        match answer.answer(query).one() {
             Ok(bytes) => counts.sent(endpoint.sender.send(&buffer[..bytes], &peer)),
             Err(cause) => counts.drop(cause),
         }
@@ -180,12 +215,12 @@ fn end(socket: &mut XdpSocket, counts: &mut Counts) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::net::SocketAddr;
 
     use kqps_stack::{Ends, Path};
 
     use super::*;
     use crate::answer::Answered;
+    use crate::later::Origin;
 
     /// Answers with as many bytes as it has room for, each one more than the last of the query.
     struct Fill;
@@ -240,7 +275,7 @@ mod tests {
         ] {
             let ends = ends(addresses, vlan);
             let (mut frame, length) = framed(&ends, &[9; 100]);
-            let length = reply(&mut frame, length, mtu, &mut Fill).unwrap();
+            let length = reply(&mut frame, length, (mtu, &[]), &mut Fill).unwrap();
             let parsed = parse(&frame[..length]).unwrap();
             assert!(parsed.verify() && parsed.ends == ends.turned(), "{addresses:?} {vlan:?} {mtu}");
             assert_eq!(parsed.payload(), vec![10; room], "{addresses:?} {vlan:?} {mtu}");
@@ -251,10 +286,49 @@ mod tests {
     fn what_gets_no_reply_has_a_cause() {
         let ends = ends(["192.0.2.1:4000", "192.0.2.2:53"], None);
         let (mut frame, length) = framed(&ends, &[]);
-        assert_eq!(reply(&mut frame, length, 1500, &mut Fill), Err(Cause::QueryTooShort));
+        assert_eq!(reply(&mut frame, length, (1500, &[]), &mut Fill), Err(Cause::QueryTooShort));
         let (mut frame, length) = framed(&ends, &[9; 100]);
         // The length of UDP goes beyond the packet.
         frame[38] = 1;
-        assert_eq!(reply(&mut frame, length, 1500, &mut Fill), Err(Cause::BadFrame));
+        assert_eq!(reply(&mut frame, length, (1500, &[]), &mut Fill), Err(Cause::BadFrame));
+    }
+
+    /// Answers later, and keeps where the query came in.
+    struct Later(Option<Origin>);
+
+    impl Answer for Later {
+        const GROWS: bool = true;
+
+        const LATER: bool = true;
+
+        type Many = Infallible;
+
+        fn answer(&mut self, query: Query<'_>) -> Answered<Infallible> {
+            self.0 = Some(query.origin);
+            Answered::Later
+        }
+
+        fn next(&mut self, many: &mut Infallible, _: &mut [u8]) -> Option<usize> {
+            match *many {}
+        }
+    }
+
+    #[test]
+    fn a_reply_that_comes_later_leaves_by_a_socket_of_its_family() {
+        let own: [SocketAddr; 4] =
+            ["0.0.0.0:53", "[2001:db8::1]:53", "[::]:53", "192.0.2.9:53"].map(|text| text.parse().unwrap());
+        for (to, endpoint) in
+            [("192.0.2.2:53", 0), ("192.0.2.9:53", 3), ("[2001:db8::1]:53", 1), ("[2001:db8::2]:53", 2)]
+        {
+            let from = if to.starts_with('[') { "[2001:db8::7]:4000" } else { "192.0.2.7:4000" };
+            let ends = ends([from, to], None);
+            let (mut frame, length) = framed(&ends, &[9; 100]);
+            let mut later = Later(None);
+            assert_eq!(reply(&mut frame, length, (1500, &own[..]), &mut later), Err(Cause::Later));
+            let local = Some(LocalAddress { ip: ends.to.ip(), interface: 0 });
+            assert_eq!(later.0, Some(Origin::Datagrams { endpoint, local }));
+        }
+        let without = endpoint_of(&own[1..3], "192.0.2.2:53".parse().unwrap());
+        assert_eq!((without, endpoint_of(&own[..1], own[0])), (0, 0));
     }
 }

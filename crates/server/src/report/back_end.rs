@@ -31,6 +31,10 @@ pub struct BackEndReport {
     /// answer.
     #[serde(default)]
     pub cut_short: u64,
+    /// How many of `answered` may be forged, so that the query was sent again over a connection: the case of the name,
+    /// or the cookie, was not that of the query. Only a cache looks at them.
+    #[serde(default)]
+    pub doubted: u64,
     /// How many of `sent` were second tries.
     pub second_tries: u64,
     /// How many of `sent` were checks.
@@ -65,6 +69,7 @@ impl BackEndReport {
             (&mut self.unsettled, other.unsettled),
             (&mut self.servfails, other.servfails),
             (&mut self.cut_short, other.cut_short),
+            (&mut self.doubted, other.doubted),
             (&mut self.second_tries, other.second_tries),
             (&mut self.checks, other.checks),
             (&mut self.send_refused, other.send_refused),

@@ -2,6 +2,7 @@
 //! ceiling of an I/O model on this host.
 
 use std::convert::Infallible;
+use std::sync::{Mutex, PoisonError};
 
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::signal::Signals;
@@ -19,6 +20,9 @@ use crate::worker::threads::{self, StartConnections, Threads};
 pub struct Echo {
     /// The CPU time to spend on each query, in nanoseconds.
     pub work_ns: u64,
+    /// The time for which each query holds a lock that all threads of a process share, in nanoseconds; 0 for no lock.
+    /// It makes known contention, for tests of profiles.
+    pub lock_ns: u64,
     /// The limits of connections; `None` if it accepts none.
     pub connections: Option<Limits>,
     /// Whether it accepts TCP connections at its UDP addresses. It then has limits of connections.
@@ -41,11 +45,12 @@ impl Service for Echo {
     }
 
     fn for_processes(&self) -> Option<Description> {
-        Some(Description::Echo { work_ns: self.work_ns, connections: self.connections })
+        let Self { work_ns, lock_ns, connections, .. } = *self;
+        Some(Description::Echo { work_ns, lock_ns, connections })
     }
 
     fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn RunningService>, ServeError> {
-        let answer = EchoAnswer { work_ns: self.work_ns };
+        let answer = EchoAnswer { work_ns: self.work_ns, lock_ns: self.lock_ns };
         let connections = self.connections.map(|limits| {
             let limits = task.limits_of_each(limits);
             let start =
@@ -62,7 +67,11 @@ impl Service for Echo {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EchoAnswer {
     work_ns: u64,
+    lock_ns: u64,
 }
+
+/// The lock of [`Echo::lock_ns`].
+static PLANTED: Mutex<()> = Mutex::new(());
 
 impl Answer for EchoAnswer {
     const GROWS: bool = false;
@@ -95,12 +104,22 @@ impl Answer for EchoAnswer {
         if self.work_ns > 0 {
             spin(self.work_ns);
         }
+        if self.lock_ns > 0 {
+            hold_planted_lock(self.lock_ns);
+        }
         Answered::One(length)
     }
 
     fn next(&mut self, many: &mut Infallible, _: &mut [u8]) -> Option<usize> {
         match *many {}
     }
+}
+
+/// Keeps its name in every build, since a profile must find it.
+#[inline(never)]
+fn hold_planted_lock(lock_ns: u64) {
+    let _held = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
+    spin(lock_ns);
 }
 
 fn spin(work_ns: u64) {
@@ -167,7 +186,8 @@ mod tests {
     fn a_connection_brings_longer_queries_and_has_no_port() {
         let mut long = vec![0; 65_535];
         let client = Client::Tcp([192, 0, 2, 1].into());
-        let query = Query { bytes: long.len(), buffer: &mut long, client };
+        let origin = crate::later::Origin::default();
+        let query = Query { bytes: long.len(), buffer: &mut long, client, origin };
         assert!(matches!(EchoAnswer::default().answer(query), Answered::One(65_535)));
         assert_eq!(long[2] & QR, QR);
     }
@@ -176,7 +196,22 @@ mod tests {
     fn work_takes_at_least_its_time() {
         let before_ns = now_ns();
         let mut bytes = query([1, 0]);
-        play(EchoAnswer { work_ns: 50_000 }, &mut bytes, 53).unwrap();
+        play(EchoAnswer { work_ns: 50_000, ..EchoAnswer::default() }, &mut bytes, 53).unwrap();
         assert!(now_ns() - before_ns >= 50_000);
+    }
+
+    #[test]
+    fn threads_hold_the_planted_lock_one_after_another() {
+        let before_ns = now_ns();
+        let hold = || {
+            let echo = EchoAnswer { lock_ns: 2_000_000, ..EchoAnswer::default() };
+            play(echo, &mut query([1, 0]), 53).unwrap();
+        };
+        std::thread::scope(|scope| {
+            for _ in 0..3 {
+                scope.spawn(hold);
+            }
+        });
+        assert!(now_ns() - before_ns >= 6_000_000);
     }
 }

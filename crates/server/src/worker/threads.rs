@@ -90,7 +90,7 @@ impl Threads {
     }
 
     /// Stops all threads and adds up their counts. Returns why a thread had ended before, if one had.
-    pub(crate) fn stop(&mut self) -> Ended {
+    pub fn stop(&mut self) -> Ended {
         let program = self.program.take();
         // Frames that come from now on go to the kernel, so that workers can read all others.
         let detached = program.as_ref().map_or(Ok(()), |program| program.detach());
@@ -144,7 +144,7 @@ pub struct Started {
 }
 
 /// Starts a worker thread on its core.
-pub(crate) fn start<A: Answer + Send + 'static>(
+pub fn start<A: Answer + Send + 'static>(
     number: usize,
     model: Model,
     sockets: WorkerSockets,

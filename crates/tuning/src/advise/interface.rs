@@ -102,8 +102,12 @@ fn sending(changes: Vec<Change>) -> Option<Piece> {
     ))
 }
 
-/// A table that leaves queues without packets. With another number of queues the driver makes a new table, unless
-/// somebody has set the present one: the kernel then keeps it.
+/// The driver that leaves its table as it is when the number of queues changes, as Linux 6.1 has it. Later kernels make
+/// a new one, and the piece then changes nothing.
+const KEEPS_TABLE: &str = "virtio_net";
+
+/// A table that leaves queues without packets, or that names queues which are gone. With another number of queues most
+/// drivers make a new table, unless somebody has set the present one: the kernel then keeps it.
 fn rss_table(ground: &Ground<'_>, layout: Option<&Layout>) -> Option<Piece> {
     let device = ground.device?;
     let table = &device.rss.as_ref()?.queues;
@@ -111,14 +115,25 @@ fn rss_table(ground: &Ground<'_>, layout: Option<&Layout>) -> Option<Piece> {
     let now = ground.queues() as u32;
     let queues = layout.map_or(now, |layout| layout.queues);
     let is_drivers_own = (0_u32..).zip(table).all(|(slot, queue)| *queue == slot % now);
-    let is_made_anew = queues != now && is_drivers_own;
-    if is_made_anew || used.is_empty() || used.len() >= queues as usize {
+    let is_kept = device.driver.as_deref() == Some(KEEPS_TABLE);
+    if used.is_empty() || (queues != now && is_drivers_own && !is_kept) {
         return None;
     }
+    let (reason, source) = if used.iter().any(|queue| *queue >= queues) {
+        let gone =
+            "The RSS table names queues that the device then has no more, and this driver may leave it so.";
+        (gone.to_owned(), "Linux: virtio_net: Update rss when set queue (2024)")
+    } else if used.len() < queues as usize {
+        let idle =
+            format!("The RSS table names {} of {queues} queues; the others receive nothing.", used.len());
+        (idle, "ISC, 2015 (isc-echo): only 3 of 8 queues carried traffic")
+    } else {
+        return None;
+    };
     Some(Piece::of(
         vec![value::rss_table(&device.name, queues)],
-        &format!("The RSS table names {} of {queues} queues; the others receive nothing.", used.len()),
-        "ISC, 2015 (isc-echo): only 3 of 8 queues carried traffic",
+        &reason,
+        source,
         "Flows move to other queues once, and some packets then overtake others.",
     ))
 }

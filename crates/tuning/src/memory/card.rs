@@ -7,7 +7,7 @@ use kqps_host::setup::Answers;
 
 use super::Memory;
 use crate::setting::Setting;
-use crate::setting::value::{NONE, pairs, table_to_write};
+use crate::setting::value::{NONE, pairs, table, table_to_write};
 use crate::system::{Identity, SettingError};
 
 /// The name of the card.
@@ -20,14 +20,18 @@ const CORES: &str = "0,1,2,3";
 /// `#` for its number.
 pub(crate) type Recorded = (&'static str, u32, &'static [&'static str]);
 
-/// The cards of six drivers.
-pub(crate) const CARDS: [Recorded; 6] = [
+/// The interrupts of a queue of a virtio device.
+const VIRTIO: &[&str] = &["virtio3-input.#", "virtio3-output.#"];
+
+/// The cards of six drivers; that of virtio with and without a table.
+pub(crate) const CARDS: [Recorded; 7] = [
     (include_str!("../../../host/src/setup/cards/ixgbe.json"), 128, &["eth0-TxRx-#"]),
     (include_str!("../../../host/src/setup/cards/i40e.json"), 512, &["i40e-eth0-TxRx-#"]),
     (include_str!("../../../host/src/setup/cards/ice.json"), 2048, &["ice-eth0-TxRx-#"]),
     (include_str!("../../../host/src/setup/cards/mlx5.json"), 256, &["mlx5_comp#@pci:0000:3b:00.0"]),
     (include_str!("../../../host/src/setup/cards/ena.json"), 128, &["eth0-Tx-Rx-#"]),
-    (include_str!("../../../host/src/setup/cards/virtio.json"), 0, &["virtio3-input.#", "virtio3-output.#"]),
+    (include_str!("../../../host/src/setup/cards/virtio.json"), 0, VIRTIO),
+    (include_str!("../../../host/src/setup/cards/virtio-rss.json"), 128, VIRTIO),
 ];
 
 /// A card and its driver.
@@ -46,6 +50,12 @@ impl Card {
     /// The most queues that the driver offers.
     pub(crate) fn queues_most(&self) -> u32 {
         self.answers.queues.map_or(0, |queues| queues.combined_max)
+    }
+
+    /// Whether the driver's own table stays when the number of queues changes. It may then name queues that are gone
+    /// (`virtio_net` of Linux 6.1).
+    fn keeps_table(&self) -> bool {
+        self.answers.driver.as_deref() == Some("virtio_net")
     }
 
     fn delays(&self) -> Option<String> {
@@ -70,7 +80,7 @@ impl Card {
             Setting::Channels { .. } => {
                 let count = number("combined");
                 let in_table =
-                    values.get(&table()).and_then(|table| table.strip_prefix("equal=")?.parse().ok());
+                    values.get(&rss_table()).and_then(|table| table.strip_prefix("equal=")?.parse().ok());
                 let is_below = self.is_table_set.get() && in_table.unwrap_or(0) > count;
                 if count == 0 || count > self.queues_most() || is_below {
                     Err(invalid())
@@ -88,8 +98,12 @@ impl Card {
                 }
             }
             Setting::RssTable { .. } => {
-                // No table is the driver's own.
                 let queues = values.get(&channels()).and_then(|value| pairs(value)["combined"].parse().ok());
+                let is_beyond = |queue: &u32| queues.is_some_and(|queues| *queue >= queues);
+                if table(value, self.slots).is_some_and(|table| table.iter().any(is_beyond)) {
+                    return Err(invalid());
+                }
+                // No table is the driver's own.
                 let written = table_to_write(value, self.slots, queues).ok_or_else(invalid)?;
                 self.is_table_set.set(!written.is_empty());
                 Ok(value.to_owned())
@@ -102,8 +116,10 @@ impl Card {
     pub(super) fn begin_anew(&self, values: &mut BTreeMap<Setting, String>, setting: &Setting, value: &str) {
         if let Setting::Channels { .. } = setting {
             let count: u32 = pairs(value)["combined"].parse().unwrap();
-            if !self.is_table_set.get() {
-                values.extend(values.contains_key(&table()).then(|| (table(), format!("equal={count}"))));
+            if !self.is_table_set.get() && !self.keeps_table() {
+                values.extend(
+                    values.contains_key(&rss_table()).then(|| (rss_table(), format!("equal={count}"))),
+                );
             }
             self.queues(values, count);
         }
@@ -150,7 +166,7 @@ fn channels() -> Setting {
     Setting::Channels { device: DEVICE.to_owned() }
 }
 
-fn table() -> Setting {
+fn rss_table() -> Setting {
     Setting::RssTable { device: DEVICE.to_owned() }
 }
 

@@ -221,3 +221,22 @@ fn advice_is_read_back_as_it_was_written() {
     let text = serde_json::to_string(&advice).unwrap();
     assert_eq!(serde_json::from_str::<kqps_tuning::advise::Advice>(&text).unwrap(), advice);
 }
+
+#[test]
+fn a_virtio_table_is_set_with_the_number_of_queues() {
+    let table = |driver: &str, now: u32| {
+        let mut rig = untuned();
+        rig.device().driver = Some(driver.into());
+        (rig.device().queues.combined, rig.device().queues.combined_max) = (now, 8);
+        let queues = (0..128).map(|slot| slot % now).collect();
+        rig.device().rss = Some(Rss { queues, ..Rss::default() });
+        let all = assignments(&rig.advice(&Ask::default()));
+        assert!(now == 4 || all.contains(&"channels.eth0=combined=4".to_owned()), "{all:?}");
+        all.into_iter().find(|one| one.starts_with("rss.eth0"))
+    };
+    for now in [2, 8] {
+        assert_eq!(table("virtio_net", now).as_deref(), Some("rss.eth0=equal=4"), "from {now} queues");
+        assert_eq!(table("ice", now), None, "the driver makes a new one");
+    }
+    assert_eq!(table("virtio_net", 4), None, "it names all queues, and no others");
+}

@@ -1,9 +1,9 @@
 //! How many more blocks an inconclusive comparison needs: an estimate from the trials so far or, if they allow
 //! no estimate, the least number.
 
-use super::student::quantile;
 use super::{CLAIMED, LEAST_BLOCKS};
 use crate::interval::Interval;
+use crate::student::quantile;
 
 /// A number of further blocks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,8 +1,8 @@
 //! How the logarithms of block ratios scatter, and what follows: the interval of their mean, its probability
 //! among equals, and the least detectable difference.
 
-use super::student::{chance_beyond, quantile};
 use crate::interval::{self, Interval};
+use crate::student::{chance_beyond, quantile};
 
 /// Fewer blocks of A against itself do not show how much A scatters.
 const SAME_LEAST: usize = 3;

@@ -1,7 +1,7 @@
 //! The factors of a cell, its own properties included.
 
 use kqps_observation::factors::name;
-use kqps_observation::{Cell, cpu_list};
+use kqps_observation::{Cell, Run, cpu_list};
 
 /// The value of a cell's factor. The cell's own properties count as factors too: `subject`, `io`, `workers`,
 /// `cores`.
@@ -16,4 +16,11 @@ pub fn factor(cell: &Cell, name: &str) -> Option<String> {
         name::CORES => Some(cpu_list::write(&cell.subject_cpus)),
         _ => None,
     }
+}
+
+/// Whether an experiment varies a factor.
+pub(crate) fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
+    let experiments = run.question.iter().flat_map(|question| &question.experiments);
+    let mut factors = experiments.filter(|one| one.name == experiment).flat_map(|one| &one.factors);
+    factors.any(|one| one.name == factor)
 }

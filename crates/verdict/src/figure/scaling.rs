@@ -7,6 +7,7 @@ use kqps_observation::Run;
 use kqps_observation::factors::name::{CORES, PROCESSES, THREADS, WORKERS};
 
 use super::Figures;
+use super::factor::varies;
 
 /// Identifies cells that differ only in the number of workers.
 type Family = (String, String, BTreeMap<String, String>);
@@ -31,13 +32,6 @@ pub(super) fn add(run: &Run, figures: &mut [Figures]) {
     for ((one, measured), published) in figures.iter_mut().zip(measured).zip(published) {
         (one.efficiency, one.published_efficiency) = (measured, published);
     }
-}
-
-/// Whether an experiment varies a factor.
-fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
-    let experiments = run.question.iter().flat_map(|question| &question.experiments);
-    let mut factors = experiments.filter(|one| one.name == experiment).flat_map(|one| &one.factors);
-    factors.any(|one| one.name == factor)
 }
 
 /// The family of a cell and its number of workers: `workers`, or else `processes` times `threads`. `None` if

@@ -9,6 +9,7 @@ mod figures;
 mod held;
 mod hosts;
 mod limits;
+mod profiles;
 mod reasons;
 mod runs;
 mod searches;

@@ -94,7 +94,7 @@ fn cells_of(run: &Run, subject: Option<&str>) -> anyhow::Result<Vec<usize>> {
 /// The medians of the loaded trials; `None` if no trial shows both figures.
 fn of(run: &Run, cells: &[usize]) -> Option<Measured> {
     let trials = run.trials.iter().filter(|one| cells.contains(&(one.cell as usize)));
-    let trials = trials.filter(|one| !one.purpose.is_for_reasons() && one.purpose != Purpose::WarmUp);
+    let trials = trials.filter(|one| !one.purpose.is_extra() && one.purpose != Purpose::WarmUp);
     let trials = trials.filter_map(|one| Some((&run.cells[one.cell as usize], one.measured()?)));
     let seen: Vec<(f64, Costs)> = trials
         .filter(|(_, trial)| !trial.disturbed && !trial.interrupted)
@@ -210,6 +210,9 @@ mod tests {
         let measured = of(&run, &[0]).unwrap();
         assert_eq!((in_us(measured.server_s_per_answer), measured.trials), (30, 2));
         assert!(of(&run, &[1]).is_none());
+        let mut profiled = run.clone();
+        profiled.trials[1].purpose = Purpose::Profile { sampled: false };
+        assert_eq!(of(&profiled, &[0]).unwrap().trials, 1, "trials of a profile are in no figure");
         assert_eq!(cells_of(&run, Some("knot")).unwrap(), [2]);
         assert_eq!(cells_of(&run, Some("knot workers=2")).unwrap(), [1]);
         assert_eq!(cells_of(&run, Some("knot workers=9")).unwrap(), [1, 2]);

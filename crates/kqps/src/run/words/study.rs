@@ -10,7 +10,7 @@ use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, t
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::steady;
 
-use super::{rate, wrapped};
+use super::{rate, scaling, wrapped};
 
 /// The whole output of a study's experiments.
 pub(super) fn of(run: &Run, verdict: &RunVerdict, question: &Question) -> String {
@@ -44,6 +44,7 @@ fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> St
     for best in best_of(run, &verdict.figures, experiment) {
         text += &wrapped("- ", &best_words(verdict, &best));
     }
+    text += &scaling::of_experiment(verdict, &experiment.name);
     let own = verdict.figures.iter().enumerate().filter(|(_, one)| one.experiment == experiment.name);
     for (index, figures) in own {
         text += &without_number(verdict, index, figures);

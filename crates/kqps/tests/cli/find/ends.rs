@@ -126,7 +126,10 @@ fn a_loss_that_no_lesser_load_is_spared_ends_the_search() {
     let (output, verdict) = search(&filter.address, &names("any.test").replace(" NOERROR", ""), "quick");
     assert_eq!(output.status.code(), Some(3), "{verdict}");
     let reasons = verdict["reasons"].to_string();
-    assert!(reasons.contains("the loss does not fall with the load: 30."), "{reasons}");
+    assert!(reasons.contains("the loss does not fall with the load: "), "{reasons}");
+    // Three of every ten were dropped, whatever their number; a busy host may have lost some more.
+    let less_ratio = verdict["seen"]["futile"]["lossy"]["less_ratio"].as_f64().unwrap();
+    assert!(less_ratio > 0.29, "{verdict}");
     assert!(reasons.contains("packet filter or a rate limit") && !reasons.contains("used up"), "{reasons}");
     let least_qps = verdict["seen"]["missed_qps"].as_f64().unwrap();
     assert!(least_qps > 20.0, "it did not creep to the least load: {least_qps}");

@@ -113,6 +113,43 @@ fn answers_are_those_of_udp_and_may_be_kept_as_long_as_their_records() {
 }
 
 #[test]
+fn answers_that_come_later_go_to_their_requests() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = folder.path().join("https.test.zone");
+    std::fs::write(&zone, ZONE).unwrap();
+    let behind = Running::start_as("auth", &["--listen", "127.0.0.1:0", "--zone", zone.to_str().unwrap()]);
+    let stub = format!("https.test={}", behind.addresses[0]);
+    let listen = ["--listen", "127.0.0.1:0", "--listen", "https://127.0.0.1:0"];
+    let server = Running::start_as("cache", &[&listen[..], &["--stub", &stub]].concat());
+    // The first three have to be asked for, the fourth may have to wait with the first, and the last is answered at
+    // once.
+    let asked_for = [
+        ("www.https.test", 0, 1),
+        ("none.https.test", 3, 0),
+        ("alias.https.test", 0, 2),
+        ("www.https.test", 0, 1),
+        ("www.elsewhere.test", 5, 0),
+    ];
+    let queries = asked_for.map(|(name, _, _)| {
+        let mut query = query(0, name, A);
+        query[2] |= 1;
+        query
+    });
+    let requests: Vec<Value> = queries.iter().map(|query| post("/dns-query", &DNS, query)).collect();
+    let Some(responses) = asked(&server, &requests) else { return };
+    for ((response, query), (name, rcode, answers)) in responses.iter().zip(&queries).zip(asked_for) {
+        let reply = reply(response);
+        assert_eq!((reply.rcode(), reply.answers()), (rcode, answers), "{name}");
+        assert_eq!(reply.0[12..query.len()], query[12..], "{name}");
+    }
+    let report = server.stop(Signal::Terminate);
+    let (tcp, cache) = (report.tcp.unwrap(), report.cache.unwrap());
+    assert_eq!((tcp.received, tcp.answered, cache.refused), (5, 5, 1));
+    assert_eq!((cache.kept, cache.misses + cache.hits), (3, 4));
+    behind.stop(Signal::Terminate);
+}
+
+#[test]
 fn what_is_no_query_gets_a_status_and_is_counted() {
     let server = Running::start(&["--listen", "https://127.0.0.1:0"]);
     let good = query(0, "www.https.test", A);

@@ -15,7 +15,7 @@ use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::trial::{DatasetFacts, LoadFacts, LoadMode, PlayerFacts};
-use kqps_observation::{Accounts, Histogram, HostFacts, NonEmpty, Trial};
+use kqps_observation::{Accounts, Fingerprint, Histogram, HostFacts, NonEmpty, Trial};
 use kqps_player::LoadPlan;
 
 use crate::agent::job::{Done, Job};
@@ -36,6 +36,12 @@ const DIES_AFTER_NS: u64 = 50_000_000;
 
 /// The interval at which an agent that plays looks for its end.
 const LOOK: Duration = Duration::from_millis(5);
+
+/// The time that an agent with the file `NAME.slow` takes to stop a trial.
+pub(super) const STOPS_IN: Duration = Duration::from_secs(1);
+
+/// The time that it takes to read its counters: longer than the time from a request to the start of a trial.
+pub(super) const READS_IN: Duration = Duration::from_millis(600);
 
 type Failure = (String, Vec<String>);
 
@@ -95,6 +101,22 @@ impl Agent {
         }
     }
 
+    /// That of a host with the kernel that the file `NAME.kernel` names.
+    fn fingerprint(&self) -> Fingerprint {
+        let kernel = fs::read_to_string(self.file("kernel")).unwrap_or_default();
+        Fingerprint { kernel, ..Fingerprint::default() }
+    }
+
+    /// How late its reading or its start is said to be, nanoseconds: the next line of the file `NAME.late`, which it
+    /// then loses.
+    fn lateness_ns(&self) -> u64 {
+        let path = self.file("late");
+        let text = fs::read_to_string(&path).unwrap_or_default();
+        let Some((first, rest)) = text.split_once('\n') else { return 0 };
+        fs::write(&path, rest).unwrap();
+        first.parse().unwrap()
+    }
+
     fn play(
         &self,
         request: &PlayRequest,
@@ -109,12 +131,16 @@ impl Agent {
         while clock::now_ns() < at_ns + duration.as_nanos() as u64 {
             if interrupts.is_asked() {
                 self.note("stopped");
+                if self.file("slow").exists() {
+                    thread::sleep(STOPS_IN);
+                }
                 return Err(("the trial was interrupted".into(), Vec::new()));
             }
             thread::sleep(LOOK);
         }
         let is_deaf = self.file("deaf").exists();
-        Ok(Done::Played(Box::new(record(rate_qps, duration.as_secs_f64(), at_ns, is_deaf))))
+        let trial = record(rate_qps, duration.as_secs_f64(), at_ns, is_deaf);
+        Ok(Done::Played(Box::new(Trial { late_start_ns: Some(self.lateness_ns()), ..trial })))
     }
 }
 
@@ -125,17 +151,20 @@ impl Worker for Agent {
     fn work(&mut self, job: Job, interrupts: &Interrupts) -> Result<Done, Failure> {
         Ok(match job {
             Job::Facts { .. } => Done::Facts {
-                fingerprint: Box::default(),
+                fingerprint: Box::new(self.fingerprint()),
                 topology: topology(),
                 probe: BTreeMap::new(),
                 device: Some("eth0".into()),
             },
             Job::Set { .. } => {
                 self.note("set");
-                Done::Set { changed: Vec::new() }
+                Done::Set { changed: Vec::new(), remarks: vec!["irqbalance runs".into()] }
             }
             Job::Unset => {
                 self.note("unset");
+                if self.file("stuck").exists() {
+                    return Err(("rps.lo stays 1".into(), Vec::new()));
+                }
                 Done::Unset
             }
             Job::Start(request) => {
@@ -152,12 +181,18 @@ impl Worker for Agent {
                 self.note(&format!("stop {start}"));
                 Done::Stopped
             }
-            Job::WatchBegin { at_ns, .. } => {
-                let at_ns = at_ns.unwrap();
-                self.note(&format!("watch {at_ns}"));
-                self.die_if_asked(at_ns);
-                clock::sleep_until_ns(at_ns);
-                Done::Begun
+            Job::WatchBegin { .. } => {
+                if self.file("slow").exists() {
+                    thread::sleep(READS_IN);
+                }
+                self.note("watch");
+                Done::Begun { over_ns: clock::now_ns() }
+            }
+            Job::WatchAgain { by_ns } => {
+                self.note(&format!("watch-again {by_ns}"));
+                self.die_if_asked(by_ns);
+                clock::sleep_until_ns(by_ns);
+                Done::Begun { over_ns: by_ns + self.lateness_ns() }
             }
             Job::WatchSent => Done::Sent,
             Job::WatchEnd => Done::Seen(Box::default()),
@@ -175,7 +210,7 @@ fn topology() -> Topology {
     Topology { cores: (0..4).map(core).collect(), ..Topology::default() }
 }
 
-/// The record of a player that began in time. It got all replies, or none.
+/// The record of a player, which got all replies or none.
 fn record(rate_qps: f64, duration_s: f64, at_ns: u64, is_deaf: bool) -> Trial {
     let sent = (rate_qps * duration_s).round() as u64;
     let (correct, lost) = if is_deaf { (0, sent) } else { (sent, 0) };
@@ -197,7 +232,6 @@ fn record(rate_qps: f64, duration_s: f64, at_ns: u64, is_deaf: bool) -> Trial {
         histograms: ["latency", "lag", "gap"].map(|name| (name.to_owned(), empty())).into(),
         players: NonEmpty::one(PlayerFacts::default()),
         hosts: NonEmpty::one(HostFacts::default()),
-        late_start_ns: Some(0),
         ..Trial::default()
     }
 }

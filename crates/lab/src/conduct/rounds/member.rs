@@ -5,7 +5,7 @@ use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::estimate::{self, Speed};
 
-use super::super::{Conductor, StartKey};
+use super::super::{Conductor, NO_TIME, StartKey};
 use crate::patience::Patience;
 use crate::search;
 use crate::started::Play;
@@ -74,6 +74,7 @@ impl<'a> Conductor<'a> {
         Ok(match next {
             Next::Trial(_) if is_late => {
                 // The figure rests on the trials so far.
+                self.leave_profile(run, &mut member.unit, member.key.cell, NO_TIME)?;
                 member.unit.leave_extras();
                 None
             }

@@ -98,8 +98,15 @@ fn what_does_not_start_beside_its_like_is_measured_by_itself() {
         Ok(Box::new(Only { running: &running, subject }))
     };
     let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
-    let mut conductor =
-        Conductor { store: &store, goal, clock: None, reasons, start: &mut start, report: &mut |_| () };
+    let mut conductor = Conductor {
+        store: &store,
+        goal,
+        clock: None,
+        reasons,
+        start: &mut start,
+        hosts: &Here,
+        report: &mut |_| (),
+    };
     assert_eq!(conductor.conduct(&mut run).unwrap(), Conducted::Whole);
     for cell in 0..3 {
         let blocks: Vec<u32> =

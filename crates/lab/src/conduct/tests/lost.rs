@@ -51,8 +51,15 @@ fn conducted(plan: &Run, is_lost: &dyn Fn(Moment) -> bool) -> (Run, Vec<u64>) {
         }
     };
     let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
-    let mut conductor =
-        Conductor { store: &store, goal, clock: None, reasons, start: &mut start, report: &mut report };
+    let mut conductor = Conductor {
+        store: &store,
+        goal,
+        clock: None,
+        reasons,
+        start: &mut start,
+        hosts: &Here,
+        report: &mut report,
+    };
     assert_eq!(conductor.conduct(&mut run).unwrap(), Conducted::Whole);
     (store.run().unwrap(), starts)
 }
@@ -149,4 +156,72 @@ fn a_trial_between_two_losses_ends_their_succession() {
     };
     let (run, _) = conducted(&Run { blocks: 1, ..plan() }, &is_lost);
     assert!(failures(&run).is_empty(), "{:?}", failures(&run));
+}
+
+/// Hosts that took so long to be reached again, and that then can be reached or not.
+struct Away {
+    time: Cell<Duration>,
+    is_there: bool,
+}
+
+impl Hosts for Away {
+    fn reach(&self) -> bool {
+        self.is_there
+    }
+
+    fn take_away_time(&self) -> Duration {
+        self.time.take()
+    }
+}
+
+/// Conducts a run of one cell whose budget of a minute began 100 s ago, of which hosts were away for `time`. Returns
+/// the run, how it ended, and the time that each start had.
+fn conducted_after(time: Duration, is_there: bool) -> (Run, Conducted, Vec<Duration>) {
+    let cell = observation::Cell {
+        name: "slow".into(),
+        role: Role::Subject,
+        load: CellLoad::Closed(0.1),
+        ..observation::Cell::default()
+    };
+    let plan = Run { cells: vec![cell], blocks: 1, ..plan() };
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan).unwrap();
+    let mut run = store.run().unwrap();
+    let mut times = Vec::new();
+    let mut start = |_: usize, _: u64, patience: Patience| -> Result<Play<'_>, NoTrial> {
+        times.push(patience.for_start().unwrap());
+        let subject = subject(&plan.cells[0])?;
+        Ok(Box::new(move |request: &TrialRequest| {
+            Ok(subject.play(request).unwrap_or_else(|never| match never {}))
+        }))
+    };
+    let began = Instant::now().checked_sub(Duration::from_secs(100)).unwrap();
+    let mut conductor = Conductor {
+        store: &store,
+        goal: Preset::Quick.goal(),
+        clock: Some((Clock::new(60.0), began)),
+        reasons: Ok(()),
+        start: &mut start,
+        hosts: &Away { time: Cell::new(time), is_there },
+        report: &mut |_| (),
+    };
+    let conducted = conductor.conduct(&mut run).unwrap();
+    (run, conducted, times)
+}
+
+#[test]
+fn the_time_of_an_outage_is_paid_by_no_cell() {
+    let (run, conducted, times) = conducted_after(Duration::from_secs(95), true);
+    assert_eq!((conducted, failures(&run).len(), times.len()), (Conducted::Whole, 0, 1));
+    assert!(!run.trials.is_empty(), "{:?}", run.skipped);
+    assert!(run.skipped.values().all(|why| why != NO_TIME), "{:?}", run.skipped);
+    assert!(times[0] > Duration::from_secs(3), "{times:?}");
+    let (run, _, times) = conducted_after(Duration::ZERO, true);
+    assert!(times.is_empty() && run.skipped.values().any(|why| why == NO_TIME), "{:?}", run.skipped);
+}
+
+#[test]
+fn a_host_that_stays_away_before_a_start_ends_the_run_and_nothing_is_started() {
+    let (run, conducted, times) = conducted_after(Duration::from_secs(95), false);
+    assert_eq!((conducted, run.trials.len(), times.len()), (Conducted::Interrupted, 0, 0));
 }

@@ -76,6 +76,27 @@ fn a_cell_has_the_settings_of_its_transport_and_ceilings_over_it() {
 }
 
 #[test]
+fn echoes_that_would_have_one_name_are_named_by_their_settings() {
+    let text =
+        TRANSPORTS.replace("fixed = { \"player.sockets\" = 32, \"player.window\" = 100 }\n", "").replace(
+            "subjects = [\"nsd\"]\n",
+            "subjects = [\"nsd\"]\n[experiment.factors]\n\"player.sockets\" = [8, 32]\n",
+        );
+    let layout = laid_out_with_subjects(&text);
+    let echoes = layout.cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
+    let names: Vec<&str> = echoes.map(|cell| cell.name.as_str()).collect();
+    assert_eq!(
+        names,
+        [
+            "echo over tcp, 1 worker, 64 kept connections",
+            "echo over tcp, 1 worker, 500 connections, closed after 1 query",
+            "echo mmsg, 1 worker, sockets 8",
+            "echo mmsg, 1 worker, sockets 32",
+        ]
+    );
+}
+
+#[test]
 fn a_setting_for_another_transport_is_placed_and_explained() {
     let fixed = "fixed = { \"player.transport\" = \"tcp\" }";
     for (right, slip, expected) in [

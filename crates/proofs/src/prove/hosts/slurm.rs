@@ -52,6 +52,10 @@ JobAcctGatherType=jobacct_gather/none
 AccountingStorageType=accounting_storage/none
 ";
 
+/// slurmd looks for the kind of control groups unless it is named, and the lab's hosts have none. This kind is set up
+/// when it is used, and nothing uses it here.
+const CGROUP_CONFIG: &str = "CgroupPlugin=cgroup/v1\nCgroupAutomount=no\n";
+
 /// A cluster that runs.
 pub(super) struct Cluster {
     /// Its configuration.
@@ -69,6 +73,7 @@ impl Cluster {
         fs::set_permissions(&key, fs::Permissions::from_mode(0o400))?;
         let config = folder.join("slurm.conf");
         fs::write(&config, configuration(lab))?;
+        fs::write(folder.join("cgroup.conf"), CGROUP_CONFIG)?;
         let mut daemons = Vec::new();
         for host in &lab.hosts {
             let folders = ["/run/munge", "/run/slurm", "/var/lib/slurm/ctld", "/var/lib/slurm/d"];

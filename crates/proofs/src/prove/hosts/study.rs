@@ -54,7 +54,7 @@ pub(super) struct Extent {
 impl Extent {
     pub(super) fn of(bench: &Bench) -> Self {
         bench.choose(
-            Self { repetitions: 2, rate_qps: 2_000, seconds: 2.0 },
+            Self { repetitions: 1, rate_qps: 2_000, seconds: 1.0 },
             Self { repetitions: 10, rate_qps: 5_000, seconds: 2.0 },
         )
     }

@@ -11,10 +11,9 @@ use super::lab::Lab;
 /// Room for the run's folders in a home.
 const DISK: &str = "64m";
 
-/// How many tries of each kind in the small and in the whole form, and how long one may take in each.
+/// How many tries of each kind in the small and in the whole form, and the extent of one.
 const TRIES: (u32, u32) = (1, 20);
-const SMALL: &[&str] = &["--blocks", "6", "--duration", "600ms"];
-const WHOLE: &[&str] = &["--budget", "1m"];
+const EXTENT: [&str; 4] = ["--blocks", "6", "--duration", "600ms"];
 
 /// What `try` returns if a setting is better, and if not.
 const BETTER: i32 = 0;
@@ -64,7 +63,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         let (setting, wanted) = if number % 2 == 1 { (IMPROVEMENT, BETTER) } else { (PLACEBO, NOT_BETTER) };
         let mut command = host.command(&bench.kqps.program);
         command.args(["host", "try", setting, "--subject", &subject, "--seed", &number.to_string()]);
-        command.args(bench.choose(SMALL, WHOLE)).arg("--out").arg(folder.join(format!("try-{number}")));
+        command.args(EXTENT).arg("--out").arg(folder.join(format!("try-{number}")));
         let output = command.output().context("cannot start kqps")?;
         let said = String::from_utf8_lossy(&output.stdout);
         ensure!(

@@ -33,7 +33,7 @@ struct Echo {
 impl Responder for Echo {
     type Many = Infallible;
 
-    fn answer(&mut self, query: &[u8], _: IpAddr, reply: &mut Vec<u8>) -> Reply<Infallible> {
+    fn answer(&mut self, query: &[u8], _: IpAddr, _: QueryKey, reply: &mut Vec<u8>) -> Reply<Infallible> {
         self.queries += 1;
         reply.extend_from_slice(query);
         Reply::One

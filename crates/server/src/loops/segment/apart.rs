@@ -3,6 +3,7 @@
 
 use std::io;
 
+use kqps_kernel::LocalAddress;
 use kqps_kernel::batch::{SEGMENTED_BYTES, SEGMENTS, TurnBatch, Wait};
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 
@@ -31,7 +32,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
         if wait == Wait::No {
             set.wait(FOREVER_NS)?;
         }
-        for (endpoint, longest) in endpoints.iter().zip(&mut longest) {
+        for (number, (endpoint, longest)) in endpoints.iter().zip(&mut longest).enumerate() {
             let messages = received.recv(&endpoint.receiver, wait)?;
             for index in 0..messages {
                 let message = received.message(index);
@@ -46,23 +47,31 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                         send(&mut replies, endpoint, counts, longest);
                     }
                     counts.received += 1;
-                    reply(&mut replies, query, answer, counts);
+                    reply(&mut replies, query, (number, message.to), answer, counts);
                 }
             }
+            answer.end_turn();
             send(&mut replies, endpoint, counts, longest);
         }
     }
     Ok(())
 }
 
-fn reply(replies: &mut Runs, query: &[u8], answer: &mut impl Answer, counts: &mut Counts) {
+/// Writes the reply to a query, which arrived at this endpoint and was sent to this address of the host.
+fn reply(
+    replies: &mut Runs,
+    query: &[u8],
+    (endpoint, local): (usize, Option<LocalAddress>),
+    answer: &mut impl Answer,
+    counts: &mut Counts,
+) {
     let source = replies.to();
     let buffer = &mut replies.room()[..BUFFER_BYTES];
     // A query longer than the buffer gets no answer, so the rest need not be copied: one byte more than the
     // maximum already shows that it is too long.
     let query_bytes = query.len().min(BUFFER_BYTES);
     buffer[..query_bytes].copy_from_slice(&query[..query_bytes]);
-    match answer.answer(Query::by_udp(buffer, query_bytes, &source)).one() {
+    match answer.answer(Query::by_udp(buffer, query_bytes, &source).at(endpoint, local)).one() {
         Ok(bytes) => replies.keep(bytes),
         Err(cause) => counts.drop(cause),
     }

@@ -45,6 +45,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                     batch.reply(index, run.start, run.len(), Some(segment as u16));
                 }
             }
+            answer.end_turn();
             send(&mut batch, endpoint, counts, longest);
         }
     }

@@ -1,4 +1,4 @@
-//! Cards of six drivers, which begin anew with the rest when some settings change. Whatever the order in which settings
+//! Cards of seven kinds, which begin anew with the rest when some settings change. Whatever the order in which settings
 //! are typed, all have their values at the end, and undoing brings every value back.
 
 use super::*;
@@ -96,6 +96,25 @@ fn a_table_that_was_put_back_does_not_keep_the_number_of_queues() {
     // With a table of 8 queues that somebody set, the kernel would refuse 4 queues.
     assert!(undo(&memory, &journal).unwrap().is_whole());
     assert_eq!(values(&memory), before);
+}
+
+#[test]
+fn a_table_that_names_queues_that_are_gone_comes_back_with_them() {
+    let (memory, folder) = (Memory::with_card(CARDS[6]), tempfile::tempdir().unwrap());
+    let journal = Journal::at(folder.path()).unwrap();
+    let before = values(&memory);
+    apply(&memory, &journal, &changes(&["channels.eth0=2"]), None).unwrap();
+    assert_eq!(memory.value("rss.eth0"), "equal=4", "the driver leaves it");
+    // With two queues the driver refuses the table of four, so it comes back last.
+    apply(&memory, &journal, &changes(&["rss.eth0=1"]), None).unwrap();
+    let undone = undo(&memory, &journal).unwrap();
+    assert!(undone.is_whole() && undone.kept.is_empty(), "{undone:?}");
+    let names: Vec<String> = undone.restored.iter().map(|one| one.setting.to_string()).collect();
+    assert_eq!(names, ["channels.eth0", "rss.eth0"]);
+    assert_eq!(values(&memory), before);
+    assert!(journal.records().unwrap().is_empty());
+    // The table is the driver's own again.
+    assert!(apply(&memory, &journal, &changes(&["channels.eth0=1"]), None).is_ok());
 }
 
 #[test]

@@ -8,7 +8,7 @@
 
 /// The error rate of each comparison, in the order of `chances`. A chance is the probability, among equals, of
 /// a result as extreme as the one seen.
-pub(super) fn error_rates(chances: &[f64], error_rate: f64) -> Vec<f64> {
+pub fn error_rates(chances: &[f64], error_rate: f64) -> Vec<f64> {
     let mut order: Vec<usize> = (0..chances.len()).collect();
     order.sort_by(|a, b| chances[*a].total_cmp(&chances[*b]));
     let mut rates = vec![error_rate; chances.len()];

@@ -4,12 +4,12 @@ use statrs::distribution::{ContinuousCDF as _, StudentsT};
 
 /// The value below which this share of the distribution lies, 0 to 1. `freedom`: degrees of
 /// freedom, 1 or more.
-pub(super) fn quantile(share: f64, freedom: usize) -> f64 {
+pub fn quantile(share: f64, freedom: usize) -> f64 {
     standard(freedom).map_or(f64::INFINITY, |student| student.inverse_cdf(share))
 }
 
 /// The probability of a value at least as far from 0 as this one, on either side.
-pub(super) fn chance_beyond(value: f64, freedom: usize) -> f64 {
+pub fn chance_beyond(value: f64, freedom: usize) -> f64 {
     standard(freedom).map_or(1.0, |student| 2.0 * student.sf(value.abs()))
 }
 

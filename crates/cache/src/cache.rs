@@ -1,0 +1,283 @@
+//! A cache for one worker.
+
+use std::fmt;
+
+use kqps_message::rcode;
+use siphasher::sip::SipHasher13;
+
+use crate::answered::{Answered, Failure, Purpose, Put, Why};
+use crate::block::{Content, outcome};
+use crate::compose::{Composed, compose};
+use crate::counts::Counts;
+use crate::key::{Key, Kind, Question};
+use crate::query::{Query, Ttl, Written};
+use crate::settings::{FAILURE_S_MOST, Rules, Settings};
+use crate::store::Store;
+
+/// What is kept of answers, for one worker. [`crate::Shared`] is for all workers.
+pub struct Cache {
+    store: Store,
+    rules: Rules,
+    hasher: SipHasher13,
+    counts: Counts,
+}
+
+impl Cache {
+    /// An empty cache. The seed is a secret, without which no client can choose names whose hashes are equal.
+    pub fn new(settings: &Settings, seed: [u64; 2]) -> Self {
+        let hasher = SipHasher13::new_with_keys(seed[0], seed[1]);
+        let rules = Rules::of(settings);
+        let store = Store::new(settings.memory_bytes, hasher, rules.stale_most_s());
+        Self { store, rules, hasher, counts: Counts::default() }
+    }
+
+    /// Answers the query in the first `query_bytes` bytes of `message`, whose question is `question`. The reply
+    /// overwrites it; only after a miss is `message` unchanged.
+    ///
+    /// ID, RD, CD and the question are those of the query, RA is set and AA is not. AD is set if the upstream server
+    /// set it and the client set DO or AD. If the query has EDNS, the reply has an OPT record of version 0 with the
+    /// query's DO flag and without options. A reply that is longer than `limit_bytes` or `message` becomes one with
+    /// TC and without records, which is not longer than the query. `now_s` is the time in seconds since any moment.
+    ///
+    /// A query with another version of EDNS, or with records that cannot be read, is a miss. The server must refuse it
+    /// before.
+    #[inline]
+    pub fn answer(
+        &mut self,
+        message: &mut [u8],
+        query_bytes: usize,
+        question: &Question<'_>,
+        limit_bytes: usize,
+        now_s: u64,
+    ) -> Answered {
+        let Some(key) = Key::of(question, &self.hasher) else {
+            self.counts.misses += 1;
+            return Answered::Miss;
+        };
+        if let Some(query) = Query::of(message, query_bytes, &key) {
+            self.answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client)
+        } else {
+            self.counts.misses += 1;
+            Answered::Miss
+        }
+    }
+
+    /// Like [`Self::answer`], for the key of a question and a query that was read.
+    #[inline]
+    pub(crate) fn answer_key(
+        &mut self,
+        key: &Key,
+        query: Query,
+        message: &mut [u8],
+        limit_bytes: usize,
+        now_s: u64,
+        purpose: Purpose,
+    ) -> Answered {
+        let now_s = now_s as u32;
+        let kept_counts = (purpose != Purpose::Client).then_some(self.counts);
+        let answered = self.find_answer(key, query, message, limit_bytes, now_s, purpose);
+        if let Some(counts) = kept_counts {
+            self.counts = counts;
+        }
+        answered
+    }
+
+    #[inline]
+    fn find_answer(
+        &mut self,
+        key: &Key,
+        query: Query,
+        message: &mut [u8],
+        limit_bytes: usize,
+        now_s: u32,
+        purpose: Purpose,
+    ) -> Answered {
+        let mut stale = None;
+        for kind in [Kind::Data, Kind::NameError] {
+            let Some(address) = self.store.find(key, kind) else { continue };
+            if self.store.block(address).is_fresh(now_s) {
+                return self.hit(query, message, limit_bytes, (address, now_s), purpose);
+            }
+            stale = stale.or(Some(address));
+        }
+        let failure = self.store.find(key, Kind::Failure);
+        let has_failed = failure.is_some_and(|address| self.store.block(address).is_fresh(now_s));
+        if !has_failed && purpose != Purpose::Late {
+            self.counts.misses += 1;
+            return Answered::Miss;
+        }
+        if let Some(address) = stale
+            && let Some(written) = self.stale(query, message, limit_bytes, (address, now_s), purpose)
+        {
+            self.counts.stale += 1;
+            self.counts.truncated += u64::from(written.is_truncated);
+            return Answered::Stale { bytes: written.bytes };
+        }
+        if !has_failed {
+            self.counts.misses += 1;
+            return Answered::Miss;
+        }
+        self.counts.failed += 1;
+        Answered::Failed { bytes: query.refuse(message, rcode::SERVFAIL).bytes }
+    }
+
+    #[inline]
+    fn hit(
+        &mut self,
+        query: Query,
+        message: &mut [u8],
+        limit_bytes: usize,
+        (address, now_s): (usize, u32),
+        purpose: Purpose,
+    ) -> Answered {
+        let block = self.store.block(address);
+        let (age_s, ttl_s, usage) = (block.age_s(now_s), block.ttl_s(), block.usage());
+        let written = query.answer(message, limit_bytes, block, Ttl::After(age_s));
+        self.counts.hits += 1;
+        self.counts.truncated += u64::from(written.is_truncated);
+        if purpose != Purpose::Client {
+            return Answered::Hit { bytes: written.bytes, prefetch: false };
+        }
+        let prefetch = self.rules.is_late(ttl_s, ttl_s - age_s) && !usage.is_prefetched();
+        let used = if prefetch { usage.hit().prefetched() } else { usage.hit() };
+        if used != usage {
+            self.store.set_usage(address, used);
+        }
+        self.counts.prefetches += u64::from(prefetch);
+        Answered::Hit { bytes: written.bytes, prefetch }
+    }
+
+    /// Notes that the answer to a question is not fetched anew although a hit asked for it, so that a later hit asks
+    /// again.
+    pub(crate) fn forget_prefetch(&mut self, key: &Key) {
+        for kind in [Kind::Data, Kind::NameError] {
+            if let Some(address) = self.store.find(key, kind) {
+                let usage = self.store.block(address).usage();
+                self.store.set_usage(address, usage.not_prefetched());
+            }
+        }
+    }
+
+    /// Answers from a block whose TTL has ended, if that is allowed and not too long ago.
+    fn stale(
+        &mut self,
+        query: Query,
+        message: &mut [u8],
+        limit_bytes: usize,
+        (address, now_s): (usize, u32),
+        purpose: Purpose,
+    ) -> Option<Written> {
+        let stale = self.rules.stale?;
+        let block = self.store.block(address);
+        if !block.is_within(stale.most_s, now_s) {
+            return None;
+        }
+        let used = block.usage().hit();
+        let written = query.answer(message, limit_bytes, block, Ttl::All(stale.answer_ttl_s));
+        if purpose == Purpose::Client {
+            self.store.set_usage(address, used);
+        }
+        Some(written)
+    }
+
+    /// Keeps the reply to a question, for as long as all its records may be kept. The reply must have come from the
+    /// server that was asked, with the ID and from the port of the query: the cache cannot see this. It checks that the
+    /// reply repeats the question and is complete.
+    ///
+    /// `zone` is the name of the zone that the server answers for, in wire form: the root for a resolver. Records
+    /// outside of it are dropped, and so are records that the question did not ask for, such as the whole additional
+    /// section. A question for ANY gets one RRset (RFC 8482, section 4.1). What was known of the question is replaced.
+    pub fn put(&mut self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
+        let Some(key) = Key::of(question, &self.hasher) else {
+            self.counts.not_kept += 1;
+            return Put::NotKept(Why::OtherQuestion);
+        };
+        let composed = compose(&key, reply, zone, &self.rules);
+        self.put_key(&key, composed.as_ref().map_err(|why| *why), now_s)
+    }
+
+    /// Like [`Self::put`], for the key of a question and what was made of its reply.
+    pub(crate) fn put_key(&mut self, key: &Key, composed: Result<&Composed, Why>, now_s: u64) -> Put {
+        let put = composed.and_then(|composed| {
+            let content = Content {
+                key,
+                kind: composed.kind,
+                stored_s: now_s as u32,
+                ttl_s: composed.ttl_s,
+                outcome: outcome(composed.rcode, composed.is_authentic),
+                counts: composed.counts,
+                ttl_places: &composed.ttl_places,
+                records: &composed.records,
+            };
+            if self.store.put(&content) { Ok(composed) } else { Err(Why::TooBig) }
+        });
+        let put = match put {
+            Ok(composed) => {
+                self.store.remove(key, Kind::Failure);
+                let contradicted = if composed.kind == Kind::Data { Kind::NameError } else { Kind::Data };
+                self.store.remove(key, contradicted);
+                self.counts.kept += 1;
+                Put::Kept { ttl_s: composed.ttl_s }
+            }
+            Err(why) => {
+                self.counts.not_kept += 1;
+                Put::NotKept(why)
+            }
+        };
+        self.count_entries();
+        put
+    }
+
+    /// Keeps that a question failed: no server gave an answer that is of use. For the time of `failure_s` its queries
+    /// are answered SERVFAIL, or stale if that is allowed. If servers answer it with nothing of use again within as
+    /// long after that, the time doubles, up to 300 s (RFC 9520, section 3.2). It does not double while no server
+    /// answers: an outage is no property of the question, and must not go on for clients when it is over.
+    pub fn failed(&mut self, question: &Question<'_>, failure: Failure, now_s: u64) {
+        if let Some(key) = Key::of(question, &self.hasher) {
+            self.failed_key(&key, failure, now_s);
+        }
+    }
+
+    /// Like [`Self::failed`], for the key of a question.
+    pub(crate) fn failed_key(&mut self, key: &Key, failure: Failure, now_s: u64) {
+        let stored_s = now_s as u32;
+        let mut ttl_s = self.rules.failure_s;
+        if let Some(address) = self.store.find(key, Kind::Failure) {
+            let block = self.store.block(address);
+            if block.is_fresh(stored_s) {
+                return;
+            }
+            if failure == Failure::Unusable && block.is_within(block.ttl_s(), stored_s) {
+                ttl_s = block.ttl_s().saturating_mul(2).min(FAILURE_S_MOST);
+            }
+        }
+        let kind = Kind::Failure;
+        let nothing =
+            Content { key, kind, stored_s, ttl_s, outcome: 0, counts: [0; 2], ttl_places: &[], records: &[] };
+        self.counts.failures += u64::from(self.store.put(&nothing));
+        self.count_entries();
+    }
+
+    /// Counts what a change of the entries did to others.
+    fn count_entries(&mut self) {
+        self.counts.evicted = self.store.evicted;
+        self.counts.expired = self.store.expired;
+        self.counts.entries = self.store.entries();
+    }
+
+    /// What the cache did and has.
+    pub fn counts(&self) -> &Counts {
+        &self.counts
+    }
+
+    /// The memory that the cache has in use, in bytes. It grows with what is kept, up to the bound.
+    pub fn memory_bytes(&self) -> u64 {
+        (self.store.memory_bytes() + size_of::<Self>()) as u64
+    }
+}
+
+impl fmt::Debug for Cache {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Cache").field("counts", &self.counts).finish_non_exhaustive()
+    }
+}

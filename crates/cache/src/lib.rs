@@ -1,0 +1,32 @@
+//! What a caching server keeps of the answers it got: whole replies by question, in memory with a bound.
+//!
+//! For: checking a reply before it is kept, answering a query in its own buffer with TTLs that count down, negative
+//! answers, failures, stale answers, what to drop when memory is full, and joining the answers along a chain of aliases
+//! into one. Not for: sockets, asking upstream servers, or validation.
+//!
+//! Invariant: an answer is a function of what was put in and of the time that is handed in. There is no socket, no
+//! clock and no thread. Memory stays within its bound whatever is put in, and a hit allocates nothing.
+
+mod answered;
+mod arena;
+mod block;
+mod cache;
+mod compose;
+mod counts;
+mod ghost;
+mod index;
+mod key;
+mod query;
+mod queue;
+mod settings;
+mod shared;
+mod store;
+
+pub use answered::{Answered, Failure, Purpose, Put, Why};
+pub use cache::Cache;
+pub use compose::{join, unfinished};
+pub use counts::Counts;
+pub use key::{Key, Question};
+pub use query::Form;
+pub use settings::{Settings, Stale};
+pub use shared::Shared;

@@ -1,0 +1,143 @@
+//! A query in its buffer, and the reply that is written over it. ID, RD, CD and the question stay as they are.
+
+use kqps_message::edns::{self, DO, UDP_PAYLOAD_BYTES};
+use kqps_message::header::{AD, CD, HEADER_BYTES, QR, RA, RD, TC};
+use kqps_message::question::QUESTION_TAIL_BYTES;
+use kqps_message::{Header, record, rtype};
+
+use crate::block::Block;
+use crate::key::Key;
+
+/// The length of an OPT record without options, in bytes.
+pub(crate) const OPT_BYTES: usize = 11;
+
+/// What a server has read of a query, so that the cache does not read it again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Form {
+    /// The position just after the question, which follows the header.
+    pub question_end: usize,
+    /// The DO flag of the query's OPT record of version 0; `None` without EDNS.
+    pub dnssec_ok: Option<bool>,
+}
+
+/// What of a query its reply depends on.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Query {
+    /// The end of the question.
+    end: usize,
+    /// The DO flag of the query's OPT record, if it has one.
+    opt: Option<bool>,
+    /// Whether the client may see AD: it set DO or AD itself (RFC 6840, section 5.8).
+    sees_authentic: bool,
+}
+
+/// The TTLs in a reply.
+#[derive(Clone, Copy, Debug)]
+pub(crate) enum Ttl {
+    /// Those of the records, less this age in seconds.
+    After(u32),
+    /// This many seconds in all records.
+    All(u32),
+}
+
+/// A reply in the buffer.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Written {
+    /// Its length.
+    pub(crate) bytes: usize,
+    pub(crate) is_truncated: bool,
+}
+
+impl Query {
+    /// Reads the query in the first `query_bytes` bytes of a buffer. `None` if it does not ask the question of the key,
+    /// if its records cannot be read, or if its version of EDNS is not 0: a server refuses such a query itself.
+    #[inline]
+    pub(crate) fn of(message: &[u8], query_bytes: usize, key: &Key) -> Option<Self> {
+        let query = message.get(..query_bytes)?;
+        let header = Header::of(query)?;
+        if header.is_reply() || header.opcode() != 0 || header.questions() != 1 {
+            return None;
+        }
+        let name = key.name();
+        let end = HEADER_BYTES + name.len() + QUESTION_TAIL_BYTES;
+        let (asked, tail) = query.get(HEADER_BYTES..end)?.split_at(name.len());
+        let ([t0, t1], [c0, c1]) = (key.rtype.to_be_bytes(), key.class.to_be_bytes());
+        if *tail != [t0, t1, c0, c1] || !asked.eq_ignore_ascii_case(name) {
+            return None;
+        }
+        let record = match query[6..HEADER_BYTES] {
+            [0, 0, 0, 0, 0, 0] => None,
+            [0, 0, 0, 0, 0, 1] => Some(record::read(query, end)?),
+            _ => edns::find(query).ok()?,
+        };
+        let opt = record.filter(|record| record.rtype == rtype::OPT);
+        if opt.is_some_and(|opt| (opt.ttl_s >> 16) & 0xff != 0) {
+            return None;
+        }
+        let sees_authentic = key.dnssec_ok() || query[3] & AD != 0;
+        Some(Self { end, opt: opt.map(|opt| opt.ttl_s & DO != 0), sees_authentic })
+    }
+
+    /// The query at the beginning of a buffer, of which the server has read this.
+    #[inline]
+    pub(crate) fn read(message: &[u8], form: Form) -> Self {
+        let sees_authentic = form.dnssec_ok == Some(true) || message[3] & AD != 0;
+        Self { end: form.question_end, opt: form.dnssec_ok, sees_authentic }
+    }
+
+    /// Writes the reply that is kept in a block. If it is longer than the limit or the buffer, it is truncated to
+    /// the question.
+    #[inline]
+    pub(crate) fn answer(
+        self,
+        message: &mut [u8],
+        limit_bytes: usize,
+        block: Block<'_>,
+        ttl: Ttl,
+    ) -> Written {
+        let records = block.records();
+        let end = self.end + records.len();
+        let opt_bytes = if self.opt.is_some() { OPT_BYTES } else { 0 };
+        if end + opt_bytes > limit_bytes.min(message.len()) {
+            let bytes = self.finish(message, self.end, [0; 2], TC, block.rcode());
+            return Written { bytes, is_truncated: true };
+        }
+        message[self.end..end].copy_from_slice(records);
+        for place in block.ttl_places() {
+            let at = self.end + place;
+            let field: &mut [u8; 4] = message[at..].first_chunk_mut().expect("records are whole");
+            let ttl_s = match ttl {
+                Ttl::After(age_s) => u32::from_be_bytes(*field).saturating_sub(age_s),
+                Ttl::All(ttl_s) => ttl_s,
+            };
+            *field = ttl_s.to_be_bytes();
+        }
+        // What validated an answer said nothing about the time after its TTL.
+        let is_authentic = block.is_authentic() && self.sees_authentic && matches!(ttl, Ttl::After(_));
+        let low = block.rcode() | if is_authentic { AD } else { 0 };
+        Written { bytes: self.finish(message, end, block.counts(), 0, low), is_truncated: false }
+    }
+
+    /// Writes a reply without records.
+    pub(crate) fn refuse(self, message: &mut [u8], rcode: u16) -> Written {
+        let bytes = self.finish(message, self.end, [0; 2], 0, rcode as u8);
+        Written { bytes, is_truncated: false }
+    }
+
+    /// Writes the OPT record behind the records, which end at `end`, and the header. `high` and `low` are bits of its
+    /// bytes 2 and 3. Returns the length of the reply.
+    #[inline]
+    fn finish(self, message: &mut [u8], end: usize, counts: [u16; 2], high: u8, low: u8) -> usize {
+        message[2] = message[2] & RD | QR | high;
+        message[3] = message[3] & CD | RA | low;
+        message[6..8].copy_from_slice(&counts[0].to_be_bytes());
+        message[8..10].copy_from_slice(&counts[1].to_be_bytes());
+        message[10..HEADER_BYTES].copy_from_slice(&[0, u8::from(self.opt.is_some())]);
+        let Some(dnssec_ok) = self.opt else { return end };
+        let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), UDP_PAYLOAD_BYTES.to_be_bytes());
+        let flags = if dnssec_ok { (DO >> 8) as u8 } else { 0 };
+        let opt = [0, t0, t1, p0, p1, 0, 0, flags, 0, 0, 0];
+        message[end..end + OPT_BYTES].copy_from_slice(&opt);
+        end + OPT_BYTES
+    }
+}

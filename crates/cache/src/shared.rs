@@ -1,0 +1,166 @@
+//! A cache for all workers: shards, of which each has its lock.
+
+use std::fmt;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use siphasher::sip::SipHasher13;
+
+use crate::answered::{Answered, Failure, Purpose, Put, Why};
+use crate::cache::Cache;
+use crate::compose::compose;
+use crate::counts::Counts;
+use crate::key::{Key, Question};
+use crate::query::{Form, Query};
+use crate::settings::{Rules, Settings};
+
+/// A shard has at least this much memory in bytes, so that it has room for long replies.
+const SHARD_BYTES_LEAST: u64 = 4 << 20;
+
+/// With this many shards, two of 16 workers that look something up at every moment seldom meet.
+const SHARDS_MOST: u64 = 64;
+
+/// What is kept of answers, for all workers. All questions about a name are in one shard. Its lock is held for one
+/// look-up and the copy of one reply; what is done to a new reply is done before.
+pub struct Shared {
+    shards: Box<[Shard]>,
+    rules: Rules,
+    hasher: SipHasher13,
+}
+
+/// Locks of two shards are in two cache lines, and in two pairs of lines that a processor fetches together.
+#[repr(align(128))]
+struct Shard(Mutex<Cache>);
+
+impl Shared {
+    /// An empty cache. The shards divide the memory of the settings. The seed is that of [`Cache::new`].
+    pub fn new(settings: &Settings, seed: [u64; 2]) -> Self {
+        Self::with_shards(settings, seed, shards(settings.memory_bytes))
+    }
+
+    /// An empty cache for one worker, and for one thread that puts replies in: it has one shard. The worker waits for
+    /// the copy of a reply at most, and not while the reply is read.
+    pub fn for_one(settings: &Settings, seed: [u64; 2]) -> Self {
+        Self::with_shards(settings, seed, 1)
+    }
+
+    fn with_shards(settings: &Settings, seed: [u64; 2], shards: u64) -> Self {
+        let of_shard = Settings { memory_bytes: settings.memory_bytes / shards, ..settings.clone() };
+        Self {
+            shards: (0..shards).map(|_| Shard(Mutex::new(Cache::new(&of_shard, seed)))).collect(),
+            rules: Rules::of(settings),
+            hasher: SipHasher13::new_with_keys(seed[0], seed[1]),
+        }
+    }
+
+    /// Like [`Cache::answer`].
+    #[inline]
+    pub fn answer(
+        &self,
+        message: &mut [u8],
+        query_bytes: usize,
+        question: &Question<'_>,
+        limit_bytes: usize,
+        now_s: u64,
+    ) -> Answered {
+        let Some(key) = self.key(question) else { return Answered::Miss };
+        let Some(query) = Query::of(message, query_bytes, &key) else { return Answered::Miss };
+        self.shard(&key).answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client)
+    }
+
+    /// The key of a question in this cache; `None` if its name is malformed.
+    #[inline]
+    pub fn key(&self, question: &Question<'_>) -> Option<Key> {
+        Key::of(question, &self.hasher)
+    }
+
+    /// Like [`Self::answer`], for a query that the server has read: `message` begins with a query for the question of
+    /// `key`, which has this form.
+    #[inline]
+    pub fn answer_read(
+        &self,
+        key: &Key,
+        form: Form,
+        message: &mut [u8],
+        limit_bytes: usize,
+        now_s: u64,
+        purpose: Purpose,
+    ) -> Answered {
+        let query = Query::read(message, form);
+        self.shard(key).answer_key(key, query, message, limit_bytes, now_s, purpose)
+    }
+
+    /// Notes that the answer to a question is not fetched anew although a hit asked for it. A later hit asks again.
+    pub fn forget_prefetch(&self, key: &Key) {
+        self.shard(key).forget_prefetch(key);
+    }
+
+    /// Like [`Cache::put`].
+    pub fn put(&self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
+        let Some(key) = self.key(question) else { return Put::NotKept(Why::OtherQuestion) };
+        let composed = compose(&key, reply, zone, &self.rules);
+        self.shard(&key).put_key(&key, composed.as_ref().map_err(|why| *why), now_s)
+    }
+
+    /// Like [`Cache::failed`].
+    pub fn failed(&self, question: &Question<'_>, failure: Failure, now_s: u64) {
+        if let Some(key) = self.key(question) {
+            self.shard(&key).failed_key(&key, failure, now_s);
+        }
+    }
+
+    /// The sum of the counts of all shards. Questions whose name is malformed are in no shard and are not counted, nor
+    /// are queries that cannot be read.
+    pub fn counts(&self) -> Counts {
+        let mut sum = Counts::default();
+        for shard in &self.shards {
+            sum += *lock(shard).counts();
+        }
+        sum
+    }
+
+    /// The memory that all shards have in use, in bytes.
+    pub fn memory_bytes(&self) -> u64 {
+        self.shards.iter().map(|shard| lock(shard).memory_bytes()).sum()
+    }
+
+    #[inline]
+    fn shard(&self, key: &Key) -> MutexGuard<'_, Cache> {
+        let shard = key.name_hash() as usize & (self.shards.len() - 1);
+        lock(&self.shards[shard])
+    }
+}
+
+/// The number of shards: a power of two, since bits of a hash choose the shard.
+fn shards(memory_bytes: u64) -> u64 {
+    1 << (memory_bytes / SHARD_BYTES_LEAST).clamp(1, SHARDS_MOST).ilog2()
+}
+
+/// Locks a shard. A worker that panicked while it held the lock left a cache that others may find odd, but not unsound.
+fn lock(shard: &Shard) -> MutexGuard<'_, Cache> {
+    shard.0.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl fmt::Debug for Shared {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        out.debug_struct("Shared").field("shards", &self.shards.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_memory_is_divided_among_shards() {
+        for (memory_bytes, shards) in
+            [(0, 1), (4 << 20, 1), (12 << 20, 2), (64 << 20, 16), (1 << 30, 64), (8 << 30, 64)]
+        {
+            assert_eq!(super::shards(memory_bytes), shards, "{memory_bytes}");
+        }
+        let settings = Settings { memory_bytes: 12 << 20, ..Settings::default() };
+        assert_eq!(Shared::for_one(&settings, [1, 2]).shards.len(), 1);
+        let shared = Shared::new(&settings, [1, 2]);
+        assert_eq!(shared.shards.len(), 2);
+        assert!(shared.memory_bytes() <= 12 << 20);
+    }
+}

@@ -1,0 +1,185 @@
+//! Finds the changes of a series, as E-divisive does, in windows of 50 points. A change needs a small chance in the
+//! permutation test, and a magnitude that the points' scatter and the runs' own detectable effect allow to claim.
+
+use kqps_verdict::interval::median_interval_covering;
+
+use crate::chance::chance;
+use crate::divergence::{Divergence, SIDE};
+use crate::level::{Difference, ERRORS_LEAST, Spread};
+use crate::outlier::usual_scatter;
+
+/// The number of points that are tested together.
+const WINDOW: usize = 50;
+
+/// A series with fewer points is not tested.
+pub(crate) const LEAST: usize = 8;
+
+/// The greatest chance of a weak change.
+const WEAK: f64 = 0.05;
+
+/// The points of two parts scatter by at least this part of the usual scatter. The usual scatter itself is known no
+/// better than to a third or so.
+const USUAL_PART: f64 = 0.7;
+
+/// A point of a series.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Sample {
+    /// The logarithm of the figure.
+    pub log: f64,
+    /// The minimum detectable effect of its run, a share, if it is known.
+    pub mde: Option<f64>,
+}
+
+/// A change between two points.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Found {
+    /// The index of the first point after it.
+    pub at: usize,
+    /// The level after it minus that before it, as logarithms.
+    pub by: f64,
+    /// Half the width of the interval of `by`, which covers the truth in 95 of 100 cases.
+    pub reach: f64,
+    /// The probability that points without a change diverge as much in the permutation test, 0 to 1.
+    pub chance: f64,
+    /// The same, or more if levels with this scatter may differ as much at any place and in any of the looks that a
+    /// growing series has had so far. It decides whether the change is strong.
+    pub chance_over_time: f64,
+    /// The least magnitude that could be claimed, a share: the greater of what the points' scatter allows to detect and
+    /// the median of the runs' own effects.
+    pub mde: f64,
+}
+
+/// The changes of a series in the order of its points, which are of one host. `permutations` of the points are tried at
+/// most for each. The result depends on the arguments alone.
+pub fn find(samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
+    let usual = USUAL_PART * usual_scatter(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
+    let mut search = Search { samples, usual, permutations, seed, divergence: Divergence::default() };
+    let mut places: Vec<(usize, f64)> = Vec::new();
+    let mut start = 0;
+    while samples.len() - start >= LEAST {
+        let end = (start + WINDOW).min(samples.len());
+        let found = search.within(start, end);
+        match found.last() {
+            Some(&(last, _)) => start = last,
+            None if end == samples.len() => break,
+            None => start += WINDOW / 2,
+        }
+        places.extend(found);
+    }
+    search.settled(places)
+}
+
+/// Whether on each side at least three points are nearer to the level of their own side. Two points far away and a usual
+/// one are no side.
+fn are_apart(before: &[Sample], after: &[Sample]) -> bool {
+    let median = |part: &[Sample]| {
+        let logs: Vec<f64> = part.iter().map(|sample| sample.log).collect();
+        median_interval_covering(&logs, 0.5).map_or(0.0, |interval| interval.median)
+    };
+    let (earlier, later) = (median(before), median(after));
+    let middle = f64::midpoint(earlier, later);
+    let near = |part: &[Sample], own: f64| {
+        part.iter().filter(|sample| (sample.log - middle) * (own - middle) > 0.0).count()
+    };
+    near(before, earlier) >= SIDE && near(after, later) >= SIDE
+}
+
+struct Search<'a> {
+    samples: &'a [Sample],
+    /// The least scatter of any part.
+    usual: f64,
+    permutations: u32,
+    seed: u64,
+    divergence: Divergence,
+}
+
+impl Search<'_> {
+    /// The changes between two places, each with its chance.
+    fn within(&mut self, start: usize, end: usize) -> Vec<(usize, f64)> {
+        let Some((at, chance)) = self.strongest(start, end) else { return Vec::new() };
+        let mut found = self.within(start, at);
+        found.push((at, chance));
+        found.extend(self.within(at, end));
+        found
+    }
+
+    /// The strongest change between two places, if it is one.
+    fn strongest(&mut self, start: usize, end: usize) -> Option<(usize, f64)> {
+        if end - start < LEAST {
+            return None;
+        }
+        let logs: Vec<f64> = self.samples[start..end].iter().map(|sample| sample.log).collect();
+        let best = self.divergence.best(&logs)?;
+        let at = start + best.at;
+        self.claimed(start, at, start + best.end)?;
+        let chance =
+            chance(&logs, best.divergence, self.permutations, WEAK, self.seed ^ ((start as u64) << 32));
+        (chance <= WEAK).then_some((at, chance))
+    }
+
+    /// The difference between two neighbouring parts with the least magnitude that can be claimed, as a logarithm. `None`
+    /// if the difference is smaller.
+    fn claimed(&self, start: usize, at: usize, end: usize) -> Option<(Difference, f64)> {
+        let (before, after) = (&self.samples[start..at], &self.samples[at..end]);
+        if before.len() < SIDE || after.len() < SIDE {
+            return None;
+        }
+        if !are_apart(before, after) {
+            return None;
+        }
+        let level = |part: &[Sample]| {
+            Spread::of(part.iter().map(|sample| sample.log).collect::<Vec<_>>().into_iter())
+        };
+        let difference = level(before).to(&level(after), self.usual);
+        if difference.errors() < ERRORS_LEAST {
+            return None;
+        }
+        let of_runs: Vec<f64> = self.samples[start..end].iter().filter_map(|sample| sample.mde).collect();
+        let of_runs = median_interval_covering(&of_runs, 0.5).map_or(0.0, |interval| interval.median.ln_1p());
+        let detectable = difference.detectable();
+        let is_claimed =
+            difference.by.abs() >= detectable && difference.by.abs() + difference.reach() >= of_runs;
+        is_claimed.then(|| (difference, detectable.max(of_runs)))
+    }
+
+    /// The changes with the levels up to the next change on each side. With these levels some may be too small, so the
+    /// smallest goes until none is.
+    fn settled(&self, mut places: Vec<(usize, f64)>) -> Vec<Found> {
+        loop {
+            let count = places.len();
+            let ends = |index: usize| {
+                let start = if index == 0 { 0 } else { places[index - 1].0 };
+                let end = if index + 1 == count { self.samples.len() } else { places[index + 1].0 };
+                (start, places[index].0, end)
+            };
+            let claimed: Vec<_> = (0..count)
+                .map(|index| {
+                    let (start, at, end) = ends(index);
+                    self.claimed(start, at, end)
+                })
+                .collect();
+            if let Some(unclaimed) = claimed.iter().position(Option::is_none) {
+                places.remove(unclaimed);
+                continue;
+            }
+            return places
+                .iter()
+                .zip(claimed.into_iter().flatten())
+                .map(|(&(at, chance), (difference, mde))| self.found(at, chance, difference, mde))
+                .collect();
+        }
+    }
+
+    fn found(&self, at: usize, chance: f64, difference: Difference, mde: f64) -> Found {
+        // Every place was looked at every time that the series grew.
+        let looks = (self.samples.len() as f64).powi(2);
+        Found {
+            at,
+            by: difference.by,
+            reach: difference.reach(),
+            chance,
+            chance_over_time: (difference.chance() * looks).min(1.0).max(chance),
+            mde: mde.exp_m1(),
+        }
+    }
+}

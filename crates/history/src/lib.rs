@@ -1,0 +1,33 @@
+//! The history of runs: series of ratios over many runs, and the changes in them.
+//!
+//! For: taking the figures of a run that can be compared between runs, keeping them, and finding where a series
+//! changed. Not for: measuring, nor for how a change looks (`report`).
+//!
+//! Invariant: the store alone touches a file. All else is a function of stored records, and its randomness comes
+//! from a seed that is the hash of the series. The store can be made anew from the folders of the runs.
+
+mod ceiling;
+mod chance;
+mod changes;
+mod divergence;
+pub mod entry;
+mod extract;
+pub mod host;
+pub mod judged;
+mod judging;
+pub mod key;
+pub mod kind;
+mod level;
+mod outlier;
+pub mod store;
+
+pub use changes::{Found, Sample, find};
+pub use entry::{Build, Entry, Figure, Reading};
+pub use extract::{Programs, entry_of};
+pub use host::Host;
+pub use judged::{Change, History, Level, Move, Point, Series, Strength, Stretch};
+pub use judging::judge;
+pub use key::Key;
+pub use kind::Kind;
+pub use outlier::single as single_outliers;
+pub use store::{Added, Records, Store, StoreError};

@@ -1,0 +1,77 @@
+//! Single points that are far from their neighbours. They are marked, and no change rests on them.
+
+use kqps_verdict::interval::median_interval_covering;
+
+/// A point is far if its distance from the points around it is more than this many times the usual scatter.
+const FAR: f64 = 5.0;
+
+/// A neighbour that is as far as this part of [`FAR`] in the same direction may be the second point of a change.
+const PART: f64 = 0.5;
+
+/// The least usual scatter, in logarithms: rounding alone makes most figures equal at times.
+const USUAL_LEAST: f64 = 0.002;
+
+/// How many points on each side a point is compared with.
+const AROUND: usize = 5;
+
+/// Fewer points than this show no usual scatter.
+const LEAST: usize = 5;
+
+/// The median distance of two neighbours, divided by the standard deviation of one point.
+const NEIGHBOURS: f64 = 0.953_9;
+
+/// The indices of single outliers. A point whose neighbour is away in the same direction is no single one: both may be the
+/// beginning of a change.
+pub fn single(logs: &[f64]) -> Vec<usize> {
+    if logs.len() < LEAST {
+        return Vec::new();
+    }
+    let usual = usual_scatter(logs).max(USUAL_LEAST);
+    let distance = |at: usize| {
+        let around = &logs[at.saturating_sub(AROUND)..(at + AROUND + 1).min(logs.len())];
+        logs[at] - median(around)
+    };
+    let distances: Vec<f64> = (0..logs.len()).map(distance).collect();
+    let is_far = |at: usize| distances[at].abs() > FAR * usual;
+    let is_same = |one: usize, other: usize| distances[other] * distances[one].signum() > PART * FAR * usual;
+    let is_single = |at: &usize| {
+        let before = at.checked_sub(1).is_some_and(|before| is_same(*at, before));
+        let after = at + 1 < logs.len() && is_same(*at, at + 1);
+        is_far(*at) && !before && !after
+    };
+    (0..logs.len()).filter(is_single).collect()
+}
+
+/// The usual scatter of points, as a standard deviation: the median distance of neighbours, which a change moves little.
+pub(crate) fn usual_scatter(logs: &[f64]) -> f64 {
+    let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
+    median(&steps) / NEIGHBOURS
+}
+
+fn median(values: &[f64]) -> f64 {
+    median_interval_covering(values, 0.5).map_or(0.0, |interval| interval.median)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn series(count: usize, changed: &[(usize, f64)]) -> Vec<f64> {
+        let mut logs: Vec<f64> = (0..count).map(|at| [0.0, 0.004, -0.003][at % 3]).collect();
+        for &(at, by) in changed {
+            logs[at] += by;
+        }
+        logs
+    }
+
+    #[test]
+    fn one_point_far_from_the_others_is_marked_and_the_beginning_of_a_step_is_not() {
+        assert_eq!(single(&series(30, &[(12, 0.2), (20, -0.3)])), [12, 20]);
+        assert_eq!(single(&series(30, &[(29, 0.2)])), [29], "the newest may be single");
+        assert!(single(&series(30, &[(28, 0.2), (29, 0.2)])).is_empty(), "two may be a step");
+        let step: Vec<(usize, f64)> = (20..30).map(|at| (at, 0.05)).collect();
+        assert!(single(&series(30, &step)).is_empty());
+        assert!(single(&series(4, &[(1, 9.0)])).is_empty(), "too few");
+        assert!(single(&[]).is_empty());
+    }
+}

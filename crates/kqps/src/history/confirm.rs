@@ -1,0 +1,176 @@
+//! Confirms new changes: `kqps compare` of the builds before and after them on today's host decides.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context as _;
+use kqps_history::{Build, Entry, Kind, Reading, Records};
+use kqps_lab::configured::{Configured, with_names_of_their_own};
+use kqps_lab::folder::{Folder, store_in};
+use kqps_lab::subject::Definition;
+use kqps_observation::Store;
+use kqps_verdict::compare::{Comparison, Figure, Outcome};
+
+use super::checked::{Checked, Confirmation};
+use crate::compare::{self, AskedExtent, Pair};
+use crate::exit::bad_input;
+use crate::run::subjects;
+use crate::signals;
+
+/// What the user asks for.
+pub(super) struct Asked {
+    /// The builds that the user names, before and after.
+    pub(super) sides: Option<(String, String)>,
+    /// How much is measured.
+    pub(super) extent: AskedExtent,
+}
+
+/// The figure that a comparison has for a kind; `None` if it has none.
+fn figure_for(kind: Kind) -> Option<Figure> {
+    match kind {
+        Kind::Share | Kind::Ratio(Figure::AnsweredRate | Figure::ReliableRate) => Some(Figure::AnsweredRate),
+        Kind::CpuPerMillion | Kind::Ratio(Figure::CpuPerAnswer) => Some(Figure::CpuPerAnswer),
+        Kind::P99AtHalf | Kind::Ratio(Figure::P99Latency) => Some(Figure::P99Latency),
+        Kind::Memory => None,
+    }
+}
+
+/// Compares the builds of every new change. Changes with the same builds and the same load share a comparison.
+pub(super) fn all(records: &Records, checked: &mut [Checked<'_>], asked: &Asked) -> anyhow::Result<()> {
+    let mut made: BTreeMap<String, Result<Vec<Comparison>, String>> = BTreeMap::new();
+    for one in checked.iter_mut().filter(|one| one.is_new) {
+        if signals::in_order().is_asked() {
+            one.confirmation =
+                Some(Confirmation::Undecided { reason: "the user interrupted the check".into() });
+            continue;
+        }
+        one.confirmation = Some(of_change(records, one, asked, &mut made)?);
+    }
+    Ok(())
+}
+
+fn of_change(
+    records: &Records,
+    one: &Checked<'_>,
+    asked: &Asked,
+    made: &mut BTreeMap<String, Result<Vec<Comparison>, String>>,
+) -> anyhow::Result<Confirmation> {
+    let undecided = |reason: String| Ok(Confirmation::Undecided { reason });
+    let Some(figure) = figure_for(one.series.key.kind) else {
+        return undecided(format!("kqps compare does not compare {}", one.series.key.kind));
+    };
+    let at = |point: usize| {
+        let entry = &records.entries[one.series.points[point].entry];
+        let reading = entry.readings.iter().find(|reading| reading.key == one.series.key);
+        reading.map(|reading| (entry, reading))
+    };
+    let (Some(before), Some(after)) = (at(one.change.before), at(one.change.after)) else {
+        return undecided("the history does not have its runs".into());
+    };
+    let sides = match &asked.sides {
+        Some((a, b)) => named(a, b)?,
+        None if is_same(&before.1.builds, &after.1.builds) => return Ok(Confirmation::SameBuild),
+        None => match built(before).and_then(|a| Ok([a, built(after)?])) {
+            Ok(sides) => sides,
+            Err(reason) => return undecided(format!("{reason:#}; name both builds by --a and --b")),
+        },
+    };
+    let rate_qps = match figure {
+        Figure::AnsweredRate | Figure::ReliableRate => None,
+        Figure::CpuPerAnswer | Figure::P99Latency => match after.1.compared_at_qps {
+            Some(qps) => Some(qps.round().max(1.0)),
+            None => return undecided("the rate at which to compare is not known".into()),
+        },
+    };
+    let [a, b] = &sides;
+    let builds = |side: &Configured, reading: &Reading| {
+        let hashes: Vec<&str> = reading.builds.iter().map(|build| build.blake3.as_str()).collect();
+        format!("{} {}", side.definition.text, hashes.join(" "))
+    };
+    let name = format!("{}\n{}\n{rate_qps:?}", builds(a, before.1), builds(b, after.1));
+    let compared = made.entry(name).or_insert_with(|| {
+        eprintln!("To confirm: {}.", one.series.name);
+        let extent = AskedExtent { rate_qps, ..asked.extent };
+        measured(sides, extent).map_err(|error| format!("{error:#}"))
+    });
+    match compared {
+        Err(reason) => undecided(reason.clone()),
+        Ok(comparisons) => {
+            Ok(judged(one, comparisons.iter().find(|comparison| comparison.case.figure == figure)))
+        }
+    }
+}
+
+fn measured(sides: [Configured; 2], extent: AskedExtent) -> anyhow::Result<Vec<Comparison>> {
+    let mut sides = with_names_of_their_own(sides.into()).into_iter();
+    let (Some(a), Some(b)) = (sides.next(), sides.next()) else { anyhow::bail!("expected two sides") };
+    let compared = compare::measure(Pair { a, b, extent, seed: None, out: None })?;
+    if let Some(Ok(page)) = &compared.report {
+        eprintln!("The full report of this comparison: {}.", page.display());
+    }
+    Ok(compared.comparisons)
+}
+
+fn judged(one: &Checked<'_>, comparison: Option<&Comparison>) -> Confirmation {
+    let Some(comparison) = comparison else {
+        return Confirmation::Undecided { reason: "the comparison does not have this figure".into() };
+    };
+    let wanted = if one.series.is_better(one.change) { Outcome::Faster } else { Outcome::Slower };
+    let boxed = || Box::new(comparison.clone());
+    match comparison.outcome {
+        Outcome::Inconclusive => Confirmation::Undecided {
+            reason: comparison
+                .case
+                .refusal()
+                .map_or_else(|| "the comparison is inconclusive".into(), str::to_owned),
+        },
+        outcome if outcome == wanted => Confirmation::Confirmed { comparison: boxed() },
+        _ => Confirmation::Refuted { comparison: boxed() },
+    }
+}
+
+/// Whether both runs are known to have measured the same programs.
+fn is_same(before: &[Build], after: &[Build]) -> bool {
+    let hashes = |builds: &[Build]| builds.iter().map(|build| build.blake3.clone()).collect::<Vec<_>>();
+    !before.is_empty() && hashes(before) == hashes(after)
+}
+
+/// The builds that the user names.
+fn named(a: &str, b: &str) -> anyhow::Result<[Configured; 2]> {
+    if a.contains('{') && b.contains('{') {
+        let both = subjects::of_commands(&[a.to_owned(), b.to_owned()])?;
+        return both.try_into().map_err(|_| bad_input("--a and --b: expected two commands"));
+    }
+    let one = |text: &str| {
+        if text.contains('{') {
+            let commands = subjects::of_commands(&[text.to_owned()])?;
+            return commands.into_iter().next().ok_or_else(|| bad_input("expected a command"));
+        }
+        subjects::named(text)
+    };
+    Ok([one(a)?, one(b)?])
+}
+
+/// The subject of a run as it was set up there, if its programs are still those that were measured.
+fn built((entry, reading): (&Entry, &Reading)) -> anyhow::Result<Configured> {
+    let folder = Path::new(&entry.folder);
+    let run = Store::read(&store_in(folder)?)?;
+    let cell =
+        run.cells.iter().find(|cell| cell.name == reading.key.cell).context("its run has no such cell")?;
+    let path = Folder::open(folder)?.definition(&cell.subject);
+    let definition =
+        Definition::open(&path).with_context(|| format!("{} did not keep its subject", entry.name()))?;
+    if reading.builds.is_empty() {
+        anyhow::bail!("{} did not record the build of {}", entry.name(), cell.name);
+    }
+    for build in &reading.builds {
+        let path = definition.start.folder.as_deref().unwrap_or(Path::new("/")).join(&build.path);
+        let content = fs::read(&path);
+        if !content.is_ok_and(|content| blake3::hash(&content).to_hex().as_str() == build.blake3) {
+            anyhow::bail!("{} is no longer the build that {} measured", path.display(), entry.name());
+        }
+    }
+    let factors = cell.factors.filtered(|name| definition.settings.contains_key(name));
+    Ok(Configured { name: cell.name.clone(), definition, factors })
+}

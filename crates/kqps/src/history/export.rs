@@ -1,0 +1,67 @@
+//! `kqps history export`: the history for other programs.
+
+mod bmf;
+mod csv;
+pub(super) mod markdown;
+
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use clap::ValueEnum;
+use kqps_files::write_whole;
+use kqps_history::judge;
+
+use super::StoreArgs;
+use super::checked::{LAST, all_changes};
+
+const EXAMPLES: &str = "\
+Examples:
+  kqps history export markdown >comment.md
+  kqps history export bmf -o results.json
+  kqps history export csv -o history.csv";
+
+/// Write the history for other programs
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES)]
+pub(super) struct Args {
+    /// The format
+    #[arg(value_name = "FORMAT")]
+    format: Format,
+
+    /// Write to this file instead of stdout
+    #[arg(short, long, value_name = "FILE")]
+    output: Option<PathBuf>,
+
+    #[command(flatten)]
+    store: StoreArgs,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// Changes and levels, for a comment on a merge request
+    Markdown,
+    /// The newest run in Bencher Metric Format (JSON)
+    Bmf,
+    /// Every figure of every run, a row each
+    Csv,
+}
+
+pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let records = args.store.read()?;
+    let text = match args.format {
+        Format::Markdown => {
+            let history = judge(&records);
+            markdown::of(&records, &history, &all_changes(&history, LAST))
+        }
+        Format::Bmf => bmf::of(&records)?,
+        Format::Csv => csv::of(&records),
+    };
+    match &args.output {
+        None => print!("{text}"),
+        Some(path) => {
+            write_whole(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}

@@ -1,0 +1,108 @@
+//! The changes of a history as text.
+
+use std::fmt::Write as _;
+
+use comfy_table::{CellAlignment, Table, presets};
+use kqps_history::{History, Records};
+use kqps_lab::words::counted;
+use kqps_observation::visible::visible_line;
+use time::OffsetDateTime;
+use time::macros::format_description;
+
+use super::checked::{Checked, Confirmation};
+
+/// The whole output of `kqps history check`.
+pub(super) fn of(records: &Records, history: &History, checked: &[Checked<'_>]) -> String {
+    let mut text = format!(
+        "{} series over {}: {}, {} of them new.\n",
+        history.series.len(),
+        counted(records.entries.len() as u64, "run"),
+        counted(checked.len() as u64, "change"),
+        checked.iter().filter(|one| one.is_new).count()
+    );
+    if !checked.is_empty() {
+        let mut table = Table::new();
+        table
+            .load_style(presets::NOTHING)
+            .set_header(["since", "series", "change", "interval", "verdict", "runs"]);
+        for one in checked {
+            table.add_row(row(records, one));
+        }
+        if let Some(column) = table.column_mut(2) {
+            column.set_cell_alignment(CellAlignment::Right);
+        }
+        text.push('\n');
+        text.extend(table.lines().map(|line| line.trim_end().to_owned() + "\n"));
+    }
+    for one in checked {
+        if let Some(confirmation) = &one.confirmation {
+            let _ = writeln!(text, "\n{}: {}.", visible_line(&one.series.name), confirmed(confirmation));
+        }
+    }
+    for absent in absences(records, history) {
+        let _ = writeln!(text, "\n{}", visible_line(&absent));
+    }
+    text
+}
+
+fn row(records: &Records, one: &Checked<'_>) -> [String; 6] {
+    let run = &records.entries[one.series.points[one.change.after].entry];
+    let (low, ratio, high) = one.change.ratio;
+    [
+        format!("{} {}", moment(run.started_unix_ms), visible_line(run.name())),
+        visible_line(&one.series.name).into_owned(),
+        percent(ratio),
+        format!("{} to {}", percent(low), percent(high)),
+        verdict(one),
+        one.change.age.to_string(),
+    ]
+}
+
+/// The verdict on a change in a few words.
+pub(super) fn verdict(one: &Checked<'_>) -> String {
+    if one.change.is_hosts {
+        return "the host's".into();
+    }
+    let is = if one.series.is_better(one.change) { "better" } else { "worse" };
+    let new = if one.is_new { "new" } else { "old" };
+    format!("{is}, {}, {new}", one.change.strength.word())
+}
+
+/// What a comparison said, without a full stop.
+pub(super) fn confirmed(confirmation: &Confirmation) -> String {
+    match confirmation {
+        Confirmation::Confirmed { comparison } => {
+            format!("confirmed on this host: {}", comparison.to_string().trim_end_matches('.'))
+        }
+        Confirmation::Refuted { comparison } => {
+            format!("refuted on this host: {}", comparison.to_string().trim_end_matches('.'))
+        }
+        Confirmation::SameBuild => "both runs measured the same program, so no build is the cause".into(),
+        Confirmation::Undecided { reason } => format!("not confirmed: {reason}"),
+    }
+}
+
+/// Series whose newest run has no figure, each as a sentence.
+pub(super) fn absences(records: &Records, history: &History) -> Vec<String> {
+    let of_series = history.series.iter().filter_map(|series| {
+        let (entry, why) = series.absences.last()?;
+        let is_newest = series.points.last().is_none_or(|point| point.entry < *entry);
+        let run = records.entries[*entry].name();
+        is_newest.then(|| format!("{} has no figure in its newest run, {run}: {why}.", series.name))
+    });
+    of_series.collect()
+}
+
+/// A ratio as a change: `-4.2 %`.
+pub(super) fn percent(ratio: f64) -> String {
+    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+}
+
+/// A moment in UTC: `2026-11-21 22:05`.
+pub(super) fn moment(unix_ms: u64) -> String {
+    let format = format_description!("[year]-[month]-[day] [hour]:[minute]");
+    let seconds = i64::try_from(unix_ms / 1000).unwrap_or_default();
+    let moment =
+        OffsetDateTime::from_unix_timestamp(seconds).ok().and_then(|moment| moment.format(format).ok());
+    moment.unwrap_or_else(|| "-".into())
+}

@@ -1,0 +1,82 @@
+//! A cache, started and stopped as a user would.
+
+use std::fs;
+use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
+
+use super::super::Bench;
+use super::message;
+use crate::child::{Running, pinned};
+
+/// How long a client waits for a reply.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+pub(super) struct Cache {
+    running: Running,
+    pub(super) address: SocketAddr,
+}
+
+impl Cache {
+    /// Starts a cache with these servers (`--forward ADDR` or `--stub ZONE=ADDR`) and flags.
+    pub(super) fn start(bench: &Bench, servers: &[String], flags: &[&str]) -> Result<Self> {
+        let mut command = pinned(&bench.kqps.subject_cpu.to_string(), &bench.kqps.program);
+        command.args(["serve", "cache", "--json", "--listen", "127.0.0.1:0", "--for", "2h"]).args(flags);
+        for server in servers {
+            command.args([if server.contains('=') { "--stub" } else { "--forward" }, server.as_str()]);
+        }
+        let mut running = Running::start(&mut command)?;
+        let address = running.ready()?;
+        Ok(Self { running, address })
+    }
+
+    /// A socket of a client.
+    pub(super) fn client(&self) -> Result<UdpSocket> {
+        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
+        socket.connect(self.address)?;
+        socket.set_read_timeout(Some(PATIENCE))?;
+        Ok(socket)
+    }
+
+    /// Memory of its process that is in RAM, in bytes.
+    pub(super) fn resident_bytes(&self) -> Result<u64> {
+        let path = format!("/proc/{}/status", self.running.pid());
+        let status = fs::read_to_string(&path)?;
+        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
+        Ok(kib.with_context(|| format!("{path} has no VmRSS"))? * 1024)
+    }
+
+    /// Ends it. Returns its counts, of which each query has one.
+    pub(super) fn stop(self) -> Result<Value> {
+        let ended = self.running.terminate()?;
+        ensure!(ended.code == Some(0), "the cache ended with {:?}", ended.code);
+        let counts: Value = serde_json::from_str(ended.output.trim())
+            .with_context(|| format!("on stop the cache said {:?}", ended.output))?;
+        let sum = |value: &Value| -> u64 {
+            value.as_object().map_or(0, |all| all.values().filter_map(Value::as_u64).sum())
+        };
+        let settled = count(&counts, "/answered") + sum(&counts["dropped"]);
+        ensure!(count(&counts, "/received") == settled, "{settled} queries have a fate: {counts}");
+        Ok(counts)
+    }
+}
+
+/// A count by its place (RFC 6901); 0 if there is none.
+pub(super) fn count(counts: &Value, place: &str) -> u64 {
+    counts.pointer(place).and_then(Value::as_u64).unwrap_or(0)
+}
+
+/// Asks for the addresses of a name. Returns the rcode and the addresses.
+pub(super) fn ask(client: &UdpSocket, id: u16, name: &str) -> Result<(u8, Vec<[u8; 4]>)> {
+    let (query, mut buffer) = (message::query(id, name), [0; 4096]);
+    client.send(&query)?;
+    loop {
+        let bytes = client.recv(&mut buffer).with_context(|| format!("no reply for {name}"))?;
+        if bytes >= query.len() && buffer[..2] == query[..2] && buffer[12..query.len()] == query[12..] {
+            return Ok((buffer[3] & 0x0f, message::addresses(&buffer[..bytes])));
+        }
+    }
+}

@@ -1,0 +1,66 @@
+//! What a resolver does with the bytes of clients and servers, for the fuzz target. It panics if a property does not
+//! hold.
+
+use kqps_message::{HEADER_BYTES, Header, edns, question, rcode, record};
+
+use crate::asked::{Asked, Refusal};
+use crate::key;
+use crate::outgoing;
+use crate::reply::{pass_on, refuse};
+use crate::usable::is_answer;
+
+/// The zones that the server may answer for.
+const ZONES: [&[u8]; 3] = [b"\0", b"\x04test\0", b"\x01a\x04test\0"];
+
+/// Reads arbitrary bytes as a client's query, whose length is the first byte, and as the message of a server. The second
+/// byte chooses the zone of the server and the longest reply. The query that leaves must ask the client's question. What
+/// the client gets must be its own question, within its limit, and readable to its end.
+pub fn reply(bytes: &[u8]) {
+    let Some((&[query_bytes, choice], rest)) = bytes.split_first_chunk() else { return };
+    let (query, message) = rest.split_at(usize::from(query_bytes).min(rest.len()));
+    let asked = match Asked::of(query) {
+        Ok(asked) => asked,
+        Err(Refusal::Say(rcode)) => return refuses(query, rcode),
+        Err(Refusal::Drop(_)) => return,
+    };
+    assert_eq!(question::end(query), Some(asked.end()));
+    refuses(query, rcode::SERVFAIL);
+    asks(query, asked);
+    let _ = is_answer(message);
+    let zone = ZONES[usize::from(choice) % ZONES.len()];
+    let limit_bytes = 512 + usize::from(choice >> 4) * 64;
+    let mut out = Vec::new();
+    if pass_on(query, asked, message, zone, limit_bytes, &mut out) {
+        let header = Header::of(&out).expect("a header");
+        assert!(header.is_reply() && out[..2] == query[..2] && !header.is_authoritative());
+        assert_eq!(out[HEADER_BYTES..asked.end()], query[HEADER_BYTES..asked.end()]);
+        assert_eq!(record::end(&out), Some(out.len()), "nothing follows the records");
+        assert!(out.len() <= limit_bytes, "{} of {limit_bytes} bytes", out.len());
+        let opt = edns::find(&out).expect("it can be read");
+        assert_eq!(opt.is_some(), asked.payload_bytes.is_some());
+    }
+}
+
+/// The server's own reply repeats what can be repeated.
+fn refuses(query: &[u8], rcode: u16) {
+    let mut buffer = [query, &[0xff; 16]].concat();
+    let length = refuse(&mut buffer, query.len(), rcode);
+    let reply = &buffer[..length];
+    let header = Header::of(reply).expect("a header");
+    assert!(header.is_reply() && reply[..2] == query[..2]);
+    let end = question::end(reply).expect("a question or none");
+    assert_eq!(reply[HEADER_BYTES..end], query[HEADER_BYTES..end]);
+    assert_eq!(record::end(reply), Some(length), "nothing follows the records");
+    let has_opt = edns::find(reply).expect("it can be read").is_some();
+    assert_eq!(edns::rcode(header, reply), if has_opt { rcode } else { rcode & 0x0f });
+}
+
+/// The query that leaves asks the question of the client, and the same question makes the same key.
+fn asks(query: &[u8], asked: Asked) {
+    let (mut key, mut again, mut out) = (Vec::new(), Vec::new(), Vec::new());
+    key::write(&mut key, asked.name(query), asked);
+    outgoing::write(&mut out, &key::question(&key), true, || 0x5a5a);
+    let sent = Asked::of(&out).expect("it can be read");
+    key::write(&mut again, sent.name(&out), sent);
+    assert_eq!(key, again);
+}
