@@ -102,14 +102,13 @@ pub(crate) fn main(words: &[OsString]) -> ExitCode {
 /// Plays what the command line asks for, and prints what came of it.
 fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<ExitCode> {
     let source = queries::source(command)?;
+    for warning in command.adjustments() {
+        log.warning(&warning);
+    }
     let planned = planned(command)?;
     println!("[Status] Command line: {NAME} {}", words.join(" "));
-    println!(
-        "[Status] Sending {} (to {}:{})",
-        if command.updates { "updates" } else { "queries" },
-        planned.plan.targets[0].ip(),
-        planned.plan.targets[0].port()
-    );
+    let units = if command.updates { "updates" } else { "queries" };
+    println!("[Status] Sending {units} (to {})", planned.plan.targets[0]);
     println!("[Status] Started at: {}", log::started_at());
     println!("[Status] Stopping after {}", command.stopping_after());
     let dataset = match queries::open(command, source, log)? {
@@ -144,16 +143,12 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
         drop(control);
         trial
     })?;
-    let detail = live.snapshot().detail;
     let ended = Ended::of(&trial, command, dataset.queries());
     for line in statistics::failures(command, &trial) {
         log.warning(&line);
     }
-    let counts = Counts::of(&trial, detail.as_ref());
+    let counts = Counts::of(&trial, live.snapshot().detail.unwrap_or_default());
     print!("{}", statistics::text(command, &counts, ended));
-    if command.latency_histogram {
-        print!("{}", statistics::histogram(detail.as_ref()));
-    }
     print!("{}", own(command, &trial, &planned));
     Ok(status())
 }

@@ -298,6 +298,7 @@ mod tests {
             connect_timeout: Duration::from_millis(250),
             tls: None,
             device: None,
+            local_port: None,
         };
         assert_eq!(wire(tcp(Some(1))), Ok(Wire::Tcp(expected.clone())));
         assert_eq!(

@@ -2,6 +2,7 @@
 //! with relaxed ordering, so reading them costs the player nothing.
 
 mod detail;
+mod times;
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
@@ -9,6 +10,7 @@ use crate::tally::Tally;
 use detail::Detail;
 
 pub use detail::{DetailSnapshot, RCODES};
+pub use times::TimesSnapshot;
 
 /// The published counts of all threads.
 #[derive(Debug)]
@@ -46,7 +48,7 @@ impl Default for ThreadLive {
 const BUCKETS: usize = 8 * 27;
 
 /// A snapshot of a running trial. Counts grow from the trial's start.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct Snapshot {
     /// Queries sent.
     pub sent: u64,
@@ -137,6 +139,28 @@ impl ThreadLive {
     pub(crate) fn replied(&self, at_ns: u64, latency_ns: u64, reply: &[u8]) {
         if let Some(detail) = &self.detail {
             detail.replied(at_ns, latency_ns, reply);
+        }
+    }
+
+    /// Counts a connection that is begun.
+    pub(crate) fn connecting(&self) {
+        if let Some(detail) = &self.detail {
+            detail.connecting();
+        }
+    }
+
+    /// Counts a connection that was made.
+    pub(crate) fn connected(&self, took_ns: u64) {
+        if let Some(detail) = &self.detail {
+            detail.connected(took_ns);
+        }
+    }
+
+    /// Counts queries that got no reply in time.
+    #[inline]
+    pub(crate) fn timed_out(&self, queries: u64) {
+        if let Some(detail) = &self.detail {
+            detail.timed_out(queries);
         }
     }
 

@@ -192,6 +192,10 @@ pub struct TcpPlan {
     /// The device that frames pass, with [`Io::Xdp`]; `None` for the one to which the routes lead.
     #[serde(default)]
     pub device: Option<String>,
+    /// The source port of the first connection. Those after it have the ports after it, also when they are made again.
+    /// `None` lets the kernel or the player choose, as does [`Io::Xdp`].
+    #[serde(default)]
+    pub local_port: Option<u16>,
 }
 
 impl TcpPlan {
@@ -380,6 +384,7 @@ pub(crate) mod tests {
             connect_timeout: Duration::from_secs(1),
             tls: None,
             device: None,
+            local_port: None,
         }
     }
 

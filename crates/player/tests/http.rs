@@ -171,6 +171,7 @@ fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
         connect_timeout: Duration::from_secs(5),
         tls: Some(TlsPlan { names: vec![NAME.into()], client, http: Some(http) }),
         device: None,
+        local_port: None,
     }
 }
 

@@ -33,6 +33,7 @@ fn kept(io: Io, connections: usize) -> TcpPlan {
         connect_timeout: Duration::from_millis(20),
         tls: None,
         device: None,
+        local_port: None,
     }
 }
 

@@ -55,6 +55,7 @@ fn tcp(connections: usize) -> TcpPlan {
         connect_timeout: Duration::from_secs(5),
         tls: None,
         device: None,
+        local_port: None,
     }
 }
 

@@ -46,6 +46,7 @@ fn kept(io: Io, connections: usize) -> TcpPlan {
         connect_timeout: Duration::from_secs(5),
         tls: None,
         device: None,
+        local_port: None,
     }
 }
 

@@ -119,6 +119,7 @@ fn kept(io: Io, connections: usize, name: &str, client: ClientSettings) -> TcpPl
         connect_timeout: Duration::from_secs(5),
         tls: Some(TlsPlan { names: vec![name.into()], client, http: None }),
         device: None,
+        local_port: None,
     }
 }
 

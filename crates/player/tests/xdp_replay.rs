@@ -194,6 +194,7 @@ fn queries_by_udp_are_replayed_over_a_connection_each() {
             connect_timeout: Duration::from_secs(5),
             tls: None,
             device: None,
+            local_port: None,
         };
         let plan = plan(threads, Some(SOURCES), Wire::Tcp(tcp));
         let plan = Plan { targets: vec![server.address], ..plan };

@@ -39,6 +39,7 @@ fn kept(connections: usize) -> TcpPlan {
         connect_timeout: Duration::from_secs(5),
         tls: None,
         device: None,
+        local_port: None,
     }
 }
 

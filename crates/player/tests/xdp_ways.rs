@@ -127,6 +127,7 @@ fn over_tcp(
         connect_timeout: Duration::from_secs(5),
         tls: None,
         device: None,
+        local_port: None,
     };
     let plan = support::plan(target, 1, CLOSED, Io::Auto);
     let plan = Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan };

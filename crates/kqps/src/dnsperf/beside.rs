@@ -11,7 +11,7 @@ use kqps_player::reports::{Fate, Report};
 
 use super::command::Command;
 use super::queries::QueryText;
-use super::statistics::{self, Counts, rate, rcode_name};
+use super::statistics::{self, Counts, rcode_name};
 
 /// The longest time between two looks for a signal.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
@@ -35,14 +35,15 @@ pub(super) struct Beside<'a> {
 struct Intervals {
     began: Instant,
     every: Duration,
-    last: Snapshot,
+    /// The counts at its beginning; `None` at the run's.
+    last: Option<Snapshot>,
     last_at: Duration,
     next_at: Duration,
 }
 
 impl Intervals {
-    fn begin(live: &Live, every: Duration) -> Self {
-        Self { began: Instant::now(), every, last: live.snapshot(), last_at: Duration::ZERO, next_at: every }
+    fn begin(every: Duration) -> Self {
+        Self { began: Instant::now(), every, last: None, last_at: Duration::ZERO, next_at: every }
     }
 
     fn until_next(&self) -> Duration {
@@ -57,10 +58,10 @@ impl Intervals {
         }
         let now = live.snapshot();
         let seconds = now_at.saturating_sub(self.last_at).as_secs_f64();
-        let counts = Counts::between(&self.last, &now, seconds);
-        (self.last, self.last_at) = (now, now_at);
+        let interval = self.last.as_ref().map_or_else(|| now.clone(), |last| now.since(last));
+        (self.last, self.last_at) = (Some(now), now_at);
         self.next_at += self.every;
-        Some(counts)
+        Some(Counts::of_interval(interval, seconds, now_at.as_secs_f64()))
     }
 }
 
@@ -82,7 +83,7 @@ impl Beside<'_> {
                 self.stop.ask();
             }
             if let Some(every) = self.command.interval.filter(|_| self.live.has_begun()) {
-                let intervals = intervals.get_or_insert_with(|| Intervals::begin(self.live, every));
+                let intervals = intervals.get_or_insert_with(|| Intervals::begin(every));
                 if !self.live.has_ended()
                     && let Some(counts) = intervals.next(self.live)
                 {
@@ -109,22 +110,25 @@ impl Beside<'_> {
                     let latency = format!("{}.{:06}", latency_us / 1_000_000, latency_us % 1_000_000);
                     writeln!(lines, "> {} {} {latency}", rcode_name(rcode.into()), self.text.of(query))
                 }
+                Fate::TimedOut if self.command.suppressed.timeouts => Ok(()),
                 Fate::TimedOut if self.command.verbose => writeln!(lines, "> T {}", self.text.of(query)),
-                Fate::Interrupted if self.command.verbose => writeln!(lines, "> I {}", self.text.of(query)),
-                Fate::TimedOut if !self.command.suppressed.timeouts => {
-                    writeln!(lines, "[Timeout] Query timed out: msg id {key}")
+                Fate::TimedOut => {
+                    let unit = if self.command.updates { "Update" } else { "Query" };
+                    writeln!(lines, "[Timeout] {unit} timed out: msg id {key}")
                 }
-                Fate::TimedOut | Fate::Interrupted => Ok(()),
+                Fate::Interrupted if self.command.verbose => writeln!(lines, "> I {}", self.text.of(query)),
+                Fate::Interrupted => Ok(()),
             };
         }
         print!("{lines}");
     }
 
     fn interval(&self, counts: &Counts) {
-        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-        println!("{}.{:06}: {:.6}", now.as_secs(), now.subsec_micros(), rate(counts));
         if self.command.verbose_intervals {
             print!("{}", statistics::interval_text(self.command, counts));
+            return;
         }
+        let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        println!("{}.{:06}: {:.6}", now.as_secs(), now.subsec_micros(), counts.rate());
     }
 }

@@ -15,6 +15,9 @@ use crate::load::per_query::{EdnsOption, KeyFault, parse_key};
 use long::Suppressed;
 use value::{port, seconds, six_decimals, whole};
 
+/// The queries of a thread that may be outstanding: one to each ID.
+const IDS: u64 = 1 << 16;
+
 const LETTERS: Letters = Letters { with_value: "fmspaxdcTnlbtEyqQSO", alone: "eDuBvWhH" };
 
 /// What a command line asks for.
@@ -191,6 +194,41 @@ impl Command {
         Ok(())
     }
 
+    /// The threads that play: no more than queries a second and clients, of which each has one at least.
+    pub(super) fn threads_used(&self) -> u64 {
+        self.threads.min(self.rate_qps.unwrap_or(u64::MAX)).min(self.clients)
+    }
+
+    /// The outstanding queries that the IDs of its threads allow.
+    pub(super) fn outstanding_used(&self) -> u64 {
+        self.outstanding.min(self.threads_used() * IDS)
+    }
+
+    /// What dnsperf says of values that it lowers.
+    pub(super) fn adjustments(&self) -> Vec<String> {
+        let (Self { threads, clients, outstanding, .. }, mut said) = (self, Vec::new());
+        let left = self.rate_qps.map_or(*threads, |rate_qps| *threads.min(&rate_qps));
+        if let Some(rate_qps) = self.rate_qps.filter(|rate_qps| rate_qps < threads) {
+            said.push(format!(
+                "requested max QPS limit (-Q {rate_qps}) is lower than number of threads (-T {threads}), lowering \
+                 number of threads"
+            ));
+        }
+        if left > *clients {
+            said.push(format!(
+                "requested number of threads (-T {left}) exceeds number of clients (-c {clients}), lowering number \
+                 of threads"
+            ));
+        }
+        if self.outstanding_used() < *outstanding {
+            said.push(format!(
+                "requested number of outstanding queries (-q {outstanding}) per single thread (-T) exceeds built-in \
+                 maximum {IDS}, adjusting"
+            ));
+        }
+        said
+    }
+
     /// The words after `Stopping after`.
     pub(super) fn stopping_after(&self) -> String {
         let runs = |runs: u64| format!("{runs} run{} through file", if runs == 1 { "" } else { "s" });
@@ -271,6 +309,25 @@ mod tests {
         assert_eq!(command.timeout, Duration::ZERO);
         assert_eq!(parsed("-E 65537:00").unwrap().edns_option, parsed("-E 1:00").unwrap().edns_option);
         assert_eq!(parsed("-E 1:00 -E 2:00").unwrap().edns_option, parsed("-E 2:00").unwrap().edns_option);
+    }
+
+    #[test]
+    fn values_that_are_too_high_are_lowered_with_a_warning() {
+        let lowered = |line: &str| {
+            let command = parsed(line).unwrap();
+            (command.threads_used(), command.outstanding_used(), command.adjustments().len())
+        };
+        assert_eq!(lowered("-T 4 -c 4"), (4, 100, 0));
+        assert_eq!(lowered("-T 9 -c 2"), (2, 100, 1));
+        assert_eq!(lowered("-T 9 -c 9 -Q 3"), (3, 100, 1));
+        assert_eq!(lowered("-T 9 -c 2 -Q 3 -q 200000"), (2, 131_072, 3));
+        let said = parsed("-T 4 -c 2").unwrap().adjustments();
+        assert_eq!(
+            said,
+            [
+                "requested number of threads (-T 4) exceeds number of clients (-c 2), lowering number of threads"
+            ]
+        );
     }
 
     #[test]

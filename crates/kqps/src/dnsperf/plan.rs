@@ -47,7 +47,7 @@ pub(super) fn planned(command: &Command) -> anyhow::Result<Planned> {
     let args = Words::try_parse_from(words(command)).map_err(|error| anyhow!(error.to_string()))?.player;
     let invalid = |_| Fault::usage(format!("invalid server address {}", command.server));
     args.targets().map_err(invalid)?;
-    let outstanding = command.outstanding;
+    let outstanding = command.outstanding_used();
     let load = match command.rate_qps {
         Some(rate_qps) => LoadPlan::Limited { outstanding, rate_qps: rate_qps as f64 },
         None => LoadPlan::Closed { outstanding },
@@ -69,9 +69,8 @@ const BURST_MOST: u64 = 32;
 /// The same command line in the flags of `kqps load`.
 fn words(command: &Command) -> Vec<String> {
     let is_udp = command.mode == Transport::Udp;
-    // Every thread needs a client and a place in the window, and without a rate it would have no limit.
-    let most = command.clients.min(command.outstanding).min(command.rate_qps.unwrap_or(u64::MAX));
-    let threads = command.threads.min(most);
+    // Every thread needs a place in the window.
+    let threads = command.threads_used().min(command.outstanding);
     // With a timeout of 0 no reply is in time.
     let timeout_ns = command.timeout.as_nanos().max(1);
     // Clients take turns as often as in dnsperf, as far as the window allows it.
@@ -94,8 +93,8 @@ fn words(command: &Command) -> Vec<String> {
     if let Some(address) = &command.local_address {
         add("-a", address.clone());
     }
+    add("-x", command.local_port.to_string());
     if is_udp {
-        add("-x", command.local_port.to_string());
         if let Some(size) = buffer(command) {
             add("-b", size);
         }
@@ -166,9 +165,6 @@ pub(super) fn notes(command: &Command) -> Vec<String> {
         );
     }
     let has_connections = command.mode != Transport::Udp;
-    if has_connections && command.local_port > 0 {
-        notes.push("-x has no effect on connections: the kernel chose their ports".into());
-    }
     if has_connections && command.buffer_kib.is_some() {
         notes.push("-b has no effect on connections: the kernel sets their buffers".into());
     }

@@ -1,7 +1,7 @@
 //! The texts of dnsperf's help.
 
-/// The version whose flags are taken, and who plays.
-pub(super) const VERSION: &str = concat!("2.14.0 (played by kqps ", env!("CARGO_PKG_VERSION"), ")");
+/// The version whose flags are taken. Scripts read it as one word, so it does not name kqps.
+pub(super) const VERSION: &str = "2.14.0";
 
 /// What `-h` prints, and what follows an error of the command line.
 pub(super) const USAGE: &str = "\
@@ -42,15 +42,15 @@ Usage: dnsperf [-f family] [-m mode] [-s server_addr] [-p port]
 
 /// What `-H` prints.
 pub(super) const LONG: &str = "\
-Usage: dnsperf ... -O <name>=<value> ...
+Usage: dnsperf ... -O <name>[=<value>] ...
 
 Available long options:
-  tls-sni: the TLS SNI to use for TLS connections
-  qps-threshold-wait: minimum threshold for enabling wait in rate limiting (without effect here)
+  tls-sni=<tls_sni>: the TLS SNI to use for TLS connections
+  qps-threshold-wait=<microseconds>: minimum threshold for enabling wait in rate limiting (has no effect in kqps)
   latency-histogram: collect and print detailed latency histograms
-  verbose-interval-stats: print more detailed statistics for each stats_interval
-  num-queries-per-conn: Number of queries to send per connection
-  suppress: suppress messages/warnings, see man-page for list of message types
-  doh-method: the HTTP method to use for DNS-over-HTTPS: GET or POST (default: GET)
-  doh-uri: the URI to use for DNS-over-HTTPS (default: https://localhost/dns-query)
+  verbose-interval-stats: print detailed statistics for each stats_interval
+  num-queries-per-conn=<queries>: Number of queries to send per connection
+  suppress=<message[,message,...]>: suppress messages/warnings, see man-page for list of message types
+  doh-method=<doh_method>: the HTTP method to use for DNS-over-HTTPS: GET or POST (default: GET)
+  doh-uri=<doh_uri>: the URI to use for DNS-over-HTTPS (default: https://localhost/dns-query)
 ";

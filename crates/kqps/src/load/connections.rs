@@ -118,6 +118,7 @@ impl ConnectionArgs {
             connect_timeout: self.connect_timeout.unwrap_or(timeout),
             tls: None,
             device: None,
+            local_port: None,
         }
     }
 

@@ -191,6 +191,7 @@ impl ConnectionSetup {
                 connect_timeout: timeout,
                 tls: self.tls.as_ref().map(|tls| tls.plan(targets, ca, self.http.as_ref())).transpose()?,
                 device: None,
+                local_port: None,
             })),
             Transport::Quic => Ok(Wire::Quic(QuicPlan {
                 connections: self.connections as usize,

@@ -150,6 +150,16 @@ impl<T: Table> Books<'_, T> {
         }
     }
 
+    /// Counts a connection that is begun.
+    pub(crate) fn connecting(&self) {
+        self.live.connecting();
+    }
+
+    /// Counts a connection that was made, and how long it took.
+    pub(crate) fn connected(&self, took_ns: u64) {
+        self.live.connected(took_ns);
+    }
+
     /// Counts messages that answer nothing: those from another address than the target, and empty ones.
     pub fn answers_nothing(&mut self, count: u64) {
         self.tally.accounts.unsolicited += count;
@@ -192,6 +202,7 @@ impl<T: Table> Books<'_, T> {
         let expired = table.expire(overdue_ns, lost_ns, each_overdue, each_lost);
         self.waiting -= expired.overdue;
         self.unsettled -= expired.lost;
+        self.live.timed_out(expired.overdue);
         self.tally.lost(Loss::Time, self.timeout_ns, expired.lost);
     }
 
@@ -211,6 +222,9 @@ impl<T: Table> Books<'_, T> {
         let held = (self.broken_until_ns.len() - held_before) as u64;
         self.waiting -= expired.overdue - held;
         self.unsettled -= expired.lost;
+        if self.fate_at_end == Fate::TimedOut {
+            self.live.timed_out(expired.overdue);
+        }
         self.tally.lost(loss, self.timeout_ns, expired.lost);
     }
 
@@ -223,6 +237,7 @@ impl<T: Table> Books<'_, T> {
         let until_ns = found.due_ns.saturating_add(self.timeout_ns);
         if table.lose(key) {
             unanswered(self.reports.as_ref(), Fate::TimedOut)(found.query, key);
+            self.live.timed_out(1);
             if until_ns > now_ns {
                 self.broken_until_ns.push(Reverse(until_ns));
             } else {

@@ -1,6 +1,6 @@
 //! The extended options of dnsperf, `-O name=value`.
 
-use super::value::whole;
+use super::value::{whole, whole_or_zero};
 use super::{Command, Fault};
 
 /// The messages that are not printed.
@@ -10,11 +10,32 @@ pub(in super::super) struct Suppressed {
     pub(in super::super) send_failed: bool,
 }
 
+/// The names, in the order in which dnsperf looks for one that begins with what was typed.
+const NAMES: [&str; 8] = [
+    "tls-sni",
+    "qps-threshold-wait",
+    "latency-histogram",
+    "verbose-interval-stats",
+    "num-queries-per-conn",
+    "suppress",
+    "doh-method",
+    "doh-uri",
+];
+
 impl Command {
     /// Takes an extended option.
     pub(super) fn long(&mut self, text: &str) -> Result<(), Fault> {
-        let (name, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
-        match (name, value) {
+        let invalid = || Fault::usage(format!("invalid long option: {text}"));
+        let (typed, value) = text.split_once('=').map_or((text, None), |(name, value)| (name, Some(value)));
+        let name = NAMES.into_iter().find(|name| name.starts_with(typed)).filter(|_| !typed.is_empty());
+        if value == Some("") {
+            return Err(invalid());
+        }
+        match (name.ok_or_else(invalid)?, value) {
+            // As in dnsperf, whatever value they have.
+            ("verbose-interval-stats", _) => self.verbose_intervals = true,
+            ("latency-histogram", _) => self.latency_histogram = true,
+            (_, None) => return Err(invalid()),
             ("doh-uri", Some(value)) => {
                 if !value.starts_with("https://") {
                     return Err(Fault::usage("Warning: invalid DNS-over-HTTPS URI"));
@@ -31,29 +52,22 @@ impl Command {
                 // 4,294,967,295 at most, as u32.
                 self.queries_per_connection = Some(whole("queries", value)? as u32);
             }
-            ("qps-threshold-wait", Some(value)) => {
-                // How dnsperf sleeps before a query is due. The player sleeps in its own way.
-                let is_number = !value.is_empty() && value.bytes().all(|byte| byte.is_ascii_digit());
-                if !is_number {
-                    return Err(Fault::usage(format!("invalid microseconds: {value}")));
-                }
-            }
             ("suppress", Some(value)) => self.suppress(value)?,
-            ("verbose-interval-stats", None) => self.verbose_intervals = true,
-            ("latency-histogram", None) => self.latency_histogram = true,
-            _ => return Err(Fault::usage(format!("invalid long option: {text}"))),
+            // How dnsperf sleeps before a query is due. The player sleeps in its own way.
+            (_, Some(value)) => drop(whole_or_zero("microseconds", value)?),
         }
         Ok(())
     }
 
     fn suppress(&mut self, kinds: &str) -> Result<(), Fault> {
-        for kind in kinds.split(',') {
-            match kind {
-                "timeouts" => self.suppressed.timeouts = true,
-                "sendfailed" => self.suppressed.send_failed = true,
-                // kqps prints no such messages: it counts what they are about.
-                "congestion" | "sockready" | "unexpected" => {}
-                _ => return Err(Fault::usage(format!("unknown message type to suppress: {kind}"))),
+        // kqps counts what the other messages are about, and prints none of them.
+        const KINDS: [&str; 5] = ["timeouts", "congestion", "sendfailed", "sockready", "unexpected"];
+        for typed in kinds.strip_suffix(',').unwrap_or(kinds).split(',') {
+            match KINDS.into_iter().find(|kind| kind.starts_with(typed)) {
+                Some("timeouts") => self.suppressed.timeouts = true,
+                Some("sendfailed") => self.suppressed.send_failed = true,
+                Some(_) => {}
+                None => return Err(Fault::usage(format!("unknown message type to suppress: {typed}"))),
             }
         }
         Ok(())
@@ -63,6 +77,17 @@ impl Command {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_may_be_cut_short() {
+        let mut command = Command::default();
+        for text in ["lat=no", "verb", "t=a.test", "s=time,", "doh=POST"] {
+            assert_eq!(command.long(text), Ok(()), "{text}");
+        }
+        assert!(command.latency_histogram && command.verbose_intervals && command.doh_by_post);
+        assert_eq!(command.suppressed, Suppressed { timeouts: true, send_failed: false });
+        assert_eq!(command.tls_sni.as_deref(), Some("a.test"));
+    }
 
     #[test]
     fn extended_options_have_names_and_values() {
@@ -89,7 +114,9 @@ mod tests {
             ("num-queries-per-conn=x", "invalid queries: x"),
             ("suppress=foo", "unknown message type to suppress: foo"),
             ("suppress", "invalid long option: suppress"),
-            ("latency-histogram=1", "invalid long option: latency-histogram=1"),
+            ("suppress=", "invalid long option: suppress="),
+            ("=x", "invalid long option: =x"),
+            ("qps-threshold-wait=-1", "invalid microseconds: -1"),
         ] {
             assert_eq!(command.long(text), Err(Fault::usage(message)), "{text}");
         }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::Fault;
 
-/// The most seconds of a time. dnsperf counts microseconds in 64 bits.
+/// The most seconds of a time. Longer ones are as good as this.
 const SECONDS_MOST: f64 = 1e9;
 
 /// The number that strtoul(3) reads from the whole text, without a minus sign.
@@ -30,14 +30,19 @@ pub(super) fn port(what: &str, text: &str) -> Result<u16, Fault> {
     number(text).and_then(|port| port.try_into().ok()).ok_or_else(|| invalid(what, text))
 }
 
-/// A time in seconds, perhaps with a fraction.
+/// A number from 0 to 4,294,967,295.
+pub(super) fn whole_or_zero(what: &str, text: &str) -> Result<u64, Fault> {
+    number(text).filter(|number| *number <= u64::from(u32::MAX)).ok_or_else(|| invalid(what, text))
+}
+
+/// A time in seconds: digits and one point at most. Without a digit it is 0, as by atof(3).
 pub(super) fn seconds(what: &str, text: &str) -> Result<Duration, Fault> {
-    let digits = text.trim_start();
-    let digits = digits.strip_prefix('+').unwrap_or(digits);
-    let is_plain = digits.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
-    let seconds: Option<f64> = digits.parse().ok().filter(|_| is_plain);
-    let is_within = |seconds: &f64| (0.0..=SECONDS_MOST).contains(seconds);
-    seconds.filter(is_within).map(Duration::from_secs_f64).ok_or_else(|| invalid(what, text))
+    let are_digits = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
+    if !are_digits || text.matches('.').count() > 1 {
+        return Err(invalid(what, text));
+    }
+    let seconds: f64 = text.parse().unwrap_or(0.0);
+    Ok(Duration::from_secs_f64(seconds.min(SECONDS_MOST)))
 }
 
 /// A time in seconds with six decimals.
@@ -55,11 +60,15 @@ mod tests {
         for bad in ["", "0", "-1", "1x", "1.5", "0x10", "4294967296", "99999999999999999999"] {
             assert!(whole("n", bad).is_err(), "{bad}");
         }
+        assert_eq!((whole_or_zero("n", "0"), whole_or_zero("n", "4294967295")), (Ok(0), Ok(4_294_967_295)));
+        assert!(whole_or_zero("n", "-1").is_err() && whole_or_zero("n", "4294967296").is_err());
         assert_eq!((port("p", "0"), port("p", "65535")), (Ok(0), Ok(65_535)));
         assert!(port("p", "65536").is_err() && port("p", "-1").is_err());
         assert_eq!(seconds("s", "1.5"), Ok(Duration::from_millis(1500)));
         assert_eq!(seconds("s", ".25"), Ok(Duration::from_millis(250)));
-        for bad in ["", "x", "-1", "inf", "nan", "1s", "1e1", "9999999999"] {
+        assert_eq!((seconds("s", ""), seconds("s", ".")), (Ok(Duration::ZERO), Ok(Duration::ZERO)));
+        assert_eq!(seconds("s", "99999999999"), Ok(Duration::from_secs_f64(SECONDS_MOST)));
+        for bad in ["x", "-1", "+1", " 1", "1..5", "inf", "nan", "1s", "1e1"] {
             assert!(seconds("s", bad).is_err(), "{bad}");
         }
         assert_eq!(six_decimals(Duration::from_micros(1_500_001)), "1.500001");

@@ -154,10 +154,14 @@ impl PlayerArgs {
             let sockets = flows(threads.saturating_mul(SOCKETS_PER_THREAD));
             return Ok(Wire::Udp(self.udp(self.io, sockets)));
         }
-        let of_udp =
-            [(self.buffer.is_some() && !is_quic, "-b"), (self.local_port.is_some_and(|port| port > 0), "-x")];
-        if let Some((_, flag)) = of_udp.into_iter().find(|(is_given, _)| *is_given) {
-            return Err(bad_input(format!("{flag} is for udp; leave it out with {}", transport.word())));
+        // As in dnsperf, 0 stands for any port.
+        let local_port = self.local_port.filter(|port| *port > 0);
+        let of_others = [(self.buffer.is_some() && !is_quic, "-b"), (local_port.is_some() && is_quic, "-x")];
+        if let Some((_, flag)) = of_others.into_iter().find(|(is_given, _)| *is_given) {
+            return Err(bad_input(format!("{flag} has no effect over {}; leave it out", transport.word())));
+        }
+        if local_port.is_some() && self.io == Io::Xdp {
+            return Err(bad_input("-x has no effect on connections by xdp; leave it out"));
         }
         // With one query to a connection any place takes the queries of any client.
         let any_place = !is_quic && self.connections.have_one_query();
@@ -190,7 +194,7 @@ impl PlayerArgs {
             }
         };
         let (io, device) = (self.io, self.device.clone());
-        Ok(Wire::Tcp(TcpPlan { io, tls, device, ..self.connections.plan(connections, timeout) }))
+        Ok(Wire::Tcp(TcpPlan { io, tls, device, local_port, ..self.connections.plan(connections, timeout) }))
     }
 
     /// Sockets or connections: as many as the flags say, or a usual number of which each target has an equal part.
@@ -289,7 +293,11 @@ pub(crate) fn check_clients(plan: &Plan, dataset: &Dataset) -> anyhow::Result<()
 
 /// An error if `--local-port` leaves too few ports.
 fn check_ports(plan: &Plan) -> anyhow::Result<()> {
-    let Wire::Udp(UdpPlan { local_port: Some(first), .. }) = plan.wire else { return Ok(()) };
+    let (Wire::Udp(UdpPlan { local_port: Some(first), .. })
+    | Wire::Tcp(TcpPlan { local_port: Some(first), .. })) = plan.wire
+    else {
+        return Ok(());
+    };
     let sockets = plan.flows();
     let last = usize::from(first) + sockets - 1;
     if u16::try_from(last).is_ok() {

@@ -1,27 +1,24 @@
 //! Runs both programs with one command line, each at a server of its own that is alike.
 
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use kqps_kernel::process::signal;
-use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
 use super::heard;
 use super::peer::{Answer, Peer, Query};
-use super::shape;
+use super::theirs::Theirs;
 use crate::load::bench::{kqps, words};
-
-/// Debian's dnsperf.
-const THEIRS: &str = "/usr/bin/dnsperf";
 
 /// The longest time for the first queries to arrive.
 const PATIENCE: Duration = Duration::from_mins(1);
 
-/// A folder with input for both programs.
+/// Their dnsperf, and a folder with input for both programs.
 pub(super) struct Both {
+    pub(super) theirs: Theirs,
     folder: TempDir,
 }
 
@@ -45,19 +42,10 @@ impl Run {
     }
 }
 
-/// Whether Debian's dnsperf is installed; otherwise it is reported as a skip.
-pub(super) fn has_theirs() -> bool {
-    let is_there = Path::new(THEIRS).exists();
-    if !is_there {
-        skip(Capability::Programs, "kqps beside dnsperf: `dnsperf` is missing (apt install dnsperf)");
-    }
-    is_there
-}
-
 impl Both {
-    /// `None` without Debian's dnsperf, which is reported as a skip.
+    /// `None` without dnsperf, which is reported as a skip.
     pub(super) fn new() -> Option<Self> {
-        has_theirs().then(|| {
+        Theirs::find().map(|theirs| {
             let folder = tempfile::tempdir().unwrap();
             let lines: Vec<String> = (0..20).map(|number| format!("n{number}.example.test A\n")).collect();
             std::fs::write(folder.path().join("queries"), lines.concat()).unwrap();
@@ -71,7 +59,7 @@ impl Both {
             // A packet that is no message.
             binary.extend(*b"\0\x07garbage");
             std::fs::write(folder.path().join("binary"), binary).unwrap();
-            Self { folder }
+            Self { theirs, folder }
         })
     }
 
@@ -128,7 +116,7 @@ impl Both {
 
     /// One of the programs with these words, which have no quotes.
     pub(super) fn command(&self, is_theirs: bool, line: &str) -> Command {
-        let mut command = if is_theirs { Command::new(THEIRS) } else { kqps(&["dnsperf"]) };
+        let mut command = if is_theirs { Command::new(&self.theirs.path) } else { kqps(&["dnsperf"]) };
         command.args(line.split_whitespace()).stdin(Stdio::null());
         command.current_dir(self.folder.path()).env("XDG_CACHE_HOME", self.folder.path().join("cache"));
         command
@@ -143,9 +131,4 @@ fn at(peer: &Peer) -> String {
 fn ended(output: &Output, peer: Peer) -> Run {
     let (out, err) = words(output);
     Run { status: output.status.code(), out, err, heard: peer.end() }
-}
-
-/// The lines of a run, as far as they are dnsperf's: its counts as they are, and its times as figures.
-pub(super) fn lines(out: &str) -> Vec<String> {
-    shape::lines(out)
 }

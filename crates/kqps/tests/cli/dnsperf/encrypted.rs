@@ -1,6 +1,7 @@
 //! DNS over TLS and over HTTPS, beside dnsperf, at kqps's own echo.
 
-use super::both::{Both, lines};
+use super::both::Both;
+use super::shape;
 use crate::load::bench::words;
 use crate::load::encrypted;
 
@@ -20,7 +21,7 @@ fn both_play_over_tls_and_https() {
         let [theirs, ours] = [true, false].map(|is_theirs| both.command(is_theirs, &line).output().unwrap());
         assert_eq!((ours.status.code(), theirs.status.code()), (Some(0), Some(0)), "{flags}");
         let (theirs, (ours, err)) = (words(&theirs).0, words(&ours));
-        assert_eq!(lines(&ours), lines(&theirs), "{flags}\n{ours}\n{err}\n{theirs}");
+        assert_eq!(shape::lines(&ours), shape::lines(&theirs), "{flags}\n{ours}\n{err}\n{theirs}");
         assert!(ours.contains("Queries lost:         0 (0.00%)"), "{flags}\n{ours}\n{err}");
     }
 }

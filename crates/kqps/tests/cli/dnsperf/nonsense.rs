@@ -2,6 +2,7 @@
 
 use super::both::Both;
 use super::peer::Answer;
+use super::shape;
 
 /// Command lines that dnsperf refuses as it reads them.
 const REFUSED: &[&str] = &[
@@ -52,6 +53,11 @@ const REFUSED: &[&str] = &[
     "-B -D",
     "-E 1:0",
     "-l 1e1",
+    "-l +1",
+    "-t 1..5",
+    "-O suppress=",
+    "-O =x",
+    "-O doh-uri=http://localhost/",
     "-a foo",
     "-s nosuch.invalid.",
     "-d /dev/null",
@@ -72,6 +78,9 @@ const TAKEN: &[&str] = &[
     "-c 2 -T 9",
     "-d queries --",
     "-O suppress=unexpected",
+    "-O supp=time,",
+    "-l . -t 2",
+    "-t 99999999999",
 ];
 
 #[test]
@@ -81,7 +90,8 @@ fn nonsense_has_the_status_and_the_words_of_dnsperf() {
         let [theirs, ours] = [both.theirs(Answer::Echo, flags), both.ours(Answer::Echo, flags)];
         assert_eq!((ours.status, theirs.status), (Some(1), Some(1)), "{flags}: {}", ours.err);
         // getopt(3) names the program as it was called.
-        let first = theirs.err.lines().next().map(|line| line.replace("/usr/bin/", ""));
+        let called = both.theirs.path.display().to_string();
+        let first = theirs.err.lines().next().map(|line| line.replace(&called, "dnsperf"));
         assert_eq!(ours.err.lines().next().map(str::to_owned), first, "{flags}");
         assert!(ours.heard.is_empty() && !ours.err.contains("panicked"), "{flags}: {}", ours.err);
         assert_eq!(ours.err.contains("Usage: dnsperf"), theirs.err.contains("Usage: dnsperf"), "{flags}");
@@ -111,7 +121,7 @@ fn lines_that_are_no_queries_are_left_out_with_a_warning() {
     both.write("bad", "bad\n");
     let [theirs, ours] = [both.theirs(Answer::Echo, "-d bad"), both.ours(Answer::Echo, "-d bad")];
     assert_eq!((ours.status, theirs.status), (Some(0), Some(0)), "{}", ours.err);
-    assert_eq!(super::lines(&ours.out), super::lines(&theirs.out));
+    assert_eq!(shape::lines(&ours.out), shape::lines(&theirs.out));
 }
 
 #[test]

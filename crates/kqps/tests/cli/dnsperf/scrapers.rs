@@ -1,52 +1,84 @@
-//! What scripts read from dnsperf's output. Each pattern finds the same in both programs' output, once.
+//! What scripts read from dnsperf's output. Each finds the same in both programs' output, once.
 
 use regex::Regex;
 
 use super::both::Both;
 use super::peer::Answer;
 
-/// Patterns as they stand in scripts around dnsperf, in CI jobs and in plotting tools.
-const PATTERNS: &[&str] = &[
-    r"Queries sent:\s+(\d+)",
-    r"Queries completed:\s+(\d+)",
-    r"Queries completed:\s+\d+ \((\d+\.\d+)%\)",
-    r"Queries lost:\s+(\d+)",
-    r"Queries lost:\s+\d+ \((\d+\.\d+)%\)",
-    r"Queries per second:\s+([0-9.]+)",
-    r"(?m)^\s*Queries per second:\s+(\d+)\.\d+$",
-    r"Run time \(s\):\s+([0-9.]+)",
-    r"Average packet size:\s+request (\d+), response (\d+)",
-    r"Average Latency \(s\):\s+([0-9.]+) \(min ([0-9.]+), max ([0-9.]+)\)",
-    r"Average Latency \(s\):\s+(\S+)",
-    r"Latency StdDev \(s\):\s+([0-9.]+)",
-    r"Response codes:\s+(.*)",
-    r"NOERROR (\d+) \((\d+\.\d+)%\)",
-    r"Testing complete \(([a-z ]+)\)",
-    r"(?m)^Statistics:$",
-    r"\[Status\] Sending queries \(to ([0-9.]+):(\d+)\)",
-    r"(?m)^Version (\d+\.\d+\.\d+)",
-    r"(?s)Statistics:\s+Queries sent:.*Latency StdDev",
+/// What is read, as patterns, by scrapers in use. All of them read line by line.
+const SCRAPERS: &[(&str, &[&str])] = &[
+    (
+        // Takes the last line that begins with a label, so no line of kqps may begin with one.
+        "kubernetes/perf-tests, dns/py/data.py",
+        &[
+            r"^\s*Queries sent:\s*(\d+)",
+            r"^\s*Queries completed:\s*(\d+)",
+            r"^\s*Queries lost:\s*(\d+)",
+            r"^\s*Run time \(s\):\s*([\d.]+)",
+            r"^\s*Queries per second:\s*([\d.]+)",
+            r"^\s*Average Latency \(s\):\s*([\d.]+).*min ([\d.]+).*max ([\d.]+)",
+            r"^\s*Latency StdDev \(s\):\s*([\d.]+)",
+        ],
+    ),
+    (
+        // A template of whole lines, in which each figure is a word.
+        "cloud-bulldozer/benchmark-wrapper, snafu/dns_perf_wrapper",
+        &[
+            r"^DNS Performance Testing Tool$",
+            r"^Version (\S+)$",
+            r"^\[Status\] Sending queries \(to (\S+)\)$",
+            r"^\[Status\] Testing complete \(end of file\)$",
+            r"^Statistics:$",
+            r"^  Queries sent:         (\d+)$",
+            r"^  Queries completed:    (\d+) \(([\d.]+)%\)$",
+            r"^  Queries lost:         (\d+) \(([\d.]+)%\)$",
+            r"^  Average packet size:  request (\d+), response (\d+)$",
+            r"^  Run time \(s\):         ([\d.]+)$",
+            r"^  Queries per second:   ([\d.]+)$",
+            r"^  Average Latency \(s\):  ([\d.]+) \(min ([\d.]+), max ([\d.]+)\)$",
+            r"^  Latency StdDev \(s\):   ([\d.]+)$",
+        ],
+    ),
+    (
+        // grep, and of what it finds the digits before the last point.
+        "bbc/dns-load-tests, dns_test.sh",
+        &[r"Queries per second.* (\d+)\."],
+    ),
+    (
+        // grep and cut of rcodes, and loops over what -S and -v print.
+        "scripts of CI jobs",
+        &[
+            r"Response codes:\s+(.*)",
+            r"NOERROR (\d+) \(([\d.]+)%\)",
+            r"Queries completed:\s+\d+ \((\d+\.\d+)%\)",
+            r"Queries lost: +0 \(0\.00%\)",
+            r"Testing complete \(([a-z ]+)\)",
+            r"Stopping after (\d+) runs? through file",
+        ],
+    ),
 ];
 
-/// The parts that count queries or bytes, which are the same in both runs.
-const CERTAIN: &[&str] = &["sent", "completed", "lost", "packet", "NOERROR", "complete"];
+/// The labels of what counts queries or bytes, which are the same in both runs.
+const CERTAIN: &[&str] = &["sent", "completed", "lost", "packet", "NOERROR", "complete", "codes", "Stopping"];
 
 #[test]
 fn scripts_read_both() {
     let Some(both) = Both::new() else { return };
     let (theirs, ours) = (both.theirs(Answer::Echo, "-n 2").out, both.ours(Answer::Echo, "-n 2").out);
-    for pattern in PATTERNS {
+    for (scraper, pattern) in SCRAPERS.iter().flat_map(|(name, all)| all.iter().map(move |one| (name, one))) {
         let regex = Regex::new(pattern).unwrap();
         let found = |out: &str| -> Vec<Vec<String>> {
-            let group = |found: regex::Captures<'_>| {
-                found.iter().skip(1).flatten().map(|group| group.as_str().to_owned()).collect()
+            let groups = |line| {
+                let found = regex.captures(line)?;
+                Some(found.iter().skip(1).flatten().map(|group| group.as_str().to_owned()).collect())
             };
-            regex.captures_iter(out).map(group).collect()
+            out.lines().filter_map(groups).collect()
         };
         let (theirs, ours) = (found(&theirs), found(&ours));
-        assert_eq!((theirs.len(), ours.len()), (1, 1), "{pattern}: {ours:?}");
+        assert_eq!((theirs.len(), ours.len()), (1, 1), "{scraper}: {pattern}: {ours:?}");
+        assert_eq!(theirs[0].len(), ours[0].len(), "{scraper}: {pattern}");
         if CERTAIN.iter().any(|word| pattern.contains(word)) {
-            assert_eq!(theirs, ours, "{pattern}");
+            assert_eq!(theirs, ours, "{scraper}: {pattern}");
         }
     }
 }

@@ -28,17 +28,24 @@ fn certain(line: &str) -> String {
         "[Status] Sending queries (to 127.0.0.1:",
         "[Status] Sending updates (to 127.0.0.1:",
         "[Timeout] Query timed out: msg id ",
+        "[Timeout] Update timed out: msg id ",
     ];
     if let Some(label) = labels.into_iter().find(|label| line.starts_with(label)) {
         return label.to_owned();
     }
-    let measured = ["Run time (s):", "per second:", "Latency (s):", "StdDev (s):", "Reconnections:"];
+    // The same line before 2.14. A player may open another number of connections.
+    if line.starts_with("  Reconnections:") || line.starts_with("  Connection attempts:") {
+        return "  Connection attempts:  # (# successful, #%)".to_owned();
+    }
+    let measured = ["Run time (s):", "per second:", "Latency (s):", "StdDev (s):"];
     if measured.iter().any(|label| line.contains(label)) {
         return numbers_replaced(line);
     }
     // A line of -S, and one of -v, which ends with its latency.
     let is_interval = line.split_once(": ").is_some_and(|(time, rate)| is_decimal(time) && is_decimal(rate));
+    let is_bucket = line.split_once(" - ").is_some_and(|(low, _)| is_decimal(low.trim_start()));
     match line.rsplit_once(' ') {
+        _ if is_bucket => "  SECONDS - SECONDS:  COUNT".to_owned(),
         _ if is_interval => "SECONDS: RATE".to_owned(),
         Some((before, latency)) if line.starts_with("> ") && is_decimal(latency) => {
             format!("{before} LATENCY")
@@ -77,9 +84,10 @@ fn sort_runs(lines: &mut [String]) {
 #[test]
 fn counts_stay_and_times_do_not() {
     let theirs = "Version 2.10.0\n  Queries sent:         2\n  Run time (s):         0.002354\n> NOERROR a A 0.000341\n\
-                  1795736452.992427: 21.885931\n";
+                  1795736452.992427: 21.885931\n  Reconnections:        0\n  0.000080 - 0.000081:  3\n";
     let ours = "Version 2.14.0 (x)\n  Queries sent:         2\n  Run time (s):         10.5\n> NOERROR a A 0.1\n\
-                1795736452.9: 2.0\nWhat kqps 0.1.0 adds:\n";
+                1795736452.9: 2.0\n  Connection attempts:  1 (1 successful, 100.00%)\n  0.1 - 0.2:  7\n\
+                What kqps 0.1.0 adds:\n";
     assert_eq!(lines(theirs), lines(ours));
     assert_ne!(lines(theirs), lines(&ours.replace("sent:         2", "sent:         3")));
     assert_eq!(numbers_replaced("a 1.5 (2%)"), "a # (#%)");

@@ -1,8 +1,9 @@
 //! Dynamic updates (RFC 2136), from the same file.
 
-use super::both::{Both, lines};
+use super::both::Both;
 use super::heard::sorted;
 use super::peer::Answer;
+use super::shape;
 
 /// The lines of dnsperf's manual page, and a second update.
 const UPDATES: &str = "\
@@ -30,7 +31,7 @@ fn updates_have_the_bytes_of_dnsperf() {
         let [theirs, ours] = [both.theirs(Answer::Echo, flags), both.ours(Answer::Echo, flags)];
         assert_eq!((ours.status, theirs.status), (Some(0), Some(0)), "{flags}: {}", ours.err);
         assert_eq!(sorted(&ours.heard), sorted(&theirs.heard), "{flags}");
-        assert_eq!(lines(&ours.out), lines(&theirs.out), "{flags}\n{}", ours.out);
+        assert_eq!(shape::lines(&ours.out), shape::lines(&theirs.out), "{flags}\n{}", ours.out);
     }
 }
 

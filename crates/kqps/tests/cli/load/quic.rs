@@ -114,7 +114,7 @@ fn what_quic_did_is_printed_and_wrong_flags_explained() {
         (&["--close", "rst"][..], "--close is about TCP"),
         (&["--early-data", "--resume", "no"], "leave --resume no out"),
         (&["--congestion", "bbr"], "expected fixed or cubic"),
-        (&["-x", "4000"], "-x is for udp"),
+        (&["-x", "4000"], "-x has no effect over quic"),
     ] {
         let (_, err) = load(flags);
         assert!(err.contains(wanted), "{flags:?}: {err}");

@@ -104,7 +104,10 @@ impl<L: Layer, S: Sockets> Places<L, S> {
                 let thread = replay.flows.thread_of(first);
                 clients.need_ports(tcp).then(|| Ports::of_replay(plan, replay, thread))
             }
-            _ => tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows)),
+            _ => match tcp.local_port {
+                Some(port) => Some(Ports::of_each_flow(port, plan, first..first + flows)),
+                None => tcp.queries_per_connection.map(|_| Ports::new(plan, first..first + flows)),
+            },
         });
         let counts = ConnectionCounts {
             tls: L::counts(),

@@ -31,6 +31,8 @@ pub(crate) struct Ports {
 
 /// The addresses of one thread.
 enum Sources {
+    /// Each flow has a pair of its own.
+    OfEachFlow(Box<[SocketAddr]>),
     /// Those of the flows, which take turns over them.
     OfFlows(Box<[Source]>),
     /// Those of the clients of a replay, as far as they have had connections.
@@ -53,6 +55,13 @@ struct Source {
 }
 
 impl Ports {
+    /// Pairs of which flow 0 of the plan has the port `first`, and each other flow the one after.
+    pub(super) fn of_each_flow(first: u16, plan: &Plan, flows: Range<usize>) -> Self {
+        let pair = |flow: usize| SocketAddr::new(address(plan, flow), first.wrapping_add(flow as u16));
+        let sources = Sources::OfEachFlow(flows.map(pair).collect());
+        Self { all: Box::default(), sources, of_each_address: plan.flows() }
+    }
+
     /// The pairs of the thread that has these of a plan's flows. It begins at a random port, since the pairs of an
     /// earlier trial may still be in `TIME_WAIT`.
     pub(super) fn new(plan: &Plan, flows: Range<usize>) -> Self {
@@ -101,6 +110,7 @@ impl Ports {
     /// a replay `from` is the address of the client, unless the kernel chooses it.
     fn next(&mut self, flow: usize, from: Option<IpAddr>) -> Option<SocketAddr> {
         let source = match &mut self.sources {
+            Sources::OfEachFlow(pairs) => return pairs.get(flow).copied(),
             Sources::OfFlows(sources) => {
                 let count = sources.len();
                 &mut sources[flow % count]
@@ -127,7 +137,8 @@ impl Ports {
         (tried, in_use): (&mut u32, &mut u64),
         mut begin: impl FnMut(SocketAddr) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
-        while *tried < TRIES {
+        let tries = if matches!(self.sources, Sources::OfEachFlow(_)) { 1 } else { TRIES };
+        while *tried < tries {
             *tried += 1;
             let Some(pair) = self.next(flow, from) else { break };
             match begin(pair)? {
@@ -278,6 +289,18 @@ mod tests {
             assert_eq!(all.len(), distinct.iter().map(BTreeSet::len).sum::<usize>(), "{sources:?}");
             assert_eq!(all.len(), addresses * 100, "{sources:?}");
         }
+    }
+
+    #[test]
+    fn each_flow_may_have_a_port_of_its_own() {
+        let plan = planned(Some("127.1.0.9"), 3, 2);
+        let mut ports = Ports::of_each_flow(1000, &plan, 1..3);
+        let pairs = [0, 1, 0, 2].map(|flow| ports.next(flow, None).map(|pair| pair.port()));
+        assert_eq!(pairs, [Some(1001), Some(1002), Some(1001), None]);
+        let (mut tried, mut in_use) = (0, 0);
+        let refused: io::Result<()> = ports.connect((0, None), (&mut tried, &mut in_use), |_| Ok(None));
+        assert_eq!(refused.unwrap_err().kind(), io::ErrorKind::AddrNotAvailable);
+        assert_eq!((tried, in_use), (1, 1), "no other pair would do");
     }
 
     #[test]

@@ -68,6 +68,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let place = &mut self.places[flow];
         place.paused_until_ns = None;
         self.counts.attempts += 1;
+        state.books.connecting();
         let (to, from, mut tried) = ((place.to, place.target), place.from, 0);
         let sockets = &mut self.sockets;
         let begun = if let Some(ports) = &mut self.ports {
@@ -172,6 +173,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         }
         self.counts.established += 1;
         let clock_ns = state.clock.clock_ns(now_ns);
+        state.books.connected(clock_ns.saturating_sub(connection.began_ns));
         let took_ns = clock_ns - connection.connected_ns.unwrap_or(clock_ns);
         connection.layer.count_opened(took_ns / 1000, self.counts.tls.as_mut());
         true
