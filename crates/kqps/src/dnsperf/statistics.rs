@@ -274,7 +274,7 @@ Statistics:
   Queries per second:   692.712663
 
   Average Latency (s):  0.496474 (min 0.000080, max 2.482000)
-  Latency StdDev (s):   1.109942
+  Latency StdDev (s):   1.109943
   Latency bucket (s):   answer count
   0.000080 - 0.000081:  3
   0.000128 - 0.000131:  1
@@ -297,11 +297,9 @@ Connection Statistics:
 
     #[test]
     fn an_interval_has_no_limits_and_a_rate_of_its_own() {
-        let interval = Snapshot {
-            sent: 8,
-            detail: Some(Detail { timed_out: 2, ..replied(&[(0, 7), (0, 9)]) }),
-            ..Snapshot::default()
-        };
+        let mut interval = Snapshot::default();
+        interval.sent = 8;
+        interval.detail = Some(Detail { timed_out: 2, ..replied(&[(0, 7), (0, 9)]) });
         let text = interval_text(&Command::default(), &Counts::of_interval(interval, 0.5, 3.5));
         let expected = "\
 Interval Statistics:

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use super::Fault;
 
-/// The most seconds of a time. Longer ones are as good as this.
-const SECONDS_MOST: f64 = 1e9;
+/// A year, in seconds. A longer time is as good as this.
+const SECONDS_MOST: f64 = 365.0 * 86_400.0;
 
 /// The number that strtoul(3) reads from the whole text, without a minus sign.
 fn number(text: &str) -> Option<u64> {

@@ -1,17 +1,37 @@
 //! What of two runs' output must be the same: all lines of dnsperf, in their order, with their labels and counts. Times,
 //! rates and what names the program may differ.
 
+/// A line of `-S`.
+pub(super) const INTERVAL: &str = "SECONDS: RATE";
+
+/// A line of a histogram.
+const BUCKET: &str = "  SECONDS - SECONDS:  COUNT";
+
 /// The lines of a run whose counts are certain.
 pub(super) fn lines(out: &str) -> Vec<String> {
     let mut lines: Vec<String> = own_part(out).map(certain).collect();
+    // How many buckets a histogram has depends on the latencies.
+    lines.dedup_by(|line, before| line == before && line == BUCKET);
     // Replies of one program may overtake each other.
     sort_runs(&mut lines);
     lines
 }
 
-/// The lines of a run with every number replaced.
+/// The lines of a run with every number replaced. Equal lines and equal intervals that follow each other are one: how
+/// many there are depends on the time.
 pub(super) fn of(out: &str) -> Vec<String> {
-    own_part(out).map(|line| numbers_replaced(&certain(line))).collect()
+    let mut lines: Vec<String> = own_part(out).map(|line| numbers_replaced(&certain(line))).collect();
+    lines.dedup();
+    let is_first = |line: &String| line.starts_with("Interval ") || line.starts_with("[Status] Testing");
+    let mut blocks: Vec<Vec<String>> = Vec::new();
+    for line in lines {
+        match blocks.last_mut().filter(|_| !is_first(&line)) {
+            Some(block) => block.push(line),
+            None => blocks.push(vec![line]),
+        }
+    }
+    blocks.dedup();
+    blocks.concat()
 }
 
 /// dnsperf's lines: all before those that kqps adds.
@@ -45,8 +65,8 @@ fn certain(line: &str) -> String {
     let is_interval = line.split_once(": ").is_some_and(|(time, rate)| is_decimal(time) && is_decimal(rate));
     let is_bucket = line.split_once(" - ").is_some_and(|(low, _)| is_decimal(low.trim_start()));
     match line.rsplit_once(' ') {
-        _ if is_bucket => "  SECONDS - SECONDS:  COUNT".to_owned(),
-        _ if is_interval => "SECONDS: RATE".to_owned(),
+        _ if is_bucket => BUCKET.to_owned(),
+        _ if is_interval => INTERVAL.to_owned(),
         Some((before, latency)) if line.starts_with("> ") && is_decimal(latency) => {
             format!("{before} LATENCY")
         }

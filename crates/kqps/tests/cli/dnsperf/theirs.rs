@@ -46,6 +46,11 @@ impl Theirs {
         Some(Self { path, version })
     }
 
+    /// Whether it has the faults of Debian's version, which 2.14 has not.
+    pub(super) fn is_debians(&self) -> bool {
+        self.version == (2, 10)
+    }
+
     /// Whether it has what a newer version brought: one of [`NEWER`].
     pub(super) fn has(&self, what: &str) -> bool {
         let (_, since) = NEWER.into_iter().find(|(name, _)| *name == what).expect("a known name");
