@@ -7,6 +7,7 @@ mod beside;
 mod command;
 mod getopt;
 mod log;
+mod notes;
 mod plan;
 mod queries;
 mod statistics;
@@ -21,13 +22,14 @@ use kqps_host::{PlayerWatched, Watch};
 use kqps_observation::Trial;
 use kqps_player::reports::Reports;
 use kqps_player::{Control, Live, play};
-use kqps_verdict::warning::{Warning, of_trial};
+use kqps_verdict::warning::of_trial;
 
 use crate::load::after_statistics;
 use crate::signals;
 use beside::Beside;
 use command::{Command, Fault, Parsed, parse};
 use log::Log;
+use notes::notes;
 use plan::{Planned, planned};
 use queries::{Opened, QueryText};
 use statistics::{Counts, Ended};
@@ -157,8 +159,7 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
 fn own(command: &Command, trial: &Trial, planned: &Planned) -> String {
     let surroundings = planned.surroundings();
     let warnings = of_trial(trial, &surroundings);
-    let warnings: Vec<Warning> = warnings.into_iter().map(Warning::with_flags).collect();
-    let notes: Vec<String> = plan::notes(command).iter().map(|note| format!("  Note: {note}\n")).collect();
+    let notes: Vec<String> = notes(command, trial).iter().map(|note| format!("  Note: {note}\n")).collect();
     format!(
         "What kqps {} adds:\n\n{}\n{}",
         env!("CARGO_PKG_VERSION"),

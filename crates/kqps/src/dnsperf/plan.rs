@@ -148,32 +148,6 @@ fn http_plan(command: &Command) -> anyhow::Result<HttpPlan> {
     })
 }
 
-/// What the flags measure otherwise than they seem to, and what they do not do here.
-pub(super) fn notes(command: &Command) -> Vec<String> {
-    let mut notes = Vec::new();
-    if command.rate_qps.is_some() {
-        notes.push(format!(
-            "-Q with -q: while {} queries were outstanding, the next ones waited, and no latency includes that wait. \
-             `kqps load -Q` sends on time whatever the server does.",
-            command.outstanding
-        ));
-    } else {
-        notes.push(
-            "without -Q the server sets the rate: a query waits for the reply to an earlier one, and no latency includes \
-             that wait. `kqps find` searches the highest rate that a server answers in time."
-                .into(),
-        );
-    }
-    let has_connections = command.mode != Transport::Udp;
-    if has_connections && command.buffer_kib.is_some() {
-        notes.push("-b has no effect on connections here: the kernel sizes their buffers.".into());
-    }
-    if command.mode.is_encrypted() {
-        notes.push("certificates were not checked, as by dnsperf.".into());
-    }
-    notes
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;

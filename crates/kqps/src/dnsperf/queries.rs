@@ -74,7 +74,9 @@ pub(super) fn open(command: &Command, source: Source, log: Log) -> anyhow::Resul
             }
             Ok(Opened::Queries(Box::new(dataset)))
         }
-        Err(DatasetError::Empty { skipped: 0, .. }) => Err(anyhow!("input file contains no data")),
+        Err(DatasetError::Empty { skipped, .. }) if skipped == 0 || command.binary => {
+            Err(anyhow!("input file contains no data"))
+        }
         Err(DatasetError::Empty { skipped, .. }) => {
             left_out(skipped, "");
             Ok(Opened::NoGoodLine)

@@ -236,7 +236,9 @@ mod tests {
             latency: replies.iter().map(|(_, latency_us)| *latency_us).collect(),
             ..Detail::default()
         };
-        replies.iter().for_each(|(rcode, _)| detail.rcodes[usize::from(*rcode)] += 1);
+        for (rcode, _) in replies {
+            detail.rcodes[usize::from(*rcode)] += 1;
+        }
         detail
     }
 

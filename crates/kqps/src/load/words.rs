@@ -53,6 +53,13 @@ pub(crate) fn after_statistics(trial: &Trial, warnings: &[Warning], workers: Opt
     text
 }
 
+/// A line of times, if there are any.
+fn times(text: &mut String, label: &str, times: &Quantiles) {
+    if times.max.is_some() {
+        line(text, label, &quantiles(times));
+    }
+}
+
 /// A line with its value in dnsperf's column.
 fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
@@ -245,9 +252,9 @@ fn load(trial: &Trial) -> String {
         line(&mut text, "Note", &lost);
     }
     if load.mode == LoadMode::Open {
-        line(&mut text, "Lag (us)", &quantiles(&trial.lag_us));
+        times(&mut text, "Lag (us)", &trial.lag_us);
     }
-    line(&mut text, "Gaps (us)", &quantiles(&trial.gap_us));
+    times(&mut text, "Gaps (us)", &trial.gap_us);
     text
 }
 

@@ -16,7 +16,7 @@ pub(super) struct Times {
     squares: AtomicU64,
     min_us: AtomicU64,
     max_us: AtomicU64,
-    buckets: [AtomicU64; BUCKETS],
+    buckets: Box<[AtomicU64]>,
 }
 
 /// The times that all threads have counted.
@@ -43,7 +43,7 @@ impl Default for Times {
             squares: AtomicU64::new(0),
             min_us: AtomicU64::new(u64::MAX),
             max_us: AtomicU64::new(0),
-            buckets: [const { AtomicU64::new(0) }; BUCKETS],
+            buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
         }
     }
 }

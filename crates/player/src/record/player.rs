@@ -102,7 +102,9 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
 /// is the rate times the mean time that a query was outstanding. If it is less than half of the window, the
 /// window was not the limit. `flows` are the sockets or connections.
 fn window_not_filled(load: &LoadFacts, plan: &Plan, flows: usize) -> Option<String> {
-    let window = load.outstanding.filter(|_| load.mode == LoadMode::Closed)?;
+    // With a highest rate it is the rate that keeps a window from being full.
+    let is_full_speed = load.mode == LoadMode::Closed && load.intended_qps.is_none();
+    let window = load.outstanding.filter(|_| is_full_speed)?;
     let mean = load.outstanding_mean?;
     let (each, what) = match &plan.wire {
         Wire::Udp(_) => (IDS, "sockets have only"),

@@ -32,7 +32,7 @@ pub(super) fn port(what: &str, text: &str) -> Result<u16, Fault> {
 
 /// A number from 0 to 4,294,967,295.
 pub(super) fn whole_or_zero(what: &str, text: &str) -> Result<u64, Fault> {
-    number(text).filter(|number| *number <= u64::from(u32::MAX)).ok_or_else(|| invalid(what, text))
+    number(text).filter(|number| u32::try_from(*number).is_ok()).ok_or_else(|| invalid(what, text))
 }
 
 /// A time in seconds: digits and one point at most. Without a digit it is 0, as by atof(3).

@@ -6,7 +6,7 @@ use kqps_lab::words::counted;
 use kqps_observation::network::TcpFacts;
 use kqps_observation::{ConnectionFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts, Trial};
 
-use super::{line, quantiles};
+use super::{line, quantiles, times};
 
 /// The connections: how many were made, failed and ended, and how long making one took.
 pub(super) fn connection_lines(connections: &ConnectionFacts) -> String {
@@ -21,16 +21,10 @@ pub(super) fn connection_lines(connections: &ConnectionFacts) -> String {
     line(&mut text, "Closed", &format!("{}; open at the end: {open}", causes(&connections.closed)));
     // Over QUIC a connection is made by its handshake.
     if connections.quic.is_none() {
-        line(&mut text, "Connect (us)", &quantiles(&connections.connect_us));
+        times(&mut text, "Connect (us)", &connections.connect_us);
     }
-    for (label, times) in [
-        ("First query (us)", &connections.first_query_us),
-        ("Write to reply (us)", &connections.write_to_reply_us),
-    ] {
-        if times.max.is_some() {
-            line(&mut text, label, &quantiles(times));
-        }
-    }
+    times(&mut text, "First query (us)", &connections.first_query_us);
+    times(&mut text, "Write to reply (us)", &connections.write_to_reply_us);
     if *retransmitted > 0 {
         let again = format!(
             "{} by the player; {} sent their SYN again",

@@ -60,6 +60,7 @@ const REFUSED: &[&str] = &[
     "-a foo",
     "-s nosuch.invalid.",
     "-d /dev/null",
+    "-B -d queries",
 ];
 
 /// Odd values that dnsperf takes.

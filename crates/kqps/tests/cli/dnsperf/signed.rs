@@ -132,4 +132,8 @@ fn bind_accepts_our_signatures_and_no_others() {
     assert!(right.contains("Response codes:       NOERROR 10 (100.00%)"), "{right}");
     let wrong = dnsperf("d3Jvbmc=");
     assert!(wrong.contains("Response codes:       NOTAUTH 10 (100.00%)"), "{wrong}");
+    assert!(
+        wrong.contains("Note: 10 replies were NOTAUTH: the server does not know the key of -y"),
+        "{wrong}"
+    );
 }

@@ -32,11 +32,11 @@ pub(crate) struct Ports {
 /// The addresses of one thread.
 enum Sources {
     /// Each flow has a pair of its own.
-    OfEachFlow(Box<[SocketAddr]>),
+    Own(Box<[SocketAddr]>),
     /// Those of the flows, which take turns over them.
-    OfFlows(Box<[Source]>),
+    InTurn(Box<[Source]>),
     /// Those of the clients of a replay, as far as they have had connections.
-    OfClients {
+    Captured {
         /// Which of the threads that share the ports of an address this is, from 0, and how many these are.
         turn: (usize, usize),
         /// The address if the kernel chooses it.
@@ -58,7 +58,7 @@ impl Ports {
     /// Pairs of which flow 0 of the plan has the port `first`, and each other flow the one after.
     pub(super) fn of_each_flow(first: u16, plan: &Plan, flows: Range<usize>) -> Self {
         let pair = |flow: usize| SocketAddr::new(address(plan, flow), first.wrapping_add(flow as u16));
-        let sources = Sources::OfEachFlow(flows.map(pair).collect());
+        let sources = Sources::Own(flows.map(pair).collect());
         Self { all: Box::default(), sources, of_each_address: plan.flows() }
     }
 
@@ -78,7 +78,7 @@ impl Ports {
 
     fn of_clients(all: Vec<u16>, plan: &Plan, turn: (usize, usize)) -> Self {
         let any = unspecified(plan);
-        let sources = Sources::OfClients { turn, any, known: HashMap::new() };
+        let sources = Sources::Captured { turn, any, known: HashMap::new() };
         Self { of_each_address: all.len(), all: all.into(), sources }
     }
 
@@ -110,12 +110,12 @@ impl Ports {
     /// a replay `from` is the address of the client, unless the kernel chooses it.
     fn next(&mut self, flow: usize, from: Option<IpAddr>) -> Option<SocketAddr> {
         let source = match &mut self.sources {
-            Sources::OfEachFlow(pairs) => return pairs.get(flow).copied(),
-            Sources::OfFlows(sources) => {
+            Sources::Own(pairs) => return pairs.get(flow).copied(),
+            Sources::InTurn(sources) => {
                 let count = sources.len();
                 &mut sources[flow % count]
             }
-            Sources::OfClients { turn, any, known } => {
+            Sources::Captured { turn, any, known } => {
                 let address = from.unwrap_or(*any);
                 known.entry(address).or_insert_with(|| Source::new(address, self.all.len(), *turn))
             }
@@ -137,7 +137,7 @@ impl Ports {
         (tried, in_use): (&mut u32, &mut u64),
         mut begin: impl FnMut(SocketAddr) -> io::Result<Option<T>>,
     ) -> io::Result<T> {
-        let tries = if matches!(self.sources, Sources::OfEachFlow(_)) { 1 } else { TRIES };
+        let tries = if matches!(self.sources, Sources::Own(_)) { 1 } else { TRIES };
         while *tried < tries {
             *tried += 1;
             let Some(pair) = self.next(flow, from) else { break };
@@ -164,7 +164,7 @@ fn sources(
 ) -> Sources {
     let count = addresses(plan).min(flows.len() as u128) as usize;
     let source = |number: usize| Source::new(address(plan, number), ports, turn(number));
-    Sources::OfFlows(flows.take(count).map(source).collect())
+    Sources::InTurn(flows.take(count).map(source).collect())
 }
 
 impl Source {
