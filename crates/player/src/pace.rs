@@ -33,28 +33,50 @@ pub enum Pace {
     },
 }
 
-/// The highest rate of a closed loop.
+/// The highest rate of a closed loop. As in dnsperf, each second has as many queries as the rate says, and what one second
+/// did not send is not made up for in the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     rate_qps: f64,
-    /// Queries that were taken.
+    /// The length of a slice: a second, or as long as one query needs.
+    slice_ns: u64,
+    /// The number of the slice in which the last query was taken, from 0.
+    slice: u64,
+    /// The queries that were taken in it.
     taken: u64,
-    /// The next query leaves at this time or later.
-    next_ns: u64,
 }
 
 impl Limit {
     /// The limit of a thread that sends this many queries a second at most.
     pub fn new(rate_qps: f64) -> Self {
-        Self { rate_qps, taken: 0, next_ns: 0 }
+        Self { rate_qps, slice_ns: (1e9 / rate_qps.min(1.0)) as u64, slice: 0, taken: 0 }
+    }
+
+    /// The queries of the present slice. Rates that are no whole number have one more in some slices.
+    fn most(&self) -> u64 {
+        let until = |slices: u64| (slices as f64 * self.slice_ns as f64 * self.rate_qps / 1e9).round() as u64;
+        until(self.slice + 1) - until(self.slice)
+    }
+
+    /// The next query leaves at this time or later.
+    fn next_ns(&self) -> u64 {
+        let (begin_ns, end_ns) = (self.slice * self.slice_ns, (self.slice + 1) * self.slice_ns);
+        if self.taken >= self.most() {
+            return end_ns;
+        }
+        end_ns.min(begin_ns + (self.taken as f64 / self.rate_qps * 1e9) as u64)
     }
 
     fn take(&mut self, now_ns: u64) -> bool {
-        if now_ns < self.next_ns {
+        if now_ns < self.next_ns() {
             return false;
         }
+        let slice = now_ns / self.slice_ns;
+        if slice > self.slice {
+            (self.slice, self.taken) = (slice, 0);
+        }
+        // In a slice that just began, the first query is due.
         self.taken += 1;
-        self.next_ns = (self.taken as f64 / self.rate_qps * 1e9) as u64;
         true
     }
 }
@@ -158,7 +180,7 @@ impl Pace {
         match self {
             Self::Open { .. } => self.leaves_ns(most).is_some_and(|leaves| *leaves.end() <= standing.now_ns),
             Self::Closed { window, limit: Some(limit) } => {
-                limit.next_ns <= standing.now_ns && standing.waiting < *window
+                limit.next_ns() <= standing.now_ns && standing.waiting < *window
             }
             Self::Closed { window, limit: None } => {
                 let free = window.saturating_sub(standing.waiting);
@@ -183,7 +205,7 @@ impl Pace {
     #[inline]
     pub fn not_before_ns(&self, waiting: u64) -> Option<u64> {
         match self {
-            Self::Closed { window, limit: Some(limit) } if waiting < *window => Some(limit.next_ns),
+            Self::Closed { window, limit: Some(limit) } if waiting < *window => Some(limit.next_ns()),
             Self::Open { .. } | Self::Closed { .. } => None,
         }
     }
@@ -300,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_limited_loop_makes_up_for_what_its_window_held_back() {
+    fn a_limited_loop_makes_up_within_a_second_for_what_its_window_held_back() {
         let mut pace = Pace::Closed { window: 2, limit: Some(Limit::new(1_000.0)) };
         let is_due = |pace: &Pace, now_ns, waiting| {
             pace.is_due(Standing { now_ns, waiting, last_send_ns: now_ns }, 32)
@@ -313,5 +335,19 @@ mod tests {
         let taken: Vec<u64> = std::iter::from_fn(|| pace.take(4_500_000)).collect();
         assert_eq!(taken, [4_500_000; 4]);
         assert_eq!((pace.not_before_ns(0), pace.missing(2, 32)), (Some(5_000_000), None));
+        // The third second has what fell due in it so far, and nothing of those before.
+        let count = std::iter::from_fn(|| pace.take(2_100_000_000)).count();
+        assert_eq!((count, pace.not_before_ns(0)), (101, Some(2_101_000_000)));
+    }
+
+    #[test]
+    fn each_second_has_as_many_queries_as_the_highest_rate_says() {
+        for (rate_qps, seconds, expected) in [(3.0, 2, 6), (2.5, 4, 10), (0.5, 8, 4), (0.3, 20, 6), (1000.0 / 3.0, 3, 1000)] {
+            let mut limit = Limit::new(rate_qps);
+            // Every 100 µs someone asks for all that are due.
+            let looks = (0..seconds * 10_000).map(|look| look * 100_000);
+            let taken: usize = looks.map(|now_ns| std::iter::from_fn(|| limit.take(now_ns).then_some(())).count()).sum();
+            assert_eq!(taken, expected, "{rate_qps}");
+        }
     }
 }

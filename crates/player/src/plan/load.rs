@@ -26,7 +26,7 @@ pub enum LoadPlan {
         outstanding: u64,
     },
     /// The subject's replies, and no more than a rate: query *i* leaves at `t0 + i / rate` or later, as soon as the
-    /// window has room. What the window held back is made up for.
+    /// window has room. What the window held back is made up for within the same second.
     Limited {
         /// The most outstanding queries, at least 1 per thread.
         outstanding: u64,
