@@ -12,10 +12,10 @@ const SHOWN: &str = "NOERROR\nan www.example. 60 A 192.0.2.1";
 fn answers_with_do_or_cd_are_kept_apart() {
     let both = Ask { checking_disabled: true, ..DO };
     let asks = [PLAIN, DO, CD, both];
-    for (number, ask) in asks.iter().enumerate() {
+    for (number, ask) in asks.into_iter().enumerate() {
         let mut server = Server::new(&Settings::default());
         server.put(WWW, ask, REPLY);
-        for (other, ask) in asks.iter().enumerate() {
+        for (other, ask) in asks.into_iter().enumerate() {
             check(&mut server, WWW, ask, if other == number { SHOWN } else { "miss" });
         }
     }

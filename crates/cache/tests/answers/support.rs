@@ -178,7 +178,7 @@ impl Server {
     }
 }
 
-fn asked<'q>(name: &'q [u8], rtype: u16, ask: Ask) -> Question<'q> {
+fn asked(name: &[u8], rtype: u16, ask: Ask) -> Question<'_> {
     let Ask { dnssec_ok, checking_disabled, .. } = ask;
     Question { name, rtype, class: 1, dnssec_ok, checking_disabled }
 }

@@ -46,7 +46,10 @@ fn over(bench: &Bench, wired: &Wired) -> Result<()> {
     };
     let server = network::serve(network.as_ref(), settings)?;
     let connections = CONNECTIONS.to_string();
-    let flags = ["-c", &connections, "-q", "500", "-n", "1", "-t", "2s", "--lag", "1m", "--check", "answers"];
+    // In a closed loop all queries may be outstanding when the connections end, and then none asks for another one.
+    let rate = ["-q", "16k", "-Q", "20k"];
+    let flags = ["-c", &connections, "-n", "1", "-t", "2s", "--lag", "1m", "--check", "answers"];
+    let flags = [&flags[..], &rate].concat();
     let flags = wired.flags(&flags);
     let file = bench.queries_with_answers(queries)?;
     let mut command = bounded::command(bench, &[], server.address(), &file, &flags);
