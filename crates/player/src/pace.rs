@@ -342,11 +342,14 @@ mod tests {
 
     #[test]
     fn each_second_has_as_many_queries_as_the_highest_rate_says() {
-        for (rate_qps, seconds, expected) in [(3.0, 2, 6), (2.5, 4, 10), (0.5, 8, 4), (0.3, 20, 6), (1000.0 / 3.0, 3, 1000)] {
+        for (rate_qps, seconds, expected) in
+            [(3.0, 2, 6), (2.5, 4, 10), (0.5, 8, 4), (0.3, 20, 6), (1000.0 / 3.0, 3, 1000)]
+        {
             let mut limit = Limit::new(rate_qps);
             // Every 100 µs someone asks for all that are due.
             let looks = (0..seconds * 10_000).map(|look| look * 100_000);
-            let taken: usize = looks.map(|now_ns| std::iter::from_fn(|| limit.take(now_ns).then_some(())).count()).sum();
+            let taken: usize =
+                looks.map(|now_ns| std::iter::from_fn(|| limit.take(now_ns).then_some(())).count()).sum();
             assert_eq!(taken, expected, "{rate_qps}");
         }
     }
