@@ -197,7 +197,9 @@ fn queries_by_udp_are_replayed_over_a_connection_each() {
             local_port: None,
         };
         let plan = plan(threads, Some(SOURCES), Wire::Tcp(tcp));
-        let plan = Plan { targets: vec![server.address], ..plan };
+        // Every query is answered, so a long wait is for a busy host alone.
+        let wait = Duration::from_secs(30);
+        let plan = Plan { targets: vec![server.address], timeout: wait, drain: wait, ..plan };
         let control = Control::new(threads);
         let trial = networks.near(|| play(&plan, &captured.dataset, &control, no_subject)).unwrap();
         assert_eq!(trial.accounts.correct, 90, "{:?} {:?}", trial.accounts, trial.lost_causes);
