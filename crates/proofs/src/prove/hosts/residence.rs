@@ -45,6 +45,7 @@ const SUBJECT: &str = r#"
 name = "slow"
 title = "A server that holds each query"
 programs = ["python3"]
+io = "blocking"
 
 [start]
 command = ["python3", "SCRIPT", "{address}", "{port}", "HELD"]
