@@ -1,8 +1,8 @@
 //! This machine: its parts, what it did during a trial, and where packets were dropped.
 //!
 //! For: the topology and how player and subject share it, how the machine is set up for packets, counters of `/proc`
-//! read before and after a trial, how fast cores are and when they stand still, the drop ledger, profiles, and the
-//! fingerprint of a run. Not for: judging any of it (`verdict`), nor for starting and pinning servers and players
+//! read before and after a trial, how fast cores are and when they stand still, the drop ledger, profiles, how long queries
+//! stay in this host, and the fingerprint of a run. Not for: judging any of it (`verdict`), nor for starting and pinning servers and players
 //! (`lab`, `player`).
 //!
 //! Invariant: it reads the machine and changes nothing. It may load a core for some milliseconds to measure it, or wake
@@ -13,11 +13,13 @@ pub mod fingerprint;
 pub mod gauge;
 pub mod ledger;
 pub mod profile;
+pub mod residence;
 pub mod setup;
 pub mod topology;
 pub mod watch;
 pub mod witness;
 
+mod aside;
 mod counters;
 mod cpu_time;
 mod drop_reasons;
@@ -40,6 +42,7 @@ pub use ledger::ledger;
 pub use listener::listeners;
 pub use process::{allowed_cpus, lives, parent_of_same_program, started, threads_of};
 pub use profile::Profile;
+pub use residence::{ResidenceWatch, Stamped};
 pub use split::{Split, alone, split};
 pub use subject::cpu_s_so_far;
 pub use topology::Topology;

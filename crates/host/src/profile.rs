@@ -24,9 +24,10 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use kqps_kernel::{affinity, clock, limits};
+use kqps_kernel::{clock, limits};
 use kqps_observation::profile::{ProfileFacts, ProfileSource};
 
+use crate::aside;
 use collect::{Collector, Gathered};
 use members::Members;
 use samplers::Samplers;
@@ -85,7 +86,7 @@ impl Profile {
         let names = Arc::clone(&kernel);
         let began_ns = clock::now_ns();
         let reader = std::thread::Builder::new().name("profile".into()).spawn(move || {
-            leave(&cpus);
+            aside::leave(&cpus);
             match samplers {
                 Some(mut samplers) => {
                     let gathered = read(&mut samplers, &pids, members, &stop, names);
@@ -136,19 +137,6 @@ impl Drop for Profile {
             let _ = reader.join();
         }
     }
-}
-
-/// Keeps the calling thread off these cores, if it may run on others.
-fn leave(cpus: &[u32]) {
-    let others = others(&affinity::allowed().unwrap_or_default(), cpus);
-    if !others.is_empty() && !cpus.is_empty() {
-        // If the kernel refuses, the thread takes a little of the subject's time, as sampling does.
-        let _ = affinity::confine_thread(affinity::thread_id(), &others);
-    }
-}
-
-fn others(allowed: &[u32], cpus: &[u32]) -> Vec<u32> {
-    allowed.iter().copied().filter(|cpu| !cpus.contains(cpu)).collect()
 }
 
 /// Rings that the kernel writes samples into.
@@ -249,18 +237,6 @@ mod tests {
         drop(profile);
         assert_ne!(stop_ns.load(Ordering::Acquire), 0);
         assert_eq!(Arc::strong_count(&stop_ns), 1, "its thread has ended");
-    }
-
-    #[test]
-    fn the_reading_thread_leaves_the_cores_of_the_subject() {
-        assert_eq!(others(&[0, 1, 2, 3], &[1, 3]), [0, 2]);
-        let allowed = affinity::allowed().unwrap();
-        let left = std::thread::spawn(move || {
-            leave(&allowed[..1]);
-            (allowed.len(), affinity::allowed().unwrap().contains(&allowed[0]))
-        });
-        let (cores, is_there) = left.join().unwrap();
-        assert_eq!(is_there, cores == 1, "it stays if there is no other core");
     }
 
     #[test]

@@ -1,9 +1,10 @@
 //! Safe wrappers over the system calls that playing and serving need.
 //!
 //! For: clocks, alarms, UDP sockets one datagram or a batch at a time (with segmentation offload, kernel timestamps
-//! and the destination address), readiness calls, `io_uring`, frames past the network stack (`AF_XDP`), pinning,
-//! priority, steering, file mapping, worker processes, settings of network devices, counts and samples of kernel
-//! events, and a probe that reports what works on this host and why the rest does not.
+//! and the destination address), readiness calls, `io_uring`, frames past the network stack (`AF_XDP`), a tap of the
+//! packets that pass an interface, pinning, priority, steering, file mapping, worker processes, settings of network
+//! devices, counts and samples of kernel events, and a probe that reports what works on this host and why the rest does
+//! not.
 //! Not for: what the bytes mean, nor when to send them.
 //!
 //! Invariant: this is the only crate with `unsafe`, and it knows nothing of DNS. Every `unsafe` block says what
@@ -36,6 +37,7 @@ pub mod process;
 pub mod select;
 pub mod signal;
 pub mod steer;
+pub mod tap;
 pub mod tcp;
 pub mod tcp_client;
 pub mod tcp_info;
@@ -46,6 +48,7 @@ pub mod uring;
 pub mod uring_send;
 pub mod xdp;
 
+mod bpf;
 mod cmsg;
 mod memory;
 mod perf_event;

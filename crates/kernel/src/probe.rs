@@ -12,7 +12,7 @@ use crate::tracepoint::Counters;
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 use crate::uring_send::SendRing;
 pub use crate::xdp::devices::{Device, XdpFeatures, devices};
-use crate::{affinity, limits, namespace, steer, sys, tracefs, uring, xdp};
+use crate::{affinity, limits, namespace, steer, sys, tap, tracefs, uring, xdp};
 
 /// A feature that a host may offer or lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,7 +27,7 @@ pub struct Capability {
 
 type Trial = fn() -> io::Result<()>;
 
-const TRIALS: [(&str, &str, Trial); 19] = [
+const TRIALS: [(&str, &str, Trial); 20] = [
     ("recvmmsg", "many datagrams in one call", batch),
     ("gso", "equal datagrams sent as one message", segments_out),
     ("gro", "equal datagrams received as one message", segments_in),
@@ -43,6 +43,11 @@ const TRIALS: [(&str, &str, Trial); 19] = [
     ("netns", "private networks", private_network),
     ("veth", "a link between two private networks", veth_pair),
     ("drop-reasons", "the kernel's reasons for dropping packets", drop_reasons),
+    (
+        "packet-stamps",
+        "residence: times of packets at an interface (CAP_NET_RAW, CAP_BPF)",
+        tap::try_on_loopback,
+    ),
     (
         "thread-samples",
         "profiles: samples of a subject's threads, with the kernel's functions",

@@ -28,6 +28,10 @@ pub(crate) unsafe trait OptionValue: Copy {}
 unsafe impl OptionValue for libc::c_int {}
 // SAFETY: an array of integers.
 unsafe impl OptionValue for [u32; 9] {}
+// SAFETY: as above.
+unsafe impl OptionValue for [u32; 7] {}
+// SAFETY: as above.
+unsafe impl OptionValue for [u32; 3] {}
 
 pub(crate) fn set_option<T: OptionValue>(
     fd: RawFd,

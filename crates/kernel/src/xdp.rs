@@ -4,9 +4,7 @@
 //! A socket serves one queue of one device, and one thread. The program is held by a BPF link, which ends with the
 //! process for whatever reason. What the program does not match goes on to the kernel.
 
-mod assembler;
 mod attached;
-mod bpf;
 mod carrier;
 pub mod devices;
 pub mod memory;

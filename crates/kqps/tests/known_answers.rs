@@ -54,6 +54,11 @@ fn two_players_on_hosts_of_their_own_send_what_the_server_receives() -> Result<(
 }
 
 #[test]
+fn time_in_the_servers_host_is_the_servers_own_beyond_a_slow_wire() -> Result<()> {
+    of_hosts("residence")
+}
+
+#[test]
 fn accounts_of_connections_past_the_kernel_agree_with_a_server_that_makes_faults() -> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
     prove_part(Proof::Connections, "past-kernel", Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))

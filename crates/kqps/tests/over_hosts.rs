@@ -198,11 +198,43 @@ fn is_the_sum() -> bool {
         assert!(trial.subject.is_some() && trial.speed.is_none(), "watched there, and not gauged");
         assert_eq!(trial.start_skew_us.is_some(), players == "2");
     }
+    expect_residence(&run, &String::from_utf8_lossy(&output.stdout));
     let reason = &run.skipped["players: hosts.players=3"];
     assert_eq!(reason, "hosts.players = 3, and the hosts' file has 2 hosts to play");
     let kept = std::fs::read_to_string(lab.out().join("hosts.toml")).unwrap();
     assert!(kept.contains("[server]") && kept.contains("name = \"p2\""), "{kept}");
     true
+}
+
+/// Of each cell one trial was stamped at loopback: every query once, with its reply.
+fn expect_residence(run: &Run, words: &str) {
+    if let Err(reason) = kqps_kernel::probe::probe_one("packet-stamps") {
+        assert!(run.skipped["residence"].contains(&reason), "{:?}", run.skipped);
+        return kqps_skips::skip(kqps_skips::Capability::RawSockets, format!("no residence: {reason}"));
+    }
+    let stamped: Vec<_> = run.trials.iter().filter(|one| one.purpose == Purpose::Residence).collect();
+    assert!(!stamped.is_empty() && words.contains("Time in the server's host"), "{words}");
+    for one in stamped {
+        // A busy host may make it void.
+        let Some(trial) = one.measured() else { continue };
+        let facts = trial.residence.as_ref().unwrap_or_else(|| panic!("{:?}", trial.hosts));
+        assert!(trial.disturbed && facts.contradiction().is_none(), "{facts:?}");
+        assert_eq!((facts.device.as_str(), facts.one_in, facts.dropped), ("lo", 1, 0), "{facts:?}");
+        // Half of the rate, for a second.
+        assert_eq!(
+            (trial.accounts.intended, trial.accounts.sent),
+            (INTENDED / 2, facts.queries),
+            "{facts:?}"
+        );
+        assert_eq!((facts.pairs, facts.unasked), (facts.queries - facts.unanswered, 0), "{facts:?}");
+        assert!(
+            facts.pairs >= trial.accounts.correct + trial.accounts.late,
+            "{:?} {facts:?}",
+            trial.accounts
+        );
+        let (inside, all) = (facts.residence_us.p50.unwrap(), trial.latency_us.p50.unwrap());
+        assert!(inside <= all, "{inside} of {all} µs");
+    }
 }
 
 #[test]

@@ -127,12 +127,7 @@ impl Agent {
         self.subjects.start(request, supplies, interrupts)
     }
 
-    fn begin_watch(
-        &mut self,
-        start: Option<u64>,
-        cpus: Vec<u32>,
-        device: Option<String>,
-    ) -> Result<Done, Failure> {
+    fn begin_watch(&mut self, start: Option<u64>, watched: ServerWatched) -> Result<Done, Failure> {
         let subject = start.map(|start| self.subjects.get(start)).transpose()?;
         if let Some(subject) = &subject {
             // Some threads start with the first query, and some choose cores for themselves.
@@ -140,7 +135,7 @@ impl Agent {
             subject.confine().map_err(unbound)?;
         }
         let pid = subject.map(|subject| subject.pid());
-        let watch = ServerWatch::begin(ServerWatched { pid, cpus, device });
+        let watch = ServerWatch::begin(ServerWatched { pid, ..watched });
         Ok(self.begun(start, watch))
     }
 
@@ -189,7 +184,9 @@ impl Worker for Agent {
             Job::Stop { start, within_s } => {
                 self.subjects.stop(start, within_s, interrupts).map(|()| Done::Stopped)
             }
-            Job::WatchBegin { start, cpus, device } => self.begin_watch(start, cpus, device),
+            Job::WatchBegin { start, cpus, device, stamped } => {
+                self.begin_watch(start, ServerWatched { pid: None, cpus, device, stamped })
+            }
             Job::WatchAgain { by_ns } => self.watch_again(by_ns, interrupts),
             Job::WatchSent => {
                 let (_, watch) = self.watch.as_mut().ok_or_else(no_watch)?;

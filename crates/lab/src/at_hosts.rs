@@ -313,6 +313,7 @@ fn site_of(members: &Members) -> Result<Site, String> {
     };
     let hosts = PlayerHosts {
         server_machine: server.machine().to_owned(),
+        server_device: server.device().map(str::to_owned),
         players: players.iter().map(player).collect::<Result<_, String>>()?,
     };
     let (topology, lacking) = (server.topology().clone(), server.lacking().clone());

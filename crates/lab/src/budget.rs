@@ -7,7 +7,7 @@ pub(crate) mod cost;
 use kqps_observation::Cell;
 
 pub use clock::{Clock, Share};
-use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S, TOGETHER_S};
+use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S, RESIDENCE_S, TOGETHER_S};
 
 use crate::materials;
 use crate::profile::PROFILE_S;
@@ -25,6 +25,8 @@ pub struct Work {
     pub reasons: bool,
     /// Cells whose subjects are profiled, once.
     pub profiled: u32,
+    /// Cells whose residence is measured, once.
+    pub stamped: u32,
     /// Number of records in all generated zones together.
     pub records: u64,
     /// Whether trials are played over several hosts, which takes longer.
@@ -117,7 +119,8 @@ fn spending(cost: &Cost, blocks: u32, latency: bool, work: Work) -> Spending {
     let later = ceilings_s + subjects * search_s(cost.later_s);
     let latency_s = if latency { cost.latency_s + LATENCIES * more_s } else { 0.0 };
     let reasons_s = if work.reasons { REASONS_S } else { 0.0 };
-    let extras = subjects * (latency_s + reasons_s) + f64::from(work.profiled) * PROFILE_S;
+    let once_s = f64::from(work.profiled) * PROFILE_S + f64::from(work.stamped) * (RESIDENCE_S + more_s);
+    let extras = subjects * (latency_s + reasons_s) + once_s;
     let estimate_s = cost::setup_s(work.records) + first + later * f64::from(blocks - 1) + extras;
     Spending { goal: cost.goal, blocks, latency, estimate_s, over_budget: false }
 }
@@ -134,6 +137,7 @@ mod tests {
         in_rounds: 2,
         reasons: true,
         profiled: 0,
+        stamped: 0,
         records: 100_000,
         over_hosts: false,
     };
@@ -205,6 +209,12 @@ mod tests {
     fn large_zones_are_paid_for() {
         let least_s = |records| plan(1.0, Work { records, ..USUAL }).estimate_s;
         assert!(least_s(10_000_000) > least_s(100_000) + 10.0);
+    }
+
+    #[test]
+    fn residence_is_paid_for_once_a_cell() {
+        let least_s = |stamped| plan(1.0, Work { stamped, over_hosts: true, ..USUAL }).estimate_s;
+        assert!((least_s(3) - least_s(0) - 3.0 * (RESIDENCE_S + TOGETHER_S)).abs() < 1e-6);
     }
 
     #[test]

@@ -22,6 +22,7 @@ use crate::order;
 use crate::patience::Patience;
 use crate::profile;
 use crate::reasons;
+use crate::residence;
 use crate::started::Play;
 use crate::trial_request::NoTrial;
 use crate::unit::{Ending, Next, Unit};
@@ -270,15 +271,35 @@ impl Conductor<'_> {
     }
 
     /// The next step of a unit. The trial for the reasons of its losses is left out if they cannot be counted
-    /// or if no time is left, and its profile if no time is left; the run records that once.
+    /// or if no time is left, and its residence and its profile if no time is left; the run records that once.
     fn next(&mut self, run: &mut Run, unit: &mut Unit, cell: usize) -> Result<Next, StoreError> {
         let in_time = self.clock.is_none_or(|(clock, began)| clock.fits_reasons(seconds(began)));
-        let next = self.next_or_reasons(run, unit, cell, in_time)?;
+        let mut next = self.next_or_reasons(run, unit, cell, in_time)?;
+        if !in_time && matches!(next, Next::Trial(request) if request.purpose == Purpose::Residence) {
+            self.leave_residence(run, unit, cell, NO_TIME)?;
+            next = unit.next();
+        }
         if in_time || !matches!(next, Next::Trial(request) if request.purpose.is_for_profile()) {
             return Ok(next);
         }
         self.leave_profile(run, unit, cell, NO_TIME)?;
         Ok(unit.next())
+    }
+
+    /// Leaves out the trial of a cell's residence, and records the reason once.
+    fn leave_residence(
+        &mut self,
+        run: &mut Run,
+        unit: &mut Unit,
+        cell: usize,
+        why: &str,
+    ) -> Result<(), StoreError> {
+        let what = residence::name(&run.cells[cell]);
+        if unit.wants_residence() && !run.skipped.contains_key(&what) {
+            self.skip(run, &what, why)?;
+        }
+        unit.leave_residence();
+        Ok(())
     }
 
     /// Leaves out the rest of a cell's profile, and records the reason once.

@@ -22,6 +22,7 @@ use crate::play::QueryFile;
 use crate::player_hosts::{PlayerHosts, players_of};
 use crate::profile;
 use crate::request::RunRequest;
+use crate::residence;
 use crate::site::Site;
 use crate::study;
 use crate::study_file::offer::HostOffer;
@@ -144,6 +145,7 @@ fn check_names(request: &RunRequest) -> Result<(), LabError> {
 /// The default study. Its size determines the plan, and the plan determines whether latency is measured.
 fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Result<LaidOut, LabError> {
     let (player_cpus, subject_cpus) = site.cpus(request.player.cores());
+    let can_stamp = residence::can_stamp(&site);
     let Site { topology, lacking, players } = site;
     let mut input = study::DefaultStudyInput {
         lacking,
@@ -177,6 +179,7 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
         in_rounds: in_rounds(&cells),
         reasons: can_count_reasons(request),
         profiled: profiled(cells.clone(), request),
+        stamped: stamped(cells.clone(), can_stamp.as_ref()),
         records: materials::records_of(&cells),
         over_hosts: request.hosts.is_some(),
     };
@@ -184,6 +187,7 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
     input.latency = spending.latency;
     let study::Layout { mut cells, mut skipped } = laid_out(&input);
     skipped.extend(profile::mark(&mut cells, request.profile, request.hosts.is_some()));
+    skipped.extend(residence::mark(&mut cells, true, can_stamp.as_ref()));
     if is_replay && cells.is_empty() {
         return Err(LabError::NothingToMeasure(SHARED_REPLAY.into()));
     }
@@ -197,6 +201,12 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
 fn profiled(mut cells: Vec<Cell>, request: &RunRequest) -> u32 {
     profile::mark(&mut cells, request.profile, request.hosts.is_some());
     cells.iter().filter(|cell| cell.profile).count() as u32
+}
+
+/// The number of cells whose residence is measured, after marking them.
+fn stamped(mut cells: Vec<Cell>, can_stamp: Option<&Result<(), String>>) -> u32 {
+    residence::mark(&mut cells, true, can_stamp);
+    cells.iter().filter(|cell| cell.residence).count() as u32
 }
 
 /// Why several players do not play a capture.
@@ -254,6 +264,7 @@ fn study_file(
     site: Site,
 ) -> Result<LaidOut, LabError> {
     let definitions = subjects.definitions();
+    let can_stamp = residence::can_stamp(&site);
     let mut offer = HostOffer {
         topology: site.topology,
         lacking: site.lacking,
@@ -272,6 +283,7 @@ fn study_file(
         leave_out_unset(&mut layout.cells, &mut layout.skipped);
     }
     layout.skipped.extend(profile::mark(&mut layout.cells, request.profile, request.hosts.is_some()));
+    layout.skipped.extend(residence::mark(&mut layout.cells, false, can_stamp.as_ref()));
     for cell in &mut layout.cells {
         let dataset = cell.factors.dataset();
         if dataset.recipe.is_none() && dataset.records.is_none() {

@@ -32,6 +32,7 @@ pub mod player;
 pub mod player_hosts;
 pub mod player_setup;
 pub mod request;
+mod residence;
 pub mod running_server;
 pub mod search;
 pub mod search_folder;

@@ -17,6 +17,8 @@ use crate::words::counted;
 pub struct PlayerHosts {
     /// What identifies the machine of the subject.
     pub server_machine: String,
+    /// The interface that carries the queries there; `None` if it is not known.
+    pub server_device: Option<String>,
     /// The hosts in the order of their file, at least one.
     pub players: Vec<PlayerHost>,
 }
@@ -203,7 +205,7 @@ mod tests {
     }
 
     fn hosts(players: Vec<PlayerHost>) -> PlayerHosts {
-        PlayerHosts { server_machine: "server".into(), players }
+        PlayerHosts { server_machine: "server".into(), players, ..PlayerHosts::default() }
     }
 
     fn factors(words: &[(&str, &str)]) -> Factors {

@@ -54,6 +54,9 @@ pub struct StudyFile {
     /// Whether the subjects of its cells are profiled, in trials of their own.
     #[serde(default)]
     pub profile: bool,
+    /// Whether the residence of queries in the server's host is measured, if the run has several hosts.
+    #[serde(default = "yes")]
+    pub residence: bool,
     /// The rate of the canary, queries a second: the echo, every few cells. `None` for no canary.
     #[serde(default)]
     pub canary_qps: Option<f64>,
@@ -100,6 +103,9 @@ pub struct Experiment {
     /// Whether its subjects are profiled, if that differs from the study.
     #[serde(default)]
     pub profile: Option<bool>,
+    /// Whether its residence is measured, if that differs from the study.
+    #[serde(default)]
+    pub residence: Option<bool>,
     /// Settings of all its cells.
     #[serde(default)]
     pub fixed: IndexMap<String, Word>,
@@ -240,6 +246,10 @@ impl fmt::Display for Word {
 }
 
 /// How many times a study starts every cell by default: enough to publish (docs/METHOD.md).
+fn yes() -> bool {
+    true
+}
+
 fn repetitions() -> u32 {
     10
 }

@@ -9,6 +9,7 @@ use kqps_verdict::search::{Bounds, Goal, Start};
 
 use crate::profile;
 use crate::reasons;
+use crate::residence;
 use crate::rounds::{self, LATENCIES};
 use crate::search::{self, Wanted};
 use crate::trial_request::{Played, RequestedPace, TrialRequest, counted};
@@ -60,6 +61,8 @@ pub struct Unit {
     is_cut: bool,
     /// Whether a trial of this unit that lost queries should be repeated for the kernel's reasons.
     wants_reasons: bool,
+    /// Whether packets should be stamped in a trial of this unit.
+    wants_residence: bool,
     /// The number of trials that the profile of its cell has; `None` if this unit makes none.
     profiled: Option<usize>,
 }
@@ -95,12 +98,13 @@ impl Unit {
             failed,
             is_cut: run.skipped.contains_key(&rest_of_search(run, cell, block)),
             wants_reasons: facts.role == Role::Subject && !reasons::are_asked(run, cell),
+            wants_residence: block == 0 && residence::is_wanted(run, cell),
             profiled: (block == 0).then(|| profile::played(run, cell)),
         }
     }
 
-    /// The next step: first the trials that its figures need, then the one for the reasons of its losses, and then
-    /// those of its profile.
+    /// The next step: first the trials that its figures need, then the one for the reasons of its losses, then the one
+    /// for its residence, and then those of its profile.
     pub fn next(&self) -> Next {
         let next = self.next_of_figures();
         let Next::Over(ending) = &next else { return next };
@@ -109,7 +113,19 @@ impl Unit {
         }
         let repeats = || reasons::repeated(&self.goal, &self.played, upper_qps(ending));
         let for_reasons = if self.wants_reasons { repeats() } else { None };
-        for_reasons.or_else(|| profile::next(self.profiled?)).map_or(next, Next::Trial)
+        let for_residence = || if self.wants_residence { self.found_qps(ending) } else { None };
+        let extra = for_reasons.or_else(|| for_residence().map(residence::request));
+        extra.or_else(|| profile::next(self.profiled?)).map_or(next, Next::Trial)
+    }
+
+    /// The load that its trials found, queries a second.
+    fn found_qps(&self, ending: &Ending) -> Option<f64> {
+        match ending {
+            Ending::Found(bounds) => self.figure_qps(bounds),
+            Ending::Closed(rate_qps) => Some(*rate_qps),
+            Ending::Played => residence::highest_qps(&self.goal, &self.played),
+            Ending::Failed(_) => None,
+        }
     }
 
     /// Ends its search with the trials so far.
@@ -121,12 +137,23 @@ impl Unit {
     pub fn leave_extras(&mut self) {
         self.latency_at.clear();
         self.wants_reasons = false;
+        self.wants_residence = false;
         self.profiled = None;
     }
 
     /// Leaves out the trial for the reasons of its losses.
     pub fn leave_reasons(&mut self) {
         self.wants_reasons = false;
+    }
+
+    /// Whether the trial of its residence is missing.
+    pub(crate) fn wants_residence(&self) -> bool {
+        self.wants_residence
+    }
+
+    /// Leaves out the trial of its residence.
+    pub fn leave_residence(&mut self) {
+        self.wants_residence = false;
     }
 
     /// Whether trials of its profile are missing.
@@ -158,6 +185,7 @@ impl Unit {
     /// Adds a trial that was made, unless it is a warm-up or one that only explains others.
     pub fn add(&mut self, played: Played) {
         self.wants_reasons &= !played.purpose.is_for_reasons();
+        self.wants_residence &= played.purpose != Purpose::Residence;
         self.profiled = self.profiled.map(|made| made + usize::from(played.purpose.is_for_profile()));
         if is_relevant(&played) {
             self.played.push(played);
@@ -419,6 +447,32 @@ mod tests {
         assert!(unit.wants_profile() && !Unit::of(&run, &Preset::Quick.goal(), 0, 1).wants_profile());
         unit.leave_extras();
         assert!(!unit.wants_profile());
+    }
+
+    #[test]
+    fn residence_is_measured_once_at_half_of_what_was_found() {
+        let rates_qps = vec![1_000.0, 2_000.0, 900_000.0];
+        for (load, half_qps) in [
+            (CellLoad::Closed(0.1), 50_000.0),
+            (CellLoad::Rates { rates_qps, duration_s: 0.5 }, 1_000.0),
+            (CellLoad::Search, 50_000.0),
+        ] {
+            let mut run = run_of(Role::Subject);
+            (run.cells[0].residence, run.cells[0].load) = (true, load);
+            for block in 0..2 {
+                play(&mut run, block, Simulated::default(), 200);
+            }
+            let stamped: Vec<_> = run.trials.iter().filter(|one| one.purpose == Purpose::Residence).collect();
+            let [only] = stamped[..] else { panic!("{} trials", stamped.len()) };
+            let rate_qps = only.measured().unwrap().load.intended_qps.unwrap();
+            assert!((rate_qps / half_qps - 1.0).abs() < 0.02 && only.block == 0, "{rate_qps}");
+        }
+        let mut run = run_of(Role::Subject);
+        run.cells[0].residence = true;
+        let mut unit = Unit::of(&run, &Preset::Quick.goal(), 0, 0);
+        assert!(unit.wants_residence() && !Unit::of(&run, &Preset::Quick.goal(), 0, 1).wants_residence());
+        unit.leave_residence();
+        assert!(!unit.wants_residence());
     }
 
     #[test]

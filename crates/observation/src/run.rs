@@ -88,6 +88,10 @@ pub struct Cell {
     /// Whether its subject is profiled, in trials of their own. `false` in records older than the field.
     #[serde(default, skip_serializing_if = "is_false")]
     pub profile: bool,
+    /// Whether the residence of queries in its subject's host is measured, in a trial of its own. `false` in records older
+    /// than the field.
+    #[serde(default, skip_serializing_if = "is_false")]
+    pub residence: bool,
     /// The address of a subject that was already running; `None` if the run starts the subject.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<Target>,
@@ -200,6 +204,9 @@ pub enum Purpose {
         /// Whether the subject was sampled. The others have the same load, and show what sampling cost.
         sampled: bool,
     },
+    /// Half of the load that was found, with packets stamped at the interface of the subject's host. Stamping disturbs
+    /// it, so nothing judges it.
+    Residence,
 }
 
 impl Purpose {
@@ -220,7 +227,7 @@ impl Purpose {
 
     /// Whether the trial only explains others, so that no figure counts it.
     pub fn is_extra(self) -> bool {
-        self.is_for_reasons() || self.is_for_profile()
+        self.is_for_reasons() || self.is_for_profile() || self == Self::Residence
     }
 }
 
@@ -250,7 +257,7 @@ impl Run {
         self.hosts.iter().filter(|host| host.role == HostRole::Player)
     }
 
-    /// The trials of a cell that count for its figures: all except those for drop reasons and for profiles.
+    /// The trials of a cell that count for its figures: all except those for drop reasons, for profiles and for residence.
     pub fn trials_of(&self, cell: usize) -> impl Iterator<Item = &RunTrial> {
         self.trials.iter().filter(move |one| one.cell as usize == cell && !one.purpose.is_extra())
     }
@@ -294,6 +301,7 @@ mod tests {
         let trials = vec![trial(Purpose::Rate), RunTrial { cell: 1, ..trial(Purpose::Rate) }, trial(purpose)];
         let mut run = Run { trials, ..Run::default() };
         run.trials.push(trial(Purpose::Profile { sampled: true }));
+        run.trials.push(trial(Purpose::Residence));
         assert_eq!(run.trials_of(0).collect::<Vec<_>>(), [&trial(Purpose::Rate)]);
     }
 
@@ -305,6 +313,19 @@ mod tests {
         assert!(old.get("profile").is_none());
         let kept = serde_json::to_value(Cell { profile: true, ..Cell::default() }).unwrap();
         assert!(serde_json::from_value::<Cell>(kept).unwrap().profile);
+    }
+
+    #[test]
+    fn records_older_than_residence_are_read() {
+        assert_eq!(serde_json::to_string(&Purpose::Residence).unwrap(), r#""residence""#);
+        let (cell, trial) = (Cell::default(), Trial::default());
+        let old = (serde_json::to_value(&cell).unwrap(), serde_json::to_value(&trial).unwrap());
+        assert!(old.0.get("residence").is_none() && old.1.get("residence").is_none());
+        assert_eq!(serde_json::from_value::<Cell>(old.0).unwrap(), cell);
+        assert_eq!(serde_json::from_value::<Trial>(old.1).unwrap(), trial);
+        let residence = Some(crate::ResidenceFacts { pairs: 7, ..crate::ResidenceFacts::default() });
+        let kept = serde_json::to_value(Trial { residence: residence.clone(), ..trial }).unwrap();
+        assert_eq!(serde_json::from_value::<Trial>(kept).unwrap().residence, residence);
     }
 
     #[test]

@@ -17,6 +17,7 @@ use crate::network::NetworkFacts;
 use crate::non_empty::NonEmpty;
 use crate::part::PlayerPart;
 use crate::replay::{Difference, Replay};
+use crate::residence::ResidenceFacts;
 use crate::subject::{SubjectFacts, ThreadFacts};
 
 /// One measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
@@ -28,8 +29,8 @@ pub struct Trial {
     pub kind: String,
     /// Whether a signal ended the trial early.
     pub interrupted: bool,
-    /// Whether watching changed the trial: the kernel's drop reasons were counted, which makes each drop slower, or the
-    /// subject was profiled. Such a trial explains others, and is in no figure.
+    /// Whether watching changed the trial: the kernel's drop reasons were counted, which makes each drop slower, the
+    /// subject was profiled, or packets were stamped. Such a trial explains others, and is in no figure.
     #[serde(default)]
     pub disturbed: bool,
     /// When the trial began, milliseconds since 1970.
@@ -123,6 +124,10 @@ pub struct Trial {
     /// field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stalls: Option<StallFacts>,
+    /// How long queries stayed in the subject's host. `None` if its packets were not stamped, and in records older than
+    /// the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residence: Option<ResidenceFacts>,
     /// What other running subjects did, which had to be idle during the trial. Empty if there were none, and in records
     /// older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -175,6 +175,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         // The caller of the trial knows the speed of the cores.
         speed: None,
         stalls: None,
+        residence: None,
         beside: Vec::new(),
         parts: Vec::new(),
         start_skew_us: None,

@@ -15,7 +15,7 @@ use crate::section::hosts::{self, Hosts};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
-use crate::section::{Panel, comparison, cpu, latency, loss, profile, rates, speeds, trials};
+use crate::section::{Panel, comparison, cpu, latency, loss, profile, rates, residence, speeds, trials};
 
 /// The study name of a run that `kqps find` stored.
 const OF_FIND: &str = "kqps find";
@@ -47,6 +47,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         ceilings: rates::ceilings(verdict),
         speeds: speeds::panel(run),
         latency: latency::panels(verdict),
+        residence: residence::rows(verdict),
         losses: loss::panels(verdict),
         cpu: cpu::panels(run, verdict),
         profiles: profile::panels(run, verdict),
@@ -111,6 +112,7 @@ struct Page<'a> {
     ceilings: String,
     speeds: Option<Panel>,
     latency: Vec<latency::Panel>,
+    residence: Vec<residence::Row>,
     losses: Vec<loss::Panel>,
     cpu: Vec<Panel>,
     profiles: Vec<profile::Panel>,

@@ -1,7 +1,7 @@
 //! The subject's host, if the player is on another one: a watch of its cores and its packets, beside that of the
 //! subject.
 
-use kqps_observation::{HostFacts, SubjectFacts};
+use kqps_observation::{HostFacts, ResidenceFacts, SubjectFacts};
 use serde::{Deserialize, Serialize};
 
 use super::player::{PlayerWatch, PlayerWatched};
@@ -41,6 +41,9 @@ pub struct ServerSeen {
     pub subject: SubjectSeen,
     /// What its host did.
     pub host: HostFacts,
+    /// How long queries stayed there, if packets were stamped.
+    #[serde(default)]
+    pub residence: Option<ResidenceFacts>,
 }
 
 /// The records of the subject's host.
@@ -52,12 +55,14 @@ pub struct ServerFacts {
     pub host: HostFacts,
     /// Whether the counters of the subject's network namespace could be read.
     pub side: SubjectSide,
+    /// How long queries stayed on the host, if packets were stamped.
+    pub residence: Option<ResidenceFacts>,
 }
 
 impl ServerSeen {
     /// The records of what was seen.
     pub fn into_facts(self) -> ServerFacts {
-        let Self { subject, mut host } = self;
+        let Self { subject, mut host, residence } = self;
         host.unreadable.extend(subject.unreadable);
         let foreign_cpu_s = match &subject.facts {
             Some(_) => cores::foreign_cpu_s_alone(&subject.cores),
@@ -67,7 +72,7 @@ impl ServerSeen {
         };
         set_frequencies(&mut host.cpus, &[&subject.cores]);
         host.foreign_cpu_s = read_or_noted(foreign_cpu_s, FOREIGN_CPU, &mut host.unreadable);
-        ServerFacts { subject: subject.facts, host, side: subject.side }
+        ServerFacts { subject: subject.facts, host, side: subject.side, residence }
     }
 }
 
@@ -85,13 +90,17 @@ mod tests {
             cores: cores::made_up("b", &[0], 0.75),
             ..SubjectSeen::default()
         };
-        let seen =
-            ServerSeen { subject: subject.clone(), host: HostFacts { wall_s: 2.0, ..HostFacts::default() } };
+        let seen = ServerSeen {
+            subject: subject.clone(),
+            host: HostFacts { wall_s: 2.0, ..HostFacts::default() },
+            residence: Some(ResidenceFacts { pairs: 7, ..ResidenceFacts::default() }),
+        };
         let sent: ServerSeen = serde_json::from_str(&serde_json::to_string(&seen).unwrap()).unwrap();
         assert_eq!(sent, seen);
         let facts = sent.into_facts();
         assert!((facts.host.foreign_cpu_s.unwrap() - 0.24).abs() < 1e-9, "{facts:?}");
         assert_eq!((facts.subject.unwrap().pid, facts.side), (7, SubjectSide::There));
+        assert_eq!(facts.residence.unwrap().pairs, 7);
 
         let unwatched = ServerSeen { subject: SubjectSeen { facts: None, ..subject }, ..seen };
         let facts = unwatched.into_facts();

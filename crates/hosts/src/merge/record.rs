@@ -22,12 +22,13 @@ pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, M
     let ledger = ledger(parts, &accounts, server.as_ref());
     let each = load::each(parts);
     let late_ns = each.iter().map(|part| part.start.late_ns).max();
-    let (subject, server_host) = server.map_or((None, None), |seen| (seen.subject, Some(seen.host)));
+    let (subject, server_host, residence) =
+        server.map_or((None, None, None), |seen| (seen.subject, Some(seen.host), seen.residence));
     Ok(Trial {
         schema: SCHEMA,
         kind: "trial".into(),
         interrupted: parts.iter().any(|part| part.trial.interrupted),
-        disturbed: parts.iter().any(|part| part.trial.disturbed),
+        disturbed: residence.is_some() || parts.iter().any(|part| part.trial.disturbed),
         started_unix_ms: parts.iter().map(|part| part.trial.started_unix_ms).min().unwrap_or(0),
         started_monotonic_ns: starts.first_monotonic_ns(),
         target: first.target.clone(),
@@ -65,6 +66,7 @@ pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, M
         // No host has both a player and the subject, so no program gauged the cores of both.
         speed: None,
         stalls: None,
+        residence,
         beside: first.beside.clone(),
         parts: each,
         start_skew_us: starts.skew_us(),

@@ -7,7 +7,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 use super::carrier::Carrier;
 use super::program::{COUNTERS, Filter, MATCHED, UNCLAIMED, program};
 use super::socket::XdpSocket;
-use super::{XdpMode, XdpSettings, bpf, failed};
+use super::{XdpMode, XdpSettings, failed};
+use crate::bpf;
 
 /// More queues than a device has.
 const QUEUES_MOST: u32 = 1 << 12;
@@ -35,7 +36,7 @@ impl Attached {
         let sockets = bpf::sockets(QUEUES_MOST).map_err(failed("making a map of sockets"))?;
         let counters = bpf::counters(COUNTERS).map_err(failed("making counters"))?;
         let program = program(filter, sockets.as_fd(), counters.as_fd())?;
-        let program = bpf::load(&program).map_err(failed("loading an XDP program"))?;
+        let program = bpf::load(&program, bpf::OF_XDP).map_err(failed("loading an XDP program"))?;
         let carrier = Carrier::of(filter.device).map_err(failed("asking for the carrier"))?;
         let attach = |place| bpf::attach(program.as_fd(), filter.device, place);
         let (link, not_native) = match attach(bpf::IN_DRIVER) {

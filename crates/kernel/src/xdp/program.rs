@@ -11,8 +11,8 @@ use std::net::{IpAddr, SocketAddr};
 use std::ops::RangeInclusive;
 use std::os::fd::BorrowedFd;
 
-use super::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R10};
-use super::assembler::{Assembler, Instruction, Is, Label, Width};
+use crate::bpf::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R10};
+use crate::bpf::assembler::{Assembler, Instruction, Is, Label, Width};
 use ip::Family;
 
 /// Which frames of a device go to sockets.

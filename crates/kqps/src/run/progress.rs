@@ -137,6 +137,9 @@ fn words(trial: &RunTrial) -> String {
         Outcome::Measured(seen) => match (trial.purpose, seen.load.intended_qps) {
             (Purpose::WarmUp, _) => "warming up".to_string(),
             (Purpose::Reasons { of }, _) => format!("trial {of} again, for the reasons of its losses"),
+            (Purpose::Residence, Some(load_qps)) => {
+                format!("{} q/s, packets stamped on the server's host", rate(load_qps))
+            }
             (Purpose::Profile { sampled: true }, _) => {
                 format!("{} q/s in closed loop, profiled", rate(seen.load.answered_qps))
             }

@@ -2,6 +2,7 @@
 
 mod all;
 mod profile;
+mod residence;
 pub(crate) mod scaling;
 mod study;
 pub(crate) mod subject;
@@ -41,6 +42,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
         text += "No name server was measured: none of those that kqps knows is installed. On Debian,\n\
                  `apt install nsd knot bind9` adds three; `--subject FILE.toml` adds your own.\n\n";
     }
+    text += &residence::of(verdict);
     text += &profile::of(verdict);
     text += &all::holds(run, verdict);
     let advice = all::advice(run, verdict, report.and_then(Path::parent), is_why);

@@ -61,7 +61,7 @@ pub(crate) fn facts() -> Job {
 
 /// Watches the host, and a subject by its start.
 fn watch(start: Option<u64>) -> Job {
-    Job::WatchBegin { start, cpus: Vec::new(), device: Some("lo".into()) }
+    Job::WatchBegin { start, cpus: Vec::new(), device: Some("lo".into()), stamped: None }
 }
 
 /// Starts an echo at 127.0.0.1.

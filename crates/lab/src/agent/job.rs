@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::net::{IpAddr, SocketAddr};
 
-use kqps_host::Topology;
 use kqps_host::watch::ServerSeen;
+use kqps_host::{Stamped, Topology};
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, Fingerprint, Trial};
 use serde::{Deserialize, Serialize};
@@ -71,6 +71,9 @@ pub enum Job {
         cpus: Vec<u32>,
         /// The interface that carries the queries, if it is known.
         device: Option<String>,
+        /// Whose packets are stamped there, for the residence of queries. What prevents it is in what the watch saw.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        stamped: Option<Stamped>,
     },
     /// Take the first reading of the watch again, as shortly before a moment as possible. One that is not over by then
     /// does not count, and the one before it stays. The job lasts until about then. Returns [`Done::Begun`].
@@ -212,8 +215,13 @@ mod tests {
     fn jobs_are_words_with_hyphens() {
         let written = |job: &Job| serde_json::to_string(job).unwrap();
         assert_eq!(written(&Job::WatchSent), r#""watch-sent""#);
-        let watch = Job::WatchBegin { start: Some(7), cpus: vec![1], device: Some("eth0".into()) };
+        let watch =
+            Job::WatchBegin { start: Some(7), cpus: vec![1], device: Some("eth0".into()), stamped: None };
         assert_eq!(written(&watch), r#"{"watch-begin":{"start":7,"cpus":[1],"device":"eth0"}}"#);
+        let stamped = Some(Stamped { servers: vec!["192.0.2.1:53".parse().unwrap()], one_in: 4 });
+        let stamping = Job::WatchBegin { start: None, cpus: Vec::new(), device: None, stamped };
+        let words = r#""stamped":{"servers":["192.0.2.1:53"],"one_in":4}"#;
+        assert!(written(&stamping).contains(words), "{}", written(&stamping));
         assert_eq!(written(&Job::WatchAgain { by_ns: 9 }), r#"{"watch-again":{"by_ns":9}}"#);
         let address: IpAddr = "192.0.2.1".parse().unwrap();
         let facts = Job::Facts { address, sources: vec![address], device: None };
@@ -228,9 +236,14 @@ mod tests {
             within_s: Some(2.5),
         };
         let materials = Job::Materials { wanted: Wanted::default(), seed: u64::MAX, file: None };
-        for job in
-            [facts, watch, Job::Start(Box::new(start)), materials, Job::Stop { start: 3, within_s: None }]
-        {
+        for job in [
+            facts,
+            watch,
+            stamping,
+            Job::Start(Box::new(start)),
+            materials,
+            Job::Stop { start: 3, within_s: None },
+        ] {
             assert_eq!(serde_json::from_str::<Job>(&written(&job)).unwrap(), job);
         }
         let error = serde_json::from_str::<Job>(r#"{"stop":{"start":1,"now":true}}"#).unwrap_err();

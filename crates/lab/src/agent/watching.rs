@@ -1,7 +1,9 @@
 //! The watch of a trial on the server's host, where no player is.
 
 use kqps_host::watch::{HostWatch, ServerSeen, Taken};
-use kqps_host::{PlayerPlace, SubjectWatch, SubjectWatched, allowed_cpus};
+use kqps_host::{
+    PlayerPlace, ResidenceWatch, Stamped, SubjectWatch, SubjectWatched, allowed_cpus, residence,
+};
 use kqps_kernel::interrupts::Interrupts;
 
 /// A running watch of a subject and its host.
@@ -11,6 +13,8 @@ pub(super) struct ServerWatch {
     first: Taken<(SubjectWatch, HostWatch)>,
     /// The interface that carries the queries, if it is known.
     device: Option<String>,
+    /// The watch of its packets, or why there is none; `None` if they are not stamped.
+    residence: Option<Result<ResidenceWatch, String>>,
 }
 
 /// What to watch.
@@ -22,18 +26,27 @@ pub(super) struct ServerWatched {
     pub(super) cpus: Vec<u32>,
     /// The interface that carries the queries, if it is known.
     pub(super) device: Option<String>,
+    /// Whose packets are stamped there, if any are.
+    pub(super) stamped: Option<Stamped>,
 }
 
 impl ServerWatch {
     /// Takes the first reading.
     pub(super) fn begin(watched: ServerWatched) -> Self {
-        let ServerWatched { pid, cpus, device } = watched;
+        let ServerWatched { pid, cpus, device, stamped } = watched;
         let pids: Vec<u32> = pid.into_iter().collect();
         let cpus = if cpus.is_empty() { allowed_cpus(&pids) } else { cpus };
         let watched =
             SubjectWatched { pids, cpus, player: PlayerPlace::Elsewhere, ..SubjectWatched::default() };
+        let residence = stamped.map(|stamped| match &device {
+            Some(device) => {
+                let begun = ResidenceWatch::begin(device, &stamped, &watched.cpus);
+                begun.map_err(|error| error.to_string())
+            }
+            None => Err("it is not known which interface carries the queries".to_owned()),
+        });
         let first = Taken::now(|| read(&watched));
-        Self { watched, first, device }
+        Self { watched, first, device, residence }
     }
 
     /// Puts the last reading that is over by `by_ns` on this host's monotonic clock in the place of the first one.
@@ -60,7 +73,11 @@ impl ServerWatch {
         let subject = subject.end();
         let mut host = host.end();
         host.device = self.device;
-        ServerSeen { subject, host }
+        let residence = self.residence.map(|begun| begun.and_then(ResidenceWatch::end));
+        let residence = residence.and_then(|measured| {
+            measured.map_err(|why| host.unreadable.insert(residence::NAME.to_owned(), why)).ok()
+        });
+        ServerSeen { subject, host, residence }
     }
 }
 

@@ -134,7 +134,8 @@ mod tests {
             topology: topology.clone(),
             sources: Some(14),
         };
-        let all = PlayerHosts { server_machine: "s".into(), players: (1..=count).map(player).collect() };
+        let players = (1..=count).map(player).collect();
+        let all = PlayerHosts { server_machine: "s".into(), players, ..PlayerHosts::default() };
         let words = words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned()));
         let factors = Factors::read(words).unwrap();
         let players = players_of(Some(&all), &factors).unwrap().unwrap();

@@ -4,6 +4,7 @@
 
 use std::time::{Duration, Instant};
 
+use kqps_host::Stamped;
 use kqps_host::watch::ServerSeen;
 use kqps_hosts::Ticket;
 use kqps_kernel::clock;
@@ -38,6 +39,8 @@ pub(super) struct Together<'a> {
     pub(super) wanted: &'a Wanted,
     /// How late a player was in the last trials, nanoseconds.
     pub(super) late_ns: u64,
+    /// Whose packets are stamped on the subjects' host, if any are.
+    pub(super) stamped: Option<Stamped>,
 }
 
 /// What the subjects' host saw of a trial.
@@ -75,6 +78,7 @@ impl Together<'_> {
             start: Some(number),
             cpus: cell.subject_cpus.clone(),
             device: server.device().map(str::to_owned),
+            stamped: self.stamped.clone(),
         };
         match server.call(&begin, SHORT, interrupts)? {
             Done::Begun { .. } => Ok(()),

@@ -6,10 +6,12 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use kqps_host::Stamped;
 use kqps_hosts::Host;
 use kqps_hosts::merge::{Part, merge};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::factors::name;
+use kqps_observation::run::Purpose;
 use kqps_observation::{Cell, StartFacts, Trial};
 use kqps_verdict::silence::silence;
 
@@ -25,7 +27,7 @@ use crate::materials::Wanted;
 use crate::play::PlayRequest;
 use crate::player_hosts::{Players, players_of};
 use crate::started::RunningSubject;
-use crate::trial_request::{NoTrial, TrialRequest};
+use crate::trial_request::{NoTrial, RequestedPace, TrialRequest};
 
 /// The time that a start may take beyond the subject's own limit: asking for its version, and the way there.
 const START_SLACK: Duration = Duration::from_secs(30);
@@ -135,7 +137,8 @@ impl<'a> Running<'a> {
         let request = &TrialRequest { duration_s: request.duration_s.max(least_s), ..*request };
         let requests = self.requests(request, players)?;
         let late_ns = session.lateness.borrow().of(&self.start.cell.name);
-        let together = Together { start: self.start, wanted: &self.wanted, late_ns };
+        let stamped = self.stamped(request);
+        let together = Together { start: self.start, wanted: &self.wanted, late_ns, stamped };
         together.begin_watch(server).map_err(|fault| of_server(&server.host().name, fault))?;
         let attempted = together.play(server, players, requests, request.duration_s);
         let sent = void::sent(players.iter().map(|player| &player.host().name), &attempted.played);
@@ -147,6 +150,16 @@ impl<'a> Running<'a> {
             (session.print)(&void::words(&why, &sent));
         }
         judged
+    }
+
+    /// Whose packets are stamped in a trial, if any are.
+    fn stamped(&self, request: &TrialRequest) -> Option<Stamped> {
+        match request {
+            TrialRequest { purpose: Purpose::Residence, pace: RequestedPace::Open { rate_qps }, .. } => {
+                Some(Stamped::of(&self.addresses, *rate_qps))
+            }
+            _ => None,
+        }
     }
 
     /// The record of the trial that was attempted, unless a host spoiled it.

@@ -280,6 +280,20 @@ fn a_player_that_never_heard_anything_is_named_and_later_losses_count() {
 }
 
 #[test]
+fn packets_are_stamped_for_residence_alone_and_a_part_of_them_at_high_rates() {
+    let lab = Lab::new();
+    let session = lab.session(soon());
+    let mut running = session.start(lab.start(1)).unwrap();
+    running.play(&REQUEST).unwrap();
+    let pace = RequestedPace::Open { rate_qps: 120_000.0 };
+    running.play(&TrialRequest { pace, purpose: Purpose::Residence, ..REQUEST }).unwrap();
+    let events = lab.events("ns1").into_iter().map(|(_, event)| event);
+    let begun: Vec<String> =
+        events.filter(|event| event.starts_with("watch") && !event.starts_with("watch-again")).collect();
+    assert_eq!(begun, ["watch", "watch one in 4"]);
+}
+
+#[test]
 fn a_slow_first_reading_delays_the_start_and_voids_no_trial() {
     let lab = Lab::new();
     let (session, printed) = printing(lab.session(soon()));

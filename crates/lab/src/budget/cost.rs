@@ -7,6 +7,7 @@ use kqps_verdict::search::Preset;
 use crate::canary;
 use crate::materials;
 use crate::profile::PROFILE_S;
+use crate::residence;
 use crate::rounds;
 use crate::warm_up;
 
@@ -52,6 +53,9 @@ const BESIDE_S: f64 = 0.4;
 /// A trial that is repeated for the reasons of drops, with its drain; once for a cell.
 pub(crate) const REASONS_S: f64 = 2.4;
 
+/// The trial in which packets are stamped; once for a cell.
+pub(super) const RESIDENCE_S: f64 = residence::TRIAL_S + RATE_S;
+
 /// Opening one kept connection before a trial, with a full handshake and without TLS.
 const HANDSHAKE_S: f64 = 6e-4;
 const CONNECT_S: f64 = 5e-5;
@@ -95,12 +99,18 @@ pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
         }
         (_, CellLoad::Search) => search_s(goal, block),
     };
-    start_s(cell) + load_s + latency_s(cell, goal, block) + profile_s(cell, block)
+    let once_s = profile_s(cell, block) + residence_s(cell, block);
+    start_s(cell) + load_s + latency_s(cell, goal, block) + once_s
 }
 
 /// The trials of its profile, which are made only in the first block.
 pub(crate) fn profile_s(cell: &Cell, block: u32) -> f64 {
     if cell.profile && block == 0 { PROFILE_S } else { 0.0 }
+}
+
+/// The trial of its residence, which is made only in the first block.
+pub(crate) fn residence_s(cell: &Cell, block: u32) -> f64 {
+    if cell.residence && block == 0 { RESIDENCE_S } else { 0.0 }
 }
 
 /// Latency by load, which is measured only in the first block.
@@ -124,8 +134,9 @@ pub(crate) fn together_s(cell: &Cell, goal: &str, block: u32) -> f64 {
         (_, CellLoad::Search) => trials_of_search(goal, search_s(goal, block)),
     };
     let of_latency = if block == 0 { cell.factors.latency_at_percent().len() } else { 0 };
+    let of_residence = if cell.residence && block == 0 { 1.0 } else { 0.0 };
     // One more warms the subject up.
-    (1.0 + of_load + of_latency as f64) * TOGETHER_S
+    (1.0 + of_load + of_latency as f64 + of_residence) * TOGETHER_S
 }
 
 /// The number of trials in a search for a goal that takes so many seconds.
@@ -206,6 +217,13 @@ mod tests {
         let profiled = Cell { profile: true, ..plain.clone() };
         let more_s = |block| cell_s(&profiled, "quick", block) - cell_s(&plain, "quick", block);
         assert!((more_s(0) - PROFILE_S).abs() < 1e-9 && more_s(1).abs() < 1e-9, "a profile comes once");
+
+        let stamped = Cell { residence: true, ..plain.clone() };
+        let more_s = |block| {
+            let of = |cell| cell_s(cell, "quick", block) + together_s(cell, "quick", block);
+            of(&stamped) - of(&plain)
+        };
+        assert!((more_s(0) - RESIDENCE_S - TOGETHER_S).abs() < 1e-9 && more_s(1).abs() < 1e-9);
 
         let search = cell(CellLoad::Search, &[(name::LATENCY_AT, "50")]);
         let of = |goal, block| cell_s(&search, goal, block) - start_s(&search);

@@ -56,8 +56,8 @@ impl Conductor<'_> {
     /// The cost of the trials after a search, seconds.
     fn extras_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
         let facts = &run.cells[cell];
-        let own_s = cost::latency_s(facts, &run.goal, block) + cost::profile_s(facts, block);
-        own_s + self.reasons_s(run, cell, block)
+        let once_s = cost::profile_s(facts, block) + cost::residence_s(facts, block);
+        cost::latency_s(facts, &run.goal, block) + once_s + self.reasons_s(run, cell, block)
     }
 }
 

@@ -268,6 +268,7 @@ impl Matrix<'_> {
             subject_cpus: placed.subject_cpus,
             factors,
             profile: self.experiment.profile.unwrap_or(self.study.profile),
+            residence: self.experiment.residence.unwrap_or(self.study.residence),
             target: None,
         })
     }

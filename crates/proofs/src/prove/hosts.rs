@@ -22,6 +22,7 @@ mod packages;
 mod pods;
 mod reach;
 mod refused;
+mod residence;
 mod scale;
 mod slurm;
 mod sshd;
@@ -43,7 +44,7 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 12] = [
+const PARTS: [ProofPart; 13] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
@@ -51,6 +52,7 @@ const PARTS: [ProofPart; 12] = [
     ("slurm", by_slurm::prove),
     (kubernetes::NAME, kubernetes::prove),
     (SCALE, scale::prove),
+    ("residence", residence::prove),
     ("losses", losses::prove),
     ("faults", faults::prove),
     ("tuning", tuning::prove),

@@ -15,6 +15,7 @@ pub(crate) mod loss;
 pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod rates;
+pub(crate) mod residence;
 mod scaling;
 pub(crate) mod speeds;
 pub(crate) mod study;

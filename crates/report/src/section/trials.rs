@@ -119,6 +119,9 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
     if let Purpose::Profile { sampled } = purpose {
         notes.push(if sampled { "sampled; in no figure" } else { "in no figure" }.to_owned());
     }
+    if purpose == Purpose::Residence {
+        notes.push("packets stamped; in no figure".to_owned());
+    }
     if trial.interrupted {
         notes.push("interrupted".to_owned());
     }
@@ -247,6 +250,7 @@ fn purpose(purpose: Purpose) -> &'static str {
         Purpose::Reasons { .. } => "drop reasons",
         Purpose::Profile { sampled: true } => "profile",
         Purpose::Profile { sampled: false } => "beside profile",
+        Purpose::Residence => "residence",
     }
 }
 

@@ -1,8 +1,11 @@
 //! The sample run as two players on hosts of their own would have played it, at a server on a third.
 
 use kqps_observation::fingerprint::BinaryFacts;
-use kqps_observation::run::Outcome;
-use kqps_observation::{HostFacts, HostRole, NonEmpty, PlayerPart, Run, RunHost, StartFacts, Trial};
+use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::{
+    HostFacts, HostRole, NonEmpty, PlayerPart, Quantiles, ResidenceFacts, Run, RunHost, RunTrial, StartFacts,
+    Trial,
+};
 
 use super::sample;
 
@@ -21,12 +24,42 @@ pub(crate) fn run() -> Run {
         host("p2", HostRole::Player, 3),
     ];
     run.hosts = hosts;
+    stamp(&mut run);
     for one in &mut run.trials {
         if let Outcome::Measured(trial) = &mut one.outcome {
             share(trial);
         }
     }
     run
+}
+
+/// A trial of nsd whose packets were stamped, and one of knot whose host could not.
+fn stamp(run: &mut Run) {
+    for name in ["nsd", "knot"] {
+        let cell = run.cells.iter().position(|cell| cell.name == name).unwrap() as u32;
+        let is_latency = |one: &&RunTrial| one.cell == cell && one.purpose == Purpose::Latency;
+        let mut one = run.trials.iter().find(is_latency).unwrap().clone();
+        (one.number, one.purpose) = (run.trials.len() as u64 + 1, Purpose::Residence);
+        let Outcome::Measured(trial) = &mut one.outcome else { unreachable!("latency was measured") };
+        if name == "nsd" {
+            let residence_us = Quantiles { p50: Some(17), p90: Some(23), ..Quantiles::default() };
+            let pairs = trial.accounts.sent / 2;
+            trial.residence = Some(ResidenceFacts {
+                device: "eth1".to_owned(),
+                one_in: 2,
+                queries: pairs,
+                replies: pairs,
+                pairs,
+                residence_us,
+                ..ResidenceFacts::default()
+            });
+            trial.disturbed = true;
+        } else {
+            let why = "a packet socket: Operation not permitted".to_owned();
+            trial.hosts.first.unreadable.insert("residence".to_owned(), why);
+        }
+        run.trials.push(one);
+    }
 }
 
 /// Lists two players and three hosts.

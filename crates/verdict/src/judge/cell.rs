@@ -9,6 +9,7 @@ use super::case::Case;
 use super::ceiling::{self, Ceiling, Ceilings};
 use super::points::{self, LoadPoint, Losses};
 use super::reasons::{self, DropReasons};
+use super::residence::{self, CellResidence};
 use super::sought::goal_of;
 use super::start::{self, Start, StartVerdict};
 use super::weigh::weigh;
@@ -88,6 +89,9 @@ pub struct CellVerdict {
     /// Why the kernel dropped packets, from a trial that was repeated to find out.
     #[serde(default)]
     pub drop_reasons: Option<DropReasons>,
+    /// How long queries stayed in the server's host, from a trial of its own; `None` if packets were not stamped.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub residence: Option<CellResidence>,
 }
 
 fn one() -> f64 {
@@ -160,6 +164,7 @@ pub(super) fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilin
         latency: points::latency(run, index, goal, usual_speed),
         losses: points::losses(run, index),
         drop_reasons: reasons::of(run, index),
+        residence: residence::of(run, index),
         starts: starts.into_iter().map(|start| start.verdict).collect(),
     }
 }

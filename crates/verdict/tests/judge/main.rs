@@ -11,6 +11,7 @@ mod hosts;
 mod limits;
 mod profiles;
 mod reasons;
+mod residence;
 mod runs;
 mod searches;
 mod warnings;

@@ -2,9 +2,9 @@
 
 use std::net::IpAddr;
 
-use super::super::assembler::Register::{R2, R7};
-use super::super::assembler::{Assembler, Is, Label, Width};
 use super::{Filter, Prefix, Protocols, network_order, within};
+use crate::bpf::assembler::Register::{R2, R7};
+use crate::bpf::assembler::{Assembler, Is, Label, Width};
 
 /// A version of IP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -3,8 +3,8 @@ use std::os::fd::{AsFd as _, OwnedFd};
 
 use kqps_skips::{Capability, skip};
 
-use super::super::bpf;
 use super::*;
+use crate::bpf;
 
 const UDP: u8 = 17;
 const TCP: u8 = 6;
@@ -28,7 +28,7 @@ impl Loaded {
         };
         let counters = bpf::counters(COUNTERS).unwrap();
         let code = program(filter, sockets.as_fd(), counters.as_fd()).unwrap();
-        Some(Self { program: bpf::load(&code).unwrap(), counters, _sockets: sockets })
+        Some(Self { program: bpf::load(&code, bpf::OF_XDP).unwrap(), counters, _sockets: sockets })
     }
 
     /// Whether a frame matches. Since no queue has a socket, it then counts as unclaimed.

@@ -181,11 +181,12 @@ impl Worker for Agent {
                 self.note(&format!("stop {start}"));
                 Done::Stopped
             }
-            Job::WatchBegin { .. } => {
+            Job::WatchBegin { stamped, .. } => {
                 if self.file("slow").exists() {
                     thread::sleep(READS_IN);
                 }
-                self.note("watch");
+                let one_in = stamped.map(|stamped| format!("watch one in {}", stamped.one_in));
+                self.note(one_in.as_deref().unwrap_or("watch"));
                 Done::Begun { over_ns: clock::now_ns() }
             }
             Job::WatchAgain { by_ns } => {

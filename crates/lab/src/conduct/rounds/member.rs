@@ -74,6 +74,7 @@ impl<'a> Conductor<'a> {
         Ok(match next {
             Next::Trial(_) if is_late => {
                 // The figure rests on the trials so far.
+                self.leave_residence(run, &mut member.unit, member.key.cell, NO_TIME)?;
                 self.leave_profile(run, &mut member.unit, member.key.cell, NO_TIME)?;
                 member.unit.leave_extras();
                 None

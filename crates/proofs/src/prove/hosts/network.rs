@@ -62,10 +62,15 @@ impl Switch {
         add.extend(queues);
         add.extend(["netns", &there]);
         ip(&self.namespace, &add)?;
-        ip(&self.namespace, &["link", "set", &port, "master", BRIDGE, "up"])?;
+        self.join(&port)?;
         ip(to, &["address", "add", &format!("{address}/{PREFIX}"), "dev", device])?;
         ip(to, &["link", "set", device, "up"])?;
         Ok(Port(port))
+    }
+
+    /// Puts a device of the switch's namespace on the bridge.
+    pub(super) fn join(&self, device: &str) -> Result<()> {
+        ip(&self.namespace, &["link", "set", device, "master", BRIDGE, "up"])
     }
 
     /// Takes a link down, or up again.

@@ -29,6 +29,7 @@ name = "hosts"
 title = "One player, and two, each on a host of its own"
 question = "Does the server receive what the players send?"
 repetitions = {repetitions}
+residence = false
 load = { rates_qps = [{rate}], seconds = {seconds} }
 fixed = { "player.timeout_s" = 0.5, "player.io" = "mmsg" }
 

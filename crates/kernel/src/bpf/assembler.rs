@@ -7,21 +7,22 @@ use std::os::fd::{AsRawFd as _, BorrowedFd};
 /// An instruction as the kernel reads it (`struct bpf_insn`, linux/bpf.h).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(C)]
-pub(super) struct Instruction {
+pub(crate) struct Instruction {
     code: u8,
     registers: u8,
     offset: i16,
     immediate: i32,
 }
 
-/// The registers that programs here use. A call leaves its result in the first, takes arguments from the next three,
+/// The registers that programs here use. A call leaves its result in the first, takes arguments from the next four,
 /// and keeps the sixth to eighth. The tenth is the end of the stack.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Register {
+pub(crate) enum Register {
     R0 = 0,
     R1 = 1,
     R2 = 2,
     R3 = 3,
+    R4 = 4,
     R6 = 6,
     R7 = 7,
     R8 = 8,
@@ -30,7 +31,7 @@ pub(super) enum Register {
 
 /// The size of a value in memory.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Width {
+pub(crate) enum Width {
     Word = 0x00,
     Half = 0x08,
     Byte = 0x10,
@@ -39,7 +40,7 @@ pub(super) enum Width {
 
 /// When a jump is taken: how a register compares with a number, without signs.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Is {
+pub(crate) enum Is {
     Equal = 0x10,
     Above = 0x20,
     NotEqual = 0x50,
@@ -48,13 +49,16 @@ pub(super) enum Is {
 
 /// A place in a program.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Label(usize);
+pub(crate) struct Label(usize);
 
 // Classes and modes of instructions.
 const LOAD_WIDE: u8 = 0x18;
 const LOAD: u8 = 0x61;
 const STORE: u8 = 0x63;
 const AND_32: u8 = 0x54;
+const MULTIPLY_32: u8 = 0x24;
+const SHIFT_LEFT_32: u8 = 0x64;
+const ADD_REGISTER_64: u8 = 0x0f;
 const ADD_64: u8 = 0x07;
 const SET_64: u8 = 0xb7;
 const COPY_64: u8 = 0xbf;
@@ -71,7 +75,7 @@ const PSEUDO_MAP: u8 = 1;
 
 /// A program that is being written.
 #[derive(Default)]
-pub(super) struct Assembler {
+pub(crate) struct Assembler {
     instructions: Vec<Instruction>,
     /// The index of the instruction at every label, once it is placed.
     labels: Vec<Option<usize>>,
@@ -81,90 +85,105 @@ pub(super) struct Assembler {
 
 impl Assembler {
     /// A label without a place yet.
-    pub(super) fn label(&mut self) -> Label {
+    pub(crate) fn label(&mut self) -> Label {
         self.labels.push(None);
         Label(self.labels.len() - 1)
     }
 
     /// Puts a label before the next instruction.
-    pub(super) fn place(&mut self, label: Label) {
+    pub(crate) fn place(&mut self, label: Label) {
         self.labels[label.0] = Some(self.instructions.len());
     }
 
     /// `to = *(from + offset)`
-    pub(super) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
+    pub(crate) fn load(&mut self, width: Width, to: Register, from: Register, offset: i16) {
         self.push(LOAD | width as u8, pair(to as u8, from as u8), offset, 0);
     }
 
     /// `*(to + offset) = from`
-    pub(super) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
+    pub(crate) fn store(&mut self, width: Width, to: Register, offset: i16, from: Register) {
         self.push(STORE | width as u8, pair(to as u8, from as u8), offset, 0);
     }
 
     /// `to = number`, with its sign
-    pub(super) fn set(&mut self, to: Register, number: i32) {
+    pub(crate) fn set(&mut self, to: Register, number: i32) {
         self.push(SET_64, pair(to as u8, 0), 0, number);
     }
 
     /// `to = from`
-    pub(super) fn copy(&mut self, to: Register, from: Register) {
+    pub(crate) fn copy(&mut self, to: Register, from: Register) {
         self.push(COPY_64, pair(to as u8, from as u8), 0, 0);
     }
 
     /// `to += number`
-    pub(super) fn add(&mut self, to: Register, number: i32) {
+    pub(crate) fn add(&mut self, to: Register, number: i32) {
         self.push(ADD_64, pair(to as u8, 0), 0, number);
     }
 
     /// `to &= mask` on the lower 32 bits; the upper ones become 0.
-    pub(super) fn and(&mut self, to: Register, mask: u32) {
+    pub(crate) fn and(&mut self, to: Register, mask: u32) {
         self.push(AND_32, pair(to as u8, 0), 0, mask as i32);
     }
 
+    /// `to *= number` on the lower 32 bits; the upper ones become 0.
+    pub(crate) fn multiply(&mut self, to: Register, number: u16) {
+        self.push(MULTIPLY_32, pair(to as u8, 0), 0, i32::from(number));
+    }
+
+    /// `to <<= bits` on the lower 32 bits; the upper ones become 0.
+    pub(crate) fn shift_left(&mut self, to: Register, bits: u8) {
+        self.push(SHIFT_LEFT_32, pair(to as u8, 0), 0, i32::from(bits));
+    }
+
+    /// `to += from`
+    pub(crate) fn add_register(&mut self, to: Register, from: Register) {
+        self.push(ADD_REGISTER_64, pair(to as u8, from as u8), 0, 0);
+    }
+
     /// Exchanges the two bytes of a 16-bit number in network order for the host's order; the upper bits become 0.
-    pub(super) fn host_order_16(&mut self, register: Register) {
+    pub(crate) fn host_order_16(&mut self, register: Register) {
         self.push(TO_BIG_ENDIAN, pair(register as u8, 0), 0, 16);
     }
 
     /// `to = ` the address of a map. Takes the place of two instructions.
-    pub(super) fn map(&mut self, to: Register, map: BorrowedFd<'_>) {
+    pub(crate) fn map(&mut self, to: Register, map: BorrowedFd<'_>) {
         self.push(LOAD_WIDE, pair(to as u8, PSEUDO_MAP), 0, map.as_raw_fd());
         self.push(0, 0, 0, 0);
     }
 
     /// Jumps always.
-    pub(super) fn jump(&mut self, label: Label) {
+    pub(crate) fn jump(&mut self, label: Label) {
         self.jump_by(JUMP, 0, 0, label);
     }
 
     /// Jumps if all 64 bits of a register compare so with a number.
-    pub(super) fn jump_if(&mut self, register: Register, is: Is, number: u16, label: Label) {
+    pub(crate) fn jump_if(&mut self, register: Register, is: Is, number: u16, label: Label) {
         self.jump_by(JUMP_IF_64 | is as u8, pair(register as u8, 0), i32::from(number), label);
     }
 
     /// Jumps if the lower 32 bits of a register compare so with a number.
-    pub(super) fn jump_if_word(&mut self, register: Register, is: Is, number: u32, label: Label) {
+    pub(crate) fn jump_if_word(&mut self, register: Register, is: Is, number: u32, label: Label) {
         self.jump_by(JUMP_IF_32 | is as u8, pair(register as u8, 0), number as i32, label);
     }
 
     /// Jumps if `register > other`.
-    pub(super) fn jump_if_above(&mut self, register: Register, other: Register, label: Label) {
+    pub(crate) fn jump_if_above(&mut self, register: Register, other: Register, label: Label) {
         self.jump_by(JUMP_IF_ABOVE_REGISTER, pair(register as u8, other as u8), 0, label);
     }
 
     /// Calls a function of the kernel by its number.
-    pub(super) fn call(&mut self, helper: i32) {
+    pub(crate) fn call(&mut self, helper: i32) {
         self.push(CALL, 0, 0, helper);
     }
 
     /// Ends the program. Its result is in the first register.
-    pub(super) fn exit(&mut self) {
+    pub(crate) fn exit(&mut self) {
         self.push(EXIT, 0, 0, 0);
     }
 
     /// The program with all jumps resolved. Fails if a jump is longer than 32,767 instructions. Panics if a label of a
     /// jump has no place.
-    pub(super) fn finish(mut self) -> io::Result<Vec<Instruction>> {
+    pub(crate) fn finish(mut self) -> io::Result<Vec<Instruction>> {
         for (from, label) in self.jumps {
             let to = self.labels[label.0].expect("every label has a place");
             let distance = i16::try_from(to as i64 - (from as i64 + 1));
@@ -238,7 +257,7 @@ mod tests {
             code.store(Width::Double, R3, 0, R0);
         });
         assert_eq!(stores, [[0x63, 0x1a, 0xfc, 0xff, 0, 0, 0, 0], [0x7b, 0x03, 0, 0, 0, 0, 0, 0]]);
-        // r1 = r7; r1 += 14; r2 = -8; w2 &= 0xffff0000; r2 = be16 r2; call 51
+        // r1 = r7; r1 += 14; r2 = -8; w2 &= 0xffff0000; r2 = be16 r2; call 51; w2 *= 40503; w2 <<= 2; r7 += r2
         let sums = bytes(|code| {
             code.copy(R1, R7);
             code.add(R1, 14);
@@ -246,6 +265,9 @@ mod tests {
             code.and(R2, 0xffff_0000);
             code.host_order_16(R2);
             code.call(51);
+            code.multiply(R2, 40_503);
+            code.shift_left(R2, 2);
+            code.add_register(R7, R2);
         });
         assert_eq!(sums[0], [0xbf, 0x71, 0, 0, 0, 0, 0, 0]);
         assert_eq!(sums[1], [0x07, 0x01, 0, 0, 14, 0, 0, 0]);
@@ -253,6 +275,9 @@ mod tests {
         assert_eq!(sums[3], [0x54, 0x02, 0, 0, 0, 0, 0xff, 0xff]);
         assert_eq!(sums[4], [0xdc, 0x02, 0, 0, 16, 0, 0, 0]);
         assert_eq!(sums[5], [0x85, 0, 0, 0, 51, 0, 0, 0]);
+        assert_eq!(sums[6], [0x24, 0x02, 0, 0, 0x37, 0x9e, 0, 0]);
+        assert_eq!(sums[7], [0x64, 0x02, 0, 0, 2, 0, 0, 0]);
+        assert_eq!(sums[8], [0x0f, 0x27, 0, 0, 0, 0, 0, 0]);
     }
 
     #[test]

@@ -1,14 +1,16 @@
 //! bpf(2): maps, programs and links. A map or program ends with its last descriptor, and a program on a device with its
 //! link.
 
+pub(crate) mod assembler;
+
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
-use super::assembler::Instruction;
 use crate::clock::{now_ns, sleep_until_ns};
 use crate::sys::check;
 use crate::tracefs::owned;
+use assembler::Instruction;
 
 // Commands and types from linux/bpf.h.
 const MAP_CREATE: libc::c_long = 0;
@@ -19,8 +21,20 @@ const LINK_CREATE: libc::c_long = 28;
 const LINK_DETACH: libc::c_long = 34;
 const PER_CORE_ARRAY: u32 = 6;
 const XDP_SOCKETS: u32 = 17;
-const PROGRAM_OF_XDP: u32 = 6;
 const ATTACH_TO_XDP: u32 = 37;
+
+/// What a program runs for: its type, and the place that it is for (linux/bpf.h).
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ProgramKind {
+    kind: u32,
+    attach_type: u32,
+}
+
+/// Frames that arrive at a device.
+pub(crate) const OF_XDP: ProgramKind = ProgramKind { kind: 6, attach_type: ATTACH_TO_XDP };
+
+/// Packets that a socket may get.
+pub(crate) const OF_SOCKET: ProgramKind = ProgramKind { kind: 1, attach_type: 0 };
 
 /// Waits for all cores (`MEMBARRIER_CMD_GLOBAL`, `linux/membarrier.h`).
 const GLOBAL: libc::c_long = 1;
@@ -29,10 +43,10 @@ const GLOBAL: libc::c_long = 1;
 const FRAMES_NS: u64 = 20_000_000;
 
 /// Makes the program run in the stack (`XDP_FLAGS_SKB_MODE`, `linux/if_link.h`).
-pub(super) const IN_STACK: u32 = 1 << 1;
+pub(crate) const IN_STACK: u32 = 1 << 1;
 
 /// Makes the program run in the driver (`XDP_FLAGS_DRV_MODE`).
-pub(super) const IN_DRIVER: u32 = 1 << 2;
+pub(crate) const IN_DRIVER: u32 = 1 << 2;
 
 /// Some functions of the kernel are for programs under the GPL alone. The kernel knows this name.
 const LICENCE: &CStr = c"Dual MIT/GPL";
@@ -95,12 +109,12 @@ struct DetachAttributes {
 }
 
 /// Makes a map from queues to sockets. Keys are numbers below `queues`.
-pub(super) fn sockets(queues: u32) -> io::Result<OwnedFd> {
+pub(crate) fn sockets(queues: u32) -> io::Result<OwnedFd> {
     map(XDP_SOCKETS, 4, queues)
 }
 
 /// Makes counters that begin at 0, each with a count for every core. Keys are numbers below `count`.
-pub(super) fn counters(count: u32) -> io::Result<OwnedFd> {
+pub(crate) fn counters(count: u32) -> io::Result<OwnedFd> {
     map(PER_CORE_ARRAY, 8, count)
 }
 
@@ -111,7 +125,7 @@ fn map(kind: u32, value_bytes: u32, entries: u32) -> io::Result<OwnedFd> {
 }
 
 /// Puts a socket into a map from queues to sockets. It leaves the map when it is closed.
-pub(super) fn put_socket(sockets: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn put_socket(sockets: BorrowedFd<'_>, queue: u32, socket: BorrowedFd<'_>) -> io::Result<()> {
     let value = socket.as_raw_fd() as u32;
     let mut attributes = ElementAttributes {
         map: sockets.as_raw_fd() as u32,
@@ -126,7 +140,7 @@ pub(super) fn put_socket(sockets: BorrowedFd<'_>, queue: u32, socket: BorrowedFd
 }
 
 /// The sum of a counter over all cores.
-pub(super) fn sum(counters: BorrowedFd<'_>, counter: u32) -> io::Result<u64> {
+pub(crate) fn sum(counters: BorrowedFd<'_>, counter: u32) -> io::Result<u64> {
     let mut counts = vec![0_u64; CORES_MOST];
     let mut attributes = ElementAttributes {
         map: counters.as_raw_fd() as u32,
@@ -141,23 +155,23 @@ pub(super) fn sum(counters: BorrowedFd<'_>, counter: u32) -> io::Result<u64> {
     Ok(counts.iter().sum())
 }
 
-/// Loads a program for frames that arrive. If the kernel refuses it, the error has the end of the verifier's log.
-pub(super) fn load(program: &[Instruction]) -> io::Result<OwnedFd> {
-    let error = match load_with(program, &mut []) {
+/// Loads a program. If the kernel refuses it, the error has the end of the verifier's log.
+pub(crate) fn load(program: &[Instruction], of: ProgramKind) -> io::Result<OwnedFd> {
+    let error = match load_with(program, of, &mut []) {
         Ok(loaded) => return Ok(loaded),
         Err(error) => error,
     };
     let mut log = vec![0_u8; LOG_BYTES];
-    load_with(program, &mut log).map_err(|_| match end_of(&log) {
+    load_with(program, of, &mut log).map_err(|_| match end_of(&log) {
         end if end.is_empty() => error,
         end => io::Error::new(error.kind(), format!("{error}; the verifier's log ends with: {end}")),
     })
 }
 
 /// Loads a program. The verifier writes what it does into `log`, unless that is empty.
-fn load_with(program: &[Instruction], log: &mut [u8]) -> io::Result<OwnedFd> {
+fn load_with(program: &[Instruction], of: ProgramKind, log: &mut [u8]) -> io::Result<OwnedFd> {
     let mut attributes = ProgramAttributes {
-        kind: PROGRAM_OF_XDP,
+        kind: of.kind,
         count: program.len() as u32,
         instructions: program.as_ptr() as u64,
         licence: LICENCE.as_ptr() as u64,
@@ -169,7 +183,7 @@ fn load_with(program: &[Instruction], log: &mut [u8]) -> io::Result<OwnedFd> {
         flags: 0,
         name: *b"kqps_filter\0\0\0\0\0",
         device: 0,
-        attach_type: ATTACH_TO_XDP,
+        attach_type: of.attach_type,
     };
     // SAFETY: this is the command's struct. Instructions and licence are live, and the kernel only reads them. The log
     // is live, of the length given, and borrowed for writing.
@@ -185,7 +199,7 @@ fn end_of(log: &[u8]) -> String {
 
 /// Runs a program on all frames that a device receives. It ends with the descriptor that this returns. `place` is
 /// [`IN_STACK`] or [`IN_DRIVER`].
-pub(super) fn attach(program: BorrowedFd<'_>, device: u32, place: u32) -> io::Result<OwnedFd> {
+pub(crate) fn attach(program: BorrowedFd<'_>, device: u32, place: u32) -> io::Result<OwnedFd> {
     let program = program.as_raw_fd() as u32;
     let mut attributes = LinkAttributes { program, device, attach_type: ATTACH_TO_XDP, flags: place };
     // SAFETY: this is the command's struct, and it has no pointers.
@@ -193,7 +207,7 @@ pub(super) fn attach(program: BorrowedFd<'_>, device: u32, place: u32) -> io::Re
 }
 
 /// Takes the program of a link off its device. The descriptor stays open. Requires Linux 5.9.
-pub(super) fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
+pub(crate) fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
     let mut attributes = DetachAttributes { link: link.as_raw_fd() as u32 };
     // SAFETY: this is the command's struct, and it has no pointers.
     check(unsafe { bpf(LINK_DETACH, &mut attributes) } as libc::c_int).map(drop)
@@ -201,7 +215,7 @@ pub(super) fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
 
 /// Waits until no core runs a program that was detached before. Programs run in read-side sections of RCU, whose end on
 /// all cores membarrier(2) awaits. Kernels whose cores do without a tick refuse that; then some time must do.
-pub(super) fn await_cores() {
+pub(crate) fn await_cores() {
     // SAFETY: the call touches no memory.
     let refused = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0_i64, 0_i64) } != 0;
     if refused {
@@ -218,7 +232,7 @@ unsafe fn bpf<A>(command: libc::c_long, attributes: &mut A) -> libc::c_long {
 
 /// Runs a program once on a frame that no device received (`BPF_PROG_TEST_RUN`). Returns its result.
 #[cfg(test)]
-pub(super) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
+pub(crate) fn run(program: BorrowedFd<'_>, frame: &[u8]) -> io::Result<u32> {
     const PROGRAM_RUN: libc::c_long = 10;
     #[repr(C)]
     struct RunAttributes {

@@ -1,0 +1,81 @@
+//! How long queries stayed in the server's host, and the latency that the players saw: a line for each server.
+
+use kqps_observation::Quantiles;
+use kqps_observation::visible::visible_line;
+use kqps_verdict::judge::{CellResidence, CellVerdict, RunVerdict};
+use kqps_verdict::percent;
+use kqps_verdict::rate::rate;
+
+use super::wrapped;
+
+/// A paragraph; empty if no packets were stamped.
+pub(super) fn of(verdict: &RunVerdict) -> String {
+    let with = |one: &'_ CellVerdict| Some((one.name.clone(), one.residence.clone()?));
+    let all: Vec<(String, CellResidence)> = verdict.subjects.iter().filter_map(with).collect();
+    if all.is_empty() {
+        return String::new();
+    }
+    let mut text = wrapped(
+        "",
+        "Time in the server's host, of the latency that the players saw, at half the rate found:",
+    );
+    for (name, residence) in all {
+        text += &wrapped("- ", &visible_line(&format!("{name}: {}", line(&residence))));
+    }
+    text + "\n"
+}
+
+fn line(residence: &CellResidence) -> String {
+    if let Some(why) = &residence.failure {
+        return format!("not known: {why}");
+    }
+    let quantiles: [(&str, fn(&Quantiles) -> Option<u64>); 3] =
+        [("p50", |of| of.p50), ("p90", |of| of.p90), ("p99", |of| of.p99)];
+    let known = quantiles.iter().filter_map(|(name, of)| {
+        let (inside, all) = (of(&residence.residence_us)?, of(&residence.latency_us));
+        Some(format!("{name} {} of {}", time(Some(inside)), time(all)))
+    });
+    let known: Vec<String> = known.collect();
+    let known = if known.is_empty() { "too few queries for a quantile".to_owned() } else { known.join(", ") };
+    let stamped = percent::short(residence.stamped_share);
+    let doubt = residence.doubt.as_ref().map_or_else(String::new, |doubt| format!("; {doubt}"));
+    format!("{known}, at {} q/s, {stamped} % of the queries stamped{doubt}", rate(residence.load_qps))
+}
+
+/// Microseconds, as milliseconds from ten on.
+fn time(time_us: Option<u64>) -> String {
+    match time_us {
+        None => "an unknown time".to_owned(),
+        Some(us) if us < 10_000 => format!("{us} µs"),
+        Some(us) => format!("{:.1} ms", us as f64 / 1e3),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn residence_is_a_part_of_latency_or_has_a_reason() {
+        let quantiles = |p50, p90, p99| Quantiles { p50, p90, p99, ..Quantiles::default() };
+        let mut residence = CellResidence {
+            load_qps: 50_000.0,
+            residence_us: quantiles(Some(12), Some(20), None),
+            latency_us: quantiles(Some(214), Some(10_240), Some(20_000)),
+            stamped_share: 0.5,
+            ..CellResidence::default()
+        };
+        let expected = format!(
+            "p50 12 µs of 214 µs, p90 20 µs of 10.2 ms, at {} q/s, {} % of the queries stamped",
+            rate(50_000.0),
+            percent::short(0.5)
+        );
+        assert_eq!(line(&residence), expected);
+        residence.doubt = Some("7 packets found no room".into());
+        assert_eq!(line(&residence), format!("{expected}; 7 packets found no room"));
+        residence.residence_us = Quantiles::default();
+        assert!(line(&residence).starts_with("too few queries for a quantile, at "));
+        residence.failure = Some("Operation not permitted".into());
+        assert_eq!(line(&residence), "not known: Operation not permitted");
+    }
+}
