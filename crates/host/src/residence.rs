@@ -35,8 +35,7 @@ const SNAP_BYTES: u32 = 18 + 60 + 8 + 12 + 255 + 4;
 /// The interval at which a watch looks for its end.
 const LOOK_NS: u64 = 20_000_000;
 
-/// The wall clock may be slewed by this share of the time, and not be set (adjtimex(2)).
-const SLEWED_MOST: f64 = 0.001;
+/// What the distance of two clocks may seem to change because they are read one after the other.
 const READ_WITHIN_NS: u64 = 1_000_000;
 
 /// Whose packets are stamped.
@@ -64,8 +63,8 @@ pub struct ResidenceWatch {
     sample: Sample,
     is_over: Arc<AtomicBool>,
     reader: Option<JoinHandle<io::Result<(Pairs, TapCounts)>>>,
-    /// When it began, by the monotonic clock and by the wall clock.
-    began_ns: (u64, i64),
+    /// The distance of the wall clock from the monotonic clock when it began.
+    offset_ns: i64,
 }
 
 impl ResidenceWatch {
@@ -85,8 +84,8 @@ impl ResidenceWatch {
             aside::leave(&cpus);
             read(tap, pairs, &over)
         })?;
-        let began_ns = (clock::now_ns(), clock::realtime_offset_ns());
-        Ok(Self { device: device.to_owned(), sample, is_over, reader: Some(reader), began_ns })
+        let offset_ns = clock::realtime_offset_ns();
+        Ok(Self { device: device.to_owned(), sample, is_over, reader: Some(reader), offset_ns })
     }
 
     /// Ends the watch. An error is the reason why there is no residence, as a sentence without its full stop.
@@ -95,7 +94,7 @@ impl ResidenceWatch {
         let taken = self.reader.take().map(JoinHandle::join);
         let Some(Ok(taken)) = taken else { return Err("the thread that read the packets failed".into()) };
         let (pairs, counts) = taken.map_err(|error| format!("reading the packets: {error}"))?;
-        if was_set(self.began_ns, (clock::now_ns(), clock::realtime_offset_ns())) {
+        if was_set(self.offset_ns, clock::realtime_offset_ns()) {
             return Err("the host's wall clock, which stamps packets, was set meanwhile".into());
         }
         let facts = pairs.facts();
@@ -138,10 +137,10 @@ fn read(mut tap: Tap, mut pairs: Pairs, is_over: &AtomicBool) -> io::Result<(Pai
     Ok((pairs, counts))
 }
 
-/// Whether the wall clock was set between two readings: of the monotonic clock, and of the wall clock's distance from it.
-fn was_set((began_ns, before_ns): (u64, i64), (ended_ns, after_ns): (u64, i64)) -> bool {
-    let slewed_most_ns = ended_ns.saturating_sub(began_ns) as f64 * SLEWED_MOST;
-    after_ns.abs_diff(before_ns) as f64 > slewed_most_ns + READ_WITHIN_NS as f64
+/// Whether the wall clock was set between two readings of its distance from the monotonic clock. Both clocks are slewed
+/// alike (clock_gettime(2)).
+fn was_set(before_ns: i64, after_ns: i64) -> bool {
+    after_ns.abs_diff(before_ns) > READ_WITHIN_NS
 }
 
 #[cfg(test)]

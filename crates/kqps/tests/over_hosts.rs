@@ -213,7 +213,12 @@ fn expect_residence(run: &Run, words: &str) {
         return kqps_skips::skip(kqps_skips::Capability::RawSockets, format!("no residence: {reason}"));
     }
     let stamped: Vec<_> = run.trials.iter().filter(|one| one.purpose == Purpose::Residence).collect();
-    assert!(!stamped.is_empty() && words.contains("Time in the server's host"), "{words}");
+    if stamped.is_empty() {
+        // A busy host may leave no rate at which the goal was met.
+        let is_explained = run.skipped.keys().any(|what| what.starts_with("residence of "));
+        return assert!(is_explained, "{:?} {words}", run.skipped);
+    }
+    assert!(words.contains("Time in the server's host"), "{words}");
     for one in stamped {
         // A busy host may make it void.
         let Some(trial) = one.measured() else { continue };

@@ -279,6 +279,9 @@ impl Conductor<'_> {
             self.leave_residence(run, unit, cell, NO_TIME)?;
             next = unit.next();
         }
+        if matches!(&next, Next::Over(ending) if !matches!(ending, Ending::Failed(_))) {
+            self.leave_residence(run, unit, cell, residence::NO_LOAD)?;
+        }
         if in_time || !matches!(next, Next::Trial(request) if request.purpose.is_for_profile()) {
             return Ok(next);
         }

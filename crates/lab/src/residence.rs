@@ -8,6 +8,7 @@ use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::search::{Goal, Probe};
 
+use crate::echo_io::XDP;
 use crate::site::Site;
 use crate::trial_request::{Played, RequestedPace, TrialRequest, counted};
 
@@ -17,6 +18,9 @@ const SHARE: f64 = 0.5;
 
 /// Seconds of the trial: at 10,000 queries a second, enough for a p99.
 pub(crate) const TRIAL_S: f64 = 1.0;
+
+/// Why a cell that was measured has no trial of its residence.
+pub(crate) const NO_LOAD: &str = "no load was found at which the server met the goal";
 
 /// The name of residence among the parts that a run left out.
 const NAME: &str = "residence";
@@ -65,6 +69,10 @@ pub(crate) fn can_stamp(site: &Site) -> Option<Result<(), String>> {
 const CONNECTED: &str = "only queries over UDP are stamped: a packet of a connection has parts of queries or several of \
                          them, and those that are encrypted have no ID that can be read";
 
+/// Why cells that use AF_XDP have no residence.
+const PAST_THE_KERNEL: &str =
+    "the kernel of the server's host has no packets of a subject that answers past it";
+
 /// Marks the cells whose residence is measured: of those that ask for it, or of all if `all` is true, the subjects over
 /// UDP, if their host can stamp. Returns what is left out, with the reason.
 pub(crate) fn mark(
@@ -84,6 +92,9 @@ pub(crate) fn mark(
             }
             Ok(()) if transport != Transport::Udp => {
                 left_out.insert(format!("{NAME} over {}", transport.word()), CONNECTED.to_owned());
+            }
+            Ok(()) if cell.io == XDP => {
+                left_out.insert(format!("{NAME} with {XDP}"), PAST_THE_KERNEL.to_owned());
             }
             Ok(()) => cell.residence = true,
         }
@@ -106,7 +117,8 @@ mod tests {
             cell.factors.set("player.transport", transport).unwrap();
             cell
         };
-        vec![cell(Role::EchoCeiling, "udp"), cell(Role::Subject, "udp"), cell(Role::Subject, "tls")]
+        let past = Cell { io: XDP.into(), ..cell(Role::Subject, "udp") };
+        vec![cell(Role::EchoCeiling, "udp"), cell(Role::Subject, "udp"), cell(Role::Subject, "tls"), past]
     }
 
     fn marked(cells: &[Cell]) -> Vec<bool> {
@@ -117,17 +129,18 @@ mod tests {
     fn subjects_over_udp_are_stamped_on_a_host_that_can() {
         let mut of = cells();
         assert!(mark(&mut of, true, None).is_empty(), "one host has no residence, and owes no reason");
-        assert_eq!(marked(&of), [false; 3]);
+        assert_eq!(marked(&of), [false; 4]);
 
         let mut of = cells();
         let left_out = mark(&mut of, false, Some(&Ok(())));
-        assert_eq!(marked(&of), [false, true, false]);
-        assert_eq!(left_out, [("residence over tls".to_owned(), CONNECTED.to_owned())].into());
+        assert_eq!(marked(&of), [false, true, false, false]);
+        let reasons = [("residence over tls", CONNECTED), ("residence with xdp", PAST_THE_KERNEL)];
+        assert_eq!(left_out, reasons.map(|(what, why)| (what.to_owned(), why.to_owned())).into());
         assert!(mark(&mut of[1..2], false, Some(&Ok(()))).is_empty() && of[1].residence);
 
         let mut of = cells();
         let left_out = mark(&mut of, false, Some(&Err("no right".into())));
-        assert_eq!(marked(&of), [false; 3]);
+        assert_eq!(marked(&of), [false; 4]);
         assert_eq!(left_out, [("residence".to_owned(), "no right".to_owned())].into(), "said once");
 
         let mut unasked = vec![Cell::default()];

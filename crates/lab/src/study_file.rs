@@ -245,11 +245,11 @@ impl fmt::Display for Word {
     }
 }
 
-/// How many times a study starts every cell by default: enough to publish (docs/METHOD.md).
 fn yes() -> bool {
     true
 }
 
+/// How many times a study starts every cell by default: enough to publish (docs/METHOD.md).
 fn repetitions() -> u32 {
     10
 }

@@ -120,12 +120,13 @@ impl Unit {
 
     /// The load that its trials found, queries a second.
     fn found_qps(&self, ending: &Ending) -> Option<f64> {
-        match ending {
+        let found_qps = match ending {
             Ending::Found(bounds) => self.figure_qps(bounds),
             Ending::Closed(rate_qps) => Some(*rate_qps),
             Ending::Played => residence::highest_qps(&self.goal, &self.played),
             Ending::Failed(_) => None,
-        }
+        };
+        found_qps.filter(|rate_qps| *rate_qps > 0.0)
     }
 
     /// Ends its search with the trials so far.

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use kqps_host::ledger::{Sides, across};
+use kqps_host::residence::NAME as NAME_OF_RESIDENCE;
 use kqps_host::watch::ServerFacts;
 use kqps_observation::trial::Transport;
 use kqps_observation::{Accounts, HostFacts, Ledger, NonEmpty, SCHEMA, Trial};
@@ -24,11 +25,15 @@ pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, M
     let late_ns = each.iter().map(|part| part.start.late_ns).max();
     let (subject, server_host, residence) =
         server.map_or((None, None, None), |seen| (seen.subject, Some(seen.host), seen.residence));
+    // If packets were stamped and cannot be paired, the reason stands among what could not be read.
+    let is_unpaired =
+        server_host.as_ref().is_some_and(|host| host.unreadable.contains_key(NAME_OF_RESIDENCE));
+    let is_stamped = residence.is_some() || is_unpaired;
     Ok(Trial {
         schema: SCHEMA,
         kind: "trial".into(),
         interrupted: parts.iter().any(|part| part.trial.interrupted),
-        disturbed: residence.is_some() || parts.iter().any(|part| part.trial.disturbed),
+        disturbed: is_stamped || parts.iter().any(|part| part.trial.disturbed),
         started_unix_ms: parts.iter().map(|part| part.trial.started_unix_ms).min().unwrap_or(0),
         started_monotonic_ns: starts.first_monotonic_ns(),
         target: first.target.clone(),

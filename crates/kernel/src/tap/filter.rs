@@ -24,7 +24,8 @@ pub(super) struct Filter<'a> {
 // Fields of the program's argument (`struct __sk_buff`, linux/bpf.h).
 const DIRECTION: i16 = 4;
 const PROTOCOL: i16 = 16;
-const SEGMENTS: i16 = 164;
+/// The bytes of each datagram, if several travel as one packet (Linux 5.7).
+const SEGMENT_BYTES: i16 = 176;
 
 /// `bpf_skb_load_bytes`: copies bytes of the frame to the stack, also if they are not in one piece.
 const LOAD_BYTES: i32 = 26;
@@ -55,7 +56,7 @@ impl Filter<'_> {
         ip(&mut code, udp, skip);
         code.place(udp);
         self.port(&mut code, skip);
-        code.load(Width::Word, R3, R6, SEGMENTS);
+        code.load(Width::Word, R3, R6, SEGMENT_BYTES);
         code.jump_if(R3, Is::NotEqual, 0, all);
         // The payload follows a header of 8 bytes (RFC 768).
         code.load(Width::Half, R2, R10, AT + 8);
@@ -176,3 +177,6 @@ pub(super) fn nothing(socket: &OwnedFd) -> io::Result<()> {
     })
     .map(drop)
 }
+
+#[cfg(test)]
+mod tests;

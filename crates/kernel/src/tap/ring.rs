@@ -33,6 +33,7 @@ const NEXT: usize = 0;
 const SECONDS: usize = 4;
 const NANOSECONDS: usize = 8;
 const COPIED: usize = 12;
+const PACKET_STATUS: usize = 20;
 const FRAME: usize = 24;
 const NETWORK: usize = 26;
 const DIRECTION: usize = size_of::<libc::tpacket3_hdr>() + 10;
@@ -94,18 +95,23 @@ impl Ring {
     }
 }
 
-/// Passes the packets of a block. Returns their number.
+/// Passes the packets of a block. Returns their number. Before Linux 6.2 the kernel has a place, but no bytes, for
+/// datagrams that travel as one packet: it counts them as dropped, and they are not in that number.
 fn packets(block: &[u8], each: &mut dyn FnMut(&Tapped<'_>)) -> u64 {
-    let count = word(block, PACKETS);
     let mut at = word(block, FIRST) as usize;
-    for _ in 0..count {
+    let mut written = 0;
+    for _ in 0..word(block, PACKETS) {
         let Some(packet) = block.get(at..).filter(|rest| rest.len() > DIRECTION) else { break };
+        at += word(packet, NEXT) as usize;
+        if word(packet, PACKET_STATUS) & libc::TP_STATUS_USER == 0 {
+            continue;
+        }
+        written += 1;
         if let Some(tapped) = tapped(packet) {
             each(&tapped);
         }
-        at += word(packet, NEXT) as usize;
     }
-    u64::from(count)
+    written
 }
 
 /// A packet by its header; `None` if the header is not one that the kernel writes.
@@ -146,6 +152,7 @@ mod tests {
         assert_eq!(SECONDS, offset_of!(tpacket3_hdr, tp_sec));
         assert_eq!(NANOSECONDS, offset_of!(tpacket3_hdr, tp_nsec));
         assert_eq!(COPIED, offset_of!(tpacket3_hdr, tp_snaplen));
+        assert_eq!(PACKET_STATUS, offset_of!(tpacket3_hdr, tp_status));
         assert_eq!(FRAME, offset_of!(tpacket3_hdr, tp_mac));
         assert_eq!(NETWORK, offset_of!(tpacket3_hdr, tp_net));
         let behind = libc::TPACKET3_HDRLEN - size_of::<sockaddr_ll>();

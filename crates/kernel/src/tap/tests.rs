@@ -161,6 +161,10 @@ fn datagrams_that_travel_together_are_all_there_whatever_the_sample() {
         count += received.recv(&to, Wait::No).unwrap();
     }
     let (kept, counts) = finish(tap);
+    if counts == (TapCounts { passed: 0, dropped: 1 }) {
+        let reason = "before Linux 6.2 packet sockets get no datagrams that travel as one packet";
+        return kqps_skips::skip(kqps_skips::Capability::Segmentation, reason);
+    }
     assert_eq!(counts, TapCounts { passed: 1, dropped: 0 });
     assert_eq!((kept[0].segment_bytes, kept[0].bytes.len()), (Some(40), 28 + 19 * 40 + 30));
     assert_eq!(kept[0].id(28 + 7 * 40), 7, "longer than the snap, since each has its own number");

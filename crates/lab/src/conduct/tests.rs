@@ -22,6 +22,7 @@ use crate::trial_request::TrialRequest;
 
 mod failing;
 mod lost;
+mod residence;
 
 const BLOCKS: u32 = 3;
 

@@ -6,6 +6,8 @@ use kqps_observation::{Quantiles, ResidenceFacts, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::evidence::is_spoiled;
+
 /// Of the sampled queries, the share without a pair from which the residence is in doubt.
 const UNPAIRED_MOST: f64 = 0.01;
 
@@ -69,7 +71,7 @@ fn of_trial(one: &RunTrial) -> CellResidence {
             one_in: facts.one_in,
             pairs: facts.pairs,
             stamped_share: facts.pairs as f64 / trial.accounts.sent.max(1) as f64,
-            doubt: doubt(facts),
+            doubt: doubt(trial, facts),
             failure: None,
         },
     }
@@ -82,7 +84,10 @@ fn why_none(trial: &Trial) -> String {
     why.cloned().unwrap_or_else(|| "no packets were stamped".to_owned())
 }
 
-fn doubt(facts: &ResidenceFacts) -> Option<String> {
+fn doubt(trial: &Trial, facts: &ResidenceFacts) -> Option<String> {
+    if is_spoiled(trial) {
+        return Some("a player disturbed the trial, and part of the latency is its own".to_owned());
+    }
     let ResidenceFacts { queries, pairs, unanswered, repeated, unasked, dropped, .. } = *facts;
     if dropped > 0 {
         return Some(format!("{dropped} packets found no room, and their queries are left out"));

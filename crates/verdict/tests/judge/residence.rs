@@ -70,6 +70,11 @@ fn what_is_missing_is_a_doubt_and_what_is_impossible_is_no_residence() {
     let expected =
         "of 50000 queries 500 had no reply and 200 could not be told apart, and 400 replies had no query";
     assert_eq!((unpaired.doubt.as_deref(), unpaired.failure), (Some(expected), None));
+    let mut short = stamped(facts());
+    short.accounts.intended += 20_000;
+    short.accounts.unsent += 20_000;
+    let short = found(Outcome::Measured(Box::new(short)));
+    assert!(short.doubt.unwrap().starts_with("a player disturbed the trial"));
     let none = of(ResidenceFacts { pairs: 0, unanswered: 50_000, unasked: 49_700, ..facts() });
     assert!(none.failure.unwrap().starts_with("no reply was seen with its query at eth1: 50000 queries"));
     let wrong = of(ResidenceFacts { queries: 50_001, ..facts() });

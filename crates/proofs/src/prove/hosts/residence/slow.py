@@ -1,6 +1,6 @@
 """A DNS server that answers each query with an empty answer, after a fixed time.
 
-Arguments: address, port and milliseconds. It ends when it is told to.
+Arguments: address, port and milliseconds. It ends by SIGTERM.
 """
 
 import collections
