@@ -138,7 +138,7 @@ fn read(mut tap: Tap, mut pairs: Pairs, is_over: &AtomicBool) -> io::Result<(Pai
 }
 
 /// Whether the wall clock was set between two readings of its distance from the monotonic clock. Both clocks are slewed
-/// alike (clock_gettime(2)).
+/// alike (`clock_gettime(2)`).
 fn was_set(before_ns: i64, after_ns: i64) -> bool {
     after_ns.abs_diff(before_ns) > READ_WITHIN_NS
 }

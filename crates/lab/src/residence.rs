@@ -69,7 +69,7 @@ pub(crate) fn can_stamp(site: &Site) -> Option<Result<(), String>> {
 const CONNECTED: &str = "only queries over UDP are stamped: a packet of a connection has parts of queries or several of \
                          them, and those that are encrypted have no ID that can be read";
 
-/// Why cells that use AF_XDP have no residence.
+/// Why cells that use `AF_XDP` have no residence.
 const PAST_THE_KERNEL: &str =
     "the kernel of the server's host has no packets of a subject that answers past it";
 

@@ -11,7 +11,7 @@ const SNAP_BYTES: u32 = 100;
 /// What the program copies of each packet, as of one that came in; `None` if this process may load none.
 fn copied(one_in: u32, packets: &[Vec<u8>]) -> Option<Vec<u32>> {
     if let Err(reason) = crate::probe::probe_one("packet-stamps") {
-        kqps_skips::skip(kqps_skips::Capability::Root, &format!("no program on packets: {reason}"));
+        kqps_skips::skip(kqps_skips::Capability::Root, format!("no program on packets: {reason}"));
         return None;
     }
     let sample = Sample::one_in(one_in);
@@ -43,7 +43,7 @@ fn version_4(options: u8, fragment: u16, protocol: u8, payload: &[u8]) -> Vec<u8
 }
 
 fn version_6(next: u8, payload: &[u8]) -> Vec<u8> {
-    let mut header = vec![0; 40];
+    let mut header = [0; 40];
     (header[0], header[6]) = (0x60, next);
     [&header[..], payload].concat()
 }

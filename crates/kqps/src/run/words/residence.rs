@@ -1,6 +1,5 @@
 //! How long queries stayed in the server's host, and the latency that the players saw: a line for each server.
 
-use kqps_observation::Quantiles;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::judge::{CellResidence, CellVerdict, RunVerdict};
 use kqps_verdict::percent;
@@ -29,11 +28,11 @@ fn line(residence: &CellResidence) -> String {
     if let Some(why) = &residence.failure {
         return format!("not known: {why}");
     }
-    let quantiles: [(&str, fn(&Quantiles) -> Option<u64>); 3] =
-        [("p50", |of| of.p50), ("p90", |of| of.p90), ("p99", |of| of.p99)];
-    let known = quantiles.iter().filter_map(|(name, of)| {
-        let (inside, all) = (of(&residence.residence_us)?, of(&residence.latency_us));
-        Some(format!("{name} {} of {}", time(Some(inside)), time(all)))
+    let (inside, all) = (&residence.residence_us, &residence.latency_us);
+    let quantiles =
+        [("p50", inside.p50, all.p50), ("p90", inside.p90, all.p90), ("p99", inside.p99, all.p99)];
+    let known = quantiles.into_iter().filter_map(|(name, inside_us, all_us)| {
+        Some(format!("{name} {} of {}", time(Some(inside_us?)), time(all_us)))
     });
     let known: Vec<String> = known.collect();
     let known = if known.is_empty() { "too few queries for a quantile".to_owned() } else { known.join(", ") };
@@ -53,6 +52,8 @@ fn time(time_us: Option<u64>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::Quantiles;
+
     use super::*;
 
     #[test]
