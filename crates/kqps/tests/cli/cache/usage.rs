@@ -1,6 +1,5 @@
 //! Flags that do not go together, and the counts while it runs.
 
-use std::net::UdpSocket;
 use std::process::{Command, Output, Stdio};
 
 use kqps_server::Report;
@@ -19,7 +18,8 @@ fn refused(arguments: &[&str]) -> String {
 
 #[test]
 fn what_cannot_work_is_an_error_that_says_why() {
-    let free = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    // An address and a port that no other test takes meanwhile.
+    let own = "127.53.0.77:5377";
     for (arguments, why) in [
         (&[][..], "--forward <ADDR[:PORT]>|--stub <ZONE=ADDR[:PORT]>"),
         (&["--forward", "localhost"], "is no address"),
@@ -34,7 +34,7 @@ fn what_cannot_work_is_an_error_that_says_why() {
             "use --memory 2MiB or more",
         ),
         (&["--forward", "127.0.0.1:9", "--no-tcp", "--tcp-idle", "1s"], "is about connections"),
-        (&["--forward", &free, "--listen", &free], "is an address of this cache"),
+        (&["--forward", own, "--listen", own], "is an address of this cache"),
     ] {
         let errors = refused(arguments);
         assert!(errors.contains(why), "{arguments:?}: {errors}");
