@@ -51,11 +51,11 @@ fn whole(packet: &[u8]) -> Option<(SocketAddr, SocketAddr, &[u8])> {
     let (from, to, udp): (IpAddr, IpAddr, &[u8]) = match packet.first()? >> 4 {
         4 => {
             let header = usize::from(packet[0] & 0x0f) * 4;
-            let address = |at: usize| Some(packet.get(at..at + 4)?.try_into().ok().map(<[u8; 4]>::into)?);
+            let address = |at: usize| packet.get(at..at + 4)?.try_into().ok().map(<[u8; 4]>::into);
             (address(12)?, address(16)?, packet.get(header..)?)
         }
         6 => {
-            let address = |at: usize| Some(packet.get(at..at + 16)?.try_into().ok().map(<[u8; 16]>::into)?);
+            let address = |at: usize| packet.get(at..at + 16)?.try_into().ok().map(<[u8; 16]>::into);
             let more = if *packet.get(6)? == FRAGMENT { FRAGMENT_BYTES } else { 0 };
             (address(8)?, address(24)?, packet.get(IPV6_BYTES + more..)?)
         }

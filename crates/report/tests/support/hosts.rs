@@ -36,7 +36,7 @@ pub(crate) fn run() -> Run {
 /// A trial of nsd whose packets were stamped, and one of knot whose host could not.
 fn stamp(run: &mut Run) {
     for name in ["nsd", "knot"] {
-        let cell = run.cells.iter().position(|cell| cell.name == name).unwrap() as u32;
+        let cell = run.cells.iter().position(|cell| cell.subject == name).unwrap() as u32;
         let is_latency = |one: &&RunTrial| one.cell == cell && one.purpose == Purpose::Latency;
         let mut one = run.trials.iter().find(is_latency).unwrap().clone();
         (one.number, one.purpose) = (run.trials.len() as u64 + 1, Purpose::Residence);
