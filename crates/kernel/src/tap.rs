@@ -1,5 +1,5 @@
 //! A tap: the UDP packets of some ports that pass an interface, each with the time at which the kernel took it from the
-//! interface or handed it over (packet(7), `TPACKET_V3`, `Documentation/networking/packet_mmap.rst`).
+//! interface or handed it over (packet(7), `TPACKET_V3`).
 //!
 //! The kernel copies the beginning of each packet into a ring. What finds the ring full is counted, and no packet is
 //! lost without being counted.
