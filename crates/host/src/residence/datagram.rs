@@ -191,8 +191,7 @@ pub(super) mod tests {
     fn a_question_is_the_same_in_any_case_of_its_letters() {
         let of = |message: &[u8]| {
             let bytes = ipv4(0, message);
-            let found = datagrams(&tapped(&bytes)).next().unwrap().message();
-            found
+            datagrams(&tapped(&bytes)).next().unwrap().message()
         };
         let one = of(&query(1, "www")).unwrap();
         assert_eq!(of(&query(1, "WwW")), Some(one));

@@ -24,7 +24,7 @@ const HELD_NS: u64 = 4_000_000;
 fn pair() -> Option<(NetNs, NetNs)> {
     for needed in ["veth", "packet-stamps"] {
         if let Err(reason) = kqps_kernel::probe::probe_one(needed) {
-            kqps_skips::skip(kqps_skips::Capability::Networks, &format!("no residence: {needed}: {reason}"));
+            kqps_skips::skip(kqps_skips::Capability::Networks, format!("no residence: {needed}: {reason}"));
             return None;
         }
     }

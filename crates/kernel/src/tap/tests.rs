@@ -19,7 +19,7 @@ const PORT: u16 = 5300;
 fn pair() -> Option<(NetNs, NetNs)> {
     for needed in ["veth", "packet-stamps"] {
         if let Err(reason) = crate::probe::probe_one(needed) {
-            kqps_skips::skip(kqps_skips::Capability::Networks, &format!("no taps: {needed}: {reason}"));
+            kqps_skips::skip(kqps_skips::Capability::Networks, format!("no taps: {needed}: {reason}"));
             return None;
         }
     }

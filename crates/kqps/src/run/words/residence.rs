@@ -29,11 +29,11 @@ fn line(residence: &CellResidence) -> String {
     if let Some(why) = &residence.failure {
         return format!("not known: {why}");
     }
-    let quantiles: [(&str, fn(&Quantiles) -> Option<u64>); 3] =
-        [("p50", |of| of.p50), ("p90", |of| of.p90), ("p99", |of| of.p99)];
-    let known = quantiles.iter().filter_map(|(name, of)| {
-        let (inside, all) = (of(&residence.residence_us)?, of(&residence.latency_us));
-        Some(format!("{name} {} of {}", time(Some(inside)), time(all)))
+    let both = |of: fn(&Quantiles) -> Option<u64>| (of(&residence.residence_us), of(&residence.latency_us));
+    let quantiles = [("p50", both(|of| of.p50)), ("p90", both(|of| of.p90)), ("p99", both(|of| of.p99))];
+    let known = quantiles.into_iter().filter_map(|(name, (inside, all))| {
+        inside?;
+        Some(format!("{name} {} of {}", time(inside), time(all)))
     });
     let known: Vec<String> = known.collect();
     let known = if known.is_empty() { "too few queries for a quantile".to_owned() } else { known.join(", ") };
