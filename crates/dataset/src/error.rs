@@ -161,9 +161,6 @@ pub enum LineFault {
     /// The data of a record are wrong.
     #[error("bad data: {0}")]
     Data(String),
-    /// Data follow a type that an update prohibits.
-    #[error("prohibit takes no data: a name, or a name and a type, must not exist")]
-    ProhibitsData,
     /// A prerequisite follows a change.
     #[error("a prerequisite stands before the changes of its update (RFC 2136, section 2)")]
     LatePrerequisite,
