@@ -226,6 +226,9 @@ pub enum RecordFault {
     /// The query should get an OPT record, and its records cannot be parsed.
     #[error("no OPT record can be added: {0}")]
     Malformed(#[from] Malformed),
+    /// The message has a signature, which is its only one and its last record (RFC 8945, section 5.1).
+    #[error("it is signed already: a TSIG record is the last one, so nothing can be added after it")]
+    Signed,
     /// With an OPT or TSIG record the message would be longer than 65535 bytes.
     #[error("it is too long for an OPT or TSIG record to be added")]
     TooLong,
