@@ -3,7 +3,7 @@
 use std::io::{self, BufRead, Read};
 
 use kqps_message::edns::Malformed;
-use kqps_message::{Edns, HEADER_BYTES, Header, edns, header, question, record};
+use kqps_message::{Edns, HEADER_BYTES, Header, edns, header, question, record, rtype};
 
 use crate::encoded::Facts;
 use crate::error::RecordFault;
@@ -60,6 +60,22 @@ pub(crate) fn any(message: &mut [u8]) -> Result<Facts, RecordFault> {
     header::set_id(message, 0);
     let question_bytes = question::end(message).map_or(0, |end| end - HEADER_BYTES);
     Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None, expected_answer: None })
+}
+
+/// Whether the last record of a message is a signature (RFC 8945, section 5.1).
+pub(crate) fn is_signed(message: &[u8]) -> bool {
+    last_type(message) == Some(rtype::TSIG)
+}
+
+/// The type of a message's last record; `None` without records, or if they cannot be parsed.
+fn last_type(message: &[u8]) -> Option<u16> {
+    let header = Header::of(message)?;
+    let counts = [header.answers(), header.authorities(), header.additionals()].map(u32::from);
+    let last = (0..counts.iter().sum()).try_fold((question::end(message)?, None), |(at, _), _| {
+        let record = record::read(message, at)?;
+        Some((record.end, Some(record.rtype)))
+    });
+    last?.1
 }
 
 /// Sets DO in the OPT record whose data begin at `data_at`: the upper bit of the TTL's third byte, with one

@@ -187,8 +187,8 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         Ok(if text::is_update(line) { LineFault::Update } else { fault })
     }
 
-    /// The first line without a byte order mark. Another encoding makes all lines bad, so it is an error even if bad lines
-    /// are skipped.
+    /// The first line without a byte order mark. Another encoding makes all lines bad, so it is an error even if bad
+    /// lines are skipped.
     fn without_mark<'l>(&self, line: &'l [u8]) -> Result<&'l [u8], CompileError> {
         without_mark(line).map_err(|encoding| {
             CompileError::Source(DatasetError::Encoding { path: self.path.to_owned(), encoding })
@@ -220,6 +220,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             let encoded = match read {
                 Ok(false) => return Ok(()),
                 Ok(true) if format == Format::AnyBytes => binary::any(&mut message),
+                Ok(true) if self.adds_records() && binary::is_signed(&message) => Err(RecordFault::Signed),
                 Ok(true) => binary::encode(&mut message, self.edns)
                     .and_then(|facts| self.added_to_message(&mut message, facts)),
                 Err(fault) => Err(fault),
@@ -236,6 +237,11 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             }
             offset = next;
         }
+    }
+
+    /// Whether messages get records.
+    fn adds_records(&self) -> bool {
+        self.edns.is_some() || self.additions.tsig.is_some()
     }
 
     fn added_to_message(&self, message: &mut Vec<u8>, mut facts: Facts) -> Result<Facts, RecordFault> {

@@ -161,9 +161,6 @@ pub enum LineFault {
     /// The data of a record are wrong.
     #[error("bad data: {0}")]
     Data(String),
-    /// Data follow a type that an update prohibits.
-    #[error("prohibit takes no data: a name, or a name and a type, must not exist")]
-    ProhibitsData,
     /// A prerequisite follows a change.
     #[error("a prerequisite stands before the changes of its update (RFC 2136, section 2)")]
     LatePrerequisite,
@@ -229,6 +226,9 @@ pub enum RecordFault {
     /// The query should get an OPT record, and its records cannot be parsed.
     #[error("no OPT record can be added: {0}")]
     Malformed(#[from] Malformed),
+    /// The message has a signature, which is its only one and its last record (RFC 8945, section 5.1).
+    #[error("it is signed already: a TSIG record is the last one, so nothing can be added after it")]
+    Signed,
     /// With an OPT or TSIG record the message would be longer than 65535 bytes.
     #[error("it is too long for an OPT or TSIG record to be added")]
     TooLong,

@@ -52,7 +52,6 @@ impl Skipped {
             | LineFault::NoTtl
             | LineFault::NoData
             | LineFault::Data(_)
-            | LineFault::ProhibitsData
             | LineFault::LatePrerequisite
             | LineFault::UpdateTooLong
             | LineFault::Unsent => 9,

@@ -1,8 +1,8 @@
 //! A line of a query file: `name type [further columns]`, in the form of dnsperf, kxdpgun and flamethrower.
 //!
-//! Spaces or tabs separate columns. The content of a further column determines its meaning, so there may be several in any
-//! order: the letters E and D, a client subnet, the expected rcode, or `=` and the digest of the expected answer. Names are
-//! bytes, and a line need not be UTF-8.
+//! Spaces or tabs separate columns. The content of a further column determines its meaning, so there may be several in
+//! any order: the letters E and D, a client subnet, the expected rcode, or `=` and the digest of the expected answer.
+//! Names are bytes, and a line need not be UTF-8.
 
 use kqps_message::{ClientSubnet, Edns, query, rcode, rtype};
 

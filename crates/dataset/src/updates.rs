@@ -1,6 +1,6 @@
 //! A file of dynamic updates (RFC 2136) in dnsperf's form. A block is a message: a line with the zone, lines with
-//! prerequisites (`require`, `prohibit`), lines with changes (`add`, `delete`), and a line `send`. Names are relative to
-//! the zone unless they end with a dot. Data are written as in master files.
+//! prerequisites (`require`, `prohibit`), lines with changes (`add`, `delete`), and a line `send`. Names are relative
+//! to the zone unless they end with a dot. Data are written as in master files.
 
 mod names;
 
@@ -109,10 +109,10 @@ impl Update {
         match (command, rtype, data) {
             (Command::Add, Some(rtype), Some(_)) => self.with_data(line, (owner, ttl, rtype), CLASS_IN),
             (Command::Add, ..) => Err((end, LineFault::NoData)),
-            (Command::Prohibit, _, Some((at, _))) => Err((at + 1, LineFault::ProhibitsData)),
             (Command::Require, Some(rtype), Some(_)) => self.with_data(line, (owner, None, rtype), CLASS_IN),
             (Command::Delete, Some(rtype), Some(_)) => self.with_data(line, (owner, None, rtype), CLASS_NONE),
-            (Command::Prohibit, rtype, None) => self.without_data(owner, rtype, CLASS_NONE),
+            // As in dnsperf, data are ignored: a prohibited name or set of records has none (RFC 2136, section 2.4).
+            (Command::Prohibit, rtype, _) => self.without_data(owner, rtype, CLASS_NONE),
             (Command::Require | Command::Delete, rtype, _) => self.without_data(owner, rtype, CLASS_ANY),
         }?;
         let count_at = if is_prerequisite { PREREQUISITES_AT } else { CHANGES_AT };
@@ -180,8 +180,11 @@ impl Update {
             self.message.extend_from_slice(&word.to_be_bytes());
         }
         self.message.extend_from_slice(&ttl_s.to_be_bytes());
-        self.message.extend_from_slice(&(data.len() as u16).to_be_bytes());
-        self.message.extend_from_slice(data);
+        let length_at = self.message.len();
+        self.message.extend_from_slice(&[0; 2]);
+        self.names.write_data(rtype, data, &mut self.message);
+        let bytes = (self.message.len() - length_at - 2) as u16;
+        self.message[length_at..length_at + 2].copy_from_slice(&bytes.to_be_bytes());
     }
 
     /// A name in wire form, which belongs to the zone unless its text ends with a dot.
@@ -272,7 +275,9 @@ mod tests {
         let text =
             update(&["example.org", "add q.example.org. 60 TXT \"a b\"", "add m 1h MX 10 mail"]).unwrap();
         assert!(text.windows(4).any(|bytes| bytes == b"\x03a b"));
-        assert!(text.ends_with(b"\x00\x0a\x04mail\x07example\x03org\0"), "data belong to the zone as well");
+        assert!(text.ends_with(b"\x00\x0a\x04mail\xc0\x0c"), "data belong to the zone as well");
+        let prohibited = |line| update(&["example.org", line]);
+        assert_eq!(prohibited("prohibit x A 1.2.3.4"), prohibited("prohibit x A"), "data are ignored");
     }
 
     #[test]
@@ -288,7 +293,6 @@ mod tests {
             (&["example.org", "add x 60 FOO 1"], 10, "unknown type"),
             (&["example.org", "add x 60 A 1.2.3"], 10, "expected"),
             (&["example.org", "add x y A 1.2.3.4"], 9, "expected"),
-            (&["example.org", "prohibit x A 1.2.3.4"], 14, "prohibit takes no data"),
             (&["example.org", "delete x", "require y"], 1, "before the changes"),
         ] {
             let (at, fault) = update(lines).unwrap_err();

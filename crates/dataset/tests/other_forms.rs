@@ -33,8 +33,28 @@ fn messages_of_any_bytes_are_taken_but_for_those_without_an_id() {
 }
 
 #[test]
+fn nothing_is_added_to_a_message_that_is_signed() {
+    let key = || KeyName::new(Algorithm::Sha1, b"k").expect("a name");
+    let mut message = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\x00\x01\x00\x01".to_vec();
+    let file = |message: &[u8]| [&(message.len() as u16).to_be_bytes(), message].concat();
+    let binary = Options { format: Format::Binary, ..Options::default() };
+    let signing =
+        || Options { additions: Additions { tsig: Some(key()), ..Additions::default() }, ..binary.clone() };
+    let signed = open(&file(&message), &signing()).expect("a query without a signature");
+    assert_eq!(signed.iter().map(|query| query.message[11]).collect::<Vec<_>>(), [1]);
+    assert!(key().append(&mut message));
+    for options in [signing(), Options { edns: true, ..binary.clone() }] {
+        let error = open(&file(&message), &options).expect_err("it is signed").to_string();
+        assert!(error.contains("it is signed already"), "{error}");
+    }
+    let as_it_is = open(&file(&message), &binary).expect("a signed query");
+    assert!(as_it_is.iter().all(|query| query.message == message));
+}
+
+#[test]
 fn updates_are_taken_block_by_block() {
-    let text = b"a.test\nadd x 60 A 192.0.2.1\nsend\n\nb.test\nfoo\nadd y 60 A 192.0.2.1\nsend\nc.test\ndelete z\nsend\nd.test\n";
+    let text = b"a.test\nadd x 60 A 192.0.2.1\nsend\n\n\
+                 b.test\nfoo\nadd y 60 A 192.0.2.1\nsend\nc.test\ndelete z\nsend\nd.test\n";
     let strict = Options { format: Format::Updates, ..Options::default() };
     let error = open(text, &strict).expect_err("a bad line").to_string();
     assert!(error.contains(":6:1: unknown word \"foo\""), "{error}");

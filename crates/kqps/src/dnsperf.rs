@@ -16,6 +16,7 @@ mod usage;
 use std::ffi::OsString;
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, mpsc};
 
 use kqps_host::{PlayerWatched, Watch};
@@ -36,6 +37,9 @@ use statistics::{Counts, Ended};
 
 /// The name by which kqps is dnsperf.
 const NAME: &str = "dnsperf";
+
+/// The reports of single queries that may wait to be printed.
+const REPORTS_WAITING_MOST: usize = 1 << 18;
 
 /// The status of every error, as dnsperf's.
 const FAILED: u8 = 1;
@@ -123,11 +127,14 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
     };
     let plan = &planned.plan;
     plan.check_against(&dataset)?;
-    let (reports, reported) = mpsc::channel();
+    let has_reports = command.verbose || !command.suppressed.timeouts;
+    let (to, reported) = mpsc::sync_channel(if has_reports { REPORTS_WAITING_MOST } else { 1 });
+    let missed: Arc<AtomicU64> = Arc::default();
+    let reports = Reports { to: to.clone(), missed: Arc::clone(&missed), replies: command.verbose };
     let live = Arc::new(Live::detailed(plan.threads));
     let control = Control {
         live: Arc::clone(&live),
-        reports: Some(Reports { to: reports, replies: command.verbose }),
+        reports: has_reports.then_some(reports),
         ..Control::new(plan.threads)
     };
     let stop = control.stop.clone();
@@ -142,24 +149,26 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
         let watch = |player: &PlayerWatched| Watch::begin(player, &planned.subject);
         let trial = play(plan, &dataset, &control, watch);
         // The reader ends with the last sender.
-        drop(control);
+        drop((control, to));
         trial
     })?;
     let ended = Ended::of(&trial, command, dataset.queries());
-    for line in statistics::failures(command, &trial) {
+    for line in statistics::failures(command, &trial.send_failed_causes) {
         log.warning(&line);
     }
     let counts = Counts::of(&trial, live.snapshot().detail.unwrap_or_default());
     print!("{}", statistics::text(command, &counts, ended));
-    print!("{}", own(command, &trial, &planned));
+    print!("{}", own(command, &trial, &planned, missed.load(Relaxed)));
     Ok(status())
 }
 
-/// What kqps adds: notes on what the flags leave out of the figures, the accounts, and warnings.
-fn own(command: &Command, trial: &Trial, planned: &Planned) -> String {
+/// What kqps adds: notes on what the flags leave out of the figures, the accounts, and warnings. `missed` is how many
+/// lines about single queries were not printed.
+fn own(command: &Command, trial: &Trial, planned: &Planned, missed: u64) -> String {
     let surroundings = planned.surroundings();
     let warnings = of_trial(trial, &surroundings);
-    let notes: Vec<String> = notes(command, trial).iter().map(|note| format!("  Note: {note}\n")).collect();
+    let notes = notes(command, trial, missed);
+    let notes: Vec<String> = notes.iter().map(|note| format!("  Note: {note}\n")).collect();
     format!(
         "What kqps {} adds:\n\n{}\n{}",
         env!("CARGO_PKG_VERSION"),
@@ -168,7 +177,8 @@ fn own(command: &Command, trial: &Trial, planned: &Planned) -> String {
     )
 }
 
-/// The status at the end. SIGINT ends a run early and in order, as with dnsperf. Other signals would have ended dnsperf.
+/// The status at the end. SIGINT ends a run early and in order, as with dnsperf. Other signals would have ended
+/// dnsperf.
 fn status() -> ExitCode {
     match signals::first() {
         None | Some(signals::INTERRUPT) => ExitCode::SUCCESS,

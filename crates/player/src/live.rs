@@ -1,23 +1,25 @@
 //! Progress of a running trial. Each thread publishes its counts in its own atomics. Only that thread writes them,
 //! with relaxed ordering, so reading them costs the player nothing.
 
+mod counters;
 mod detail;
 mod times;
 
+use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
 use crate::tally::Tally;
 use detail::Detail;
 
-pub use detail::{DetailSnapshot, RCODES};
+pub use detail::DetailSnapshot;
 pub use times::TimesSnapshot;
 
 /// The published counts of all threads.
 #[derive(Debug)]
 pub struct Live {
     threads: Box<[ThreadLive]>,
-    has_begun: AtomicBool,
-    has_ended: AtomicBool,
+    began_ns: OnceLock<u64>,
+    has_sent_all: AtomicBool,
 }
 
 /// The published counts of one thread, on cache lines of its own.
@@ -68,7 +70,7 @@ impl Live {
     }
 
     fn of(threads: Box<[ThreadLive]>) -> Self {
-        Self { threads, has_begun: AtomicBool::new(false), has_ended: AtomicBool::new(false) }
+        Self { threads, began_ns: OnceLock::new(), has_sent_all: AtomicBool::new(false) }
     }
 
     /// The same with [`Snapshot::detail`], which costs the player some nanoseconds for each reply.
@@ -77,24 +79,25 @@ impl Live {
         Self::of((0..threads).map(|_| thread()).collect())
     }
 
-    /// Notes that the threads begin to send.
-    pub(crate) fn begin(&self) {
-        self.has_begun.store(true, Relaxed);
+    /// Notes that the threads begin to send at this time on the monotonic clock.
+    pub(crate) fn begin(&self, start_ns: u64) {
+        let _ = self.began_ns.set(start_ns);
     }
 
-    /// Notes that the last thread has ended.
-    pub(crate) fn end(&self) {
-        self.has_ended.store(true, Relaxed);
+    /// Notes that the last thread has sent its last query.
+    pub(crate) fn sending_ended(&self) {
+        self.has_sent_all.store(true, Relaxed);
     }
 
-    /// Whether queries have been due.
-    pub fn has_begun(&self) -> bool {
-        self.has_begun.load(Relaxed)
+    /// The trial's start on the monotonic clock, nanoseconds, which may lie some milliseconds ahead. `None` while
+    /// threads get ready.
+    pub fn began_ns(&self) -> Option<u64> {
+        self.began_ns.get().copied()
     }
 
-    /// Whether the counts are final.
-    pub fn has_ended(&self) -> bool {
-        self.has_ended.load(Relaxed)
+    /// Whether no thread sends any more. Replies may still arrive.
+    pub fn has_sent_all(&self) -> bool {
+        self.has_sent_all.load(Relaxed)
     }
 
     /// The counters of one thread, by its number from 0. Panics if there is no such thread.
@@ -134,11 +137,11 @@ impl ThreadLive {
         self.bad.store(accounts.unsent + accounts.send_failed + unanswered, Relaxed);
     }
 
-    /// Counts a reply that arrived in time at `at_ns`.
+    /// Counts a reply with this rcode and so many bytes that arrived in time at `at_ns`.
     #[inline]
-    pub(crate) fn replied(&self, at_ns: u64, latency_ns: u64, reply: &[u8]) {
+    pub(crate) fn replied(&self, at_ns: u64, latency_ns: u64, (rcode, bytes): (u16, usize)) {
         if let Some(detail) = &self.detail {
-            detail.replied(at_ns, latency_ns, reply);
+            detail.replied(at_ns, latency_ns, (rcode, bytes));
         }
     }
 

@@ -21,6 +21,18 @@ pub enum Checked {
     Wrong(Cause),
 }
 
+impl Checked {
+    /// The rcode, 0 to 4095; `None` if the reply is wrong for another reason than its rcode or its answer.
+    #[inline]
+    pub fn rcode(self) -> Option<u16> {
+        match self {
+            Self::Correct { rcode, .. }
+            | Self::Wrong(Cause::Rcode { got: rcode, .. } | Cause::Answer { rcode }) => Some(rcode),
+            Self::Wrong(_) => None,
+        }
+    }
+}
+
 /// How much of the answer a reply holds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Extent {

@@ -1,7 +1,8 @@
-//! Reports of single queries while a trial runs, for those who asked for them. They pass from the sending threads to
-//! one reader.
+//! Reports of single queries while a trial runs, on request. They pass from the sending threads to one reader.
 
-use std::sync::mpsc::Sender;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::mpsc::{SyncSender, TrySendError};
 
 use kqps_dataset::Position;
 
@@ -9,7 +10,9 @@ use kqps_dataset::Position;
 #[derive(Clone, Debug)]
 pub struct Reports {
     /// The reader. If it is gone, reports are dropped.
-    pub to: Sender<Report>,
+    pub to: SyncSender<Report>,
+    /// How many reports had no room on the way to the reader. No sending thread waits for room.
+    pub missed: Arc<AtomicU64>,
     /// Whether replies are reported. Queries without one are in any case.
     pub replies: bool,
 }
@@ -44,6 +47,29 @@ pub enum Fate {
 impl Reports {
     #[cold]
     pub(crate) fn report(&self, query: Position, key: u64, fate: Fate) {
-        let _ = self.to.send(Report { query, key, fate });
+        if let Err(TrySendError::Full(_)) = self.to.try_send(Report { query, key, fate }) {
+            self.missed.fetch_add(1, Relaxed);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc::sync_channel;
+
+    use super::*;
+
+    #[test]
+    fn a_report_without_room_is_counted() {
+        let (to, reader) = sync_channel(1);
+        let reports = Reports { to, missed: Arc::default(), replies: true };
+        for key in 0..3 {
+            reports.report(Position::default(), key, Fate::TimedOut);
+        }
+        assert_eq!(reader.try_iter().map(|report| report.key).collect::<Vec<_>>(), [0]);
+        assert_eq!(reports.missed.load(Relaxed), 2);
+        drop(reader);
+        reports.report(Position::default(), 3, Fate::TimedOut);
+        assert_eq!(reports.missed.load(Relaxed), 2, "nobody reads any more");
     }
 }

@@ -169,12 +169,12 @@ fn play_over<W: TrialWatch>(
         };
         let Start { unix_ms, monotonic_ns, late_ns } = Start::of(plan.start_at_ns, &control.stop);
         gate.open(Some(monotonic_ns));
-        control.live.begin();
+        control.live.begin(monotonic_ns);
         let _ = events.iter().take(plan.threads).count();
+        control.live.sending_ended();
         watch.sending_ended();
         gate.let_end();
         let results = joined(&mut threads)?;
-        control.live.end();
         xdp::check(results.iter().filter_map(|result| result.past.as_ref()))?;
         let watch_result = watch.end();
         let interrupted = control.stop.is_asked();

@@ -1,9 +1,10 @@
 //! What is printed while the queries are played: a line for each query, and statistics at intervals.
 
 use std::fmt::Write as _;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_player::Live;
 use kqps_player::live::Snapshot;
@@ -13,7 +14,7 @@ use super::command::Command;
 use super::queries::QueryText;
 use super::statistics::{self, Counts, rcode_name};
 
-/// The longest time between two looks for a signal.
+/// The longest time between two looks for a signal, or for the beginning of the run.
 const LOOK_EVERY: Duration = Duration::from_millis(20);
 
 /// Reports that are printed together at most.
@@ -33,7 +34,8 @@ pub(super) struct Beside<'a> {
 
 /// The intervals of a run.
 struct Intervals {
-    began: Instant,
+    /// On the monotonic clock.
+    began_ns: u64,
     every: Duration,
     /// The counts at its beginning; `None` at the run's.
     last: Option<Snapshot>,
@@ -42,17 +44,22 @@ struct Intervals {
 }
 
 impl Intervals {
-    fn begin(every: Duration) -> Self {
-        Self { began: Instant::now(), every, last: None, last_at: Duration::ZERO, next_at: every }
+    fn begin(began_ns: u64, every: Duration) -> Self {
+        Self { began_ns, every, last: None, last_at: Duration::ZERO, next_at: every }
+    }
+
+    /// The time since the run's beginning.
+    fn elapsed(&self) -> Duration {
+        Duration::from_nanos(clock::now_ns().saturating_sub(self.began_ns))
     }
 
     fn until_next(&self) -> Duration {
-        self.next_at.saturating_sub(self.began.elapsed())
+        self.next_at.saturating_sub(self.elapsed())
     }
 
     /// What happened in an interval that is over.
     fn next(&mut self, live: &Live) -> Option<Counts> {
-        let now_at = self.began.elapsed();
+        let now_at = self.elapsed();
         if now_at < self.next_at {
             return None;
         }
@@ -66,31 +73,44 @@ impl Intervals {
 }
 
 impl Beside<'_> {
-    /// Runs `trial`, and prints meanwhile. The senders of reports must be gone when it returns.
+    /// Runs `trial`, and prints meanwhile. The senders of reports must be gone when it returns. Signals end the trial
+    /// even while standard output takes nothing.
     pub(super) fn during<T>(&self, reported: Receiver<Report>, trial: impl FnOnce() -> T) -> T {
+        let (over, is_over) = mpsc::channel::<()>();
         std::thread::scope(|scope| {
             scope.spawn(move || self.print(&reported));
-            trial()
+            scope.spawn(move || self.pass_interrupts(&is_over));
+            let outcome = trial();
+            drop(over);
+            outcome
         })
     }
 
-    fn print(&self, reported: &Receiver<Report>) {
-        let mut intervals = None;
-        loop {
+    fn pass_interrupts(&self, is_over: &Receiver<()>) {
+        while is_over.recv_timeout(LOOK_EVERY) == Err(RecvTimeoutError::Timeout) {
             if self.interrupts.is_asked() && !self.stop.is_asked() {
                 // As with dnsperf, what is outstanding is not waited for.
                 self.stop.ask();
                 self.stop.ask();
             }
-            if let Some(every) = self.command.interval.filter(|_| self.live.has_begun()) {
-                let intervals = intervals.get_or_insert_with(|| Intervals::begin(every));
-                if !self.live.has_ended()
+        }
+    }
+
+    fn print(&self, reported: &Receiver<Report>) {
+        let mut intervals = None;
+        loop {
+            // As with dnsperf, intervals end with the sending.
+            if let Some((began_ns, every)) = self.live.began_ns().zip(self.command.interval) {
+                let intervals = intervals.get_or_insert_with(|| Intervals::begin(began_ns, every));
+                if !self.live.has_sent_all()
                     && let Some(counts) = intervals.next(self.live)
                 {
                     self.interval(&counts);
                 }
             }
-            let most = intervals.as_ref().map_or(LOOK_EVERY, Intervals::until_next);
+            let is_sending = !self.live.has_sent_all();
+            let next = intervals.as_ref().filter(|_| is_sending);
+            let most = next.map_or(LOOK_EVERY, Intervals::until_next);
             match reported.recv_timeout(most.min(LOOK_EVERY)) {
                 Ok(first) => self.reported(first, reported),
                 Err(RecvTimeoutError::Timeout) => {}

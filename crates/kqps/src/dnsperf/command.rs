@@ -7,7 +7,7 @@ use std::fmt;
 use std::time::Duration;
 
 use kqps_observation::trial::Transport;
-use kqps_player::TsigKey;
+use kqps_player::{Prefix, TsigKey};
 
 use super::getopt::{Letters, Part, split};
 use super::usage::{LONG, USAGE};
@@ -64,6 +64,8 @@ pub(super) struct Command {
     pub(super) suppressed: Suppressed,
     pub(super) verbose_intervals: bool,
     pub(super) latency_histogram: bool,
+    /// Random labels before names, which dnsperf does not have.
+    pub(super) prefix: Option<Prefix>,
 }
 
 impl Default for Command {
@@ -100,6 +102,7 @@ impl Default for Command {
             suppressed: Suppressed::default(),
             verbose_intervals: false,
             latency_histogram: false,
+            prefix: None,
         }
     }
 }
@@ -153,6 +156,9 @@ pub(super) fn parse(words: &[String]) -> Result<Parsed, Fault> {
     let other = command.edns || command.dnssec || command.edns_option.is_some() || command.updates;
     if command.binary && (other || command.tsig.is_some()) {
         return Err(Fault::alone("-B is mutually exclusive with -D, -e, -E, -u, -y"));
+    }
+    if command.prefix.is_some() && (command.binary || command.updates) {
+        return Err(Fault::alone("-O prefix is mutually exclusive with -B, -u"));
     }
     Ok(Parsed::Run(Box::new(command)))
 }
@@ -275,6 +281,7 @@ fn key(value: &str) -> Result<TsigKey, Fault> {
         KeyFault::Parts => Fault::usage("Warning: invalid TSIG [alg:]name:secret"),
         KeyFault::Algorithm(word) => Fault::usage(format!("Warning: invalid TSIG algorithm {word}")),
         KeyFault::Name(_) => Fault::alone("Error: unable to setup TSIG, invalid name"),
+        KeyFault::EmptySecret => Fault::usage("Warning: unable to setup TSIG, secret empty"),
         KeyFault::Secret => Fault::alone("Error: unable to setup TSIG, invalid base64 secret"),
     })
 }
@@ -341,6 +348,7 @@ mod tests {
             ("-m foo", "Warning: invalid socket mode"),
             ("-y foo", "Warning: invalid TSIG [alg:]name:secret"),
             ("-y hmac-foo:a:AAAA", "Warning: invalid TSIG algorithm hmac-foo"),
+            ("-y a:", "Warning: unable to setup TSIG, secret empty"),
             ("-E foo", "Warning: invalid EDNS Option, must be code:value"),
             ("-E 3:", "Warning: invalid EDNS Option, value is empty"),
             ("-E 1:0", "Warning: invalid EDNS Option, value must hex string (even number of characters)"),
@@ -353,6 +361,12 @@ mod tests {
         }
         let secret = Fault::alone("Error: unable to setup TSIG, invalid base64 secret");
         assert_eq!(parsed("-y a:b"), Err(secret));
+        assert!(
+            parsed("-u -O prefix=label")
+                .unwrap_err()
+                .to_string()
+                .starts_with("-O prefix is mutually exclusive")
+        );
         assert!(parsed("-B -e").unwrap_err().to_string().starts_with("-B is mutually exclusive"));
         assert!(
             parsed("-q 0").unwrap_err().to_string().starts_with("invalid num_queries: 0\nUsage: dnsperf")

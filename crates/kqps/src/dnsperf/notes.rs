@@ -6,8 +6,8 @@ use kqps_observation::trial::Transport;
 
 use super::command::Command;
 
-/// The notes on a run, each a sentence or two.
-pub(super) fn notes(command: &Command, trial: &Trial) -> Vec<String> {
+/// The notes on a run, each a sentence or two. `missed` is how many lines about single queries were not printed.
+pub(super) fn notes(command: &Command, trial: &Trial, missed: u64) -> Vec<String> {
     let mut notes = vec![pace(command)];
     if command.mode != Transport::Udp && command.buffer_kib.is_some() {
         notes.push("-b has no effect on connections here: the kernel sizes their buffers.".into());
@@ -21,6 +21,11 @@ pub(super) fn notes(command: &Command, trial: &Trial) -> Vec<String> {
             "{refused} replies were NOTAUTH: the server does not know the key of -y, or has another secret or clock."
         ));
     }
+    if missed > 0 {
+        notes.push(format!(
+            "{missed} lines about single queries are left out above: standard output was slower than the queries."
+        ));
+    }
     notes
 }
 
@@ -28,8 +33,8 @@ pub(super) fn notes(command: &Command, trial: &Trial) -> Vec<String> {
 fn pace(command: &Command) -> String {
     if command.rate_qps.is_some() {
         return format!(
-            "-Q with -q: while {} queries were outstanding, the next ones waited, and no latency includes that wait. `kqps \
-             load -Q` sends on time whatever the server does.",
+            "-Q with -q: while {} queries were outstanding, the next ones waited, and no latency includes that wait. \
+             `kqps load -Q` sends on time whatever the server does.",
             command.outstanding_used()
         );
     }

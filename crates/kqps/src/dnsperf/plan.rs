@@ -1,7 +1,7 @@
 //! The plan of a command line of dnsperf. It is that of the same flags of `kqps load`, with dnsperf's defaults.
 
 use std::fs;
-use std::net::{IpAddr, Ipv6Addr};
+use std::net::{IpAddr, Ipv6Addr, ToSocketAddrs as _};
 
 use anyhow::anyhow;
 use clap::Parser as _;
@@ -44,7 +44,9 @@ pub(super) fn planned(command: &Command) -> anyhow::Result<Planned> {
     if command.clients > SOCKETS_MOST as u64 {
         return Err(anyhow!("-c {}: kqps acts as {SOCKETS_MOST} clients at most", command.clients));
     }
-    let args = Words::try_parse_from(words(command)).map_err(|error| anyhow!(error.to_string()))?.player;
+    let server = server_of(command)?;
+    let args =
+        Words::try_parse_from(words(command, server)).map_err(|error| anyhow!(error.to_string()))?.player;
     let invalid = |_| Fault::usage(format!("invalid server address {}", command.server));
     args.targets().map_err(invalid)?;
     let outstanding = command.outstanding_used();
@@ -56,7 +58,7 @@ pub(super) fn planned(command: &Command) -> anyhow::Result<Planned> {
     let stop = Stop { after: command.limit, passes: command.runs.or(once) };
     let timeout = command.timeout;
     let (mut plan, subject) = args.plan(|_| load, stop, |_| timeout, None)?;
-    plan.per_query = PerQueryPlan { prefix: None, tsig: command.tsig.clone() };
+    plan.per_query = PerQueryPlan { prefix: command.prefix.clone(), tsig: command.tsig.clone() };
     if let Wire::Tcp(TcpPlan { tls: Some(TlsPlan { http: Some(http), .. }), .. }) = &mut plan.wire {
         *http = http_plan(command)?;
     }
@@ -66,18 +68,30 @@ pub(super) fn planned(command: &Command) -> anyhow::Result<Planned> {
 /// The most queries that leave together.
 const BURST_MOST: u64 = 32;
 
+/// The first address of the server that is of the family. `kqps load` would take the first of IPv4.
+fn server_of(command: &Command) -> Result<IpAddr, Fault> {
+    let is_of_family = |address: &IpAddr| match command.family {
+        "inet" => address.is_ipv4(),
+        "inet6" => address.is_ipv6(),
+        _ => true,
+    };
+    let found = (&*command.server, 0).to_socket_addrs().ok().into_iter().flatten();
+    let first = found.map(|address| address.ip()).find(is_of_family);
+    first.ok_or_else(|| Fault::usage(format!("invalid server address {}", command.server)))
+}
+
 /// The same command line in the flags of `kqps load`.
-fn words(command: &Command) -> Vec<String> {
+fn words(command: &Command, server: IpAddr) -> Vec<String> {
     let is_udp = command.mode == Transport::Udp;
     // Every thread needs a place in the window.
     let threads = command.threads_used().min(command.outstanding);
     // With a timeout of 0 no reply is in time.
     let timeout_ns = command.timeout.as_nanos().max(1);
-    // Clients take turns as often as in dnsperf, as far as the window allows it.
+    // dnsperf changes its socket with every query. Here a burst has one, and the window holds bursts of all clients.
     let burst = (command.outstanding / 8 / command.clients).clamp(1, BURST_MOST);
-    let mut words = vec!["dnsperf".to_owned(), "-s".to_owned(), command.server.clone()];
+    let mut words = vec!["dnsperf".to_owned(), "-s".to_owned(), server.to_string()];
     let mut add = |flag: &str, value: String| words.extend([flag.to_owned(), value]);
-    // Who types a server's address for dnsperf means it.
+    // A command line of dnsperf has no flag that allows targets on other hosts.
     for all in ["0.0.0.0/0", "::/0"] {
         add("--allow-target", all.into());
     }
@@ -211,5 +225,19 @@ mod tests {
             assert!(check_addresses(&command).is_err(), "{local}");
         }
         assert_eq!(check_addresses(&Command { server: "::1".into(), ..Command::default() }), Ok(()));
+    }
+
+    #[test]
+    fn the_server_is_the_first_address_of_the_family() {
+        let of = |server: &str, family| {
+            server_of(&Command { server: server.into(), family, ..Command::default() })
+        };
+        let first = ("localhost", 0).to_socket_addrs().unwrap().next().unwrap().ip();
+        assert_eq!(of("localhost", "any"), Ok(first));
+        assert!(of("localhost", "inet").unwrap().is_ipv4());
+        assert_eq!(of("::1", "inet6"), Ok(Ipv6Addr::LOCALHOST.into()));
+        for (server, family) in [("127.0.0.1", "inet6"), ("::1", "inet")] {
+            assert_eq!(of(server, family), Err(Fault::usage(format!("invalid server address {server}"))));
+        }
     }
 }

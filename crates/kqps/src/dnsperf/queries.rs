@@ -10,6 +10,7 @@ use kqps_dataset::{Additions, Dataset, DatasetError, Format, Options, Position};
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::name::{NameText, literal_end};
 use kqps_message::rtype::RtypeName;
+use kqps_player::Prefix;
 
 use super::command::Command;
 use super::log::Log;
@@ -55,7 +56,7 @@ pub(super) fn open(command: &Command, source: Source, log: Log) -> anyhow::Resul
         skip_bad: true,
         additions: Additions {
             udp_payload_bytes: Some(UDP_PAYLOAD_BYTES),
-            ..additions(&edns_options, Vec::new(), command.tsig.as_ref())
+            ..additions(&edns_options, labels(command), command.tsig.as_ref())
         },
         ..Options::default()
     };
@@ -85,6 +86,11 @@ pub(super) fn open(command: &Command, source: Source, log: Log) -> anyhow::Resul
     }
 }
 
+/// The lengths of the random labels before each name.
+fn labels(command: &Command) -> Vec<u8> {
+    command.prefix.as_ref().map(Prefix::lengths).unwrap_or_default()
+}
+
 /// How queries are shown.
 #[derive(Clone, Copy)]
 pub(super) struct QueryText<'a> {
@@ -93,11 +99,12 @@ pub(super) struct QueryText<'a> {
 }
 
 impl QueryText<'_> {
-    /// A query's name and type, the zone of an update, or that it is binary.
+    /// A query's name and type, the zone of an update, or that it is binary. A name is shown without random labels.
     pub(super) fn of(&self, position: Position) -> String {
         let message = self.dataset.query(position).message;
-        let name =
-            literal_end(message, HEADER_BYTES).and_then(|end| Some((message.get(HEADER_BYTES..end)?, end)));
+        let begin =
+            HEADER_BYTES + labels(self.command).iter().map(|bytes| 1 + usize::from(*bytes)).sum::<usize>();
+        let name = literal_end(message, begin).and_then(|end| Some((message.get(begin..end)?, end)));
         let Some((name, end)) = name.filter(|_| !self.command.binary) else { return "binary input".into() };
         let text = NameText(name).to_string();
         // dnsperf shows names as they were typed, mostly without a final dot.

@@ -79,7 +79,7 @@ impl Counts {
             lost: sent.saturating_sub(replies.replies() + replies.interrupted),
             run_time_s,
             counted_s: run_time_s,
-            http_statuses: has_http.then(|| http_statuses(trial, replies.replies())),
+            http_statuses: has_http.then(|| http_statuses(&trial.wrong_causes, replies.replies())),
             replies,
             are_of_interval: false,
         }
@@ -106,12 +106,12 @@ impl Counts {
 }
 
 /// The name of an rcode, as dnsperf has it.
-pub(super) fn rcode_name(rcode: usize) -> String {
+pub(super) fn rcode_name(rcode: u16) -> String {
     const NAMES: [&str; 11] = [
         "NOERROR", "FORMERR", "SERVFAIL", "NXDOMAIN", "NOTIMP", "REFUSED", "YXDOMAIN", "YXRRSET", "NXRRSET",
         "NOTAUTH", "NOTZONE",
     ];
-    NAMES.get(rcode).map_or_else(|| format!("rcode{rcode}"), |name| (*name).to_owned())
+    NAMES.get(usize::from(rcode)).map_or_else(|| format!("rcode{rcode}"), |name| (*name).to_owned())
 }
 
 /// The lines of a run.
@@ -124,13 +124,15 @@ pub(super) fn interval_text(command: &Command, counts: &Counts) -> String {
     format!("Interval {}", body(command, counts))
 }
 
-/// The statuses of the responses by HTTP to `completed` queries. The player does not count each of 2xx apart.
-fn http_statuses(trial: &Trial, completed: u64) -> BTreeMap<String, u64> {
-    let others = trial.wrong_causes.iter().filter_map(|(cause, count)| {
+/// The statuses of responses by HTTP: of those that completed a query, and of those that did not, by what was wrong
+/// with them. The player does not count each of 2xx apart.
+fn http_statuses(wrong_causes: &BTreeMap<String, u64>, completed: u64) -> BTreeMap<String, u64> {
+    let others = wrong_causes.iter().filter_map(|(cause, count)| {
         Some((cause.strip_prefix(Cause::STATUS)?.trim_start_matches('-').to_owned(), *count))
     });
     let mut statuses: BTreeMap<String, u64> = others.collect();
-    let good = completed.saturating_sub(statuses.values().sum());
+    let unread = [Cause::ContentType, Cause::Id, Cause::TooLong].map(|cause| Cause::NAMES[cause.number()]);
+    let good = completed + unread.iter().filter_map(|cause| wrong_causes.get(*cause)).sum::<u64>();
     if good > 0 {
         statuses.insert("200".to_owned(), good);
     }
@@ -162,9 +164,9 @@ fn body(command: &Command, counts: &Counts) -> String {
         line(&mut text, &format!("{units} interrupted"), &of_sent(replies.interrupted));
     }
     text.push('\n');
-    let seen = replies.rcodes.iter().enumerate().filter(|(_, count)| **count > 0);
-    let rcodes: Vec<String> = seen
-        .map(|(rcode, &count)| format!("{} {count} ({:.2}%)", rcode_name(rcode), percent(count, completed)))
+    let rcodes: Vec<String> = rcodes_of_headers(replies)
+        .iter()
+        .map(|(rcode, count)| format!("{} {count} ({:.2}%)", rcode_name(*rcode), percent(*count, completed)))
         .collect();
     line(&mut text, "Response codes", &rcodes.join(", "));
     let mean = |bytes: u64, count: u64| bytes.checked_div(count).unwrap_or(0);
@@ -176,6 +178,15 @@ fn body(command: &Command, counts: &Counts) -> String {
     text.push('\n');
     text += &latency(command, &replies.latency, counts.are_of_interval, "answer count");
     text + &connections(command, counts)
+}
+
+/// Replies by the four bits of the rcode that their headers have, which are all that dnsperf reads.
+fn rcodes_of_headers(replies: &Detail) -> BTreeMap<u16, u64> {
+    let mut rcodes = BTreeMap::new();
+    for (rcode, count) in replies.rcodes.iter().filter(|(_, count)| **count > 0) {
+        *rcodes.entry(rcode & 0x0f).or_default() += count;
+    }
+    rcodes
 }
 
 fn connections(command: &Command, counts: &Counts) -> String {
@@ -214,12 +225,12 @@ fn seconds(time_us: u64) -> String {
 }
 
 /// Warnings of queries that the kernel did not take. As in dnsperf, `-v` asks for them.
-pub(super) fn failures(command: &Command, trial: &Trial) -> Vec<String> {
+pub(super) fn failures(command: &Command, causes: &BTreeMap<String, u64>) -> Vec<String> {
     if !command.verbose || command.suppressed.send_failed {
         return Vec::new();
     }
     let line = |(cause, count): (&String, &u64)| format!("failed to send packet: {cause} ({count} times)");
-    trial.send_failed_causes.iter().map(line).collect()
+    causes.iter().map(line).collect()
 }
 
 fn percent(count: u64, of: u64) -> f64 {
@@ -231,13 +242,13 @@ mod tests {
     use super::*;
 
     /// What `Live` counts for replies with these rcodes and latencies.
-    fn replied(replies: &[(u8, u64)]) -> Detail {
+    fn replied(replies: &[(u16, u64)]) -> Detail {
         let mut detail = Detail {
             latency: replies.iter().map(|(_, latency_us)| *latency_us).collect(),
             ..Detail::default()
         };
         for (rcode, _) in replies {
-            detail.rcodes[usize::from(*rcode)] += 1;
+            *detail.rcodes.entry(*rcode).or_default() += 1;
         }
         detail
     }
@@ -250,7 +261,8 @@ mod tests {
             response_bytes: 170,
             connection_attempts: 4,
             connections: [30, 50, 70].into_iter().collect(),
-            ..replied(&[(0, 80), (0, 81), (0, 80), (3, 130), (11, 2_482_000)])
+            // BADVERS is 16, of which a header has four bits.
+            ..replied(&[(0, 80), (0, 81), (16, 80), (3, 130), (11, 2_482_000)])
         };
         let counts = Counts {
             sent: 6,
@@ -320,6 +332,30 @@ Interval Statistics:
 
 ";
         assert_eq!(text, expected);
+    }
+
+    #[test]
+    fn statuses_of_http_are_those_of_all_responses() {
+        let causes = |causes: &[(&str, u64)]| -> BTreeMap<String, u64> {
+            causes.iter().map(|(cause, count)| ((*cause).to_owned(), *count)).collect()
+        };
+        let statuses = |wrong, completed| http_statuses(&causes(wrong), completed);
+        assert_eq!(statuses(&[], 7), causes(&[("200", 7)]));
+        assert_eq!(statuses(&[("status-503", 5)], 0), causes(&[("503", 5)]));
+        assert_eq!(
+            statuses(&[("status-404", 2), ("content-type", 1), ("question", 4)], 9),
+            causes(&[("200", 10), ("404", 2)])
+        );
+    }
+
+    #[test]
+    fn what_the_kernel_did_not_take_is_said_if_asked_for() {
+        let causes = [("Network is unreachable".to_owned(), 3)].into();
+        let mut command = Command { verbose: true, ..Command::default() };
+        assert_eq!(failures(&command, &causes), ["failed to send packet: Network is unreachable (3 times)"]);
+        command.suppressed.send_failed = true;
+        assert!(failures(&command, &causes).is_empty());
+        assert!(failures(&Command::default(), &causes).is_empty(), "without -v");
     }
 
     #[test]

@@ -53,4 +53,5 @@ Available long options:
   suppress=<message[,message,...]>: suppress messages/warnings, see man-page for list of message types
   doh-method=<doh_method>: the HTTP method to use for DNS-over-HTTPS: GET or POST (default: GET)
   doh-uri=<doh_uri>: the URI to use for DNS-over-HTTPS (default: https://localhost/dns-query)
+  prefix=<kind>: random labels before every name: label[:BYTES[xLABELS]], bytes[:BYTES] or number:LOW-HIGH (kqps only)
 ";

@@ -1,5 +1,5 @@
-//! The flags of dnsperf in `kqps load` and `kqps find`. A letter that means the same there works. For every other letter the error names
-//! what kqps offers instead. No letter silently means something else.
+//! The flags of dnsperf in `kqps load` and `kqps find`. A letter that means the same there works. For every other
+//! letter the error names what kqps offers instead. No letter silently means something else.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
@@ -71,8 +71,8 @@ const MISSING: [Missing; 6] = [
     Missing {
         letter: 'O',
         takes: Takes::Value,
-        instead: "kqps has flags instead of extended options, such as --queries-per-connection; `kqps load --help` lists \
-                  them, and kqps dnsperf has -O",
+        instead: "kqps has flags instead of extended options, such as --queries-per-connection; `kqps load --help` \
+                  lists them, and kqps dnsperf has -O",
     },
     Missing { letter: 'C', takes: Takes::Maybe, instead: "the number of sockets is -c" },
     Missing {

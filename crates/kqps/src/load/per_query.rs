@@ -1,5 +1,5 @@
-//! The flags of what every query gets beside its name and type: whether it is an update, EDNS options, random labels and
-//! a signature.
+//! The flags of what every query gets beside its name and type: whether it is an update, EDNS options, random labels
+//! and a signature.
 
 use std::str::FromStr;
 
@@ -57,6 +57,8 @@ pub(crate) enum KeyFault {
     Algorithm(String),
     /// The name is malformed.
     Name(String),
+    /// The secret has no letters.
+    EmptySecret,
     /// The secret is not base64.
     Secret,
 }
@@ -69,6 +71,9 @@ pub(crate) fn parse_key(text: &str) -> Result<TsigKey, KeyFault> {
         None => (Algorithm::Md5.word(), first, rest),
     };
     let algorithm = Algorithm::of_word(algorithm).ok_or_else(|| KeyFault::Algorithm(algorithm.to_owned()))?;
+    if secret.is_empty() {
+        return Err(KeyFault::EmptySecret);
+    }
     let secret = SECRETS.decode(secret).ok().filter(|secret| !secret.is_empty()).ok_or(KeyFault::Secret)?;
     let key = TsigKey { algorithm: algorithm.word().to_owned(), name: name.to_owned(), secret };
     if key.key_name().is_none() {
@@ -86,6 +91,7 @@ fn parse_tsig(text: &str) -> Result<TsigKey, String> {
             format!("`{word}` is no algorithm; expected one of {known}")
         }
         KeyFault::Name(name) => format!("`{name}` is no name of a key"),
+        KeyFault::EmptySecret => "the secret is empty".into(),
         KeyFault::Secret => "the secret is not base64".into(),
     })
 }
@@ -109,15 +115,15 @@ pub(crate) struct PerQueryArgs {
 
     /// Sign every query with this TSIG key, whose secret is base64; ALG is hmac-md5 unless given
     ///
-    /// The signature is made as the query is sent (RFC 8945). Those of replies are not checked. Algorithms are hmac-md5,
-    /// hmac-sha1, hmac-sha224, hmac-sha256, hmac-sha384 and hmac-sha512.
+    /// The signature is made as the query is sent (RFC 8945). Those of replies are not checked. Algorithms are
+    /// hmac-md5, hmac-sha1, hmac-sha224, hmac-sha256, hmac-sha384 and hmac-sha512.
     #[arg(short = 'y', long, value_name = "[ALG:]NAME:SECRET", value_parser = parse_tsig)]
     tsig: Option<TsigKey>,
 
     /// Put random labels before every name: label[:BYTES[xLABELS]], bytes[:BYTES] or number:LOW-HIGH
     ///
-    /// label:8x2 are two labels of eight letters and digits each, bytes:8 is a label of any bytes, and number:0-99999 one
-    /// of five digits. Each query has labels of its own, and its reply must repeat them.
+    /// label:8x2 are two labels of eight letters and digits each, bytes:8 is a label of any bytes, and number:0-99999
+    /// one of five digits. Labels are made anew for each query, and its reply must repeat them.
     #[arg(long, value_name = "KIND", conflicts_with_all = ["binary", "updates"])]
     prefix: Option<Prefix>,
 }
@@ -171,7 +177,8 @@ mod tests {
         assert_eq!(parse_key(":c2VjcmV0").unwrap().name, "");
         assert_eq!(parse_key("key"), Err(KeyFault::Parts));
         assert_eq!(parse_key("a:b"), Err(KeyFault::Secret));
-        assert_eq!(parse_key("a:"), Err(KeyFault::Secret));
+        assert_eq!(parse_key("a:"), Err(KeyFault::EmptySecret));
+        assert_eq!(parse_key("a:="), Err(KeyFault::Secret));
         assert_eq!(parse_key("hmac-foo:a:AAAA"), Err(KeyFault::Algorithm("hmac-foo".into())));
         assert_eq!(parse_key("hmac-md5:a..b:AAAA"), Err(KeyFault::Name("a..b".into())));
     }

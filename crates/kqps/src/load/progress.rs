@@ -87,7 +87,7 @@ fn line(counts: &Snapshot, seconds: f64) -> String {
 
 /// The rcodes of the replies of one interval, each with their number.
 fn rcodes(detail: &DetailSnapshot) -> String {
-    let seen = (0..).zip(detail.rcodes).filter(|(_, count)| *count > 0);
-    let each: Vec<String> = seen.map(|(rcode, count)| format!(", {} {count}", RcodeName(rcode))).collect();
+    let seen = detail.rcodes.iter().filter(|(_, count)| **count > 0);
+    let each: Vec<String> = seen.map(|(rcode, count)| format!(", {} {count}", RcodeName(*rcode))).collect();
     each.concat()
 }

@@ -4,6 +4,7 @@
 mod both;
 mod encrypted;
 mod heard;
+mod intervals;
 mod nonsense;
 mod peer;
 mod scrapers;
@@ -12,8 +13,12 @@ mod signed;
 mod theirs;
 mod updates;
 
+use std::collections::BTreeSet;
+use std::io::{Read as _, Write as _};
+use std::net::{Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::process::Command;
+use std::time::Duration;
 
 use both::Both;
 use heard::sorted;
@@ -25,6 +30,10 @@ use crate::load::bench::words;
 const ANSWERED: &[&str] = &[
     "",
     "-f inet",
+    "-f inet6 -s ::1",
+    "-s ::1 -c 2",
+    "-s ::1 -m tcp -a ::1",
+    "-f inet -s localhost",
     "-m udp",
     "-a 127.0.0.1",
     "-c 3",
@@ -128,50 +137,6 @@ fn rcodes_are_listed_in_their_order() {
 }
 
 #[test]
-fn a_rate_is_kept_and_intervals_are_printed() {
-    let Some(both) = Both::new() else { return };
-    let flags = "-Q 100 -l 0.5 -S 0.1";
-    let [theirs, ours] = [both.theirs(Answer::Echo, flags), both.ours(Answer::Echo, flags)];
-    for run in [&theirs, &ours] {
-        // Query i leaves at i / 100 s or later. On a busy host some leave late, and none is early.
-        assert!((5..=51).contains(&run.heard.len()), "{}", run.heard.len());
-    }
-    assert_eq!(shape::of(&ours.out), shape::of(&theirs.out), "{}\n{}", ours.out, theirs.out);
-    assert!(shape::of(&ours.out).iter().any(|line| line == shape::INTERVAL), "{}", ours.out);
-    let note = "-Q with -q: while 100 queries were outstanding, the next ones waited";
-    let (statistics, own) = ours.out.split_once("What kqps").unwrap();
-    assert!(own.contains(note) && !statistics.contains("Note"), "{}", ours.out);
-    // With a window of one, a slow server holds the queries back, and no query is unsent for it.
-    let held = both.ours(Answer::Late, "-Q 1000 -q 1 -n 1");
-    assert!(
-        held.out.contains("Queries completed:    20 (100.00%)") && held.out.contains("unsent 0"),
-        "{}",
-        held.out
-    );
-}
-
-#[test]
-fn intervals_may_have_all_statistics() {
-    let Some(both) = Both::new() else { return };
-    for more in ["", " -m tcp -c 2"] {
-        let flags = format!("-l 0.5 -S 0.1 -Q 200 -O verbose-interval-stats -O latency-histogram{more}");
-        let ours = both.ours(Answer::Rcodes, &flags);
-        assert_eq!(ours.status, Some(0), "{}", ours.err);
-        let (intervals, whole) = ours.out.split_once("[Status] Testing complete").unwrap();
-        // The first reply has this rcode.
-        assert!(intervals.contains("Interval Statistics:") && intervals.contains("FORMERR"), "{}", ours.out);
-        let buckets =
-            whole.split_once("answer count\n").unwrap().1.lines().take_while(|line| !line.is_empty());
-        let counts: u64 = buckets.map(|line| line.rsplit_once(' ').unwrap().1.parse::<u64>().unwrap()).sum();
-        assert_eq!(counts, ours.heard.len() as u64, "{}", ours.out);
-        if both.theirs.has_all(&flags) {
-            let [theirs, ours] = [both.theirs(Answer::Echo, &flags), both.ours(Answer::Echo, &flags)];
-            assert_eq!(shape::of(&ours.out), shape::of(&theirs.out), "{}\n{}", ours.out, theirs.out);
-        }
-    }
-}
-
-#[test]
 fn the_help_is_that_of_dnsperf() {
     let Some(both) = Both::new() else { return };
     let [theirs, ours] =
@@ -210,6 +175,15 @@ fn an_interrupt_ends_a_run_at_once_and_with_status_0() {
     }
 }
 
+/// Nobody reads what `-v` prints, until the run is over.
+#[test]
+fn an_interrupt_ends_a_run_whose_output_nobody_reads() {
+    let Some(both) = Both::new() else { return };
+    let blocked = both.blocked("-l 40 -Q 5000 -v");
+    assert!(blocked.out.contains("[Status] Testing complete (interruption)"), "{}", blocked.out);
+    assert_eq!(blocked.status, Some(0), "{}", blocked.err);
+}
+
 #[test]
 fn queries_come_from_standard_input() {
     let Some(both) = Both::new() else { return };
@@ -223,8 +197,45 @@ fn queries_come_from_standard_input() {
     assert_eq!(again(false).heard.len(), 6);
 }
 
+/// Labels that dnsperf does not have. They stand before the names that a line of `-v` shows.
+#[test]
+fn random_labels_stand_before_names() {
+    let Some(both) = Both::new() else { return };
+    let run = both.ours(Answer::Echo, "-n 3 -v -O prefix=label:6x2");
+    assert_eq!((run.status, run.heard.len()), (Some(0), 60), "{}", run.err);
+    let labels: BTreeSet<&[u8]> = run.heard.iter().map(|query| &query.message[12..26]).collect();
+    assert_eq!(labels.len(), 60, "each query has labels of its own");
+    for query in &run.heard {
+        assert_eq!((query.message[12], query.message[19]), (6, 6));
+        assert!(query.message[26..].windows(8).any(|bytes| bytes == b"\x07example"));
+    }
+    assert_eq!(run.out.lines().filter(|line| line.starts_with("> NOERROR n0.example.test A ")).count(), 3);
+    assert!(run.out.contains("correct 60"), "{}", run.out);
+}
+
 #[test]
 fn a_peer_answers_over_both_transports() {
-    let peer = Peer::start(Answer::Echo);
-    assert!(peer.port() > 0 && peer.end().is_empty());
+    let query = *b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
+    let mut reply = query;
+    reply[2] |= 0x80;
+    for address in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
+        let peer = Peer::at(address, Answer::Echo);
+        let patience = Some(Duration::from_secs(10));
+        let socket = UdpSocket::bind((address, 0)).unwrap();
+        socket.set_read_timeout(patience).unwrap();
+        socket.send_to(&query, (address, peer.port())).unwrap();
+        let mut came = [0; 64];
+        let bytes = socket.recv(&mut came).unwrap();
+        assert_eq!(&came[..bytes], reply);
+        let mut stream = TcpStream::connect((address, peer.port())).unwrap();
+        stream.set_read_timeout(patience).unwrap();
+        let framed = |message: &[u8]| [&(message.len() as u16).to_be_bytes(), message].concat();
+        stream.write_all(&framed(&query)).unwrap();
+        let mut came = vec![0; 2 + reply.len()];
+        stream.read_exact(&mut came).unwrap();
+        assert_eq!(came, framed(&reply));
+        let heard = peer.end();
+        assert_eq!(heard.iter().map(|heard| &heard.message[..]).collect::<Vec<_>>(), [query, query]);
+        assert_eq!(heard[0].from, socket.local_addr().unwrap());
+    }
 }

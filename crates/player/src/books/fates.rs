@@ -17,6 +17,9 @@ use crate::reports::{Fate, Reports};
 /// The flows whose time is advanced in one call. With more of them a call would take longer than a query may be late.
 const EXPIRED_AT_ONCE: usize = 4096;
 
+/// The bits of an rcode that a header has.
+const OF_HEADER: u8 = 0x0f;
+
 impl Books<'_, Inflight> {
     /// Books a message that arrived from the target at `at_ns`. Its ID says which query it answers.
     #[inline]
@@ -41,12 +44,13 @@ impl<T: Table> Books<'_, T> {
     /// the reply is correct, in time or late.
     #[inline]
     pub fn answered(&mut self, flow: usize, key: T::Key, reply: &[u8], at_ns: u64) -> Option<u64> {
-        self.settle_checked(flow, key, at_ns, reply, |query, scratch| check(query, reply, scratch))
+        self.settle_checked(flow, key, at_ns, Some(reply), |query, scratch| check(query, reply, scratch))
     }
 
-    /// Books a reply that arrived at `at_ns` to the query with this key, and is wrong by what carried it.
+    /// Books a reply that arrived at `at_ns` to the query with this key, and is wrong by what carried it. Progress and
+    /// reports show the query as one without a reply.
     pub fn wrong(&mut self, flow: usize, key: T::Key, cause: Cause, at_ns: u64) {
-        self.settle_checked(flow, key, at_ns, &[], |_, _| Checked::Wrong(cause));
+        self.settle_checked(flow, key, at_ns, None, |_, _| Checked::Wrong(cause));
     }
 
     /// The query with this key, if it has no fate yet.
@@ -55,14 +59,14 @@ impl<T: Table> Books<'_, T> {
         matches!(found.state, State::Waiting | State::Overdue).then_some(found)
     }
 
-    /// Books a reply, which `checked` checks. Without one that could be read, it is empty.
+    /// Books a reply, which `checked` checks. It is `None` if it could not be read.
     #[inline]
     fn settle_checked(
         &mut self,
         flow: usize,
         key: T::Key,
         at_ns: u64,
-        reply: &[u8],
+        reply: Option<&[u8]>,
         checked: impl FnOnce(&Query<'_>, &mut Vec<u8>) -> Checked,
     ) -> Option<u64> {
         let flow = &mut self.flows[flow];
@@ -96,24 +100,31 @@ impl<T: Table> Books<'_, T> {
             self.tally.wrong_late += 1;
             return None;
         }
-        if flow.table.settle(key) {
-            self.waiting -= 1;
-        }
+        let was_waiting = flow.table.settle(key);
+        self.waiting -= u64::from(was_waiting);
         self.unsettled -= 1;
-        if latency_ns <= self.timeout_ns {
-            self.note(checked, found.query, &query, reply.len());
+        let (is_in_time, message) = (latency_ns <= self.timeout_ns, reply.unwrap_or_default());
+        if is_in_time {
+            self.note(checked, found.query, &query, message.len());
             if self.tally.differences.is_on()
                 && !matches!(checked, Checked::Correct { extent: Extent::Whole, .. })
             {
-                self.tally.differences.replied(found.query, query.expected_answer, checked, reply);
-            }
-            self.live.replied(at_ns, latency_ns, reply);
-            if let Some(reports) = self.reports.as_ref().filter(|reports| reports.replies) {
-                let rcode = reply.get(3).map_or(0, |byte| byte & 0x0f);
-                reports.report(found.query, key.into(), Fate::Replied { rcode, latency_ns });
+                self.tally.differences.replied(found.query, query.expected_answer, checked, message);
             }
         }
-        self.book(checked, at_ns, latency_ns, reply.len());
+        if is_in_time && reply.is_some() {
+            let of_header = || message.get(3).map_or(0, |byte| u16::from(byte & OF_HEADER));
+            let rcode = checked.rcode().unwrap_or_else(of_header);
+            self.live.replied(at_ns, latency_ns, (rcode, message.len()));
+            if let Some(reports) = self.reports.as_ref().filter(|reports| reports.replies) {
+                let rcode = rcode as u8 & OF_HEADER;
+                reports.report(found.query, key.into(), Fate::Replied { rcode, latency_ns });
+            }
+        } else if was_waiting {
+            unanswered(self.reports.as_ref(), Fate::TimedOut)(found.query, key);
+            self.live.timed_out(1);
+        }
+        self.book(checked, at_ns, latency_ns, message.len());
         matches!(checked, Checked::Correct { .. }).then_some(latency_ns)
     }
 
@@ -268,7 +279,7 @@ impl<T: Table> Books<'_, T> {
     /// Notes that the user ends the trial at once: a query that still waits is lost for that reason.
     pub fn interrupted(&mut self) {
         self.fate_at_end = Fate::Interrupted;
-        self.live.interrupted(self.waiting);
+        self.live.interrupted(self.waiting - self.broken_until_ns.len() as u64);
     }
 
     /// Ends the trial: every unsettled query is lost.

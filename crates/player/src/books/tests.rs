@@ -176,6 +176,11 @@ fn one_query_of_a_flow_is_lost_alone() {
     assert_eq!(state.books.answered(0, keys[1], &reply, 3_000_000), None);
     assert_eq!(state.books.tally.accounts.unsolicited, 1);
     state.books.wrong(0, keys[0], Cause::Status(503), 4_000_000);
+    // What HTTP said of a query is no reply to it, and has no rcode.
+    let shown = fixture.live().snapshot().detail.unwrap();
+    assert_eq!((shown.replies(), shown.timed_out), (0, 2));
+    state.books.interrupted();
+    assert_eq!(fixture.live().snapshot().detail.unwrap().interrupted, 1, "the lost one is not cut off");
     state.books.expire(SECOND_NS + 1_000_000);
     assert_eq!(state.books.waiting(), 1);
     // After its timeout a query holds no place.
@@ -188,6 +193,20 @@ fn one_query_of_a_flow_is_lost_alone() {
     assert_eq!((by(Loss::StreamReset), by(Loss::GoAway)), (1, 1));
     assert_eq!(tally.wrong_statuses, BTreeMap::from([(503, 1)]));
     tally.accounts.check().unwrap();
+}
+
+#[test]
+fn progress_has_whole_rcodes() {
+    let fixture = Fixture::new();
+    let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
+    let sent = send_all(&mut state, 0);
+    let mut reply = state.supply.query(sent[0].1.query).message.to_vec();
+    reply[..2].copy_from_slice(&sent[0].1.key.to_be_bytes());
+    // BADCOOKIE, of which the header has four bits and the OPT record the others (RFC 7873, section 8).
+    (reply[2], reply[3], reply[11]) = (reply[2] | 0x80, 23 & 0x0f, 1);
+    reply.extend_from_slice(b"\0\x00\x29\x04\xd0\x01\0\0\0\0\0");
+    state.books.arrived(0, &reply, 1_000_000);
+    assert_eq!(fixture.live().snapshot().detail.unwrap().rcodes, BTreeMap::from([(23, 1)]));
 }
 
 #[test]

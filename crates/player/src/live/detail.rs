@@ -1,17 +1,20 @@
-//! More of what a thread counts while it plays, for those who asked for it: every reply in time with its rcode, its
-//! latency and its size, queries without one, and connections.
+//! What a thread counts on request while it plays: every reply in time with its rcode, its latency and its size,
+//! queries without one, and connections.
 
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::counters::{Counters, add};
 use super::times::{Times, TimesSnapshot};
 
-/// The rcodes that a header can hold.
-pub const RCODES: usize = 16;
+/// The rcodes that a header and an OPT record can hold together (RFC 6891, section 6.1.3).
+const RCODES: usize = 1 << 12;
 
-/// The counts of one thread.
-#[derive(Debug, Default)]
+/// The counts of one thread, on cache lines of its own.
+#[derive(Debug)]
+#[repr(align(128))]
 pub(super) struct Detail {
-    rcodes: [AtomicU64; RCODES],
+    rcodes: Counters,
     latency: Times,
     connection_attempts: AtomicU64,
     connections: Times,
@@ -25,8 +28,9 @@ pub(super) struct Detail {
 /// The same counts of all threads. They grow from the trial's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetailSnapshot {
-    /// Replies in time by the rcode in their header. A reply that is wrong counts as well.
-    pub rcodes: [u64; RCODES],
+    /// Replies in time by their rcode, 0 to 4095. A reply that is wrong counts as well. Of one that does not belong to
+    /// its query only the header's four bits are known.
+    pub rcodes: BTreeMap<u16, u64>,
     /// Their latencies.
     pub latency: TimesSnapshot,
     /// Connections by TCP that were begun, those before the load began among them.
@@ -45,19 +49,29 @@ pub struct DetailSnapshot {
     pub interrupted: u64,
 }
 
-/// Adds to a counter. Only one thread writes, so load and store need not be one atomic step.
-fn add(to: &AtomicU64, count: u64) {
-    to.store(to.load(Relaxed).saturating_add(count), Relaxed);
+impl Default for Detail {
+    fn default() -> Self {
+        Self {
+            rcodes: Counters::new(RCODES),
+            latency: Times::default(),
+            connection_attempts: AtomicU64::default(),
+            connections: Times::default(),
+            response_bytes: AtomicU64::default(),
+            request_bytes: AtomicU64::default(),
+            last_reply_ns: AtomicU64::default(),
+            timed_out: AtomicU64::default(),
+            interrupted: AtomicU64::default(),
+        }
+    }
 }
 
 impl Detail {
     /// Counts a reply in time.
     #[inline]
-    pub(super) fn replied(&self, at_ns: u64, latency_ns: u64, reply: &[u8]) {
-        let rcode = reply.get(3).map_or(0, |byte| usize::from(byte & 0x0f));
-        add(&self.rcodes[rcode], 1);
+    pub(super) fn replied(&self, at_ns: u64, latency_ns: u64, (rcode, bytes): (u16, usize)) {
+        self.rcodes.count(usize::from(rcode) % RCODES);
         self.latency.add(latency_ns / 1000);
-        add(&self.response_bytes, reply.len() as u64);
+        add(&self.response_bytes, bytes as u64);
         self.last_reply_ns.store(self.last_reply_ns.load(Relaxed).max(at_ns), Relaxed);
     }
 
@@ -95,7 +109,7 @@ impl DetailSnapshot {
 
     fn of_thread(detail: &Detail) -> Self {
         Self {
-            rcodes: detail.rcodes.each_ref().map(|count| count.load(Relaxed)),
+            rcodes: (0..).zip(detail.rcodes.values()).filter(|(_, count)| *count > 0).collect(),
             latency: detail.latency.snapshot(),
             connection_attempts: detail.connection_attempts.load(Relaxed),
             connections: detail.connections.snapshot(),
@@ -109,8 +123,10 @@ impl DetailSnapshot {
 
     /// The counts that add up, each made from those of both. The others are ours, without the times.
     fn each(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        let count = |counts: &Self, rcode| counts.rcodes.get(rcode).copied().unwrap_or(0);
+        let both = self.rcodes.keys().chain(other.rcodes.keys());
         Self {
-            rcodes: std::array::from_fn(|rcode| of(self.rcodes[rcode], other.rcodes[rcode])),
+            rcodes: both.map(|rcode| (*rcode, of(count(self, rcode), count(other, rcode)))).collect(),
             connection_attempts: of(self.connection_attempts, other.connection_attempts),
             response_bytes: of(self.response_bytes, other.response_bytes),
             request_bytes: of(self.request_bytes, other.request_bytes),
@@ -133,7 +149,7 @@ impl DetailSnapshot {
 
     /// Replies in time.
     pub fn replies(&self) -> u64 {
-        self.rcodes.iter().sum()
+        self.rcodes.values().sum()
     }
 }
 
@@ -144,19 +160,20 @@ mod tests {
     #[test]
     fn replies_count_by_rcode_with_their_latencies() {
         let threads = [Detail::default(), Detail::default()];
-        threads[0].replied(5_000_000, 40_000, &[0, 0, 0x80, 0x83, 0]);
-        threads[1].replied(7_000_000, 60_000, &[0, 0, 0x80, 0]);
+        threads[0].replied(5_000_000, 40_000, (3, 5));
+        threads[1].replied(7_000_000, 60_000, (0, 4));
         threads[1].interrupted(2);
         let then = DetailSnapshot::of(threads.iter()).unwrap();
-        assert_eq!((then.rcodes[0], then.rcodes[3], then.replies()), (1, 1, 2));
+        assert_eq!((&then.rcodes, then.replies()), (&BTreeMap::from([(0, 1), (3, 1)]), 2));
         assert_eq!((then.latency.sum_us, then.latency.min_us, then.latency.max_us), (100, 40, 60));
         assert_eq!((then.response_bytes, then.interrupted, then.last_reply_ns), (9, 2, 7_000_000));
-        threads[0].replied(9_000_000, 1_000_000, &[]);
+        threads[0].replied(9_000_000, 1_000_000, (23, 0));
         threads[0].timed_out(3);
         threads[1].connecting();
         threads[1].connected(30_000);
         let since = DetailSnapshot::of(threads.iter()).unwrap().since(&then);
         assert_eq!((since.replies(), since.latency.sum_us, since.last_reply_ns), (1, 1000, 9_000_000));
+        assert_eq!(since.rcodes, BTreeMap::from([(0, 0), (3, 0), (23, 1)]));
         assert_eq!((since.timed_out, since.interrupted, since.response_bytes), (3, 0, 0));
         assert_eq!(
             (since.connection_attempts, since.connections.count, since.connections.sum_us),

@@ -2,6 +2,8 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use super::counters::{Counters, add};
+
 /// Each power of two of microseconds has this many buckets, as a power of two: those of dnsperf 2.14.
 const PER_POWER_LOG2: u32 = 5;
 const PER_POWER: u64 = 1 << PER_POWER_LOG2;
@@ -16,7 +18,7 @@ pub(super) struct Times {
     squares: AtomicU64,
     min_us: AtomicU64,
     max_us: AtomicU64,
-    buckets: Box<[AtomicU64]>,
+    buckets: Counters,
 }
 
 /// The times that all threads have counted.
@@ -43,22 +45,21 @@ impl Default for Times {
             squares: AtomicU64::new(0),
             min_us: AtomicU64::new(u64::MAX),
             max_us: AtomicU64::new(0),
-            buckets: (0..BUCKETS).map(|_| AtomicU64::new(0)).collect(),
+            buckets: Counters::new(BUCKETS),
         }
     }
 }
 
 impl Times {
-    /// Counts a time. Only one thread writes, so load and store need not be one atomic step.
+    /// Counts a time.
     #[inline]
     pub(super) fn add(&self, time_us: u64) {
-        let add = |to: &AtomicU64, more: u64| to.store(to.load(Relaxed).saturating_add(more), Relaxed);
         add(&self.count, 1);
         add(&self.sum_us, time_us);
         add(&self.squares, time_us.saturating_mul(time_us));
         self.min_us.store(self.min_us.load(Relaxed).min(time_us), Relaxed);
         self.max_us.store(self.max_us.load(Relaxed).max(time_us), Relaxed);
-        add(&self.buckets[bucket_of(time_us)], 1);
+        self.buckets.count(bucket_of(time_us));
     }
 
     pub(super) fn snapshot(&self) -> TimesSnapshot {
@@ -69,7 +70,7 @@ impl Times {
             squares: self.squares.load(Relaxed),
             min_us: if count == 0 { 0 } else { self.min_us.load(Relaxed) },
             max_us: self.max_us.load(Relaxed),
-            buckets: self.buckets.iter().map(|count| count.load(Relaxed)).collect(),
+            buckets: self.buckets.values().collect(),
         }
     }
 }

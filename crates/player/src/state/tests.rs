@@ -28,7 +28,12 @@ impl Fixture {
         let file = folder.path().join("queries");
         std::fs::write(&file, "a.test A\n").unwrap();
         let options = Options { cache_dir: Some(folder.path().into()), ..Options::default() };
-        Self { dataset: Dataset::open(&file, &options).unwrap(), live: Live::new(1), _folder: folder }
+        Self { dataset: Dataset::open(&file, &options).unwrap(), live: Live::detailed(1), _folder: folder }
+    }
+
+    /// What the thread has published.
+    pub(crate) fn live(&self) -> &Live {
+        &self.live
     }
 
     /// The state of an open loop: one query every millisecond for 100 s.

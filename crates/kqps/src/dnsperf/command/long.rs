@@ -10,8 +10,9 @@ pub(in super::super) struct Suppressed {
     pub(in super::super) send_failed: bool,
 }
 
-/// The names, in the order in which dnsperf looks for one that begins with what was typed.
-const NAMES: [&str; 8] = [
+/// The names, in the order in which dnsperf looks for one that begins with what was typed. What it does not have is
+/// last, so that a short name means the same.
+const NAMES: [&str; 9] = [
     "tls-sni",
     "qps-threshold-wait",
     "latency-histogram",
@@ -20,6 +21,7 @@ const NAMES: [&str; 8] = [
     "suppress",
     "doh-method",
     "doh-uri",
+    "prefix",
 ];
 
 impl Command {
@@ -53,6 +55,10 @@ impl Command {
                 self.queries_per_connection = Some(whole("queries", value)? as u32);
             }
             ("suppress", Some(value)) => self.suppress(value)?,
+            ("prefix", Some(value)) => {
+                let invalid = |expected| Fault::usage(format!("invalid prefix {value}: {expected}"));
+                self.prefix = Some(value.parse().map_err(invalid)?);
+            }
             // How dnsperf sleeps before a query is due. The player sleeps in its own way.
             (_, Some(value)) => drop(whole_or_zero("microseconds", value)?),
         }
@@ -76,6 +82,8 @@ impl Command {
 
 #[cfg(test)]
 mod tests {
+    use kqps_player::Prefix;
+
     use super::*;
 
     #[test]
@@ -101,9 +109,11 @@ mod tests {
             "suppress=timeouts,congestion,sendfailed,sockready,unexpected",
             "verbose-interval-stats",
             "latency-histogram",
+            "prefix=label:8x2",
         ] {
             assert_eq!(command.long(text), Ok(()), "{text}");
         }
+        assert_eq!(command.prefix, Some(Prefix::Label { bytes: 8, labels: 2 }));
         assert_eq!((&*command.doh_uri, command.doh_by_post), ("https://a.test/q", true));
         assert_eq!((command.tls_sni.as_deref(), command.queries_per_connection), (Some("a.test"), Some(3)));
         assert_eq!(command.suppressed, Suppressed { timeouts: true, send_failed: true });
@@ -120,5 +130,7 @@ mod tests {
         ] {
             assert_eq!(command.long(text), Err(Fault::usage(message)), "{text}");
         }
+        let fault = command.long("prefix=label:64").expect_err("a label of 64 bytes").to_string();
+        assert!(fault.starts_with("invalid prefix label:64: expected label[:BYTES[xLABELS]]"), "{fault}");
     }
 }

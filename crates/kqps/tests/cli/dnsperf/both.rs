@@ -1,6 +1,7 @@
 //! Runs both programs with one command line, each at a server of its own that is alike.
 
 use std::io::Write as _;
+use std::net::{Ipv4Addr, Ipv6Addr};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
@@ -80,9 +81,11 @@ impl Both {
         self.run(false, answer, flags)
     }
 
-    /// A run at a server that answers so.
+    /// A run at a server that answers so. It is at 127.0.0.1 unless the flags have ::1.
     pub(super) fn run(&self, is_theirs: bool, answer: Answer, flags: &str) -> Run {
-        let peer = Peer::start(answer);
+        let is_v6 = flags.contains("-s ::1");
+        let address = if is_v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
+        let peer = Peer::at(address, answer);
         let file = if flags.split(' ').any(|flag| flag == "-B") { "binary" } else { "queries" };
         let has_file = flags.split(' ').any(|flag| flag == "-d");
         let usual = if has_file { String::new() } else { format!("-d {file}") };
@@ -92,7 +95,7 @@ impl Both {
 
     /// A run whose input is this text on a pipe.
     pub(super) fn piped(&self, is_theirs: bool, answer: Answer, flags: &str, text: &[u8]) -> Run {
-        let peer = Peer::start(answer);
+        let peer = Peer::at(Ipv4Addr::LOCALHOST.into(), answer);
         let mut command = self.command(is_theirs, &format!("{} {flags}", at(&peer)));
         let pipes = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = pipes.spawn().unwrap();
@@ -102,7 +105,7 @@ impl Both {
 
     /// A run that gets SIGINT after some queries, at a server that answers none.
     pub(super) fn interrupted(&self, is_theirs: bool, flags: &str) -> Run {
-        let peer = Peer::start(Answer::None);
+        let peer = Peer::at(Ipv4Addr::LOCALHOST.into(), Answer::None);
         let mut command = self.command(is_theirs, &format!("{} -d queries {flags}", at(&peer)));
         let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
         let deadline = Instant::now() + PATIENCE;
@@ -111,6 +114,30 @@ impl Both {
             std::thread::sleep(Duration::from_millis(5));
         }
         signal(child.id(), kqps_kernel::process::Signal::Interrupt).unwrap();
+        ended(&child.wait_with_output().unwrap(), peer)
+    }
+
+    /// A run of ours that gets SIGINT when its lines have filled the pipe. They are read once no query comes any more.
+    pub(super) fn blocked(&self, flags: &str) -> Run {
+        // A pipe holds 64 KiB, and a line of `-v` has 30 bytes at least.
+        const FILLED: usize = 3_000;
+        let peer = Peer::at(Ipv4Addr::LOCALHOST.into(), Answer::Echo);
+        let mut command = self.command(false, &format!("{} -d queries {flags}", at(&peer)));
+        let child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+        let until = |what: &str, is_so: &dyn Fn() -> bool| {
+            let deadline = Instant::now() + PATIENCE / 3;
+            while !is_so() {
+                assert!(Instant::now() < deadline, "{what}");
+                std::thread::sleep(Duration::from_millis(5));
+            }
+        };
+        until("the pipe is not full", &|| peer.count() > FILLED);
+        signal(child.id(), kqps_kernel::process::Signal::Interrupt).unwrap();
+        until("queries go on", &|| {
+            let before = peer.count();
+            std::thread::sleep(Duration::from_millis(300));
+            peer.count() == before
+        });
         ended(&child.wait_with_output().unwrap(), peer)
     }
 
@@ -123,7 +150,7 @@ impl Both {
     }
 }
 
-/// The flags for a server.
+/// The flags for a server. A later -s has another address.
 fn at(peer: &Peer) -> String {
     format!("-s 127.0.0.1 -p {}", peer.port())
 }

@@ -1,7 +1,7 @@
-//! The server of these tests. It keeps what it receives, over UDP and TCP, and answers as it is told.
+//! The server of these tests. It keeps what it receives, over UDP and TCP, and answers in one way.
 
 use std::io::{ErrorKind, Read as _, Write as _};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream, UdpSocket};
+use std::net::{IpAddr, SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
 use std::thread::{JoinHandle, sleep};
@@ -74,11 +74,12 @@ impl Shared {
 }
 
 impl Peer {
-    pub(super) fn start(answer: Answer) -> Self {
+    /// A server at this address, at a port of its own.
+    pub(super) fn at(address: IpAddr, answer: Answer) -> Self {
         // The kernel may give the port of the one to another program's other.
         let (udp, tcp) = (0..100)
             .find_map(|_| {
-                let udp = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+                let udp = UdpSocket::bind((address, 0)).unwrap();
                 let tcp = TcpListener::bind(udp.local_addr().unwrap()).ok()?;
                 Some((udp, tcp))
             })

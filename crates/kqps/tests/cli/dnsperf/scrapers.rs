@@ -45,7 +45,7 @@ const SCRAPERS: &[(&str, &[&str])] = &[
         &[r"Queries per second.* (\d+)\."],
     ),
     (
-        // grep and cut of rcodes, and loops over what -S and -v print.
+        // grep and cut of rcodes.
         "scripts of CI jobs",
         &[
             r"Response codes:\s+(.*)",
@@ -81,6 +81,28 @@ fn scripts_read_both() {
             assert_eq!(theirs, ours, "{scraper}: {pattern}");
         }
     }
+}
+
+/// What loops over the lines of `-v` and `-S` read.
+#[test]
+fn scripts_read_lines_of_queries_and_of_intervals() {
+    let Some(both) = Both::new() else { return };
+    let query = Regex::new(r"^> (\S+) (\S+) (\S+) (\d+\.\d{6})$").unwrap();
+    let interval = Regex::new(r"^(\d+\.\d{6}): (\d+\.\d{6})$").unwrap();
+    let flags = "-v -S 0.1 -Q 50";
+    let [theirs, ours] = [both.theirs(Answer::Echo, flags), both.ours(Answer::Echo, flags)].map(|run| {
+        let found = |regex: &Regex| run.out.lines().filter(|line| regex.is_match(line)).count();
+        let named = |line| {
+            let groups = query.captures(line)?;
+            Some([1, 2, 3].map(|group| groups[group].to_owned()))
+        };
+        let mut queries: Vec<_> = run.out.lines().filter_map(named).collect();
+        queries.sort_unstable();
+        // The queries take 0.38 s.
+        assert!(found(&interval) > 0, "{}", run.out);
+        queries
+    });
+    assert_eq!((&ours, ours.len()), (&theirs, 20));
 }
 
 /// The columns that awk(1) scripts cut.

@@ -1,5 +1,5 @@
-//! What of two runs' output must be the same: all lines of dnsperf, in their order, with their labels and counts. Times,
-//! rates and what names the program may differ.
+//! What of two runs' output must be the same: all lines of dnsperf, in their order, with their labels and counts.
+//! Times, rates and what names the program may differ.
 
 /// A line of `-S`.
 pub(super) const INTERVAL: &str = "SECONDS: RATE";
@@ -46,6 +46,7 @@ fn certain(line: &str) -> String {
         "[Status] Command line: ",
         "[Status] Started at: ",
         "[Status] Sending queries (to 127.0.0.1:",
+        "[Status] Sending queries (to [::1]:",
         "[Status] Sending updates (to 127.0.0.1:",
         "[Timeout] Query timed out: msg id ",
         "[Timeout] Update timed out: msg id ",
@@ -61,17 +62,21 @@ fn certain(line: &str) -> String {
     if measured.iter().any(|label| line.contains(label)) {
         return numbers_replaced(line);
     }
-    // A line of -S, and one of -v, which ends with its latency.
-    let is_interval = line.split_once(": ").is_some_and(|(time, rate)| is_decimal(time) && is_decimal(rate));
     let is_bucket = line.split_once(" - ").is_some_and(|(low, _)| is_decimal(low.trim_start()));
     match line.rsplit_once(' ') {
         _ if is_bucket => BUCKET.to_owned(),
-        _ if is_interval => INTERVAL.to_owned(),
+        _ if is_interval(line) => INTERVAL.to_owned(),
+        // A line of -v, which ends with its latency.
         Some((before, latency)) if line.starts_with("> ") && is_decimal(latency) => {
             format!("{before} LATENCY")
         }
         _ => line.to_owned(),
     }
+}
+
+/// Whether this is a line of `-S`.
+pub(super) fn is_interval(line: &str) -> bool {
+    line.split_once(": ").is_some_and(|(time, rate)| is_decimal(time) && is_decimal(rate))
 }
 
 fn is_decimal(text: &str) -> bool {
