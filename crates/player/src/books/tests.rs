@@ -203,7 +203,7 @@ fn progress_has_whole_rcodes() {
     let mut reply = state.supply.query(sent[0].1.query).message.to_vec();
     reply[..2].copy_from_slice(&sent[0].1.key.to_be_bytes());
     // BADCOOKIE, of which the header has four bits and the OPT record the others (RFC 7873, section 8).
-    (reply[2], reply[3], reply[11]) = (reply[2] | 0x80, 23 & 0x0f, 1);
+    (reply[2], reply[3], reply[11]) = (reply[2] | 0x80, 23 % 16, 1);
     reply.extend_from_slice(b"\0\x00\x29\x04\xd0\x01\0\0\0\0\0");
     state.books.arrived(0, &reply, 1_000_000);
     assert_eq!(fixture.live().snapshot().detail.unwrap().rcodes, BTreeMap::from([(23, 1)]));

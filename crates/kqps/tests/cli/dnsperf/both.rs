@@ -81,7 +81,7 @@ impl Both {
         self.run(false, answer, flags)
     }
 
-    /// A run at a server that answers so. It is at 127.0.0.1 unless the flags have ::1.
+    /// A run at a server that answers so. It is at 127.0.0.1 unless the flags have `::1`.
     pub(super) fn run(&self, is_theirs: bool, answer: Answer, flags: &str) -> Run {
         let is_v6 = flags.contains("-s ::1");
         let address = if is_v6 { Ipv6Addr::LOCALHOST.into() } else { Ipv4Addr::LOCALHOST.into() };
