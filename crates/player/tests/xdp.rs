@@ -312,14 +312,24 @@ fn a_device_that_is_down_to_the_end_sent_nothing() {
     let queries = Queries::of("a.test A\n", Format::Text);
     let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
     let closed = LoadPlan::Closed { outstanding: 5 };
-    let stop = Stop { after: Some(Duration::from_secs(1)), passes: None };
+    let stop = Stop { after: Some(Duration::from_mins(1)), passes: None };
     let plan = Plan { stop, ..plan(closed, udp(3)) };
+    let control = Control::new(1);
     let trial = std::thread::scope(|scope| {
         scope.spawn(|| {
             read_queries(&socket, 5);
             networks.near(|| shell("ip link set kqps0 down"));
+            let has_failed = || {
+                let so_far = control.live.snapshot();
+                so_far.bad > so_far.sent
+            };
+            while !has_failed() {
+                std::thread::sleep(Duration::from_millis(10));
+            }
+            control.stop.ask();
+            control.stop.ask();
         });
-        networks.near(|| play(&plan, &queries.dataset, &Control::new(1), no_subject)).unwrap()
+        networks.near(|| play(&plan, &queries.dataset, &control, no_subject)).unwrap()
     });
     let accounts = trial.accounts;
     assert!(accounts.send_failed > 0 && accounts.lost == accounts.sent, "{accounts:?}");

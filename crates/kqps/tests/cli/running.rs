@@ -180,7 +180,7 @@ fn what_target_names_is_an_address_with_a_scheme_or_without_and_never_a_subject(
     let out = bench.out("out");
     let mut command =
         kqps(&["compare", "--target", &address, "--target", &address, "-d", &bench.queries(), "--json"]);
-    command.args(["--blocks", "1", "--duration", "50ms", "-q", "8", "--out"]).arg(&out);
+    command.args(["--blocks", "1", "--duration", "500ms", "-q", "8", "--out"]).arg(&out);
     let output = command.output().unwrap();
     assert_eq!(output.status.code(), Some(0), "{}", text(&output.stderr));
     let run = stored(&out);
@@ -207,7 +207,7 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
     let flags = ["--target", &address, "-d", &bench.queries(), "-t", "500ms", "--senders", "2"];
     let out = bench.out("out");
     let mut command =
-        kqps(&["compare", "--target", &address, "--blocks", "1", "--duration", "50ms", "-q", "8"]);
+        kqps(&["compare", "--target", &address, "--blocks", "1", "--duration", "500ms", "-q", "8"]);
     let output = command.args(flags).arg("--out").arg(&out).output().unwrap();
     // On a busy host such short trials may have no answers to compare. The store has their settings all the
     // same.
