@@ -3,6 +3,7 @@
 //! change from hour to hour.
 
 mod block;
+mod cache_memory;
 mod data;
 mod dnsperf;
 mod figure;
@@ -170,13 +171,16 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
         Some(over) => precision::measure(&bench, blocks, over)?,
         None => Vec::new(),
     };
-    let (singles, unable) = match name {
-        Name::Xdp => rings::measure(&bench, blocks, is_wanted)?,
-        Name::Replay => replay::measure(&bench, blocks, is_wanted)?,
-        Name::Player | Name::Echo | Name::Auth | Name::Front | Name::Cache | Name::Transports => {
-            (Vec::new(), Vec::new())
-        }
+    let of_one_side = match name {
+        Name::Xdp => rings::measure(&bench, blocks, is_wanted),
+        Name::Replay => replay::measure(&bench, blocks, is_wanted),
+        Name::Cache => cache_memory::measure(&bench, blocks, is_wanted),
+        Name::Player | Name::Echo | Name::Auth | Name::Front | Name::Transports => Ok(Default::default()),
     };
+    let (singles, unable) = of_one_side.unwrap_or_else(|error| {
+        failed.push(format!("{error:#}"));
+        Default::default()
+    });
     skipped.extend(unable);
     if found.is_empty() && precise.is_empty() && singles.is_empty() && failed.is_empty() {
         ensure!(!skipped.is_empty(), "no row has these words");

@@ -1,6 +1,6 @@
 //! The rows: which sides are compared, by which figure, and the required ratio.
 
-mod cache;
+pub(super) mod cache;
 mod transports;
 mod xdp;
 

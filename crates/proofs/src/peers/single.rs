@@ -24,6 +24,8 @@ pub(super) struct Single {
 pub(super) enum Unit {
     /// A share, 0 to 1.
     Share,
+    /// One figure divided by another.
+    Ratio,
     Microseconds,
     /// Events a second.
     PerSecond,
@@ -37,6 +39,7 @@ impl Unit {
     pub(super) fn words(self, value: f64) -> String {
         match self {
             Self::Share => format!("{:.3} %", value * 100.0),
+            Self::Ratio => format!("{value:.3}"),
             Self::Microseconds => format!("{value:.0} µs"),
             Self::PerSecond => format!("{:.3} M/s", value / 1e6),
             Self::Bytes => format!("{:.1} MiB", value / f64::from(1 << 20)),

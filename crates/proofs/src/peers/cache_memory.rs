@@ -1,0 +1,142 @@
+//! Memory of each cached RRset of one address: how much a cache grows while it takes names that it did not know, for each
+//! of them. Then the server behind the cache is frozen and every name is asked for again, so that only a cache that kept
+//! them has a figure.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, bail, ensure};
+use kqps_kernel::process::{self, Signal};
+use kqps_lab::path::LaidPath;
+use kqps_observation::question::Path as Kind;
+use serde::Serialize;
+use serde_json::json;
+
+use super::Bench;
+use super::block::Spread;
+use super::rows::{self, Target};
+use super::server::{Server, Up};
+use super::single::{Single, Unit};
+use crate::{child, path};
+
+const WHAT: &str = "memory of a cached RRset of one address: kqps cache / Unbound that forwards";
+
+/// The largest ratio.
+const RATIO_MOST: f64 = 0.5;
+
+/// The least share of names that a cache must have kept. A few may be lost where places are found by a hash.
+const KEPT_LEAST: f64 = 0.999;
+
+/// A closed loop in which no query is lost: a cache has room for all that wait.
+const GENTLE: &[&str] =
+    &["-T", "1", "-c", "8", "-q", "200", "-t", "5s", "--check", "rcode", "--subject", "auto"];
+
+/// One cache, filled.
+#[derive(Clone, Copy, Debug, Serialize)]
+struct Filled {
+    /// Proportional memory of the cache's process after one name, bytes.
+    before_bytes: u64,
+    /// The same after all names, bytes.
+    after_bytes: u64,
+    names: u64,
+}
+
+impl Filled {
+    fn bytes_per_name(self) -> f64 {
+        self.after_bytes.saturating_sub(self.before_bytes) as f64 / self.names as f64
+    }
+}
+
+/// Fills both caches in turn, in each block. Returns nothing if the figure is not wanted.
+pub(super) fn measure(
+    bench: &Bench<'_>,
+    blocks: u32,
+    is_wanted: impl Fn(&str) -> bool,
+) -> Result<(Vec<Single>, Vec<rows::Skipped>)> {
+    if !is_wanted(WHAT) {
+        return Ok((Vec::new(), Vec::new()));
+    }
+    let sides = rows::cache::filled(bench.is_short);
+    if let Some(reason) = sides.iter().find_map(Server::lacks) {
+        return Ok((Vec::new(), vec![rows::Skipped { what: WHAT, reason }]));
+    }
+    let (mut ratios, mut beside) = (Vec::new(), Vec::new());
+    for block in 0..blocks {
+        let [ours, theirs] = sides;
+        let (ours, theirs) = (fill(bench, ours)?, fill(bench, theirs)?);
+        let (a, b) = (ours.bytes_per_name(), theirs.bytes_per_name());
+        eprintln!("{WHAT} {}/{blocks}: {a:.0} bytes, {b:.0} bytes", block + 1);
+        ratios.push(a / b);
+        beside.push(json!({ "ours": ours, "theirs": theirs }));
+    }
+    let found = Spread::of(ratios.into_iter());
+    let target = Target::AtMost(RATIO_MOST);
+    let what = WHAT.to_owned();
+    Ok((
+        vec![Single { what, unit: Unit::Ratio, found, target, every: false, beside: json!(beside) }],
+        Vec::new(),
+    ))
+}
+
+fn fill(bench: &Bench<'_>, server: Server) -> Result<Filled> {
+    let data = server.data().context("a cache has names")?;
+    let (one, all, names) = each_once(bench, &data.queries(bench)?)?;
+    let path = path::lay(Kind::Loopback)?;
+    let up = server.start(bench, &path)?;
+    let before_bytes = ask(bench, &up, &path, &one, 1)?;
+    let after_bytes = ask(bench, &up, &path, &all, names)?;
+    let frozen = Frozen::behind(&up)?;
+    ask(bench, &up, &path, &all, names)
+        .with_context(|| format!("{}, with a frozen server behind it", server.words()))?;
+    drop(frozen);
+    Ok(Filled { before_bytes, after_bytes, names })
+}
+
+/// Asks for every name of a file once, of which each must be answered. Returns the proportional memory of the process
+/// with the server's socket, bytes.
+fn ask(bench: &Bench<'_>, up: &Up, path: &LaidPath, file: &Path, names: u64) -> Result<u64> {
+    let flags = [GENTLE, &["-n", "1"]].concat();
+    let mut command = bench.kqps.load_command(up.address, file, &flags);
+    path.place_player(&mut command).context("entering a network namespace")?;
+    let trial = crate::program::finish(child::Running::start(&mut command)?)?.measured()?;
+    let correct = trial.accounts.correct;
+    let is_kept = correct as f64 >= names as f64 * KEPT_LEAST;
+    ensure!(is_kept, "{correct} of {names} names were answered: {:?}", trial.accounts);
+    trial.subject.and_then(|subject| subject.pss_bytes).context("the memory of the cache could not be read")
+}
+
+/// Files with one name and with all names of a query file, each once, and the number of all.
+fn each_once(bench: &Bench<'_>, queries: &Path) -> Result<(PathBuf, PathBuf, u64)> {
+    let (one, all) = (bench.scratch.join("one-name"), bench.scratch.join("each-name"));
+    let text = fs::read_to_string(queries).with_context(|| format!("cannot read {}", queries.display()))?;
+    let mut lines: Vec<&str> = text.lines().filter(|line| !line.is_empty()).collect();
+    lines.sort_unstable();
+    lines.dedup();
+    let first = lines.first().context("there are no queries")?;
+    fs::write(&one, format!("{first}\n")).with_context(|| format!("cannot write {}", one.display()))?;
+    fs::write(&all, lines.join("\n") + "\n").with_context(|| format!("cannot write {}", all.display()))?;
+    Ok((one, all, lines.len() as u64))
+}
+
+/// The authoritative server behind a cache, stopped. Dropping this lets it go on.
+struct Frozen(u32);
+
+impl Frozen {
+    fn behind(up: &Up) -> Result<Self> {
+        let is_behind = |pid: &u32| {
+            let line = fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();
+            line.windows(b"serve\0auth\0".len()).any(|part| part == b"serve\0auth\0")
+        };
+        let Some(pid) = child::children_of(up.pid).into_iter().find(is_behind) else {
+            bail!("no authoritative server runs behind the cache");
+        };
+        process::signal(pid, Signal::Stop).context("cannot freeze the server behind the cache")?;
+        Ok(Self(pid))
+    }
+}
+
+impl Drop for Frozen {
+    fn drop(&mut self) {
+        let _ = process::signal(self.0, Signal::Continue);
+    }
+}
