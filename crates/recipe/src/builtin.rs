@@ -1,11 +1,12 @@
 //! The built-in recipes, with which the program works in any folder.
 
 /// The recipes' files, each named for its recipe.
-const RECIPES: [(&str, &str); 7] = [
+const RECIPES: [(&str, &str); 8] = [
     ("recipes/tiny.toml", include_str!("../../../recipes/tiny.toml")),
     ("recipes/root.toml", include_str!("../../../recipes/root.toml")),
     ("recipes/tld.toml", include_str!("../../../recipes/tld.toml")),
     ("recipes/hosting.toml", include_str!("../../../recipes/hosting.toml")),
+    ("recipes/resolver.toml", include_str!("../../../recipes/resolver.toml")),
     ("recipes/windows-positive.toml", include_str!("../../../recipes/windows-positive.toml")),
     ("recipes/windows-mix.toml", include_str!("../../../recipes/windows-mix.toml")),
     ("recipes/attack.toml", include_str!("../../../recipes/attack.toml")),
