@@ -18,10 +18,11 @@ mod judging;
 pub mod key;
 pub mod kind;
 mod level;
+mod median;
 mod outlier;
 pub mod store;
 
-pub use changes::{Found, Sample, find};
+pub use changes::{Finder, Found, Sample, find};
 pub use entry::{Build, Entry, Figure, Reading};
 pub use extract::{Programs, entry_of};
 pub use host::Host;
