@@ -236,7 +236,7 @@ fn load(trial: &Trial) -> String {
     }
 }
 
-fn purpose(purpose: Purpose) -> &'static str {
+pub(crate) fn purpose(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::WarmUp => "warm-up",
         Purpose::Ceiling => "ceiling",
