@@ -14,7 +14,7 @@ mod page;
 mod prose;
 mod section;
 
-pub use export::{Column, Sheet, Value, sheets};
+pub use export::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, sheets};
 pub use history::history_page;
 pub use page::page;
 pub use section::history::HistoryInput;

@@ -339,7 +339,7 @@ fn expect_marks_of_study(charts: &Value, verdict: &RunVerdict) {
 /// Every combination of factors has its figures or says why it has none.
 fn expect_tables(browser: &mut Browser) {
     let text =
-        "[...document.querySelectorAll('table.grid')].map(table => [...table.querySelectorAll('tbody tr')]
+        "[...document.querySelectorAll('table.grid')].map(table => [...table.querySelectorAll('tbody:first-of-type tr')]
         .map(row => [...row.children].map(cell => cell.firstChild.textContent)))";
     let tables = browser.evaluate(text);
     let rates = tables[0].as_array().unwrap();

@@ -70,6 +70,8 @@ const LEFT: f64 = 21.0;
 const RIGHT: f64 = 99.0;
 /// The greatest distance between marks at one value, in percent of the width.
 const APART: f64 = 2.4;
+/// The width of the frame over the whole height that stands where there is no figure, in percent of the width.
+const MISSING: f64 = 4.0;
 /// The most labels that fit on a phone. With more values, only every second, third, … label is written.
 const LABELS: usize = 8;
 /// The greatest length of a label, in characters.
@@ -102,7 +104,11 @@ pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
             svg.text("tick", across(index), BOTTOM + 18.0, Anchor::Middle, &label);
         }
         if let Some(missing) = one.missing {
-            svg.dot("missing", (across(index), BOTTOM - 6.0), 3.0, &format!("{}: {missing}", one.label));
+            let width = MISSING.min(step * 0.8);
+            let class = super::absence_class(missing);
+            svg.group(&format!("{}: {missing}", one.label), |svg| {
+                svg.rect(class, across(index) - width / 2.0, TOP, width, PLOT - 3.0);
+            });
         }
     }
     svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));

@@ -3,12 +3,13 @@
 
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure};
-use kqps_verdict::figure::{Absence, Figures, Grid, Slot, charts_of, tables_of};
+use kqps_verdict::figure::{Absence, Grid, Slot, charts_of, tables_of};
 use kqps_verdict::finding::{self, Outcome};
 use kqps_verdict::judge::RunVerdict;
 
 use super::cells::absence;
 use super::sheet::{Sheet, Value, count, number, numbers, text, words};
+use crate::section::value::ranged;
 
 fn experiments(run: &Run) -> impl Iterator<Item = &Experiment> {
     run.question.iter().flat_map(|question| &question.experiments)
@@ -100,7 +101,7 @@ fn add(sheet: &mut Sheet, verdict: &RunVerdict, experiment: &Experiment, shown_i
                 let visible = figures.filter(|figures| figures.may_show(*figure));
                 let (value, low, high) = match figure {
                     Figure::Published => (slot.published.as_ref().map(|one| one.rate_qps), None, None),
-                    _ => visible.map_or((None, None, None), |figures| of(*figure, figures)),
+                    _ => visible.map_or((None, None, None), |figures| ranged(*figure, figures)),
                 };
                 let why = if value.is_some() { String::new() } else { without(verdict, slot) };
                 sheet.rows.push(vec![
@@ -152,36 +153,6 @@ fn name(figure: Figure) -> &'static str {
         Figure::LatencyMean => "latency_mean_us",
         Figure::LatencyP99 => "latency_p99_us",
         Figure::Lost => "lost_share",
-    }
-}
-
-type Ranged = (Option<f64>, Option<f64>, Option<f64>);
-
-/// A figure with its ends, if it has any.
-fn of(figure: Figure, figures: &Figures) -> Ranged {
-    let alone = |value: Option<f64>| (value, None, None);
-    match figure {
-        Figure::Median => figures.median_qps.map_or((None, None, None), |rate| {
-            (Some(rate.median), Some(rate.low), Some(rate.high))
-        }),
-        Figure::MeanMinMax => figures.spread_qps.map_or((None, None, None), |spread| {
-            (Some(spread.mean), Some(spread.min), Some(spread.max))
-        }),
-        Figure::LoadTime => figures.load_time_s.map_or((None, None, None), |spread| {
-            (Some(spread.mean), Some(spread.min), Some(spread.max))
-        }),
-        Figure::Published => alone(figures.published.as_ref().map(|one| one.rate_qps)),
-        Figure::Efficiency => alone(figures.efficiency),
-        Figure::CeilingShare => alone(figures.ceiling_share),
-        Figure::Cpu | Figure::CpuByThread => alone(figures.cpu_s_per_million),
-        Figure::Memory => alone(figures.memory.map(|memory| memory.bytes as f64)),
-        Figure::MemoryPerRecord => alone(figures.memory_bytes_per_record),
-        Figure::MemoryPerConnection => alone(figures.memory_bytes_per_connection),
-        Figure::ReplySize => alone(figures.reply_bytes),
-        Figure::P99AtHalf => alone(figures.p99_at_half_us.map(|us| us as f64)),
-        Figure::LatencyMean => alone(figures.latency_us.map(|latency| latency.mean)),
-        Figure::LatencyP99 => alone(figures.latency_us.and_then(|latency| latency.p99).map(|us| us as f64)),
-        Figure::Lost => alone(figures.lost_share),
     }
 }
 

@@ -10,7 +10,7 @@ mod trials;
 use kqps_observation::Run;
 use kqps_verdict::judge::RunVerdict;
 
-pub use sheet::{Column, Sheet, Value};
+pub use sheet::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value};
 
 /// All tables of a run, in the order of its page. Tables without a row are left out.
 pub fn sheets(run: &Run, verdict: &RunVerdict) -> Vec<Sheet> {

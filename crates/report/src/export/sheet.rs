@@ -1,12 +1,16 @@
 //! A table of data, as CSV or as JSON.
 
-use serde_json::{Map, Number, json};
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
 
 /// The version of the tables' columns.
-const SCHEMA: u32 = 1;
+pub const SHEET_SCHEMA: u32 = 1;
 
 /// A value; its column says the unit.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
 pub enum Value {
     /// Not known, or refused: an empty field, or `null`.
     None,
@@ -14,14 +18,14 @@ pub enum Value {
     Text(String),
     /// A whole number.
     Count(i64),
-    /// A number; one that is not finite is written as not known.
+    /// A number. One that is not finite is written as not known.
     Number(f64),
     /// Yes or no.
     Flag(bool),
 }
 
 /// A column of a table.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Column {
     /// Its name, with the unit at its end.
     pub name: String,
@@ -64,29 +68,37 @@ impl Sheet {
         lines.join("\n") + "\n"
     }
 
-    /// As one JSON object: its columns with what they hold, and the rows as objects.
-    pub fn json(&self) -> serde_json::Value {
-        let of_value = |value: &Value| match value {
-            Value::None => serde_json::Value::Null,
-            Value::Text(text) => text.clone().into(),
-            Value::Count(count) => (*count).into(),
-            Value::Number(number) => {
-                Number::from_f64(*number).map_or(serde_json::Value::Null, serde_json::Value::Number)
-            }
-            Value::Flag(flag) => (*flag).into(),
+    /// As one JSON object.
+    pub fn printed(&self) -> PrintedSheet<'_> {
+        let row = |row: &'_ Vec<Value>| -> BTreeMap<String, Value> {
+            self.columns.iter().map(|column| column.name.clone()).zip(row.iter().cloned()).collect()
         };
-        let row = |row: &Vec<Value>| -> Map<String, serde_json::Value> {
-            self.columns.iter().zip(row).map(|(column, value)| (column.name.clone(), of_value(value))).collect()
-        };
-        json!({
-            "schema": SCHEMA,
-            "kind": "table",
-            "table": self.name,
-            "about": self.about,
-            "columns": self.columns.iter().map(|column| json!({"name": column.name, "about": column.about})).collect::<Vec<_>>(),
-            "rows": self.rows.iter().map(row).collect::<Vec<_>>(),
-        })
+        PrintedSheet {
+            schema: SHEET_SCHEMA,
+            kind: "table",
+            table: self.name,
+            about: self.about,
+            columns: &self.columns,
+            rows: self.rows.iter().map(row).collect(),
+        }
     }
+}
+
+/// A table as JSON.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PrintedSheet<'a> {
+    /// The version of the tables' columns.
+    schema: u32,
+    /// Always `table`.
+    kind: &'static str,
+    /// The table's name.
+    table: &'static str,
+    /// What a row is.
+    about: &'static str,
+    /// The columns in their order.
+    columns: &'a [Column],
+    /// Name of a column → value, for every row.
+    rows: Vec<BTreeMap<String, Value>>,
 }
 
 /// A field of CSV: quoted if a comma, a quote or a line's end is in it.
@@ -142,9 +154,9 @@ mod tests {
         sheet.rows.push(vec![text("a, \"b\"\nc"), number(f64::NAN), Value::Flag(true)]);
         sheet.rows.push(vec![words(""), Value::Number(0.5), Value::None]);
         assert_eq!(sheet.csv(), "name,rate_qps,is_good\n\"a, \"\"b\"\"\nc\",,true\n,0.5,\n");
-        let json = sheet.json();
+        let json = serde_json::to_value(sheet.printed()).unwrap();
         assert_eq!(json["rows"][0]["rate_qps"], serde_json::Value::Null);
-        assert_eq!(json["rows"][1], json!({"name": null, "rate_qps": 0.5, "is_good": null}));
+        assert_eq!(json["rows"][1], serde_json::json!({"name": null, "rate_qps": 0.5, "is_good": null}));
         assert_eq!(json["columns"][1]["name"], "rate_qps");
     }
 }
