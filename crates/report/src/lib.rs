@@ -16,5 +16,5 @@ mod section;
 
 pub use export::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, sheets};
 pub use history::history_page;
-pub use page::page;
+pub use page::{page, page_beside};
 pub use section::history::HistoryInput;

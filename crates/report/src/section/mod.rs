@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 mod apart;
+pub(crate) mod beside;
 pub(crate) mod comparison;
 pub(crate) mod cpu;
 pub(crate) mod finding;

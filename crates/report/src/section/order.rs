@@ -1,8 +1,6 @@
 //! The orders in which a table can be shown: as the study plans it, and by some of its columns. The page has no script,
 //! so every order is rendered, and the reader chooses one.
 
-use super::table::{Row, Table};
-
 /// An order of rows.
 #[derive(Debug)]
 pub(crate) struct Order {
@@ -21,19 +19,32 @@ const ROWS_MOST: usize = 160;
 /// Fewer rows need no order.
 const ROWS_LEAST: usize = 3;
 
-/// Orders the rows of a table by the columns that `keys` names: the index of a column, its name, and whether its greatest
-/// value comes first. Columns with fewer than two values, and orders that would change nothing, are left out. Rows without a value
-/// come last.
-pub(crate) fn of_rows(rows: &[Row], keys: &[(usize, String, bool)]) -> Vec<Order> {
-    let planned: Vec<usize> = (0..rows.len()).collect();
+/// A column by which rows may be ordered.
+#[derive(Debug)]
+pub(crate) struct Key {
+    /// The index of the column.
+    pub(crate) column: usize,
+    pub(crate) name: String,
+    /// Whether the greatest value comes first.
+    pub(crate) greatest_first: bool,
+}
+
+/// Orders so many rows by some columns. `value` gives the value of a row in a column. Columns whose values are all
+/// equal, and orders that would change nothing, are left out. Rows without a value come last.
+pub(crate) fn of_rows(
+    count: usize,
+    keys: &[Key],
+    value: impl Fn(usize, usize) -> Option<f64>,
+) -> Vec<Order> {
+    let planned: Vec<usize> = (0..count).collect();
     let mut orders = vec![Order { name: "as planned".to_owned(), rows: planned }];
-    if rows.len() < ROWS_LEAST {
+    if count < ROWS_LEAST {
         return orders;
     }
-    for (column, name, greatest_first) in keys {
-        let value = |row: &usize| rows[*row].cells[*column].value;
-        let known = orders[0].rows.iter().filter_map(value);
-        let is_even = known.clone().all(|one| known.clone().next().is_some_and(|first| first.total_cmp(&one).is_eq()));
+    for Key { column, name, greatest_first } in keys {
+        let value = |row: &usize| value(*row, *column);
+        let known: Vec<f64> = orders[0].rows.iter().filter_map(value).collect();
+        let is_even = known.iter().all(|one| one.total_cmp(&known[0]).is_eq());
         let mut sorted = orders[0].rows.clone();
         sorted.sort_by(|a, b| match (value(a), value(b)) {
             (Some(a), Some(b)) if *greatest_first => b.total_cmp(&a),
@@ -41,7 +52,7 @@ pub(crate) fn of_rows(rows: &[Row], keys: &[(usize, String, bool)]) -> Vec<Order
             (a, b) => a.is_none().cmp(&b.is_none()),
         });
         let is_new = orders.iter().all(|order| order.rows != sorted);
-        if !is_even && is_new && orders.len() <= MOST && (orders.len() + 1) * rows.len() <= ROWS_MOST {
+        if !is_even && is_new && orders.len() <= MOST && (orders.len() + 1) * count <= ROWS_MOST {
             let first = if *greatest_first { "highest" } else { "lowest" };
             orders.push(Order { name: format!("{name}, {first} first"), rows: sorted });
         }
@@ -49,24 +60,14 @@ pub(crate) fn of_rows(rows: &[Row], keys: &[(usize, String, bool)]) -> Vec<Order
     orders
 }
 
-/// The rows of a table in an order.
-pub(crate) fn rows_in<'a>(table: &'a Table, order: &'a Order) -> impl Iterator<Item = &'a Row> {
-    order.rows.iter().map(|index| &table.rows[*index])
-}
-
 #[cfg(test)]
 mod tests {
-    use super::super::table::TableCell;
     use super::*;
 
-    fn rows(values: &[Option<f64>]) -> Vec<Row> {
-        let cell = |value: &Option<f64>| TableCell { value: *value, ..TableCell::default() };
-        values.iter().map(|value| Row { head: String::new(), cells: vec![cell(value)] }).collect()
-    }
-
     fn of(values: &[Option<f64>], greatest_first: bool) -> Vec<Vec<usize>> {
-        let keys = [(0, "rate".to_owned(), greatest_first)];
-        of_rows(&rows(values), &keys).into_iter().map(|order| order.rows).collect()
+        let keys = [Key { column: 0, name: "rate".to_owned(), greatest_first }];
+        let orders = of_rows(values.len(), &keys, |row, _| values[row]);
+        orders.into_iter().map(|order| order.rows).collect()
     }
 
     #[test]

@@ -7,7 +7,6 @@ use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::steady;
 
 use super::finding::{self, Finding};
-use super::order;
 use super::plot::{self, Plot};
 use super::scaling;
 use super::table::{self, Table};
@@ -69,9 +68,6 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
     let mut shown: Vec<(&'static str, String)> = Vec::new();
     for (number, table) in tables.iter_mut().enumerate() {
         table.id = format!("table-{index}-{number}");
-        if table.orders.is_empty() {
-            table.orders = order::of_rows(&table.rows, &[]);
-        }
         // Tables of one experiment show the same cells.
         table.notes.retain(|note| !shown.contains(&(note.what, note.why.clone())));
         shown.extend(table.notes.iter().map(|note| (note.what, note.why.clone())));

@@ -8,7 +8,7 @@ use kqps_observation::question::{Experiment, Figure};
 use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of};
 use kqps_verdict::judge::RunVerdict;
 
-use super::order::{self, Order};
+use super::order::{self, Key, Order};
 use super::value::ranged;
 use super::words::settings;
 use crate::format;
@@ -32,6 +32,13 @@ pub(crate) struct Table {
     pub(crate) id: String,
     /// The orders in which its rows can be shown, the planned one first.
     pub(crate) orders: Vec<Order>,
+}
+
+impl Table {
+    /// The rows in an order.
+    pub(crate) fn rows_in<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = &'a Row> {
+        order.rows.iter().map(|index| &self.rows[*index])
+    }
 }
 
 /// One combination of the row factors.
@@ -83,13 +90,14 @@ pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
     } else {
         grid.column_values.iter().map(|value| format!("{} {value}", grid.columns)).collect()
     };
-    let keys: Vec<(usize, String, bool)> = keys(grid, with_published);
+    let value = |row: usize, column: usize| rows[row].cells[column].value;
+    let orders = order::of_rows(rows.len(), &keys(grid, with_published), value);
     Table {
         title: grid.title.clone(),
         corner: grid.rows.join(", "),
         groups,
         figures: show.iter().map(|figure| name(*figure, with_published)).collect(),
-        orders: order::of_rows(&rows, &keys),
+        orders,
         rows,
         notes: notes(verdict, grid),
         tall: grid.lines.len() > TALL,
@@ -98,13 +106,14 @@ pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
 }
 
 /// The columns by which the rows of a table may be ordered, the rates first.
-fn keys(grid: &Grid, with_published: bool) -> Vec<(usize, String, bool)> {
+fn keys(grid: &Grid, with_published: bool) -> Vec<Key> {
     let mut keys = Vec::new();
     for (at, figure) in grid.show.iter().enumerate().filter(|(_, figure)| **figure != Figure::CpuByThread) {
         for (column, value) in grid.column_values.iter().enumerate() {
             let name = name(*figure, with_published);
             let name = if value.is_empty() { name.to_owned() } else { format!("{name} at {} {value}", grid.columns) };
-            keys.push((column * grid.show.len() + at, name, has_greatest_first(*figure)));
+            let greatest_first = has_greatest_first(*figure);
+            keys.push(Key { column: column * grid.show.len() + at, name, greatest_first });
         }
     }
     keys
@@ -134,6 +143,7 @@ pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) 
         Row { head: "best".to_owned(), cells: vec![measured, published] }
     };
     let rows: Vec<Row> = best_of(run, &verdict.figures, experiment).iter().map(row).collect();
+    let count = rows.len();
     (!rows.is_empty()).then(|| Table {
         title: "The best of all, measured and published".to_owned(),
         corner: String::new(),
@@ -143,7 +153,7 @@ pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) 
         notes: Vec::new(),
         tall: false,
         id: String::new(),
-        orders: Vec::new(),
+        orders: order::of_rows(count, &[], |_, _| None),
     })
 }
 
