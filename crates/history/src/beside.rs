@@ -1,7 +1,7 @@
 //! Two runs side by side: the figures that both have, and what differs between their hosts and programs. It decides
 //! nothing: hosts change between two runs, and `kqps compare` plays both builds in turns.
 
-use kqps_observation::Run;
+use kqps_observation::{Cell, Run};
 use kqps_verdict::judge::RunVerdict;
 
 use crate::entry::{Entry, Figure, Reading};
@@ -106,7 +106,6 @@ fn rates(now: Side<'_>, then: Side<'_>) -> Vec<BesideRow> {
         };
         subject.figure_qps.map(of).ok_or_else(why)
     };
-    let cell = |side: Side<'_>, at: usize| &side.run.cells[side.verdict.subjects[at].cell as usize];
     let is_same = |at: usize, other: usize| {
         let (a, b) = (cell(now, at), cell(then, other));
         (&a.name, &a.experiment, &a.subject, &a.io, a.workers, &a.load, &a.factors)
@@ -117,6 +116,11 @@ fn rates(now: Side<'_>, then: Side<'_>) -> Vec<BesideRow> {
         row(&cell(now, at).name, None, other.map(|other| rate(then, other)), rate(now, at))
     };
     (0..now.verdict.subjects.len()).map(of_cell).collect()
+}
+
+/// The cell of a subject.
+fn cell<'a>(side: Side<'a>, at: usize) -> &'a Cell {
+    &side.run.cells[side.verdict.subjects[at].cell as usize]
 }
 
 fn row(

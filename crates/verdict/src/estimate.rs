@@ -232,14 +232,16 @@ impl Grid {
     }
 }
 
-/// A product below this is kept as its logarithm.
+/// A product below this, or above its reciprocal, is kept as its logarithm.
 const PRODUCT_LEAST: f64 = 1e-150;
 
-/// The logarithm of a product of likelihoods, which may be less than any `f64`.
+/// The logarithm of a product of likelihoods, which may be beyond the range of `f64`.
 fn log_of_product(likelihoods: impl Iterator<Item = f64>) -> f64 {
     let (log, product) = likelihoods.fold((0.0, 1.0), |(log, product): (f64, f64), one| {
         let product = product * one;
-        if product < PRODUCT_LEAST { (log + product.ln(), 1.0) } else { (log, product) }
+        // The density of a rate may be above 1.
+        let is_far = !(PRODUCT_LEAST..1.0 / PRODUCT_LEAST).contains(&product);
+        if is_far { (log + product.ln(), 1.0) } else { (log, product) }
     });
     log + product.ln()
 }
@@ -266,12 +268,12 @@ impl Part {
     fn of(log: f64, points: usize, starts: impl Iterator<Item = Vec<f64>>) -> Self {
         let mut part = Self { log, products: vec![1.0; points], logs: Vec::new() };
         for shares in starts {
-            let mut least = f64::INFINITY;
+            let mut small = 0u32;
             for (product, share) in part.products.iter_mut().zip(&shares) {
-                *product *= share.max(PRODUCT_LEAST);
-                least = least.min(*product);
+                *product *= if *share > PRODUCT_LEAST { *share } else { PRODUCT_LEAST };
+                small += u32::from(*product < PRODUCT_LEAST);
             }
-            if least < PRODUCT_LEAST {
+            if small > 0 {
                 part.take_logs();
             }
         }
@@ -331,18 +333,33 @@ fn blur(sharp: &[f64], deviation: f64) -> Vec<f64> {
     if deviation < WIDE { blur_by_weights(sharp, deviation) } else { blur_evenly(sharp, deviation) }
 }
 
+/// So many points are summed up together.
+const TOGETHER: usize = 8;
+
 fn blur_by_weights(sharp: &[f64], deviation: f64) -> Vec<f64> {
     let reach = (3.0 * deviation).ceil() as usize;
     let weights: Vec<f64> =
         (0..=reach).map(|away| (-0.5 * (away as f64 / deviation.max(1e-9)).powi(2)).exp()).collect();
     let sum = 2.0 * weights.iter().sum::<f64>() - weights[0];
-    let mut blurred: Vec<f64> = sharp.iter().map(|value| value * (weights[0] / sum)).collect();
-    for (away, weight) in weights.iter().enumerate().take(sharp.len()).skip(1) {
-        let share = weight / sum;
-        let (near, far) = (&sharp[..sharp.len() - away], &sharp[away..]);
-        blurred[away..].iter_mut().zip(near).for_each(|(above, value)| *above += value * share);
-        blurred.iter_mut().zip(far).for_each(|(below, value)| *below += value * share);
+    let shares: Vec<f64> = weights.iter().map(|weight| weight / sum).collect();
+    // With zeros around it, no point is near an end.
+    let mut padded = vec![0.0; sharp.len().next_multiple_of(TOGETHER) + 2 * reach];
+    padded[reach..reach + sharp.len()].copy_from_slice(sharp);
+    let mut blurred = Vec::with_capacity(sharp.len().next_multiple_of(TOGETHER));
+    for first in (0..sharp.len()).step_by(TOGETHER) {
+        let at = |place: usize| -> &[f64; TOGETHER] {
+            padded[place..].first_chunk().expect("zeros stand behind the last point")
+        };
+        let mut sums = at(first + reach).map(|value| value * shares[0]);
+        for (away, share) in shares.iter().enumerate().skip(1) {
+            let (below, above) = (at(first + reach - away), at(first + reach + away));
+            for (sum, (below, above)) in sums.iter_mut().zip(below.iter().zip(above)) {
+                *sum += share * (below + above);
+            }
+        }
+        blurred.extend(sums);
     }
+    blurred.truncate(sharp.len());
     blurred
 }
 
@@ -354,15 +371,17 @@ fn blur_evenly(sharp: &[f64], deviation: f64) -> Vec<f64> {
 
 /// At every point, the mean of the points at most `reach` away, with 0 beyond the ends.
 fn mean_of_neighbours(points: &[f64], reach: usize) -> Vec<f64> {
-    let width = (2 * reach + 1) as f64;
-    let mut sums = Vec::with_capacity(points.len() + 1);
-    sums.push(0.0);
-    for point in points {
-        sums.push(sums[sums.len() - 1] + point);
-    }
-    let mean =
-        |at: usize| (sums[(at + reach + 1).min(points.len())] - sums[at.saturating_sub(reach)]) / width;
-    (0..points.len()).map(mean).collect()
+    let width = 2 * reach + 1;
+    // The sum of all points before each, with as many places more at both ends as the mean reaches.
+    let mut sums = vec![0.0; reach + 1];
+    let mut sum = 0.0;
+    sums.extend(points.iter().map(|point| {
+        sum += point;
+        sum
+    }));
+    sums.resize(points.len() + width, sum);
+    let ends = sums.iter().zip(&sums[width..]);
+    ends.map(|(before, after)| (after - before) / width as f64).collect()
 }
 
 #[cfg(test)]

@@ -35,5 +35,5 @@ pub(crate) const REFUSED: &str = "no number";
 
 /// The style class of the mark that stands where there is no figure.
 fn absence_class(missing: &str) -> &'static str {
-    if missing == REFUSED { "refused" } else { "missing" }
+    if missing == REFUSED { "refused" } else { "unmeasured" }
 }

@@ -137,7 +137,7 @@ pub(super) fn numbers(numbers: &[u64]) -> Value {
 }
 
 /// The word for a value that JSON writes as one.
-pub(super) fn named(value: impl serde::Serialize) -> Value {
+pub(super) fn named(value: impl Serialize) -> Value {
     match serde_json::to_value(value) {
         Ok(serde_json::Value::String(word)) => Value::Text(word),
         _ => Value::None,

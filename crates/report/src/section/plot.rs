@@ -146,7 +146,7 @@ fn legend(series: &[Vec<Spread>], along: bool, of: Of) -> Vec<(&'static str, &'s
         (any(|one| one.mean.is_some()), "mean", "mean, minimum, maximum"),
         (any(|one| one.published.is_some()), "published", "published"),
         (any(|one| one.missing == Some(REFUSED)), "refused", "refused"),
-        (any(|one| one.missing.is_some_and(|missing| missing != REFUSED)), "missing", "not measured"),
+        (any(|one| one.missing.is_some_and(|missing| missing != REFUSED)), "unmeasured", "not measured"),
     ];
     known.into_iter().filter(|(occurs, ..)| *occurs).map(|(_, class, what)| (class, what)).collect()
 }

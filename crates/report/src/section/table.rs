@@ -188,7 +188,7 @@ fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<TableCell>
     let figures = slot.figures.map(|index| &verdict.figures[index]);
     let is_measured = figures.is_some_and(|one| one.state == State::Measured);
     let mut reason = Some(without(verdict, slot)).filter(|_| !is_measured);
-    let cell_of = |figure: &Figure| {
+    let mut cell_of = |figure: &Figure| {
         if *figure == Figure::Published {
             return published(slot);
         }
