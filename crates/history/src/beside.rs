@@ -159,7 +159,8 @@ mod tests {
     #[test]
     fn half_widths_add_up_as_squares() {
         let e = std::f64::consts::E;
-        let (then, now) = (known(1.0, e.powf(-0.03), e.powf(0.03)), known(2.0, 2.0 * e.powf(-0.04), 2.0 * e.powf(0.04)));
+        let (then, now) =
+            (known(1.0, e.powf(-0.03), e.powf(0.03)), known(2.0, 2.0 * e.powf(-0.04), 2.0 * e.powf(0.04)));
         let (low, by, high) = ratio(&then, &now);
         assert!((by - 2.0).abs() < 1e-12 && (low.ln() - (2f64.ln() - 0.05)).abs() < 1e-12);
         assert!((high.ln() - (2f64.ln() + 0.05)).abs() < 1e-12);
@@ -178,7 +179,12 @@ mod tests {
             started_unix_ms,
             ..Entry::default()
         };
-        let entries = [entry("a", "nightly", 1), entry("b", "nightly", 5), entry("c", "other", 6), entry("d", "nightly", 9)];
+        let entries = [
+            entry("a", "nightly", 1),
+            entry("b", "nightly", 5),
+            entry("c", "other", 6),
+            entry("d", "nightly", 9),
+        ];
         let run = |started_unix_ms| Run { study: "nightly".into(), started_unix_ms, ..Run::default() };
         assert_eq!(run_before(&entries, &run(9)).map(|one| one.id.as_str()), Some("b"));
         assert_eq!(run_before(&entries, &run(1)), None);

@@ -64,7 +64,8 @@ impl Divergence {
         let count = points.len();
         if self.width != count + 1 {
             self.width = count + 1;
-            self.inverse = (0..=count).map(|number| if number == 0 { 0.0 } else { 1.0 / number as f64 }).collect();
+            self.inverse =
+                (0..=count).map(|number| if number == 0 { 0.0 } else { 1.0 / number as f64 }).collect();
             self.sums = vec![0.0; self.width * self.width];
             self.within = vec![0.0; self.width];
         }
@@ -132,7 +133,9 @@ mod tests {
             }
         }
         assert!((best.divergence - greatest).abs() < 1e-9);
-        assert!(divergence.reaches(&points, greatest - 1e-9) && !divergence.reaches(&points, greatest + 1e-9));
+        assert!(
+            divergence.reaches(&points, greatest - 1e-9) && !divergence.reaches(&points, greatest + 1e-9)
+        );
     }
 
     #[test]

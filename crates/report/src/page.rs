@@ -16,7 +16,9 @@ use crate::section::hosts::{self, Hosts};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
-use crate::section::{Panel, beside, comparison, cpu, latency, loss, profile, rates, residence, speeds, trials};
+use crate::section::{
+    Panel, beside, comparison, cpu, latency, loss, profile, rates, residence, speeds, trials,
+};
 
 /// The study name of a run that `kqps find` stored.
 const OF_FIND: &str = "kqps find";

@@ -313,7 +313,11 @@ fn tables_have_several_orders_and_figures_lead_to_their_trials() {
     browser.evaluate("document.querySelector('td a.behind').click()");
     let open = "document.getElementById(location.hash.slice(1)).checkVisibility()";
     assert_eq!(browser.evaluate(open), true);
-    assert_eq!(browser.evaluate("document.querySelectorAll('p.outcome').length"), 2, "a finding for each experiment");
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('p.outcome').length"),
+        2,
+        "a finding for each experiment"
+    );
     let found = browser.evaluate("document.querySelector('p.outcome').textContent");
     assert!(found.as_str().unwrap().contains("processes mattered most: with 8 the rate is "), "{found}");
 }

@@ -109,8 +109,11 @@ pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Fin
     let logs = |cell: &FactorCell| -> Vec<f64> {
         cell.starts.iter().map(|value| value.ln()).filter(|log| log.is_finite()).collect()
     };
-    let known: Vec<(&[String], Vec<f64>)> =
-        cells.iter().map(|cell| (cell.values.as_slice(), logs(cell))).filter(|(_, logs)| !logs.is_empty()).collect();
+    let known: Vec<(&[String], Vec<f64>)> = cells
+        .iter()
+        .map(|cell| (cell.values.as_slice(), logs(cell)))
+        .filter(|(_, logs)| !logs.is_empty())
+        .collect();
     Finding {
         quantity,
         factors: factors.to_vec(),
@@ -142,11 +145,9 @@ fn outcome(factors: &[String], cells: &[(&[String], Vec<f64>)]) -> Outcome {
     if mattered.is_empty() {
         return depends.drain(..).next().map_or_else(
             || Outcome::None(greatest.told(factors, &tests)),
-            |(index, least, greatest)| Outcome::Together(Interaction {
-                of: found[index].told(factors, &tests),
-                least,
-                greatest,
-            }),
+            |(index, least, greatest)| {
+                Outcome::Together(Interaction { of: found[index].told(factors, &tests), least, greatest })
+            },
         );
     }
     let most = mattered.remove(0);
@@ -154,8 +155,9 @@ fn outcome(factors: &[String], cells: &[(&[String], Vec<f64>)]) -> Outcome {
         let one = found[index].told(factors, &tests);
         one == most
     };
-    let interaction = depends.into_iter().find(|(index, ..)| is_most(*index)).map(|(_, least, greatest)| {
-        Interaction { of: most.clone(), least, greatest }
-    });
+    let interaction = depends
+        .into_iter()
+        .find(|(index, ..)| is_most(*index))
+        .map(|(_, least, greatest)| Interaction { of: most.clone(), least, greatest });
     Outcome::Mattered { most, others: mattered, interaction }
 }

@@ -66,7 +66,8 @@ fn stored(folder: &Path, started_unix_ms: u64, times: f64) -> PathBuf {
             ..Cell::default()
         });
     }
-    let question = Question { title: "What matters?".into(), experiments: vec![experiment], ..Question::default() };
+    let question =
+        Question { title: "What matters?".into(), experiments: vec![experiment], ..Question::default() };
     let run = Run {
         schema: SCHEMA,
         study: "mine".into(),
@@ -132,7 +133,9 @@ fn every_table_is_a_file_and_a_crashed_cell_has_its_reason_and_no_rate() {
     }
     let cells = fs::read_to_string(out.join("cells.csv")).unwrap();
     let heads: Vec<&str> = cells.lines().next().unwrap().split(',').collect();
-    let at = |name: &str| heads.iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}: {heads:?}"));
+    let at = |name: &str| {
+        heads.iter().position(|head| *head == name).unwrap_or_else(|| panic!("{name}: {heads:?}"))
+    };
     let measured: Vec<&str> = cells.lines().nth(1).unwrap().split(',').collect();
     assert_eq!((measured[at("factor.io")], measured[at("state")]), ("mmsg", "measured"));
     let rate_qps: f64 = measured[at("rate_qps")].parse().unwrap();
@@ -150,14 +153,21 @@ fn one_table_or_all_go_to_stdout_and_the_finding_is_among_them() {
     assert!(said(&one.stdout).starts_with("experiment,finding,quantity,"), "{}", said(&one.stdout));
     let all = kqps(&["export", run]);
     let all: Value = serde_json::from_slice(&all.stdout).unwrap();
-    let table = |name: &str| all["tables"].as_array().unwrap().iter().find(|one| one["table"] == name).unwrap();
+    let table =
+        |name: &str| all["tables"].as_array().unwrap().iter().find(|one| one["table"] == name).unwrap();
     let found = &rows(table("findings"))[0];
-    assert_eq!((&found["factor"], &found["greater"], &found["lesser"]), (&"io".into(), &"uring".into(), &"mmsg".into()));
+    assert_eq!(
+        (&found["factor"], &found["greater"], &found["lesser"]),
+        (&"io".into(), &"uring".into(), &"mmsg".into())
+    );
     assert!((found["ratio"].as_f64().unwrap() - 1.5).abs() < 1e-3, "{found}");
     assert!(found["ratio_low"].as_f64() > Some(1.48) && found["ratio_high"].as_f64() < Some(1.52), "{found}");
     assert_eq!((&found["cells"], &found["cells_without"]), (&4.into(), &1.into()));
     let sentence = found["finding"].as_str().unwrap();
-    assert!(sentence.starts_with("io mattered most: with uring the rate is 1.500 times that with mmsg ("), "{sentence}");
+    assert!(
+        sentence.starts_with("io mattered most: with uring the rate is 1.500 times that with mmsg ("),
+        "{sentence}"
+    );
     assert!(sentence.ends_with("; 1 of 4 cells have no number and are left out."), "{sentence}");
     let crashed = rows(table("cells")).last().unwrap();
     assert_eq!((&crashed["rate_qps"], &crashed["absence"]), (&Value::Null, &REASON.into()));
@@ -200,5 +210,7 @@ fn the_page_has_the_run_before_beside_it_if_it_is_named_or_known_to_the_history(
     assert_eq!(page(), named, "the history names the same run");
     // The first run has none before it.
     assert!(kqps(&["report", before]).status.success());
-    assert!(!fs::read_to_string(Path::new(before).join("report.html")).unwrap().contains("Beside the run of"));
+    assert!(
+        !fs::read_to_string(Path::new(before).join("report.html")).unwrap().contains("Beside the run of")
+    );
 }

@@ -67,7 +67,8 @@ pub(super) fn cells(run: &Run, verdict: &RunVerdict) -> Sheet {
     let mut sheet = Sheet::new("cells", "one cell: a subject with its settings", FIRST);
     let names: BTreeSet<&String> =
         verdict.subjects.iter().flat_map(|one| run.cells[one.cell as usize].factors.words().keys()).collect();
-    let factor = |name: &&String| Column { name: format!("factor.{name}"), about: "the value of this factor".into() };
+    let factor =
+        |name: &&String| Column { name: format!("factor.{name}"), about: "the value of this factor".into() };
     sheet.columns.extend(names.iter().map(factor));
     sheet.columns.extend(Sheet::new("", "", REST).columns);
     for (subject, figures) in verdict.subjects.iter().zip(&verdict.figures) {
@@ -169,7 +170,13 @@ pub(super) fn reasons(verdict: &RunVerdict) -> Sheet {
     for subject in &verdict.subjects {
         for (rank, reason) in (1u32..).zip(&subject.reasons) {
             let grade = subject.grade.to_string();
-            sheet.rows.push(vec![count(subject.cell), text(&subject.name), text(grade), count(rank), text(reason)]);
+            sheet.rows.push(vec![
+                count(subject.cell),
+                text(&subject.name),
+                text(grade),
+                count(rank),
+                text(reason),
+            ]);
         }
     }
     sheet

@@ -101,7 +101,8 @@ pub(super) fn ceilings(verdict: &RunVerdict) -> Sheet {
     let mut sheet = Sheet::new("ceilings", "one start of an echo", &columns);
     for echo in verdict.ceilings.echoes.iter().chain(&verdict.ceilings.studied) {
         let rate = echo.figure_qps;
-        let starts = echo.starts_qps.iter().copied().map(Some).chain(echo.starts_qps.is_empty().then_some(None));
+        let starts =
+            echo.starts_qps.iter().copied().map(Some).chain(echo.starts_qps.is_empty().then_some(None));
         for (start, start_qps) in (1u32..).zip(starts) {
             sheet.rows.push(vec![
                 count(echo.cell),
@@ -268,7 +269,8 @@ pub(super) fn threads(run: &Run, verdict: &RunVerdict) -> Sheet {
     for subject in &verdict.subjects {
         let Some((trial, facts)) = crate::section::cpu::heaviest(run, subject) else { continue };
         let of_player = facts.players.iter().flat_map(|player| &player.per_thread).map(|one| ("player", one));
-        let of_subject = facts.subject.iter().flat_map(|subject| &subject.threads).map(|one| ("subject", one));
+        let of_subject =
+            facts.subject.iter().flat_map(|subject| &subject.threads).map(|one| ("subject", one));
         for (side, thread) in of_player.chain(of_subject) {
             sheet.rows.push(vec![
                 count(subject.cell),

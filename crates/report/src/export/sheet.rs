@@ -150,7 +150,8 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_an_empty_field_and_null_and_never_zero() {
-        let mut sheet = Sheet::new("t", "a row", &[("name", "a name"), ("rate_qps", "a rate"), ("is_good", "?")]);
+        let mut sheet =
+            Sheet::new("t", "a row", &[("name", "a name"), ("rate_qps", "a rate"), ("is_good", "?")]);
         sheet.rows.push(vec![text("a, \"b\"\nc"), number(f64::NAN), Value::Flag(true)]);
         sheet.rows.push(vec![words(""), Value::Number(0.5), Value::None]);
         assert_eq!(sheet.csv(), "name,rate_qps,is_good\n\"a, \"\"b\"\"\nc\",,true\n,0.5,\n");

@@ -31,11 +31,7 @@ pub(crate) struct Key {
 
 /// Orders so many rows by some columns. `value` gives the value of a row in a column. Columns whose values are all
 /// equal, and orders that would change nothing, are left out. Rows without a value come last.
-pub(crate) fn of_rows(
-    count: usize,
-    keys: &[Key],
-    value: impl Fn(usize, usize) -> Option<f64>,
-) -> Vec<Order> {
+pub(crate) fn of_rows(count: usize, keys: &[Key], value: impl Fn(usize, usize) -> Option<f64>) -> Vec<Order> {
     let planned: Vec<usize> = (0..count).collect();
     let mut orders = vec![Order { name: "as planned".to_owned(), rows: planned }];
     if count < ROWS_LEAST {

@@ -111,7 +111,11 @@ fn keys(grid: &Grid, with_published: bool) -> Vec<Key> {
     for (at, figure) in grid.show.iter().enumerate().filter(|(_, figure)| **figure != Figure::CpuByThread) {
         for (column, value) in grid.column_values.iter().enumerate() {
             let name = name(*figure, with_published);
-            let name = if value.is_empty() { name.to_owned() } else { format!("{name} at {} {value}", grid.columns) };
+            let name = if value.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{name} at {} {value}", grid.columns)
+            };
             let greatest_first = has_greatest_first(*figure);
             keys.push(Key { column: column * grid.show.len() + at, name, greatest_first });
         }
@@ -200,7 +204,10 @@ fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<TableCell>
         let cell = cell_of(figure);
         // A cell of the run that was never begun has no trials.
         let has_trials = figures.filter(|figures| figures.state != State::NotMeasured && !cell.is_absent());
-        TableCell { cell: has_trials.filter(|_| *figure != Figure::Published).map(|figures| figures.cell), ..cell }
+        TableCell {
+            cell: has_trials.filter(|_| *figure != Figure::Published).map(|figures| figures.cell),
+            ..cell
+        }
     };
     show.iter().map(cell_of).collect()
 }

@@ -10,15 +10,15 @@ pub(crate) type Ranged = (Option<f64>, Option<f64>, Option<f64>);
 pub(crate) fn ranged(figure: Figure, figures: &Figures) -> Ranged {
     let alone = |value: Option<f64>| (value, None, None);
     match figure {
-        Figure::Median => figures.median_qps.map_or((None, None, None), |rate| {
-            (Some(rate.median), Some(rate.low), Some(rate.high))
-        }),
-        Figure::MeanMinMax => figures.spread_qps.map_or((None, None, None), |spread| {
-            (Some(spread.mean), Some(spread.min), Some(spread.max))
-        }),
-        Figure::LoadTime => figures.load_time_s.map_or((None, None, None), |spread| {
-            (Some(spread.mean), Some(spread.min), Some(spread.max))
-        }),
+        Figure::Median => figures
+            .median_qps
+            .map_or((None, None, None), |rate| (Some(rate.median), Some(rate.low), Some(rate.high))),
+        Figure::MeanMinMax => figures
+            .spread_qps
+            .map_or((None, None, None), |spread| (Some(spread.mean), Some(spread.min), Some(spread.max))),
+        Figure::LoadTime => figures
+            .load_time_s
+            .map_or((None, None, None), |spread| (Some(spread.mean), Some(spread.min), Some(spread.max))),
         Figure::Published => alone(figures.published.as_ref().map(|one| one.rate_qps)),
         Figure::Efficiency => alone(figures.efficiency),
         Figure::CeilingShare => alone(figures.ceiling_share),

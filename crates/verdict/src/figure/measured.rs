@@ -203,7 +203,8 @@ pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
             let load_qps = load_qps(trial).unwrap_or(0.0) * verdict.usual_speed;
             let share = load_qps / found_qps(one.block).unwrap_or(figure_qps);
             if HALF.contains(&share)
-                && let Some(recorded) = trial.histograms.get("latency").and_then(|text| Histogram::decode(text))
+                && let Some(recorded) =
+                    trial.histograms.get("latency").and_then(|text| Histogram::decode(text))
             {
                 latency.add(&recorded);
             }

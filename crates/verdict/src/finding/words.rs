@@ -19,7 +19,9 @@ impl fmt::Display for Finding {
         match &self.outcome {
             Outcome::NoNumber => return write!(f, "No cell has a number, so nothing was found."),
             Outcome::NoPair => {
-                f.write_str("No two cells with a number differ in one factor alone, so no factor can be judged")?;
+                f.write_str(
+                    "No two cells with a number differ in one factor alone, so no factor can be judged",
+                )?;
             }
             Outcome::NoInterval(greatest) => write!(
                 f,
@@ -87,7 +89,13 @@ fn said(what: Quantity, one: &Contrast) -> String {
 
 /// `1.1 %, of io uring above io mmsg`.
 fn plain(one: &Contrast) -> String {
-    format!("{}, of {factor} {} above {factor} {}", percent(one.ratio.1 - 1.0), one.greater, one.lesser, factor = one.factor)
+    format!(
+        "{}, of {factor} {} above {factor} {}",
+        percent(one.ratio.1 - 1.0),
+        one.greater,
+        one.lesser,
+        factor = one.factor
+    )
 }
 
 /// `workers (4 to 1: 1.10 times)`.
