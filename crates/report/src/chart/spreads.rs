@@ -229,6 +229,21 @@ mod tests {
     }
 
     #[test]
+    fn where_there_is_no_figure_a_frame_says_so_and_no_mark_stands_at_zero() {
+        let without = |label: &str, missing| Spread {
+            label: label.to_owned(),
+            missing: Some(missing),
+            ..Spread::default()
+        };
+        let drawn =
+            draw(&[at("1", 50.0, None), without("2", super::super::REFUSED), without("4", "crashed")], 100.0);
+        assert_eq!(drawn.matches(r#"<rect class="refused""#).count(), 1);
+        assert_eq!(drawn.matches(r#"<rect class="unmeasured""#).count(), 1);
+        assert!(drawn.contains("<title>2: no number</title>"), "{drawn}");
+        assert_eq!(drawn.matches("<circle").count(), 1, "of the figure alone");
+    }
+
+    #[test]
     fn many_values_have_fewer_labels_and_all_marks() {
         let many: Vec<Spread> = (0..20).map(|value| at(&value.to_string(), 10.0, None)).collect();
         let drawn = draw(&many, 10.0);
