@@ -119,7 +119,7 @@ fn rates(now: Side<'_>, then: Side<'_>) -> Vec<BesideRow> {
 }
 
 /// The cell of a subject.
-fn cell<'a>(side: Side<'a>, at: usize) -> &'a Cell {
+fn cell(side: Side<'_>, at: usize) -> &Cell {
     &side.run.cells[side.verdict.subjects[at].cell as usize]
 }
 

@@ -57,11 +57,10 @@ impl Sheet {
         let head: Vec<String> = self.columns.iter().map(|column| quoted(&column.name)).collect();
         let mut lines = vec![head.join(",")];
         let field = |value: &Value| match value {
-            Value::None => String::new(),
             Value::Text(text) => quoted(text),
             Value::Count(count) => count.to_string(),
             Value::Number(number) if number.is_finite() => number.to_string(),
-            Value::Number(_) => String::new(),
+            Value::None | Value::Number(_) => String::new(),
             Value::Flag(flag) => flag.to_string(),
         };
         lines.extend(self.rows.iter().map(|row| row.iter().map(field).collect::<Vec<_>>().join(",")));

@@ -92,7 +92,9 @@ fn difference(factor: usize, one: &str, other: &str, cells: &[Known<'_>]) -> Opt
     let (mut greater, mut lesser) = (one.to_owned(), other.to_owned());
     if by < 0.0 {
         std::mem::swap(&mut greater, &mut lesser);
-        pairs.iter_mut().for_each(|pair| pair.by = -pair.by);
+        for pair in &mut pairs {
+            pair.by = -pair.by;
+        }
     }
     Some(Difference { factor, greater, lesser, by: by.abs(), weight, pairs })
 }
