@@ -18,7 +18,7 @@ pub(crate) fn chance(points: &[f64], divergence: f64, permutations: u32, most: f
     let mut reached = 0;
     for made in 1..=permutations {
         random.shuffle(&mut shuffled);
-        reached += u32::from(sums.best(&shuffled).is_some_and(|best| best.divergence >= limit));
+        reached += u32::from(sums.reaches(&shuffled, limit));
         if reached >= enough {
             return f64::from(reached + 1) / f64::from(made + 1);
         }

@@ -1,11 +1,12 @@
 //! Finds the changes of a series, as E-divisive does, in windows of 50 points. A change needs a small chance in the
 //! permutation test, and a magnitude that the points' scatter and the runs' own detectable effect allow to claim.
 
-use kqps_verdict::interval::median_interval_covering;
+use std::collections::BTreeMap;
 
 use crate::chance::chance;
 use crate::divergence::{Divergence, SIDE};
 use crate::level::{Difference, ERRORS_LEAST, Spread};
+use crate::median::median;
 use crate::outlier::usual_scatter;
 
 /// The number of points that are tested together.
@@ -52,31 +53,48 @@ pub struct Found {
 /// The changes of a series in the order of its points, which are of one host. `permutations` of the points are tried at
 /// most for each. The result depends on the arguments alone.
 pub fn find(samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
-    let usual = USUAL_PART * usual_scatter(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
-    let mut search = Search { samples, usual, permutations, seed, divergence: Divergence::default() };
-    let mut places: Vec<(usize, f64)> = Vec::new();
-    let mut start = 0;
-    while samples.len() - start >= LEAST {
-        let end = (start + WINDOW).min(samples.len());
-        let found = search.within(start, end);
-        match found.last() {
-            Some(&(last, _)) => start = last,
-            None if end == samples.len() => break,
-            None => start += WINDOW / 2,
+    Finder::default().find(samples, permutations, seed)
+}
+
+/// Finds the changes of a series that grows, and remembers the chances of the parts that stayed as they were.
+#[derive(Debug, Default)]
+pub struct Finder {
+    divergence: Divergence,
+    /// Permutations, seed and the points as bits → chance.
+    chances: BTreeMap<(u32, u64, Vec<u64>), f64>,
+}
+
+impl Finder {
+    /// As [`find`], with the same result.
+    pub fn find(&mut self, samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
+        let usual = USUAL_PART * usual_scatter(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
+        let mut search = Search { samples, usual, permutations, seed, finder: self };
+        let mut places: Vec<(usize, f64)> = Vec::new();
+        let mut start = 0;
+        while samples.len() - start >= LEAST {
+            let end = (start + WINDOW).min(samples.len());
+            let found = search.within(start, end);
+            match found.last() {
+                Some(&(last, _)) => start = last,
+                None if end == samples.len() => break,
+                None => start += WINDOW / 2,
+            }
+            places.extend(found);
         }
-        places.extend(found);
+        search.settled(places)
     }
-    search.settled(places)
+
+    fn chance(&mut self, logs: &[f64], divergence: f64, permutations: u32, seed: u64) -> f64 {
+        let key = (permutations, seed, logs.iter().map(|log| log.to_bits()).collect());
+        *self.chances.entry(key).or_insert_with(|| chance(logs, divergence, permutations, WEAK, seed))
+    }
 }
 
 /// Whether on each side at least three points are nearer to the level of their own side. Two points far away and a usual
 /// one are no side.
 fn are_apart(before: &[Sample], after: &[Sample]) -> bool {
-    let median = |part: &[Sample]| {
-        let logs: Vec<f64> = part.iter().map(|sample| sample.log).collect();
-        median_interval_covering(&logs, 0.5).map_or(0.0, |interval| interval.median)
-    };
-    let (earlier, later) = (median(before), median(after));
+    let level = |part: &[Sample]| median(part.iter().map(|sample| sample.log)).unwrap_or(0.0);
+    let (earlier, later) = (level(before), level(after));
     let middle = f64::midpoint(earlier, later);
     let near = |part: &[Sample], own: f64| {
         part.iter().filter(|sample| (sample.log - middle) * (own - middle) > 0.0).count()
@@ -90,7 +108,7 @@ struct Search<'a> {
     usual: f64,
     permutations: u32,
     seed: u64,
-    divergence: Divergence,
+    finder: &'a mut Finder,
 }
 
 impl Search<'_> {
@@ -109,11 +127,11 @@ impl Search<'_> {
             return None;
         }
         let logs: Vec<f64> = self.samples[start..end].iter().map(|sample| sample.log).collect();
-        let best = self.divergence.best(&logs)?;
+        let best = self.finder.divergence.best(&logs)?;
         let at = start + best.at;
         self.claimed(start, at, start + best.end)?;
-        let chance =
-            chance(&logs, best.divergence, self.permutations, WEAK, self.seed ^ ((start as u64) << 32));
+        let seed = self.seed ^ ((start as u64) << 32);
+        let chance = self.finder.chance(&logs, best.divergence, self.permutations, seed);
         (chance <= WEAK).then_some((at, chance))
     }
 
@@ -127,15 +145,13 @@ impl Search<'_> {
         if !are_apart(before, after) {
             return None;
         }
-        let level = |part: &[Sample]| {
-            Spread::of(part.iter().map(|sample| sample.log).collect::<Vec<_>>().into_iter())
-        };
+        let level = |part: &[Sample]| Spread::of(part.iter().map(|sample| sample.log));
         let difference = level(before).to(&level(after), self.usual);
         if difference.errors() < ERRORS_LEAST {
             return None;
         }
-        let of_runs: Vec<f64> = self.samples[start..end].iter().filter_map(|sample| sample.mde).collect();
-        let of_runs = median_interval_covering(&of_runs, 0.5).map_or(0.0, |interval| interval.median.ln_1p());
+        let of_runs = median(self.samples[start..end].iter().filter_map(|sample| sample.mde));
+        let of_runs = of_runs.map_or(0.0, f64::ln_1p);
         let detectable = difference.detectable();
         let is_claimed =
             difference.by.abs() >= detectable && difference.by.abs() + difference.reach() >= of_runs;

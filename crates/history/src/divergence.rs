@@ -21,8 +21,13 @@ pub(crate) struct Division {
 /// The memory for the sums of distances, which is used again for every permutation.
 #[derive(Debug, Default)]
 pub(crate) struct Divergence {
-    /// At `row * (count + 1) + column`: the distances of the first `row` points to the first `column` ones.
+    /// At `row * (count + 1) + column`: the distances of the first `row` points to the first `column` ones. Only columns
+    /// from `row` on are known, since the sums are symmetric.
     sums: Vec<f64>,
+    /// At `row`: the distances of the first `row` points to each other, as ordered pairs.
+    within: Vec<f64>,
+    /// At `number`: 1 / number. The first is 0.
+    inverse: Vec<f64>,
     width: usize,
 }
 
@@ -36,9 +41,7 @@ impl Divergence {
         self.add_up(points);
         let mut best: Option<Division> = None;
         for at in SIDE..=count - SIDE {
-            let left = self.within(0, at);
-            for end in at + SIDE..=count {
-                let divergence = self.of(left, at, end);
+            for (end, divergence) in (at + SIDE..).zip(self.from(at)) {
                 if best.is_none_or(|best| divergence > best.divergence) {
                     best = Some(Division { at, end, divergence });
                 }
@@ -47,36 +50,54 @@ impl Divergence {
         best
     }
 
+    /// Whether any division has this divergence or more.
+    pub(crate) fn reaches(&mut self, points: &[f64], limit: f64) -> bool {
+        if points.len() < 2 * SIDE {
+            return false;
+        }
+        self.add_up(points);
+        let count_of = |at| self.from(at).map(|divergence| u32::from(divergence >= limit)).sum::<u32>();
+        (SIDE..=points.len() - SIDE).any(|at| count_of(at) > 0)
+    }
+
     fn add_up(&mut self, points: &[f64]) {
-        self.width = points.len() + 1;
-        self.sums.clear();
-        self.sums.resize(self.width * self.width, 0.0);
+        let count = points.len();
+        if self.width != count + 1 {
+            self.width = count + 1;
+            self.inverse =
+                (0..=count).map(|number| if number == 0 { 0.0 } else { 1.0 / number as f64 }).collect();
+            self.sums = vec![0.0; self.width * self.width];
+            self.within = vec![0.0; self.width];
+        }
         for (row, one) in points.iter().enumerate() {
-            let mut of_row = 0.0;
-            for (column, other) in points.iter().enumerate() {
+            let (above, below) = self.sums.split_at_mut((row + 1) * self.width);
+            let above = &above[row * self.width + row..];
+            let below = &mut below[row + 1..self.width];
+            // The distances of this point to those before it are the last column of the row above.
+            let mut of_row = above[1] - above[0];
+            for ((other, above), below) in points[row..].iter().zip(&above[1..]).zip(&mut *below) {
                 of_row += (one - other).abs();
-                self.sums[(row + 1) * self.width + column + 1] =
-                    self.sums[row * self.width + column + 1] + of_row;
+                *below = above + of_row;
             }
+            self.within[row + 1] = below[0];
         }
     }
 
-    fn sum(&self, row: usize, column: usize) -> f64 {
-        self.sums[row * self.width + column]
-    }
-
-    /// The distances of all ordered pairs from `from` up to `to`.
-    fn within(&self, from: usize, to: usize) -> f64 {
-        self.sum(to, to) - self.sum(from, to) - self.sum(to, from) + self.sum(from, from)
-    }
-
-    fn of(&self, within_left: f64, at: usize, end: usize) -> f64 {
-        let (left, right) = (at as f64, (end - at) as f64);
-        let across = self.sum(at, end) - self.sum(at, at);
-        let energy = 2.0 * across / (left * right)
-            - within_left / (left * (left - 1.0))
-            - self.within(at, end) / (right * (right - 1.0));
-        left * right / (left + right) * energy
+    /// The divergences of the divisions whose right part begins at `at`, by their end from the least.
+    fn from(&self, at: usize) -> impl Iterator<Item = f64> {
+        let (left, within_left) = (at as f64, self.within[at]);
+        let per_left = within_left / (left - 1.0);
+        let row = at * self.width;
+        let sums = &self.sums[row + at + SIDE..row + self.width];
+        let within = &self.within[at + SIDE..];
+        let of_all = &self.inverse[at + SIDE..];
+        let of_right = &self.inverse[SIDE - 1..];
+        let ends = sums.iter().zip(within).zip(of_all).zip(of_right);
+        ends.zip(SIDE as u32..).map(move |((((sum, within), of_all), of_right), right)| {
+            let across = sum - within_left;
+            let within_right = within - sum - across;
+            (2.0 * across - per_left * f64::from(right) - within_right * of_right * left) * of_all
+        })
     }
 }
 
@@ -106,14 +127,15 @@ mod tests {
         for at in SIDE..=points.len() - SIDE {
             for end in at + SIDE..=points.len() {
                 let wanted = defined(&points[..at], &points[at..end]);
-                assert!(
-                    (divergence.of(divergence.within(0, at), at, end) - wanted).abs() < 1e-9,
-                    "{at} {end}"
-                );
+                let found = divergence.from(at).nth(end - at - SIDE).unwrap();
+                assert!((found - wanted).abs() < 1e-9, "{at} {end}");
                 greatest = greatest.max(wanted);
             }
         }
         assert!((best.divergence - greatest).abs() < 1e-9);
+        assert!(
+            divergence.reaches(&points, greatest - 1e-9) && !divergence.reaches(&points, greatest + 1e-9)
+        );
     }
 
     #[test]

@@ -6,6 +6,7 @@
 //! Invariant: the store alone touches a file. All else is a function of stored records, and its randomness comes
 //! from a seed that is the hash of the series. The store can be made anew from the folders of the runs.
 
+mod beside;
 mod ceiling;
 mod chance;
 mod changes;
@@ -18,10 +19,12 @@ mod judging;
 pub mod key;
 pub mod kind;
 mod level;
+mod median;
 mod outlier;
 pub mod store;
 
-pub use changes::{Found, Sample, find};
+pub use beside::{Beside, BesideRow, Side, beside, run_before};
+pub use changes::{Finder, Found, Sample, find};
 pub use entry::{Build, Entry, Figure, Reading};
 pub use extract::{Programs, entry_of};
 pub use host::Host;

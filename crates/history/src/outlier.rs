@@ -1,6 +1,6 @@
 //! Single points that are far from their neighbours. They are marked, and no change rests on them.
 
-use kqps_verdict::interval::median_interval_covering;
+use crate::median::median;
 
 /// A point is far if its distance from the points around it is more than this many times the usual scatter.
 const FAR: f64 = 5.0;
@@ -29,7 +29,7 @@ pub fn single(logs: &[f64]) -> Vec<usize> {
     let usual = usual_scatter(logs).max(USUAL_LEAST);
     let distance = |at: usize| {
         let around = &logs[at.saturating_sub(AROUND)..(at + AROUND + 1).min(logs.len())];
-        logs[at] - median(around)
+        logs[at] - median(around.iter().copied()).unwrap_or(0.0)
     };
     let distances: Vec<f64> = (0..logs.len()).map(distance).collect();
     let is_far = |at: usize| distances[at].abs() > FAR * usual;
@@ -44,12 +44,8 @@ pub fn single(logs: &[f64]) -> Vec<usize> {
 
 /// The usual scatter of points, as a standard deviation: the median distance of neighbours, which a change moves little.
 pub(crate) fn usual_scatter(logs: &[f64]) -> f64 {
-    let steps: Vec<f64> = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs()).collect();
-    median(&steps) / NEIGHBOURS
-}
-
-fn median(values: &[f64]) -> f64 {
-    median_interval_covering(values, 0.5).map_or(0.0, |interval| interval.median)
+    let steps = logs.windows(2).map(|pair| (pair[1] - pair[0]).abs());
+    median(steps).unwrap_or(0.0) / NEIGHBOURS
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ mod dnsperf;
 #[cfg(test)]
 mod documented;
 mod exit;
+mod export;
 mod find;
 mod r#gen;
 #[cfg(test)]
@@ -75,6 +76,7 @@ enum Command {
     Serve(serve::Args),
     Run(run::Args),
     Report(report::Args),
+    Export(export::Args),
     Compare(compare::Args),
     History(history::Args),
     Plan(plan::Args),
@@ -143,6 +145,7 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Report(args)) => report::run(args),
+        Some(Command::Export(args)) => export::run(&args),
         Some(Command::Compare(args)) => compare::run(&args),
         Some(Command::History(args)) => history::run(&args),
         Some(Command::Plan(args)) => plan::run(&args),

@@ -12,7 +12,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use crate::print::Versioned;
-use crate::{compare, find, history, host, load, plan, probe, run, serve, show};
+use crate::{compare, export, find, history, host, load, plan, probe, run, serve, show};
 
 /// Writes the files instead of comparing them, if it is set.
 const WRITE: &str = "KQPS_WRITE_SCHEMAS";
@@ -22,6 +22,8 @@ fn all() -> Vec<(&'static str, Schema)> {
     vec![
         ("advice", of::<Versioned<'_, host::Advised>>()),
         ("comparison", of::<compare::PrintedComparison<'_>>()),
+        ("export", of::<export::Exported<'_>>()),
+        ("export-table", of::<kqps_report::PrintedSheet<'_>>()),
         ("find-trial", of::<find::PrintedTrial<'_>>()),
         ("find-verdict", of::<SearchVerdict>()),
         ("history-change", of::<history::PrintedChange>()),

@@ -94,7 +94,11 @@ impl Histogram {
     /// Reads what [`Self::encode`] wrote; `None` if the text is something else.
     pub fn decode(text: &str) -> Option<Self> {
         let bytes = BASE64.decode(text).ok()?;
-        let read = Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+        let read: hdrhistogram::Histogram<u64> =
+            Deserializer::new().deserialize(&mut bytes.as_slice()).ok()?;
+        if (read.low(), read.high(), read.sigfig()) == (1, LONGEST_US, 3) {
+            return Some(Self(read));
+        }
         let mut histogram = Self::default();
         histogram.0.add(&read).ok()?;
         Some(histogram)

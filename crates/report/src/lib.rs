@@ -7,12 +7,14 @@
 //! shows all text of a run as text.
 
 mod chart;
+mod export;
 mod format;
 mod history;
 mod page;
 mod prose;
 mod section;
 
+pub use export::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, sheets};
 pub use history::history_page;
-pub use page::page;
+pub use page::{page, page_beside};
 pub use section::history::HistoryInput;

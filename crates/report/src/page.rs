@@ -1,6 +1,7 @@
 //! The page as a whole: the data for the template, and the template.
 
 use askama::Template;
+use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_observation::visible::visible;
 use kqps_verdict::caveats;
@@ -15,7 +16,9 @@ use crate::section::hosts::{self, Hosts};
 use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
-use crate::section::{Panel, comparison, cpu, latency, loss, profile, rates, residence, speeds, trials};
+use crate::section::{
+    Panel, beside, comparison, cpu, latency, loss, profile, rates, residence, speeds, trials,
+};
 
 /// The study name of a run that `kqps find` stored.
 const OF_FIND: &str = "kqps find";
@@ -23,6 +26,11 @@ const OF_FIND: &str = "kqps find";
 /// The page of a run, finished or not: one HTML document without scripts, which fetches nothing. Text from
 /// outside is escaped where it appears, and its control characters appear as numbers.
 pub fn page(run: &Run, verdict: &RunVerdict) -> String {
+    page_beside(run, verdict, None)
+}
+
+/// As [`page`], with another run beside it.
+pub fn page_beside(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> String {
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(caveats::of_run(run, verdict));
     let server = host::of_subjects(run);
@@ -35,6 +43,7 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
         study: study::of_run(run, verdict),
         summary: summary::of_run(run, verdict),
         comparisons: comparison::panels(verdict),
+        beside: other.map(beside::of),
         answers,
         common_reasons: common_reasons.into_iter().map(Prose).collect(),
         unfinished: Prose(unfinished(run).to_owned()),
@@ -99,6 +108,7 @@ struct Page<'a> {
     study: Option<Study>,
     summary: Option<Summary>,
     comparisons: Vec<Panel>,
+    beside: Option<beside::Section>,
     answers: Vec<Answer>,
     common_reasons: Vec<Prose>,
     player_ceiling: Option<String>,

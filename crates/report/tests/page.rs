@@ -119,6 +119,7 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
     assert_eq!((figures, ceilings), (2, 4), "the sample has two figures and two refusals");
     assert_eq!(charts["rates"]["bars"], figures);
     assert_eq!(charts["rates"]["whiskers"], figures);
+    assert_eq!(charts["rates"]["refused"], subjects.len() - figures, "a refused figure has a mark of its own");
     assert_eq!(charts["rates"]["ceilings"], ceilings);
     let starts: usize =
         subjects.iter().filter(|one| one.figure_qps.is_some()).map(|one| one.starts.len()).sum();
@@ -285,6 +286,43 @@ fn a_study_shows_every_cell_and_what_was_published() {
     fs::write(file.with_extension("pdf"), browser.print()).unwrap();
 }
 
+/// Radio buttons choose the order of a table, and every link to trials leads to a table of them.
+#[test]
+fn tables_have_several_orders_and_figures_lead_to_their_trials() {
+    let file = written("orders", &study::run());
+    let mut browser = Browser::start();
+    browser.open(&file, SCREENS[0].1);
+    let shown = "[...[...document.querySelectorAll('.sorted')].find(one => one.querySelector('input')).querySelectorAll('tbody')]
+        .filter(body => body.checkVisibility()).map(body => [...body.rows].map(row => row.cells[0].textContent))";
+    let planned = browser.evaluate(shown);
+    assert_eq!(planned.as_array().unwrap().len(), 1, "one order is shown: {planned}");
+    browser.evaluate("document.querySelectorAll('.sorted input')[1].click()");
+    let other = browser.evaluate(shown);
+    assert_eq!(other.as_array().unwrap().len(), 1, "one order is shown: {other}");
+    let sorted = |rows: &Value| {
+        let mut rows: Vec<String> = serde_json::from_value(rows[0].clone()).unwrap();
+        rows.sort();
+        rows
+    };
+    assert!(planned != other && sorted(&planned) == sorted(&other), "{planned} {other}");
+    let dangling = "[...document.querySelectorAll('a[href^=\"#\"]')]
+        .filter(link => !document.getElementById(link.getAttribute('href').slice(1))).map(link => link.outerHTML)";
+    assert_eq!(browser.evaluate(dangling), json!([]));
+    let links = browser.evaluate("document.querySelectorAll('td a.behind').length");
+    assert!(links.as_u64() > Some(20), "{links}");
+    // A link opens the table that it leads to.
+    browser.evaluate("document.querySelector('td a.behind').click()");
+    let open = "document.getElementById(location.hash.slice(1)).checkVisibility()";
+    assert_eq!(browser.evaluate(open), true);
+    assert_eq!(
+        browser.evaluate("document.querySelectorAll('p.outcome').length"),
+        2,
+        "a finding for each experiment"
+    );
+    let found = browser.evaluate("document.querySelector('p.outcome').textContent");
+    assert!(found.as_str().unwrap().contains("processes mattered most: with 8 the rate is "), "{found}");
+}
+
 #[test]
 fn a_rate_that_was_chosen_is_no_finding() {
     let run = study::run();
@@ -339,7 +377,7 @@ fn expect_marks_of_study(charts: &Value, verdict: &RunVerdict) {
 /// Every combination of factors has its figures or says why it has none.
 fn expect_tables(browser: &mut Browser) {
     let text =
-        "[...document.querySelectorAll('table.grid')].map(table => [...table.querySelectorAll('tbody tr')]
+        "[...document.querySelectorAll('table.grid')].map(table => [...table.querySelectorAll('tbody:first-of-type tr')]
         .map(row => [...row.children].map(cell => cell.firstChild.textContent)))";
     let tables = browser.evaluate(text);
     let rates = tables[0].as_array().unwrap();

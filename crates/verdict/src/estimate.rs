@@ -83,9 +83,10 @@ impl Evidence {
         qps
     }
 
-    /// The likelihood of the trial's outcome if the subject's rate has this logarithm.
-    fn likelihood(self, log: f64, scatter: f64) -> f64 {
-        let away = (log - self.rate_qps().ln()) / scatter;
+    /// The likelihood of the trial's outcome if the logarithm of the subject's rate is this much above that of the
+    /// evidence.
+    fn likelihood(self, above: f64, scatter: f64) -> f64 {
+        let away = above / scatter;
         let met = || 1.0 / (1.0 + (-LOGISTIC * away).exp());
         let usual = match self {
             Self::Met(_) => met(),
@@ -109,27 +110,7 @@ impl Estimate {
         let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
         // The distance between starts does not matter for a single one.
         let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
-        // For each scatter and each distance between starts, the log-likelihood of every point.
-        let mut logs: Vec<Vec<f64>> = Vec::new();
-        for step in 0..SCATTER_STEPS {
-            let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
-            let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
-            let likelihoods: Vec<Likelihoods> =
-                starts.iter().map(|start| grid.likelihoods(start, scatter)).collect();
-            let usual_log = -0.5 * ((scatter / SCATTER_USUAL).ln() / SCATTER_SPREAD).powi(2);
-            for &(apart, weight) in apart {
-                let mut sums = vec![usual_log + weight.ln(); grid.points];
-                for likelihood in &likelihoods {
-                    let blurred = blur(&likelihood.shares, apart / grid.step);
-                    let log_of = |share: f64| likelihood.greatest + share.max(f64::MIN_POSITIVE).ln();
-                    sums.iter_mut().zip(blurred).for_each(|(sum, share)| *sum += log_of(share));
-                }
-                logs.push(sums);
-            }
-        }
-        let greatest = logs.iter().flatten().copied().fold(f64::NEG_INFINITY, f64::max);
-        let chance = |point: usize| logs.iter().map(|of| (of[point] - greatest).exp()).sum();
-        let chances = (0..grid.points).map(chance).collect();
+        let chances = chances(&grid.parts(&starts, apart), grid.points);
         Self { first: grid.first, step: grid.step, chances, starts: starts.len() as u32 }.normalised()
     }
 
@@ -219,14 +200,50 @@ impl Grid {
         Some(Self { first, step, points: ((last - first) / step).ceil() as usize })
     }
 
+    /// The likelihood of all trials for each scatter, and for each of these distances between starts.
+    fn parts(&self, starts: &[&Vec<Evidence>], apart: &[(f64, f64)]) -> Vec<Part> {
+        let mut parts = Vec::with_capacity(SCATTER_STEPS * apart.len());
+        for step in 0..SCATTER_STEPS {
+            let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
+            let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
+            let likelihoods: Vec<Likelihoods> =
+                starts.iter().map(|start| self.likelihoods(start, scatter)).collect();
+            let usual_log = -0.5 * ((scatter / SCATTER_USUAL).ln() / SCATTER_SPREAD).powi(2);
+            let greatest: f64 = likelihoods.iter().map(|likelihood| likelihood.greatest).sum();
+            for &(apart, weight) in apart {
+                let blurred = likelihoods.iter().map(|one| blur(&one.shares, apart / self.step));
+                parts.push(Part::of(usual_log + weight.ln() + greatest, self.points, blurred));
+            }
+        }
+        parts
+    }
+
     /// The likelihood of a start's trials at every point.
     fn likelihoods(&self, start: &[Evidence], scatter: f64) -> Likelihoods {
+        let known: Vec<(Evidence, f64)> = start.iter().map(|one| (*one, one.rate_qps().ln())).collect();
         let at = |point| self.first + point as f64 * self.step;
-        let log_of = |log: f64| start.iter().map(|one| one.likelihood(log, scatter).ln()).sum::<f64>();
+        let log_of = |log: f64| {
+            let of_trial = |(one, of_rate): &(Evidence, f64)| one.likelihood(log - of_rate, scatter);
+            log_of_product(known.iter().map(of_trial))
+        };
         let logs: Vec<f64> = (0..self.points).map(|point| log_of(at(point))).collect();
         let greatest = logs.iter().copied().fold(f64::NEG_INFINITY, f64::max);
         Likelihoods { greatest, shares: logs.iter().map(|log| (log - greatest).exp()).collect() }
     }
+}
+
+/// A product below this, or above its reciprocal, is kept as its logarithm.
+const PRODUCT_LEAST: f64 = 1e-150;
+
+/// The logarithm of a product of likelihoods, which may be beyond the range of `f64`.
+fn log_of_product(likelihoods: impl Iterator<Item = f64>) -> f64 {
+    let (log, product) = likelihoods.fold((0.0, 1.0), |(log, product): (f64, f64), one| {
+        let product = product * one;
+        // The density of a rate may be above 1.
+        let is_far = !(PRODUCT_LEAST..1.0 / PRODUCT_LEAST).contains(&product);
+        if is_far { (log + product.ln(), 1.0) } else { (log, product) }
+    });
+    log + product.ln()
 }
 
 /// The likelihood of trials at every point of a grid. The product over many trials exceeds the range of `f64`,
@@ -236,6 +253,74 @@ struct Likelihoods {
     greatest: f64,
     /// Each likelihood as a share of the greatest.
     shares: Vec<f64>,
+}
+
+/// The likelihood of all trials for one scatter and one distance between starts.
+struct Part {
+    /// The logarithm of a factor of all points.
+    log: f64,
+    /// The rest of the likelihood at every point, with its logarithm where the product is too small.
+    products: Vec<f64>,
+    logs: Vec<f64>,
+}
+
+impl Part {
+    fn of(log: f64, points: usize, starts: impl Iterator<Item = Vec<f64>>) -> Self {
+        let mut part = Self { log, products: vec![1.0; points], logs: Vec::new() };
+        for shares in starts {
+            let mut small = 0u32;
+            for (product, share) in part.products.iter_mut().zip(&shares) {
+                *product *= if *share > PRODUCT_LEAST { *share } else { PRODUCT_LEAST };
+                small += u32::from(*product < PRODUCT_LEAST);
+            }
+            if small > 0 {
+                part.take_logs();
+            }
+        }
+        part
+    }
+
+    /// Keeps small products as their logarithms, so that the next factor does not make them 0.
+    fn take_logs(&mut self) {
+        self.logs.resize(self.products.len(), 0.0);
+        for (product, log) in self.products.iter_mut().zip(&mut self.logs) {
+            if *product < PRODUCT_LEAST {
+                *log += product.ln();
+                *product = 1.0;
+            }
+        }
+    }
+
+    fn log_at(&self, point: usize) -> f64 {
+        self.logs.get(point).copied().unwrap_or(0.0) + self.products[point].ln()
+    }
+
+    /// The logarithm of the greatest likelihood.
+    fn greatest(&self) -> f64 {
+        let greatest = if self.logs.is_empty() {
+            self.products.iter().copied().fold(0.0, f64::max).ln()
+        } else {
+            (0..self.products.len()).map(|point| self.log_at(point)).fold(f64::NEG_INFINITY, f64::max)
+        };
+        self.log + greatest
+    }
+}
+
+/// The sum of the parts at every point, as a multiple of the greatest.
+fn chances(parts: &[Part], points: usize) -> Vec<f64> {
+    let greatest = parts.iter().map(Part::greatest).fold(f64::NEG_INFINITY, f64::max);
+    let mut chances = vec![0.0; points];
+    for part in parts {
+        let log = part.log - greatest;
+        if part.logs.is_empty() {
+            let factor = log.exp();
+            chances.iter_mut().zip(&part.products).for_each(|(sum, product)| *sum += factor * product);
+        } else {
+            let at = |point: usize| (log + part.log_at(point)).exp();
+            chances.iter_mut().enumerate().for_each(|(point, sum)| *sum += at(point));
+        }
+    }
+    chances
 }
 
 /// From this standard deviation on, in points, three moving averages in a row replace a normal distribution.
@@ -248,23 +333,33 @@ fn blur(sharp: &[f64], deviation: f64) -> Vec<f64> {
     if deviation < WIDE { blur_by_weights(sharp, deviation) } else { blur_evenly(sharp, deviation) }
 }
 
+/// So many points are summed up together.
+const TOGETHER: usize = 8;
+
 fn blur_by_weights(sharp: &[f64], deviation: f64) -> Vec<f64> {
     let reach = (3.0 * deviation).ceil() as usize;
     let weights: Vec<f64> =
         (0..=reach).map(|away| (-0.5 * (away as f64 / deviation.max(1e-9)).powi(2)).exp()).collect();
     let sum = 2.0 * weights.iter().sum::<f64>() - weights[0];
-    let mut blurred = vec![0.0; sharp.len()];
-    for (point, value) in sharp.iter().enumerate().filter(|(_, value)| **value > 0.0) {
-        for (away, weight) in weights.iter().enumerate() {
-            let share = value * weight / sum;
-            if let Some(above) = blurred.get_mut(point + away) {
-                *above += share;
-            }
-            if away > 0 && point >= away {
-                blurred[point - away] += share;
+    let shares: Vec<f64> = weights.iter().map(|weight| weight / sum).collect();
+    // With zeros around it, no point is near an end.
+    let mut padded = vec![0.0; sharp.len().next_multiple_of(TOGETHER) + 2 * reach];
+    padded[reach..reach + sharp.len()].copy_from_slice(sharp);
+    let mut blurred = Vec::with_capacity(sharp.len().next_multiple_of(TOGETHER));
+    for first in (0..sharp.len()).step_by(TOGETHER) {
+        let at = |place: usize| -> &[f64; TOGETHER] {
+            padded[place..].first_chunk().expect("zeros stand behind the last point")
+        };
+        let mut sums = at(first + reach).map(|value| value * shares[0]);
+        for (away, share) in shares.iter().enumerate().skip(1) {
+            let (below, above) = (at(first + reach - away), at(first + reach + away));
+            for (sum, (below, above)) in sums.iter_mut().zip(below.iter().zip(above)) {
+                *sum += share * (below + above);
             }
         }
+        blurred.extend(sums);
     }
+    blurred.truncate(sharp.len());
     blurred
 }
 
@@ -276,15 +371,17 @@ fn blur_evenly(sharp: &[f64], deviation: f64) -> Vec<f64> {
 
 /// At every point, the mean of the points at most `reach` away, with 0 beyond the ends.
 fn mean_of_neighbours(points: &[f64], reach: usize) -> Vec<f64> {
-    let width = (2 * reach + 1) as f64;
-    let mut sums = Vec::with_capacity(points.len() + 1);
-    sums.push(0.0);
-    for point in points {
-        sums.push(sums[sums.len() - 1] + point);
-    }
-    let mean =
-        |at: usize| (sums[(at + reach + 1).min(points.len())] - sums[at.saturating_sub(reach)]) / width;
-    (0..points.len()).map(mean).collect()
+    let width = 2 * reach + 1;
+    // The sum of all points before each, with as many places more at both ends as the mean reaches.
+    let mut sums = vec![0.0; reach + 1];
+    let mut sum = 0.0;
+    sums.extend(points.iter().map(|point| {
+        sum += point;
+        sum
+    }));
+    sums.resize(points.len() + width, sum);
+    let ends = sums.iter().zip(&sums[width..]);
+    ends.map(|(before, after)| (after - before) / width as f64).collect()
 }
 
 #[cfg(test)]

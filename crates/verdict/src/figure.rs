@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::grade::Grade;
 use crate::interval::Interval;
-use crate::judge::CellVerdict;
+use crate::judge::{CellVerdict, Depth};
 
 pub use absence::Absence;
 pub use factor::factor;
@@ -126,14 +126,14 @@ pub struct Crash {
 }
 
 /// The figures of every cell that has a verdict, in the order of the verdicts.
-pub fn of_run(run: &Run, verdicts: &[CellVerdict]) -> Vec<Figures> {
-    let mut figures: Vec<Figures> = verdicts.iter().map(|verdict| of_cell(run, verdict)).collect();
+pub(crate) fn of_run(run: &Run, verdicts: &[CellVerdict], depth: Depth) -> Vec<Figures> {
+    let mut figures: Vec<Figures> = verdicts.iter().map(|verdict| of_cell(run, verdict, depth)).collect();
     scaling::add(run, &mut figures);
     per_connection::add(run, verdicts, &mut figures);
     figures
 }
 
-fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
+fn of_cell(run: &Run, verdict: &CellVerdict, depth: Depth) -> Figures {
     let cell = &run.cells[verdict.cell as usize];
     let crashes = crashes(run, verdict.cell);
     let is_measured = verdict.figure_qps.is_some();
@@ -160,7 +160,7 @@ fn of_cell(run: &Run, verdict: &CellVerdict) -> Figures {
         load_time_s: measured::load_time_s(run, verdict.cell),
         reply_bytes: measured::reply_bytes(&behind),
         p99_at_half_us: measured::p99_at_half_us(run, verdict),
-        latency_us: is_measured.then(|| measured::latency_us(&behind)).flatten(),
+        latency_us: (is_measured && depth == Depth::Page).then(|| measured::latency_us(&behind)).flatten(),
         lost_share: is_measured.then(|| measured::lost_share(&behind)).flatten(),
         crashes,
     }

@@ -4,6 +4,7 @@
 mod case;
 mod ceiling;
 mod cell;
+mod depth;
 mod doubt;
 mod given;
 mod points;
@@ -26,11 +27,12 @@ use crate::compare::{self, Comparison};
 use crate::figure::{self, Figures};
 use crate::scaling::{self, ScalingSeries};
 use crate::search::Goal;
-use cell::{goal_to_judge_by, judge_cell};
+use cell::{Judging, goal_to_judge_by};
 
 pub use ceiling::{Ceiling, Ceilings};
 pub use cell::CellVerdict;
 pub(crate) use cell::judge_cell_of;
+pub(crate) use depth::Depth;
 pub use points::{LoadPoint, Losses, PlaceLoss};
 pub use profile::{CellProfile, Grown, Growth, NamedLock, StateTime, differ_in_workers_alone, echo_beside};
 pub use reasons::DropReasons;
@@ -65,13 +67,32 @@ pub struct RunVerdict {
 
 /// Judges a run, finished or not. The result depends on the run alone.
 pub fn judge(run: &Run) -> RunVerdict {
+    let verdict = judge_to(run, Depth::Page);
+    let figures = figure::of_run(run, &verdict.subjects, Depth::Page);
+    let scaling = scaling::of_run(run, &verdict.subjects, &figures);
+    RunVerdict { figures, scaling, profiles: profile::of_run(run), ..verdict }
+}
+
+/// As [`judge`], for a caller who reads many runs, in a small part of the time. What only the page of a run shows is left
+/// out: rates as the host came, latency by load and at the figure, scaling laws and profiles.
+pub fn judge_figures(run: &Run) -> RunVerdict {
+    let verdict = judge_to(run, Depth::Figures);
+    RunVerdict { figures: figure::of_run(run, &verdict.subjects, Depth::Figures), ..verdict }
+}
+
+/// Ceilings, subjects and comparisons.
+fn judge_to(run: &Run, depth: Depth) -> RunVerdict {
     let goal = goal_to_judge_by(run);
     let ceilings = ceiling::of(run);
-    let subjects = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::Subject);
-    let subjects: Vec<CellVerdict> =
-        subjects.map(|(index, _)| judge_cell(run, index, &goal, &ceilings)).collect();
-    let figures = figure::of_run(run, &subjects);
-    let scaling = scaling::of_run(run, &subjects, &figures);
-    let (comparisons, profiles) = (compare::of_run(run), profile::of_run(run));
-    RunVerdict { goal, ceilings, subjects, figures, comparisons, scaling, profiles }
+    let judging = Judging::new(run, &goal, &ceilings, depth);
+    let subjects = (0..).zip(&run.cells).filter(|(_, cell)| cell.role == Role::Subject);
+    RunVerdict {
+        subjects: subjects.map(|(index, _)| judging.cell(index)).collect(),
+        comparisons: compare::of_run(run),
+        figures: Vec::new(),
+        scaling: Vec::new(),
+        profiles: Vec::new(),
+        ceilings,
+        goal,
+    }
 }

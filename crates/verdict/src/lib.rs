@@ -15,6 +15,7 @@ pub mod disturbed;
 pub mod estimate;
 pub mod evidence;
 pub mod figure;
+pub mod finding;
 pub mod grade;
 pub mod holm;
 pub mod interval;

@@ -9,7 +9,7 @@ use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Cell, Run, RunTrial, SubjectFacts, Trial};
 use kqps_verdict::compare::Figure;
-use kqps_verdict::judge::judge;
+use kqps_verdict::judge::{judge, judge_figures};
 
 const MIB: u64 = 1 << 20;
 
@@ -115,6 +115,22 @@ fn a_comparison_has_ratios_to_the_very_reference_that_was_measured() {
     run.fingerprint.binaries.insert("old/x".into(), binary("c"));
     let other = readings(&run, &programs);
     assert_ne!(other.last().unwrap().key, found.last().unwrap().key, "another reference is another series");
+}
+
+/// `kqps history add` leaves out of the verdict what only a page shows.
+#[test]
+fn a_history_needs_the_figures_of_a_verdict_and_no_more() {
+    let mut b = closed("new", Role::Subject);
+    b.factors.set_compared_as(ComparedAs::B);
+    let mut a = closed("old", Role::Subject);
+    a.factors.set_compared_as(ComparedAs::A);
+    let echo = || closed("echo mmsg", Role::EchoCeiling);
+    for cells in [vec![(echo(), 6e5), (closed("nsd", Role::Subject), 3e5)], vec![(a, 1e5), (b, 95e3)]] {
+        let run = run(&cells);
+        let of = |verdict| entry_of(&run, &verdict, "/runs/one", &Programs::new());
+        assert!(!of(judge(&run)).0.readings.is_empty());
+        assert_eq!(of(judge(&run)), of(judge_figures(&run)));
+    }
 }
 
 #[test]

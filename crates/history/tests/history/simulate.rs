@@ -1,6 +1,6 @@
 //! Simulated series: figures of runs on a host with the usual disturbances.
 
-use kqps_history::{Found, Sample, find, single_outliers};
+use kqps_history::{Finder, Found, Sample, single_outliers};
 
 /// A strong change has a smaller chance, if the series is the only one.
 const STRONG: f64 = 0.05;
@@ -56,10 +56,15 @@ pub(crate) fn series(host: Host, count: usize, step_at: usize, step: f64, seed: 
 
 /// The changes of a series without its outliers, with the places that they have in the whole series.
 pub(crate) fn changes(samples: &[Sample], permutations: u32) -> Vec<Found> {
+    changes_by(&mut Finder::default(), samples, permutations)
+}
+
+fn changes_by(finder: &mut Finder, samples: &[Sample], permutations: u32) -> Vec<Found> {
     let outliers = single_outliers(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
     let counted: Vec<usize> = (0..samples.len()).filter(|at| !outliers.contains(at)).collect();
     let kept: Vec<Sample> = counted.iter().map(|at| samples[*at]).collect();
-    find(&kept, permutations, 1).into_iter().map(|found| Found { at: counted[found.at], ..found }).collect()
+    let found = finder.find(&kept, permutations, 1).into_iter();
+    found.map(|found| Found { at: counted[found.at], ..found }).collect()
 }
 
 /// Whether a change would raise an alarm by itself.
@@ -91,7 +96,9 @@ pub(crate) fn false_alarms(
     for seed in 0..series_count {
         let samples = series(host, points, usize::MAX, 1.0, u64::from(seed));
         let looks = (1..=points).filter(|look| look % every == 0 || *look == points);
-        let found: Vec<Vec<Found>> = looks.map(|look| changes(&samples[..look], permutations)).collect();
+        let mut finder = Finder::default();
+        let found: Vec<Vec<Found>> =
+            looks.map(|look| changes_by(&mut finder, &samples[..look], permutations)).collect();
         alarms.weak += u32::from(found.iter().any(|found| !found.is_empty()));
         alarms.strong += u32::from(found.iter().flatten().any(is_strong));
         alarms.at_last += u32::from(found.last().is_some_and(|found| found.iter().any(is_strong)));

@@ -12,7 +12,7 @@ use kqps_lab::folder::{Folder, store_in};
 use kqps_lab::subject::Definition;
 use kqps_lab::words::counted;
 use kqps_observation::Run;
-use kqps_verdict::judge::judge;
+use kqps_verdict::judge::judge_figures;
 
 use super::StoreArgs;
 use crate::exit::bad_input;
@@ -111,7 +111,7 @@ fn read(folder: &Path) -> anyhow::Result<(Entry, Host)> {
     }
     let absolute = folder.canonicalize().with_context(|| format!("cannot find {}", folder.display()))?;
     let path = absolute.to_str().context("its path is not UTF-8, so the history cannot keep it")?;
-    let entry = entry_of(&run, &judge(&run), path, &programs(&run, &absolute));
+    let entry = entry_of(&run, &judge_figures(&run), path, &programs(&run, &absolute));
     if entry.0.readings.is_empty() {
         anyhow::bail!("its run has no figure that compares between runs");
     }

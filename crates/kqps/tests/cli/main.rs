@@ -12,6 +12,7 @@ mod compare;
 mod dataset;
 mod dnsperf;
 mod errors;
+mod export;
 mod failing;
 mod find;
 mod front;

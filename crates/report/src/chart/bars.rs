@@ -46,6 +46,8 @@ pub(crate) struct Bar {
     pub(crate) mean: Option<(f64, f64, f64)>,
     /// The published figure, with a mark of its own.
     pub(crate) published: Option<f64>,
+    /// Why there is no bar: a dashed frame over the whole width, which is no length.
+    pub(crate) missing: Option<&'static str>,
     pub(crate) fill: Fill,
 }
 
@@ -62,6 +64,7 @@ impl Bar {
             ceiling: None,
             mean: None,
             published: None,
+            missing: None,
             fill,
         }
     }
@@ -138,6 +141,11 @@ fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64)
         let x = axis.place(ceiling) * WIDTH;
         svg.rect("backdrop", 0.0, bar, x, BAR_HEIGHT);
         svg.line("ceiling", (x, bar - 4.0), (x, bar + BAR_HEIGHT + 4.0));
+    }
+    if let Some(missing) = row.missing {
+        svg.group(&format!("{}: {missing}", row.label), |svg| {
+            svg.rect(super::absence_class(missing), 0.0, bar + 2.0, WIDTH, BAR_HEIGHT - 4.0);
+        });
     }
     if let Some(value) = finite(row.value) {
         let x = axis.place(value) * WIDTH;

@@ -29,3 +29,11 @@ pub(crate) use strip::{Stretch, Strip, strip};
 
 /// The outline of the mark of a published figure, in pixels around its place.
 const DIAMOND: &str = "M0 -5.5L5.5 0L0 5.5L-5.5 0Z";
+
+/// The word for a refused figure.
+pub(crate) const REFUSED: &str = "no number";
+
+/// The style class of the mark that stands where there is no figure.
+fn absence_class(missing: &str) -> &'static str {
+    if missing == REFUSED { "refused" } else { "unmeasured" }
+}

@@ -70,6 +70,8 @@ const LEFT: f64 = 21.0;
 const RIGHT: f64 = 99.0;
 /// The greatest distance between marks at one value, in percent of the width.
 const APART: f64 = 2.4;
+/// The width of the frame over the whole height that stands where there is no figure, in percent of the width.
+const MISSING: f64 = 4.0;
 /// The most labels that fit on a phone. With more values, only every second, third, … label is written.
 const LABELS: usize = 8;
 /// The greatest length of a label, in characters.
@@ -102,7 +104,11 @@ pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
             svg.text("tick", across(index), BOTTOM + 18.0, Anchor::Middle, &label);
         }
         if let Some(missing) = one.missing {
-            svg.dot("missing", (across(index), BOTTOM - 6.0), 3.0, &format!("{}: {missing}", one.label));
+            let width = MISSING.min(step * 0.8);
+            let class = super::absence_class(missing);
+            svg.group(&format!("{}: {missing}", one.label), |svg| {
+                svg.rect(class, across(index) - width / 2.0, TOP, width, PLOT - 3.0);
+            });
         }
     }
     svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
@@ -220,6 +226,21 @@ mod tests {
         let drawn = draw(&[Spread { starts: vec![50.0, 100.0], ..at("1", 75.0, None) }], 100.0);
         assert_eq!(drawn.matches(r#"<circle class="start""#).count(), 2);
         assert!(drawn.contains("one start 50"), "{drawn}");
+    }
+
+    #[test]
+    fn where_there_is_no_figure_a_frame_says_so_and_no_mark_stands_at_zero() {
+        let without = |label: &str, missing| Spread {
+            label: label.to_owned(),
+            missing: Some(missing),
+            ..Spread::default()
+        };
+        let drawn =
+            draw(&[at("1", 50.0, None), without("2", super::super::REFUSED), without("4", "crashed")], 100.0);
+        assert_eq!(drawn.matches(r#"<rect class="refused""#).count(), 1);
+        assert_eq!(drawn.matches(r#"<rect class="unmeasured""#).count(), 1);
+        assert!(drawn.contains("<title>2: no number</title>"), "{drawn}");
+        assert_eq!(drawn.matches("<circle").count(), 1, "of the figure alone");
     }
 
     #[test]

@@ -15,6 +15,8 @@ use crate::prose::Prose;
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) name: String,
+    /// The cell, if it has trials.
+    pub(crate) cell: Option<u32>,
     pub(crate) version: Option<String>,
     /// The sentence that follows the name.
     pub(crate) sentence: String,
@@ -119,6 +121,7 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
     let own_reasons = subject.reasons.iter().filter(|reason| !common.contains(reason));
     Answer {
         name: subject.name.clone(),
+        cell: Some(subject.cell).filter(|_| !subject.starts.is_empty()),
         version: cell.and_then(|cell| cell.version.clone()),
         sentence: sentence(subject),
         rate: figure.map_or("no number".to_owned(), |figure| format::rate(figure.median)),

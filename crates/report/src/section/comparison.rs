@@ -26,7 +26,7 @@ fn panel(index: usize, comparison: &Comparison) -> Panel {
             interval: (ratio.low, ratio.median, ratio.high),
         })
     });
-    Panel { name: comparison.to_string(), caption, drawing }
+    Panel { name: comparison.to_string(), caption, drawing, cell: None }
 }
 
 fn caption(comparison: &Comparison) -> String {

@@ -13,16 +13,18 @@ const MOST_THREADS: usize = 6;
 
 /// One panel per subject: of the trials behind its figure, the heaviest, and the last of these.
 pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
-    let heaviest = |subject: &CellVerdict| {
-        let behind = run.trials.iter().filter(|trial| subject.trials.contains(&trial.number));
-        let measured = behind.filter_map(|trial| Some((trial.number, trial.measured()?)));
-        measured.max_by(|(_, a), (_, b)| a.load.offered_qps.total_cmp(&b.load.offered_qps))
-    };
     let panel = |subject: &CellVerdict| {
-        let (number, trial) = heaviest(subject)?;
+        let (number, trial) = heaviest(run, subject)?;
         panel(subject.cell, &subject.name, number, trial)
     };
     verdict.subjects.iter().filter_map(panel).collect()
+}
+
+/// Of the trials behind the figure of a subject, the heaviest, and the last of these, with its number.
+pub(crate) fn heaviest<'a>(run: &'a Run, subject: &CellVerdict) -> Option<(u64, &'a Trial)> {
+    let behind = run.trials.iter().filter(|trial| subject.trials.contains(&trial.number));
+    let measured = behind.filter_map(|trial| Some((trial.number, trial.measured()?)));
+    measured.max_by(|(_, a), (_, b)| a.load.offered_qps.total_cmp(&b.load.offered_qps))
 }
 
 fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
@@ -54,7 +56,7 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
         cut: false,
         tick: format::busy,
     });
-    Some(Panel { name: name.to_owned(), caption: sentences.join(" "), drawing })
+    Some(Panel { name: name.to_owned(), caption: sentences.join(" "), drawing, cell: Some(cell) })
 }
 
 /// A thread, and the name of its host if several players took part.

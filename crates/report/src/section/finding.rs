@@ -26,14 +26,20 @@ pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experi
         CellLoad::Rates { rates_qps, .. } => rates_qps.len() == 1,
         CellLoad::Search | CellLoad::Closed(_) => false,
     };
-    let mut sentences = if measured.iter().all(is_rate_chosen) {
+    let mut sentences = vec![of_factors(run, verdict, experiment)];
+    sentences.extend(if measured.iter().all(is_rate_chosen) {
         by_latency(run, experiment, measured)
     } else {
         by_rate(run, experiment, measured)
-    };
+    });
     sentences.extend(published(experiment));
     sentences.push(if own.is_empty() { left_out(run, experiment) } else { counted(&own) });
     Finding { title: title(experiment), sentences }
+}
+
+/// Which factor mattered, or that none did.
+pub(super) fn of_factors(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> String {
+    kqps_verdict::finding::of_experiment(run, verdict, experiment).to_string()
 }
 
 /// The cells with the highest and the lowest rate.

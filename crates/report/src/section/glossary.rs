@@ -13,6 +13,10 @@ pub(crate) struct Term {
 /// METHOD's words, in alphabetical order.
 pub(crate) const TERMS: &[Term] = &[
     Term {
+        word: "MDE",
+        meaning: "minimum detectable effect: the least difference that 19 of 20 experiments or comparisons like this one would find.",
+    },
+    Term {
         word: "bad",
         meaning: "of a trial: the share of the intended queries that had no correct answer in time, whatever caused it.",
     },
@@ -62,6 +66,12 @@ pub(crate) const TERMS: &[Term] = &[
         meaning: "correct answers a second at the highest load that held, as the median over the starts. It is a statistic: of an even \
                   number of starts it lies between two of them, and no start need have been given that load. Its range reaches \
                   up to the loads that did not hold.",
+    },
+    Term {
+        word: "finding",
+        meaning: "of an experiment: the factor between whose values the rate differs most, all other factors equal, with the interval of \
+                  this difference, or that no factor matters beyond the MDE. It is computed from the starts of all cells; \
+                  intervals of all differences hold together with 95 %.",
     },
     Term {
         word: "goal",

@@ -8,6 +8,8 @@ use crate::format;
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) name: String,
+    /// The cell whose trials are behind it.
+    pub(crate) cell: u32,
     pub(crate) drawing: String,
     pub(crate) rows: Vec<Row>,
 }
@@ -65,7 +67,7 @@ fn panel(subject: &CellVerdict, times_us: &[f64], rate_max_qps: f64) -> Panel {
         rate_max_qps,
         mark_qps: subject.figure_qps.map(|figure| figure.median),
     });
-    Panel { name: subject.name.clone(), drawing, rows }
+    Panel { name: subject.name.clone(), cell: subject.cell, drawing, rows }
 }
 
 fn row(point: &LoadPoint) -> Row {

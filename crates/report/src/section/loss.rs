@@ -9,6 +9,8 @@ use crate::format;
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) name: String,
+    /// The cell whose trials are behind it.
+    pub(crate) cell: u32,
     /// What became of its queries, in a sentence; empty if there is no drawing.
     pub(crate) caption: String,
     /// SVG; empty if there was no trial in open loop.
@@ -34,6 +36,7 @@ fn panel(subject: &CellVerdict) -> Option<Panel> {
     let reasons = subject.drop_reasons.as_ref().map(reasons);
     (is_drawn || reasons.is_some()).then(|| Panel {
         name: subject.name.clone(),
+        cell: subject.cell,
         caption: if is_drawn { fates(&subject.losses) } else { String::new() },
         drawing: if is_drawn { drawing(subject) } else { String::new() },
         reasons,

@@ -3,6 +3,7 @@
 
 pub(crate) mod answer;
 mod apart;
+pub(crate) mod beside;
 pub(crate) mod comparison;
 pub(crate) mod cpu;
 pub(crate) mod finding;
@@ -12,6 +13,7 @@ pub(crate) mod host;
 pub(crate) mod hosts;
 pub(crate) mod latency;
 pub(crate) mod loss;
+pub(crate) mod order;
 pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod rates;
@@ -23,6 +25,7 @@ pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod topology;
 pub(crate) mod trials;
+pub(crate) mod value;
 mod words;
 
 use kqps_observation::run::Role;
@@ -34,6 +37,8 @@ pub(crate) struct Panel {
     pub(crate) caption: String,
     /// SVG; empty if there is nothing to draw.
     pub(crate) drawing: String,
+    /// The cell whose trials are behind it, if it is one.
+    pub(crate) cell: Option<u32>,
 }
 
 /// What a cell was measured for, in words.

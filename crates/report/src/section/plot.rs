@@ -8,7 +8,7 @@ use kqps_verdict::figure::{Absence, Grid, GridRow, Slot, State, charts_of};
 use kqps_verdict::judge::RunVerdict;
 
 use super::scaling;
-use crate::chart::{Bar, Bars, CurvePoint, Dot, Fill, Link, Links, Spread, Spreads, bars, spreads};
+use crate::chart::{Bar, Bars, CurvePoint, Dot, Fill, Link, Links, REFUSED, Spread, Spreads, bars, spreads};
 use crate::format;
 
 /// A chart that the study asks for.
@@ -145,7 +145,8 @@ fn legend(series: &[Vec<Spread>], along: bool, of: Of) -> Vec<(&'static str, &'s
         (any(|one| !one.starts.is_empty()), "start", "each start"),
         (any(|one| one.mean.is_some()), "mean", "mean, minimum, maximum"),
         (any(|one| one.published.is_some()), "published", "published"),
-        (along && any(|one| one.missing.is_some()), "missing", "no number"),
+        (any(|one| one.missing == Some(REFUSED)), "refused", "refused"),
+        (any(|one| one.missing.is_some_and(|missing| missing != REFUSED)), "unmeasured", "not measured"),
     ];
     known.into_iter().filter(|(occurs, ..)| *occurs).map(|(_, class, what)| (class, what)).collect()
 }
@@ -185,7 +186,7 @@ fn series(verdict: &RunVerdict, grid: &Grid, line: &GridRow, of: Of) -> Vec<Spre
 fn missing(verdict: &RunVerdict, slot: &Slot) -> Option<&'static str> {
     match (slot.figures.map(|index| verdict.figures[index].state), &slot.absence) {
         (Some(State::Crashed), _) => Some("crashed"),
-        (Some(State::Refused), _) => Some("no number"),
+        (Some(State::Refused), _) => Some(REFUSED),
         (Some(State::NotMeasured), _) => Some("not measured"),
         (Some(State::Measured), _) | (None, Some(Absence::NotPlanned) | None) => None,
         (None, Some(Absence::Skipped(_))) => Some("skipped"),
@@ -230,6 +231,7 @@ fn bar(one: &Spread, text: fn(f64) -> String) -> Bar {
         interval: one.median.filter(|(_, low, high)| low < high).map(|(_, low, high)| (low, high)),
         mean: one.mean,
         published: one.published,
+        missing: one.missing,
         ..Bar::plain(one.label.clone(), note, value, Fill::Subject)
     }
 }

@@ -4,7 +4,7 @@ use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
 use kqps_verdict::search::Bounds;
 
-use crate::chart::{Bar, Bars, Fill, bars};
+use crate::chart::{Bar, Bars, Fill, REFUSED, bars};
 use crate::format;
 
 /// Every subject's rate with its interval and its echo ceiling.
@@ -56,6 +56,7 @@ fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
         points: starts(subject),
         seen: if subject.figure_qps.is_none() { seen(subject) } else { Vec::new() },
         ceiling: ceiling_qps(verdict, subject),
+        missing: subject.figure_qps.is_none().then_some(REFUSED),
         ..Bar::plain(subject.name.clone(), note, figure_qps, Fill::Subject)
     }
 }

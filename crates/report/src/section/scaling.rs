@@ -48,6 +48,8 @@ pub(super) fn table_of(verdict: &RunVerdict, experiment: &Experiment) -> Option<
         groups: Vec::new(),
         figures: vec!["one worker", "contention", "coherency", "peak", "rate there", "beyond"],
         tall: rows.len() > super::table::TALL,
+        id: String::new(),
+        orders: super::order::of_rows(rows.len(), &[], |_, _| None),
         rows,
         notes: notes(&fitted),
     })
@@ -76,7 +78,7 @@ fn row(series: &ScalingSeries, fit: &ScalingFit) -> Row {
     let class = if series.is_published { "published" } else { "" };
     let cell = |(text, soft): (String, String)| {
         let class = if text == format::NONE { "absent" } else { class };
-        TableCell { text, soft, class }
+        TableCell { text, soft, class, ..TableCell::default() }
     };
     let texts = [
         (format::rate(fit.alone_qps), String::new()),

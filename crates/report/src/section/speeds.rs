@@ -32,7 +32,7 @@ pub(crate) fn panel(run: &Run) -> Option<Panel> {
         stretches: &stretches(&moments, &cores),
     });
     let caption = format!("{} {disturbances}", slowest(&moments));
-    Some(Panel { name: "How fast the cores were".to_owned(), caption, drawing })
+    Some(Panel { name: "How fast the cores were".to_owned(), caption, drawing, cell: None })
 }
 
 /// `Core 1: 78 % to 100 %.`

@@ -32,6 +32,8 @@ pub(crate) struct Part {
     pub(crate) plots: Vec<Plot>,
     /// Why it is not known how far servers scale, in sentences.
     pub(crate) unknown_scaling: Vec<String>,
+    /// Which factor mattered, or that none did, in a sentence.
+    pub(crate) finding: String,
 }
 
 /// The study of a run; `None` if the run has no question.
@@ -64,7 +66,8 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
     tables.splice(0..0, table::of_best(run, verdict, experiment));
     tables.extend(scaling::table_of(verdict, experiment));
     let mut shown: Vec<(&'static str, String)> = Vec::new();
-    for table in &mut tables {
+    for (number, table) in tables.iter_mut().enumerate() {
+        table.id = format!("table-{index}-{number}");
         // Tables of one experiment show the same cells.
         table.notes.retain(|note| !shown.contains(&(note.what, note.why.clone())));
         shown.extend(table.notes.iter().map(|note| (note.what, note.why.clone())));
@@ -75,5 +78,6 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
         tables,
         plots: plot::of_experiment(run, verdict, experiment, index),
         unknown_scaling: scaling::refusals(verdict, experiment),
+        finding: finding::of_factors(run, verdict, experiment),
     }
 }

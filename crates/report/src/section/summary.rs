@@ -110,12 +110,21 @@ fn leave_out_what_none_has(rows: &mut [Row]) -> Vec<Column> {
 
 fn cell(verdict: &RunVerdict, index: usize, figure: Figure) -> TableCell {
     let figures = &verdict.figures[index];
-    let says = |text: &str, soft: String| TableCell { text: text.to_owned(), soft, class: "absent" };
-    match (figures.state, figure) {
+    let says = |text: &str, soft: String| TableCell {
+        text: text.to_owned(),
+        soft,
+        class: "absent",
+        ..TableCell::default()
+    };
+    let shown = match (figures.state, figure) {
         (State::Measured, _) => table::figure_of(figure, figures),
         (State::Crashed, Figure::Median) => TableCell { class: "crashed", ..says("crashed", String::new()) },
-        (State::Refused, Figure::Median) => says("no number", table::refused_for(verdict, index)),
+        (State::Refused, Figure::Median) => {
+            TableCell { class: "refused", ..says("no number", table::refused_for(verdict, index)) }
+        }
         (State::NotMeasured, Figure::Median) => says("not measured", String::new()),
         _ => says(crate::format::NONE, String::new()),
-    }
+    };
+    let has_trials = figures.state != State::NotMeasured && shown.class != "absent";
+    TableCell { cell: has_trials.then_some(figures.cell), ..shown }
 }

@@ -8,6 +8,8 @@ use kqps_observation::question::{Experiment, Figure};
 use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of};
 use kqps_verdict::judge::RunVerdict;
 
+use super::order::{self, Key, Order};
+use super::value::ranged;
 use super::words::settings;
 use crate::format;
 
@@ -26,6 +28,17 @@ pub(crate) struct Table {
     pub(crate) notes: Vec<Note>,
     /// Whether the table is too long for a screen: it then scrolls by itself, and its head stays.
     pub(crate) tall: bool,
+    /// Unique on the page.
+    pub(crate) id: String,
+    /// The orders in which its rows can be shown, the planned one first.
+    pub(crate) orders: Vec<Order>,
+}
+
+impl Table {
+    /// The rows in an order.
+    pub(crate) fn rows_in<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = &'a Row> {
+        order.rows.iter().map(|index| &self.rows[*index])
+    }
 }
 
 /// One combination of the row factors.
@@ -36,13 +49,17 @@ pub(crate) struct Row {
     pub(crate) cells: Vec<TableCell>,
 }
 
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub(crate) struct TableCell {
     pub(crate) text: String,
     /// Smaller text below; may be empty.
     pub(crate) soft: String,
     /// Style class.
     pub(crate) class: &'static str,
+    /// The cell of the run whose trials are behind it.
+    pub(crate) cell: Option<u32>,
+    /// The figure as a number, for the order of the rows.
+    pub(crate) value: Option<f64>,
 }
 
 /// A note below the table.
@@ -67,20 +84,50 @@ pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
         let cells = line.slots.iter().flat_map(|slot| of_slot(verdict, show, slot));
         Row { head: head(&line.values), cells: cells.collect() }
     };
+    let rows: Vec<Row> = grid.lines.iter().map(row).collect();
     let groups = if grid.columns.is_empty() {
         Vec::new()
     } else {
         grid.column_values.iter().map(|value| format!("{} {value}", grid.columns)).collect()
     };
+    let value = |row: usize, column: usize| rows[row].cells[column].value;
+    let orders = order::of_rows(rows.len(), &keys(grid, with_published), value);
     Table {
         title: grid.title.clone(),
         corner: grid.rows.join(", "),
         groups,
         figures: show.iter().map(|figure| name(*figure, with_published)).collect(),
-        rows: grid.lines.iter().map(row).collect(),
+        orders,
+        rows,
         notes: notes(verdict, grid),
         tall: grid.lines.len() > TALL,
+        id: String::new(),
     }
+}
+
+/// The columns by which the rows of a table may be ordered, the rates first.
+fn keys(grid: &Grid, with_published: bool) -> Vec<Key> {
+    let mut keys = Vec::new();
+    for (at, figure) in grid.show.iter().enumerate().filter(|(_, figure)| **figure != Figure::CpuByThread) {
+        for (column, value) in grid.column_values.iter().enumerate() {
+            let name = name(*figure, with_published);
+            let name = if value.is_empty() {
+                name.to_owned()
+            } else {
+                format!("{name} at {} {value}", grid.columns)
+            };
+            let greatest_first = has_greatest_first(*figure);
+            keys.push(Key { column: column * grid.show.len() + at, name, greatest_first });
+        }
+    }
+    keys
+}
+
+fn has_greatest_first(figure: Figure) -> bool {
+    matches!(
+        figure,
+        Figure::Median | Figure::MeanMinMax | Figure::Published | Figure::Efficiency | Figure::CeilingShare
+    )
 }
 
 /// The best measured figure beside the best published one; `None` if no best was published.
@@ -95,10 +142,12 @@ pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) 
             text: format::rate(best.published.rate_qps),
             soft: best.published.note.clone(),
             class: "published",
+            ..TableCell::default()
         };
         Row { head: "best".to_owned(), cells: vec![measured, published] }
     };
     let rows: Vec<Row> = best_of(run, &verdict.figures, experiment).iter().map(row).collect();
+    let count = rows.len();
     (!rows.is_empty()).then(|| Table {
         title: "The best of all, measured and published".to_owned(),
         corner: String::new(),
@@ -107,6 +156,8 @@ pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) 
         rows,
         notes: Vec::new(),
         tall: false,
+        id: String::new(),
+        orders: order::of_rows(count, &[], |_, _| None),
     })
 }
 
@@ -141,13 +192,22 @@ fn of_slot(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> Vec<TableCell>
     let figures = slot.figures.map(|index| &verdict.figures[index]);
     let is_measured = figures.is_some_and(|one| one.state == State::Measured);
     let mut reason = Some(without(verdict, slot)).filter(|_| !is_measured);
-    let cell_of = |figure: &Figure| {
+    let mut cell_of = |figure: &Figure| {
         if *figure == Figure::Published {
             return published(slot);
         }
         let visible = figures.filter(|figures| figures.may_show(*figure));
         let cell = visible.map_or_else(none, |figures| figure_of(*figure, figures));
         if cell.is_absent() { reason.take().unwrap_or(cell) } else { cell }
+    };
+    let cell_of = |figure: &Figure| {
+        let cell = cell_of(figure);
+        // A cell of the run that was never begun has no trials.
+        let has_trials = figures.filter(|figures| figures.state != State::NotMeasured && !cell.is_absent());
+        TableCell {
+            cell: has_trials.filter(|_| *figure != Figure::Published).map(|figures| figures.cell),
+            ..cell
+        }
     };
     show.iter().map(cell_of).collect()
 }
@@ -159,24 +219,30 @@ impl TableCell {
 }
 
 fn plain(text: String, soft: String) -> TableCell {
-    TableCell { text, soft, class: "" }
+    TableCell { text, soft, ..TableCell::default() }
 }
 
 fn none() -> TableCell {
-    TableCell { text: format::NONE.to_owned(), soft: String::new(), class: "absent" }
+    TableCell { text: format::NONE.to_owned(), class: "absent", ..TableCell::default() }
 }
 
 fn published(slot: &Slot) -> TableCell {
     slot.published.as_ref().map_or_else(none, |published| TableCell {
         text: format::rate(published.rate_qps),
-        soft: String::new(),
         class: "published",
+        value: Some(published.rate_qps),
+        ..TableCell::default()
     })
 }
 
 /// Why there are no figures.
 fn without(verdict: &RunVerdict, slot: &Slot) -> TableCell {
-    let cell = |text: &str, soft: String, class| TableCell { text: text.to_owned(), soft, class };
+    let cell = |text: &str, soft: String, class| TableCell {
+        text: text.to_owned(),
+        soft,
+        class,
+        ..TableCell::default()
+    };
     let Some(index) = slot.figures else {
         let text = if matches!(slot.absence, Some(Absence::Skipped(_))) { "skipped" } else { "not measured" };
         return cell(text, String::new(), "absent");
@@ -198,7 +264,8 @@ pub(super) fn refused_for(verdict: &RunVerdict, index: usize) -> String {
 
 /// A figure in words; a dash if it is not known.
 pub(super) fn figure_of(figure: Figure, figures: &Figures) -> TableCell {
-    known_figure(figure, figures).unwrap_or_else(none)
+    let known = known_figure(figure, figures);
+    known.map_or_else(none, |cell| TableCell { value: ranged(figure, figures).0, ..cell })
 }
 
 fn known_figure(figure: Figure, figures: &Figures) -> Option<TableCell> {

@@ -11,6 +11,8 @@ use crate::format;
 
 #[derive(Debug)]
 pub(crate) struct OfCell {
+    /// Index of the cell in the run.
+    pub(crate) cell: usize,
     pub(crate) name: String,
     /// The cell and its number of trials.
     pub(crate) summary: String,
@@ -52,7 +54,7 @@ pub(crate) fn of_run(run: &Run) -> Vec<OfCell> {
         let trials: Vec<&RunTrial> = run.trials.iter().filter(|trial| trial.cell as usize == index).collect();
         let rows = trials.iter().map(|trial| row(cell, trial)).collect();
         let (name, summary, factors) = (cell.name.clone(), summary(cell, &trials), factors(cell));
-        (!trials.is_empty()).then_some(OfCell { name, summary, factors, rows })
+        (!trials.is_empty()).then_some(OfCell { cell: index, name, summary, factors, rows })
     };
     run.cells.iter().enumerate().filter_map(of_cell).collect()
 }
@@ -236,7 +238,7 @@ fn load(trial: &Trial) -> String {
     }
 }
 
-fn purpose(purpose: Purpose) -> &'static str {
+pub(crate) fn purpose(purpose: Purpose) -> &'static str {
     match purpose {
         Purpose::WarmUp => "warm-up",
         Purpose::Ceiling => "ceiling",

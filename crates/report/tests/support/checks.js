@@ -72,7 +72,7 @@
       bars: drawn('rect.bar'), whiskers: drawn('line.whisker') / 3, ceilings: drawn('line.ceiling'),
       dots: drawn('circle'), lines: drawn('polyline'), texts: texts.length,
       medians: drawn('circle.median'), intervals: drawn('line.interval'), ranges: drawn('line.range'),
-      means: drawn('path.mean'), published: drawn('path.published'), missing: drawn('circle.missing'),
+      means: drawn('path.mean'), published: drawn('path.published'), missing: drawn('circle.missing, rect.unmeasured'), refused: drawn('rect.refused'),
       places: drawn('rect.place'), bands: drawn('rect.band'),
     };
   }

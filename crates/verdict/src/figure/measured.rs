@@ -202,8 +202,10 @@ pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
         for (one, trial) in counted.iter().filter(|(one, _)| purposes.contains(&one.purpose)) {
             let load_qps = load_qps(trial).unwrap_or(0.0) * verdict.usual_speed;
             let share = load_qps / found_qps(one.block).unwrap_or(figure_qps);
-            let recorded = trial.histograms.get("latency").and_then(|text| Histogram::decode(text));
-            if let Some(recorded) = recorded.filter(|_| HALF.contains(&share)) {
+            if HALF.contains(&share)
+                && let Some(recorded) =
+                    trial.histograms.get("latency").and_then(|text| Histogram::decode(text))
+            {
                 latency.add(&recorded);
             }
         }

@@ -1,12 +1,16 @@
 //! The judgement of one cell of a run.
 
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+
 use kqps_observation::run::Purpose;
 use kqps_observation::{Run, RunTrial, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::case::Case;
+use super::case::{Case, is_estimated};
 use super::ceiling::{self, Ceiling, Ceilings};
+use super::depth::Depth;
 use super::points::{self, LoadPoint, Losses};
 use super::reasons::{self, DropReasons};
 use super::residence::{self, CellResidence};
@@ -15,7 +19,7 @@ use super::start::{self, Start, StartVerdict};
 use super::weigh::weigh;
 use crate::advice::Advice;
 use crate::bottleneck::Bottleneck;
-use crate::estimate::{self, Speed};
+use crate::estimate::{self, Estimate, Speed};
 use crate::grade::Grade;
 use crate::interval::Interval;
 use crate::search::{Goal, Preset};
@@ -103,69 +107,99 @@ pub(super) fn goal_to_judge_by(run: &Run) -> Goal {
     goal_of(run).unwrap_or_else(|| Goal { name: run.goal.clone(), ..Preset::Default.goal() })
 }
 
-/// Judges one subject's cell of a run, without the comparisons of the run.
+/// The starts, warnings and figure of one subject's cell, without what only the page of a run shows.
 pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
-    judge_cell(run, index, &goal_to_judge_by(run), &ceiling::of(run))
+    let (goal, ceilings) = (goal_to_judge_by(run), ceiling::of(run));
+    Judging::new(run, &goal, &ceilings, Depth::Figures).cell(index)
 }
 
-pub(super) fn judge_cell(run: &Run, index: usize, goal: &Goal, ceilings: &Ceilings) -> CellVerdict {
-    let cell = &run.cells[index];
-    let mut starts = start::of_cell(run, index, goal);
-    let surroundings = Surroundings {
-        one_host: cell.target.map(|target| target.on_this_host),
-        subject_cpus: cell.subject_cpus.clone(),
-        workers: (cell.workers > 0).then_some(cell.workers),
-        ..Surroundings::default()
-    };
-    let echo = ceilings.for_cell(run, index);
-    let estimate = estimate::of_cell(run, index, goal, Speed::Reference);
-    let case = Case {
-        surroundings: &surroundings,
-        hidden_most: goal.hidden_most(),
-        starts: &starts,
-        estimate: estimate.as_ref(),
-        echo: echo.and_then(|echo| ceiling::estimate(run, echo)),
-        player_qps: ceiling::player_qps(run, cell),
-        echo_qps: echo.and_then(Ceiling::median_qps),
-        canary: warning::canary(run, index),
-        was_running: cell.target.is_some(),
-        names_flags: false,
-    };
-    let weighed = weigh(&case);
-    let usual_speed = speed::usual(run, index);
-    let player_ceiling_qps = case.player_qps.map(|qps| qps * usual_speed);
-    for start in &mut starts {
-        start.convert_to(usual_speed);
+/// What the judgements of a run's cells share.
+pub(super) struct Judging<'a> {
+    run: &'a Run,
+    goal: &'a Goal,
+    ceilings: &'a Ceilings,
+    depth: Depth,
+    /// Cell of an echo → the estimate of its rate, which is the same for all subjects.
+    echoes: RefCell<BTreeMap<u32, Option<Estimate>>>,
+}
+
+impl<'a> Judging<'a> {
+    pub(super) fn new(run: &'a Run, goal: &'a Goal, ceilings: &'a Ceilings, depth: Depth) -> Self {
+        Self { run, goal, ceilings, depth, echoes: RefCell::default() }
     }
-    let (lower_bound_qps, upper_bound_qps) =
-        if weighed.grade.refuses() { (None, None) } else { outer_bounds(&starts) };
-    let as_it_came = estimate::of_cell(run, index, goal, Speed::AsItCame).map(|estimate| estimate.interval());
-    CellVerdict {
-        cell: index as u32,
-        name: cell.name.clone(),
-        goal: goal.clone(),
-        figure_qps: weighed.figure_qps.map(|figure| figure.times(usual_speed)),
-        as_it_came_qps: as_it_came.filter(|_| weighed.figure_qps.is_some()),
-        usual_speed,
-        spoiled: Spoiled::count(judged_trials(run, index)),
-        lower_bound_qps,
-        upper_bound_qps,
-        player_ceiling_qps,
-        player_headroom: weighed.player_headroom,
-        ceiling: echo.map(|ceiling| ceiling.name.clone()),
-        ceiling_share: weighed.share.map(|share| share.median),
-        share: weighed.share,
-        bottleneck: weighed.bottleneck,
-        grade: weighed.grade,
-        reasons: weighed.reasons,
-        advice: weighed.advice,
-        warnings: weighed.warnings,
-        trials: starts.iter().flat_map(|start| start.verdict.trials.iter().copied()).collect(),
-        latency: points::latency(run, index, goal, usual_speed),
-        losses: points::losses(run, index),
-        drop_reasons: reasons::of(run, index),
-        residence: residence::of(run, index),
-        starts: starts.into_iter().map(|start| start.verdict).collect(),
+
+    fn echo(&self, echo: &Ceiling) -> Option<Estimate> {
+        let mut echoes = self.echoes.borrow_mut();
+        echoes.entry(echo.cell).or_insert_with(|| ceiling::estimate(self.run, echo)).clone()
+    }
+
+    /// Judges one cell.
+    pub(super) fn cell(&self, index: usize) -> CellVerdict {
+        let Self { run, goal, .. } = *self;
+        let cell = &run.cells[index];
+        let mut starts = start::of_cell(run, index, goal);
+        let surroundings = Surroundings {
+            one_host: cell.target.map(|target| target.on_this_host),
+            subject_cpus: cell.subject_cpus.clone(),
+            workers: (cell.workers > 0).then_some(cell.workers),
+            ..Surroundings::default()
+        };
+        let echo = self.ceilings.for_cell(run, index);
+        let estimated = is_estimated(&starts).then(|| estimate::of_cell(run, index, goal, Speed::Reference));
+        let estimate = estimated.flatten();
+        let case = Case {
+            surroundings: &surroundings,
+            hidden_most: goal.hidden_most(),
+            starts: &starts,
+            echo: echo.filter(|_| estimate.is_some()).and_then(|echo| self.echo(echo)),
+            estimate: estimate.as_ref(),
+            player_qps: ceiling::player_qps(run, cell),
+            echo_qps: echo.and_then(Ceiling::median_qps),
+            canary: warning::canary(run, index),
+            was_running: cell.target.is_some(),
+            names_flags: false,
+        };
+        let weighed = weigh(&case);
+        let usual_speed = speed::usual(run, index);
+        let player_ceiling_qps = case.player_qps.map(|qps| qps * usual_speed);
+        for start in &mut starts {
+            start.convert_to(usual_speed);
+        }
+        let is_refused = weighed.grade.refuses();
+        let (lower_bound_qps, upper_bound_qps) =
+            if is_refused { (None, None) } else { outer_bounds(&starts) };
+        let for_page = self.depth == Depth::Page;
+        let as_it_came = || estimate::of_cell(run, index, goal, Speed::AsItCame);
+        CellVerdict {
+            cell: index as u32,
+            name: cell.name.clone(),
+            goal: goal.clone(),
+            figure_qps: weighed.figure_qps.map(|figure| figure.times(usual_speed)),
+            as_it_came_qps: (for_page && weighed.figure_qps.is_some())
+                .then(as_it_came)
+                .flatten()
+                .map(|estimate| estimate.interval()),
+            usual_speed,
+            spoiled: Spoiled::count(judged_trials(run, index)),
+            lower_bound_qps,
+            upper_bound_qps,
+            player_ceiling_qps,
+            player_headroom: weighed.player_headroom,
+            ceiling: echo.map(|ceiling| ceiling.name.clone()),
+            ceiling_share: weighed.share.map(|share| share.median),
+            share: weighed.share,
+            bottleneck: weighed.bottleneck,
+            grade: weighed.grade,
+            reasons: weighed.reasons,
+            advice: weighed.advice,
+            warnings: weighed.warnings,
+            trials: starts.iter().flat_map(|start| start.verdict.trials.iter().copied()).collect(),
+            latency: if for_page { points::latency(run, index, goal, usual_speed) } else { Vec::new() },
+            losses: points::losses(run, index),
+            drop_reasons: reasons::of(run, index),
+            residence: residence::of(run, index),
+            starts: starts.into_iter().map(|start| start.verdict).collect(),
+        }
     }
 }
 

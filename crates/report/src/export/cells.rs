@@ -1,0 +1,183 @@
+//! Every cell with its figures, and the reasons for its grade.
+
+use std::collections::BTreeSet;
+
+use kqps_observation::{Run, cpu_list};
+use kqps_verdict::figure::{Figures, State};
+use kqps_verdict::interval::Interval;
+use kqps_verdict::judge::{CellVerdict, RunVerdict};
+
+use super::sheet::{Column, Sheet, Value, count, counted, named, number, numbers, text, words};
+
+/// The columns before the factors.
+const FIRST: &[(&str, &str)] = &[
+    ("cell", "index of the cell in the run"),
+    ("name", "the cell's name"),
+    ("experiment", "the experiment that it belongs to"),
+    ("subject", "the subject"),
+    ("version", "its version, if it is known"),
+    ("io", "its I/O model"),
+    ("workers", "its number of workers; 0 if that is not known"),
+    ("subject_cpus", "the cores of the subject"),
+    ("player_cpus", "the cores of the player"),
+];
+
+/// The columns after the factors.
+const REST: &[(&str, &str)] = &[
+    ("state", "measured, refused, crashed or not-measured"),
+    ("absence", "why there is no figure"),
+    ("grade", "A, B, C or F"),
+    ("rate_qps", "the figure, correct answers a second"),
+    ("rate_low_qps", "low end of its interval"),
+    ("rate_high_qps", "high end of its interval"),
+    ("rate_coverage_share", "the probability that the interval covers the truth"),
+    ("rate_starts", "the number of starts behind it"),
+    ("as_it_came_qps", "the figure at the speed that the cores had"),
+    ("lower_bound_qps", "the least load that held in a start"),
+    ("upper_bound_qps", "the greatest load that did not hold in a start"),
+    ("mean_qps", "mean of the starts"),
+    ("min_qps", "least of the starts"),
+    ("max_qps", "greatest of the starts"),
+    ("published_qps", "the published figure with the same factors"),
+    ("ceiling", "the echo with the same I/O model"),
+    ("ceiling_share", "the figure as a share of its rate"),
+    ("ceiling_low_share", "low end of the share's interval"),
+    ("ceiling_high_share", "high end of the share's interval"),
+    ("player_ceiling_qps", "what the player reached with the same settings"),
+    ("efficiency_share", "rate divided by workers times the rate of one"),
+    ("bottleneck", "the resource that ended the climb"),
+    ("cpu_s_per_million", "CPU seconds of the subject per million correct answers"),
+    ("memory_bytes", "memory of the subject, also if the rate is refused"),
+    ("memory_is_proportional", "whether shared pages are divided among processes (PSS)"),
+    ("memory_bytes_per_record", "memory divided by the records of all zones"),
+    ("memory_bytes_per_connection", "memory beyond that of the fewest connections, by connection"),
+    ("load_time_mean_s", "time until the subject answered, mean of the starts"),
+    ("load_time_min_s", "least of the starts"),
+    ("load_time_max_s", "greatest of the starts"),
+    ("reply_bytes", "mean size of a correct reply"),
+    ("p99_at_half_us", "p99 latency at half of the rate"),
+    ("latency_mean_us", "mean latency at the rate"),
+    ("latency_p99_us", "p99 latency at the rate"),
+    ("lost_share", "share of the queries sent that were lost at the rate"),
+    ("trials", "numbers of the trials behind the figure"),
+];
+
+/// A row for every cell of a subject.
+pub(super) fn cells(run: &Run, verdict: &RunVerdict) -> Sheet {
+    let mut sheet = Sheet::new("cells", "one cell: a subject with its settings", FIRST);
+    let names: BTreeSet<&String> =
+        verdict.subjects.iter().flat_map(|one| run.cells[one.cell as usize].factors.words().keys()).collect();
+    let factor =
+        |name: &&String| Column { name: format!("factor.{name}"), about: "the value of this factor".into() };
+    sheet.columns.extend(names.iter().map(factor));
+    sheet.columns.extend(Sheet::new("", "", REST).columns);
+    for (subject, figures) in verdict.subjects.iter().zip(&verdict.figures) {
+        let cell = &run.cells[subject.cell as usize];
+        let mut row = vec![
+            count(subject.cell),
+            text(&cell.name),
+            words(&cell.experiment),
+            text(&cell.subject),
+            words(cell.version.as_deref().unwrap_or_default()),
+            words(&cell.io),
+            count(cell.workers),
+            words(&cpu_list::write(&cell.subject_cpus)),
+            words(&cpu_list::write(&cell.player_cpus)),
+        ];
+        row.extend(names.iter().map(|name| words(cell.factors.word(name).unwrap_or_default())));
+        row.extend(rates(subject, figures));
+        row.extend(further(subject, figures));
+        sheet.rows.push(row);
+    }
+    sheet
+}
+
+fn rates(subject: &CellVerdict, figures: &Figures) -> Vec<Value> {
+    let of = |part: fn(&Interval) -> f64| number(subject.figure_qps.as_ref().map(part));
+    let share = |part: fn(&Interval) -> f64| number(subject.share.as_ref().map(part));
+    let spread = figures.spread_qps;
+    vec![
+        named(figures.state),
+        words(&absence(subject, figures)),
+        text(subject.grade.to_string()),
+        of(|rate| rate.median),
+        of(|rate| rate.low),
+        of(|rate| rate.high),
+        of(|rate| rate.coverage),
+        subject.figure_qps.map_or(Value::None, |rate| count(rate.count)),
+        number(subject.as_it_came_qps.map(|rate| rate.median)),
+        number(subject.lower_bound_qps),
+        number(subject.upper_bound_qps),
+        number(spread.map(|spread| spread.mean)),
+        number(spread.map(|spread| spread.min)),
+        number(spread.map(|spread| spread.max)),
+        number(figures.published.as_ref().map(|published| published.rate_qps)),
+        words(subject.ceiling.as_deref().unwrap_or_default()),
+        number(subject.ceiling_share),
+        share(|share| share.low),
+        share(|share| share.high),
+        number(subject.player_ceiling_qps),
+        number(figures.efficiency),
+        named(subject.bottleneck.resource),
+    ]
+}
+
+fn further(subject: &CellVerdict, figures: &Figures) -> Vec<Value> {
+    let is_measured = figures.state == State::Measured;
+    let if_measured = |value: Value| if is_measured { value } else { Value::None };
+    let load = figures.load_time_s;
+    vec![
+        number(figures.cpu_s_per_million),
+        counted(figures.memory.map(|memory| memory.bytes)),
+        figures.memory.map_or(Value::None, |memory| Value::Flag(memory.proportional)),
+        number(figures.memory_bytes_per_record),
+        number(figures.memory_bytes_per_connection),
+        number(load.map(|load| load.mean)),
+        number(load.map(|load| load.min)),
+        number(load.map(|load| load.max)),
+        number(figures.reply_bytes),
+        if_measured(counted(figures.p99_at_half_us)),
+        number(figures.latency_us.map(|latency| latency.mean)),
+        counted(figures.latency_us.and_then(|latency| latency.p99)),
+        number(figures.lost_share),
+        numbers(&subject.trials),
+    ]
+}
+
+/// Why a cell has no figure; empty if it has one.
+pub(super) fn absence(subject: &CellVerdict, figures: &Figures) -> String {
+    match figures.state {
+        State::Measured => String::new(),
+        State::NotMeasured => "no trial of it was made".to_owned(),
+        State::Crashed => {
+            let reason = figures.crashes.first().map_or("no start could be measured", |crash| &crash.reason);
+            reason.to_owned()
+        }
+        State::Refused => subject.reasons.first().cloned().unwrap_or_else(|| "grade F".to_owned()),
+    }
+}
+
+/// A row for every reason for a grade, the gravest first.
+pub(super) fn reasons(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        ("cell", "index of the cell in the run"),
+        ("name", "the cell's name"),
+        ("grade", "A, B, C or F"),
+        ("rank", "1 is the gravest"),
+        ("reason", "the reason, a sentence"),
+    ];
+    let mut sheet = Sheet::new("reasons", "one reason for the grade of a cell", &columns);
+    for subject in &verdict.subjects {
+        for (rank, reason) in (1u32..).zip(&subject.reasons) {
+            let grade = subject.grade.to_string();
+            sheet.rows.push(vec![
+                count(subject.cell),
+                text(&subject.name),
+                text(grade),
+                count(rank),
+                text(reason),
+            ]);
+        }
+    }
+    sheet
+}

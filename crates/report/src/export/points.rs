@@ -1,0 +1,327 @@
+//! The points of the page's charts: starts, ratios of blocks, ceilings, speeds, latency by load, losses, threads and
+//! profiles.
+
+use kqps_observation::Run;
+use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::speed;
+
+use super::sheet::{Sheet, Value, count, counted, named, number, numbers, text, words};
+
+const CELL: (&str, &str) = ("cell", "index of the cell in the run");
+const NAME: (&str, &str) = ("name", "the cell's name");
+const BLOCK: (&str, &str) = ("block", "the block, from 1");
+const TRIALS: (&str, &str) = ("trials", "numbers of the trials behind it");
+
+/// A row for every start of every subject.
+pub(super) fn starts(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        CELL,
+        NAME,
+        BLOCK,
+        ("start", "number of the start in the run"),
+        ("is_claimed", "whether the cell's figure is not refused"),
+        ("rate_qps", "the start's rate, correct answers a second"),
+        ("lower_bound_qps", "the load that held"),
+        ("upper_bound_qps", "the load that did not hold"),
+        ("failure", "why it could not be measured"),
+        TRIALS,
+    ];
+    let mut sheet = Sheet::new("starts", "one start of a subject", &columns);
+    for subject in &verdict.subjects {
+        for start in &subject.starts {
+            let bounds = start.bounds.as_ref();
+            sheet.rows.push(vec![
+                count(subject.cell),
+                text(&subject.name),
+                count(start.block + 1),
+                count(start.start),
+                Value::Flag(subject.figure_qps.is_some()),
+                number(bounds.and_then(|bounds| bounds.throughput_qps)),
+                number(bounds.and_then(|bounds| bounds.lower_qps)),
+                number(bounds.and_then(|bounds| bounds.upper_qps)),
+                words(start.failure.as_deref().unwrap_or_default()),
+                numbers(&start.trials),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// A row for every block of every comparison.
+pub(super) fn comparisons(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        ("figure", "the figure that is compared"),
+        ("a", "subject A"),
+        ("b", "subject B"),
+        BLOCK,
+        ("ratio", "B divided by A in this block"),
+        ("outcome", "the verdict on B over all blocks"),
+        ("ratio_of_all", "the mean ratio of all blocks"),
+        ("ratio_low", "low end of its interval"),
+        ("ratio_high", "high end of its interval"),
+        ("mde_share", "the least difference that is found in 19 of 20 such comparisons"),
+        ("absence", "why there is no verdict"),
+    ];
+    let mut sheet = Sheet::new("comparisons", "one block of a comparison", &columns);
+    for one in &verdict.comparisons {
+        for (place, ratio) in one.case.blocks.iter().enumerate() {
+            sheet.rows.push(vec![
+                named(one.case.figure),
+                text(&one.case.a),
+                text(&one.case.b),
+                count(one.case.number(place) + 1),
+                number(*ratio),
+                named(one.outcome),
+                number(one.ratio.map(|all| all.median)),
+                number(one.ratio.map(|all| all.low)),
+                number(one.ratio.map(|all| all.high)),
+                number(one.mde),
+                words(one.case.refusal().unwrap_or_default()),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// A row for every start of every echo.
+pub(super) fn ceilings(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        CELL,
+        NAME,
+        ("io", "the echo's I/O model"),
+        ("workers", "its number of workers"),
+        ("start", "counted from 1"),
+        ("start_qps", "the rate of this start, correct answers a second"),
+        ("rate_qps", "the median of all starts"),
+        ("rate_low_qps", "low end of its interval"),
+        ("rate_high_qps", "high end of its interval"),
+        ("failures", "why starts could not be measured"),
+        TRIALS,
+    ];
+    let mut sheet = Sheet::new("ceilings", "one start of an echo", &columns);
+    for echo in verdict.ceilings.echoes.iter().chain(&verdict.ceilings.studied) {
+        let rate = echo.figure_qps;
+        let starts =
+            echo.starts_qps.iter().copied().map(Some).chain(echo.starts_qps.is_empty().then_some(None));
+        for (start, start_qps) in (1u32..).zip(starts) {
+            sheet.rows.push(vec![
+                count(echo.cell),
+                text(&echo.name),
+                text(&echo.io),
+                count(echo.workers),
+                count(start),
+                number(start_qps),
+                number(rate.map(|rate| rate.median)),
+                number(rate.map(|rate| rate.low)),
+                number(rate.map(|rate| rate.high)),
+                words(&echo.failures.join("; ")),
+                numbers(&echo.trials),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// A row for every core at every gauged trial.
+pub(super) fn speeds(run: &Run) -> Sheet {
+    let columns = [
+        ("at_s", "seconds since the first trial"),
+        ("cpu", "the core"),
+        ("speed_share", "its speed as a share of the fastest in the run"),
+        ("withheld_ms", "milliseconds that cores were withheld in the trial"),
+        ("is_spoiled", "whether the host spoiled the trial"),
+    ];
+    let mut sheet = Sheet::new("speeds", "the speed of a core around a trial", &columns);
+    for moment in speed::moments(run) {
+        for (cpu, share) in &moment.speeds {
+            let (at, withheld) = (number(moment.at_s), number(moment.withheld_ms));
+            sheet.rows.push(vec![at, count(*cpu), number(*share), withheld, Value::Flag(moment.spoiled)]);
+        }
+    }
+    sheet
+}
+
+/// A row for every load of every start.
+pub(super) fn latency(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        CELL,
+        NAME,
+        BLOCK,
+        ("load_qps", "the offered load"),
+        ("min_us", "least latency"),
+        ("mean_us", "mean latency"),
+        ("p50_us", "half of the queries exceed it"),
+        ("p90_us", "one query of ten exceeds it"),
+        ("p99_us", "one of a hundred"),
+        ("p999_us", "one of a thousand"),
+        ("max_us", "greatest latency"),
+        ("bad_share", "share of the intended queries without a correct answer in time"),
+        TRIALS,
+    ];
+    let mut sheet = Sheet::new("latency", "one load of one start", &columns);
+    for subject in &verdict.subjects {
+        for point in &subject.latency {
+            let of = &point.latency_us;
+            sheet.rows.push(vec![
+                count(subject.cell),
+                text(&subject.name),
+                count(point.block + 1),
+                number(point.load_qps),
+                counted(of.min),
+                number(of.mean),
+                counted(of.p50),
+                counted(of.p90),
+                counted(of.p99),
+                counted(of.p999),
+                counted(of.max),
+                number(point.bad_ratio),
+                numbers(&point.trials),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// A row for every subject whose packets were stamped.
+pub(super) fn residence(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        CELL,
+        NAME,
+        ("load_qps", "the load of the trial"),
+        ("inside_p50_us", "time in the server's host"),
+        ("inside_p90_us", "one query of ten exceeds it"),
+        ("inside_p99_us", "one of a hundred"),
+        ("latency_p50_us", "latency that the players saw in the same trial"),
+        ("latency_p90_us", "one query of ten exceeds it"),
+        ("latency_p99_us", "one of a hundred"),
+        ("stamped_share", "share of the queries that were stamped and paired"),
+        ("doubt", "why the times may not be those of all queries"),
+        ("absence", "why there are no times"),
+        ("trials", "number of the trial"),
+    ];
+    let mut sheet = Sheet::new("residence", "the time of queries in the server's host", &columns);
+    for subject in &verdict.subjects {
+        let Some(found) = &subject.residence else { continue };
+        let (inside, latency) = (&found.residence_us, &found.latency_us);
+        sheet.rows.push(vec![
+            count(subject.cell),
+            text(&subject.name),
+            number(found.load_qps),
+            counted(inside.p50),
+            counted(inside.p90),
+            counted(inside.p99),
+            counted(latency.p50),
+            counted(latency.p90),
+            counted(latency.p99),
+            number(found.stamped_share),
+            words(found.doubt.as_deref().unwrap_or_default()),
+            words(found.failure.as_deref().unwrap_or_default()),
+            count(found.trial),
+        ]);
+    }
+    sheet
+}
+
+/// A row for every place at which a subject's queries were lost.
+pub(super) fn losses(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        CELL,
+        NAME,
+        ("place", "where; unexplained for what no counter explains"),
+        ("queries", "how many"),
+        ("is_shared", "whether other programs move the counter too"),
+        ("intended", "queries that the search intended, over all of its trials"),
+        ("lost", "queries without a reply"),
+    ];
+    let mut sheet = Sheet::new("losses", "the losses of a subject at one place", &columns);
+    for subject in &verdict.subjects {
+        let losses = &subject.losses;
+        let all = || [count(losses.accounts.intended), count(losses.accounts.lost)];
+        let mut row = |place: Value, queries: Value, is_shared: Value| {
+            let mut row = vec![count(subject.cell), text(&subject.name), place, queries, is_shared];
+            row.extend(all());
+            sheet.rows.push(row);
+        };
+        for loss in &losses.places {
+            row(named(loss.place), count(loss.count), Value::Flag(loss.shared));
+        }
+        if losses.unexplained != 0 {
+            row(text("unexplained"), count(losses.unexplained), Value::None);
+        }
+    }
+    sheet
+}
+
+/// A row for every thread in the heaviest trial behind each figure.
+pub(super) fn threads(run: &Run, verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        CELL,
+        NAME,
+        ("trials", "number of the trial"),
+        ("side", "player or subject"),
+        ("thread", "name of the thread"),
+        ("tid", "its number"),
+        ("cpu", "the core that it ran on at last"),
+        ("busy_share", "CPU time over the time of the trial"),
+        ("cpu_s", "CPU seconds"),
+    ];
+    let mut sheet = Sheet::new("threads", "one thread while a subject was measured", &columns);
+    for subject in &verdict.subjects {
+        let Some((trial, facts)) = crate::section::cpu::heaviest(run, subject) else { continue };
+        let of_player = facts.players.iter().flat_map(|player| &player.per_thread).map(|one| ("player", one));
+        let of_subject =
+            facts.subject.iter().flat_map(|subject| &subject.threads).map(|one| ("subject", one));
+        for (side, thread) in of_player.chain(of_subject) {
+            sheet.rows.push(vec![
+                count(subject.cell),
+                text(&subject.name),
+                count(trial),
+                text(side),
+                text(&thread.name),
+                count(thread.tid),
+                count(thread.cpu),
+                number(thread.busy),
+                number(thread.cpu_s),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// A row for every state in which profiled subjects spent time.
+pub(super) fn profiles(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        CELL,
+        NAME,
+        ("state", "the state of a thread"),
+        ("us_per_answer", "microseconds of it per correct answer"),
+        ("share", "share of the time of all states"),
+        ("echo", "the echo beside it"),
+        ("echo_us_per_answer", "the same of the echo"),
+        ("absence", "why there is no profile"),
+        ("trials", "number of the trial"),
+    ];
+    let mut sheet = Sheet::new("profiles", "where the time of a profiled subject goes", &columns);
+    for one in &verdict.profiles {
+        let mut row = |state: Value, us: Value, share: Value, echo_us: Value| {
+            sheet.rows.push(vec![
+                count(one.cell),
+                text(&one.name),
+                state,
+                us,
+                share,
+                words(one.echo.as_deref().unwrap_or_default()),
+                echo_us,
+                words(one.failure.as_deref().unwrap_or_default()),
+                count(one.trial),
+            ]);
+        };
+        for state in &one.states {
+            row(text(&state.state), number(state.us), number(state.share), number(state.echo_us));
+        }
+        if one.states.is_empty() {
+            row(Value::None, Value::None, Value::None, Value::None);
+        }
+    }
+    sheet
+}

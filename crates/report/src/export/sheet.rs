@@ -1,0 +1,162 @@
+//! A table of data, as CSV or as JSON.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// The version of the tables' columns.
+pub const SHEET_SCHEMA: u32 = 1;
+
+/// A value; its column says the unit.
+#[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
+#[serde(untagged)]
+pub enum Value {
+    /// Not known, or refused: an empty field, or `null`.
+    None,
+    /// Text.
+    Text(String),
+    /// A whole number.
+    Count(i64),
+    /// A number. One that is not finite is written as not known.
+    Number(f64),
+    /// Yes or no.
+    Flag(bool),
+}
+
+/// A column of a table.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Column {
+    /// Its name, with the unit at its end.
+    pub name: String,
+    /// What it holds, in a few words.
+    pub about: String,
+}
+
+/// A table of data.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Sheet {
+    /// Its name, which is the stem of its file.
+    pub name: &'static str,
+    /// What a row is.
+    pub about: &'static str,
+    /// The columns.
+    pub columns: Vec<Column>,
+    /// The rows; each has a value for every column.
+    pub rows: Vec<Vec<Value>>,
+}
+
+impl Sheet {
+    pub(super) fn new(name: &'static str, about: &'static str, columns: &[(&str, &str)]) -> Self {
+        let column = |(name, about): &(&str, &str)| Column { name: (*name).into(), about: (*about).into() };
+        Self { name, about, columns: columns.iter().map(column).collect(), rows: Vec::new() }
+    }
+
+    /// As comma-separated values (RFC 4180, with the line ends of Unix): the names of the columns, then the rows.
+    pub fn csv(&self) -> String {
+        let head: Vec<String> = self.columns.iter().map(|column| quoted(&column.name)).collect();
+        let mut lines = vec![head.join(",")];
+        let field = |value: &Value| match value {
+            Value::Text(text) => quoted(text),
+            Value::Count(count) => count.to_string(),
+            Value::Number(number) if number.is_finite() => number.to_string(),
+            Value::None | Value::Number(_) => String::new(),
+            Value::Flag(flag) => flag.to_string(),
+        };
+        lines.extend(self.rows.iter().map(|row| row.iter().map(field).collect::<Vec<_>>().join(",")));
+        lines.join("\n") + "\n"
+    }
+
+    /// As one JSON object.
+    pub fn printed(&self) -> PrintedSheet<'_> {
+        let row = |row: &'_ Vec<Value>| -> BTreeMap<String, Value> {
+            self.columns.iter().map(|column| column.name.clone()).zip(row.iter().cloned()).collect()
+        };
+        PrintedSheet {
+            schema: SHEET_SCHEMA,
+            kind: "table",
+            table: self.name,
+            about: self.about,
+            columns: &self.columns,
+            rows: self.rows.iter().map(row).collect(),
+        }
+    }
+}
+
+/// A table as JSON.
+#[derive(Clone, Debug, Serialize, JsonSchema)]
+pub struct PrintedSheet<'a> {
+    /// The version of the tables' columns.
+    schema: u32,
+    /// Always `table`.
+    kind: &'static str,
+    /// The table's name.
+    table: &'static str,
+    /// What a row is.
+    about: &'static str,
+    /// The columns in their order.
+    columns: &'a [Column],
+    /// Name of a column → value, for every row.
+    rows: Vec<BTreeMap<String, Value>>,
+}
+
+/// A field of CSV: quoted if a comma, a quote or a line's end is in it.
+fn quoted(field: &str) -> String {
+    if field.contains([',', '"', '\r', '\n']) {
+        format!("\"{}\"", field.replace('"', "\"\""))
+    } else {
+        field.into()
+    }
+}
+
+pub(super) fn text(text: impl Into<String>) -> Value {
+    Value::Text(text.into())
+}
+
+/// Text, or nothing if there is none.
+pub(super) fn words(text: &str) -> Value {
+    if text.is_empty() { Value::None } else { Value::Text(text.to_owned()) }
+}
+
+pub(super) fn count(count: impl TryInto<i64>) -> Value {
+    count.try_into().map_or(Value::None, Value::Count)
+}
+
+pub(super) fn counted(number: Option<u64>) -> Value {
+    number.map_or(Value::None, count)
+}
+
+pub(super) fn number(number: impl Into<Option<f64>>) -> Value {
+    number.into().filter(|number| number.is_finite()).map_or(Value::None, Value::Number)
+}
+
+/// Numbers of trials, separated by spaces.
+pub(super) fn numbers(numbers: &[u64]) -> Value {
+    words(&numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+}
+
+/// The word for a value that JSON writes as one.
+pub(super) fn named(value: impl Serialize) -> Value {
+    match serde_json::to_value(value) {
+        Ok(serde_json::Value::String(word)) => Value::Text(word),
+        _ => Value::None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_not_known_is_an_empty_field_and_null_and_never_zero() {
+        let mut sheet =
+            Sheet::new("t", "a row", &[("name", "a name"), ("rate_qps", "a rate"), ("is_good", "?")]);
+        sheet.rows.push(vec![text("a, \"b\"\nc"), number(f64::NAN), Value::Flag(true)]);
+        sheet.rows.push(vec![words(""), Value::Number(0.5), Value::None]);
+        assert_eq!(sheet.csv(), "name,rate_qps,is_good\n\"a, \"\"b\"\"\nc\",,true\n,0.5,\n");
+        let json = serde_json::to_value(sheet.printed()).unwrap();
+        assert_eq!(json["rows"][0]["rate_qps"], serde_json::Value::Null);
+        assert_eq!(json["rows"][1], serde_json::json!({"name": null, "rate_qps": 0.5, "is_good": null}));
+        assert_eq!(json["columns"][1]["name"], "rate_qps");
+    }
+}

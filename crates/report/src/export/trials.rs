@@ -1,0 +1,91 @@
+//! Every trial, and what was left out.
+
+use kqps_observation::Run;
+use kqps_observation::run::Outcome;
+
+use super::sheet::{Sheet, Value, count, counted, named, number, text, words};
+use crate::section::trials::purpose;
+
+const COLUMNS: &[(&str, &str)] = &[
+    ("trial", "number of the trial"),
+    ("cell", "index of the cell in the run"),
+    ("name", "the cell's name"),
+    ("block", "the block, from 1"),
+    ("start", "number of the start in the run"),
+    ("purpose", "what it was made for"),
+    ("failure", "why it could not be measured"),
+    ("started_unix_ms", "when it began, milliseconds since 1970"),
+    ("mode", "open or closed loop"),
+    ("intended_qps", "the load that was meant"),
+    ("offered_qps", "the load that left"),
+    ("answered_qps", "correct answers a second"),
+    ("duration_s", "how long it lasted"),
+    ("intended", "queries that were due"),
+    ("sent", "queries sent"),
+    ("correct", "correct answers"),
+    ("wrong", "wrong answers"),
+    ("late", "answers after the timeout"),
+    ("lost", "queries without an answer"),
+    ("bad_share", "share of the intended queries without a correct answer in time"),
+    ("p50_us", "median latency"),
+    ("p99_us", "p99 latency"),
+    ("p999_us", "p99.9 latency"),
+    ("cpu_s", "CPU seconds of the subject"),
+    ("rss_bytes", "resident memory of the subject"),
+    ("is_interrupted", "whether the user ended it"),
+];
+
+/// A row for every trial.
+pub(super) fn trials(run: &Run) -> Sheet {
+    let mut sheet = Sheet::new("trials", "one trial", COLUMNS);
+    for one in &run.trials {
+        let mut row = vec![
+            count(one.number),
+            count(one.cell),
+            words(run.cells.get(one.cell as usize).map_or("", |cell| &cell.name)),
+            count(one.block + 1),
+            count(one.start),
+            text(purpose(one.purpose)),
+        ];
+        match &one.outcome {
+            Outcome::Failed { reason, .. } => row.push(text(reason)),
+            Outcome::Measured(trial) => {
+                let (load, accounts, latency) = (&trial.load, &trial.accounts, &trial.latency_us);
+                let subject = trial.subject.as_ref();
+                row.extend([
+                    Value::None,
+                    count(trial.started_unix_ms),
+                    named(load.mode),
+                    number(load.intended_qps),
+                    number(load.offered_qps),
+                    number(load.answered_qps),
+                    number(load.duration_s),
+                    count(accounts.intended),
+                    count(accounts.sent),
+                    count(accounts.correct),
+                    count(accounts.wrong),
+                    count(accounts.late),
+                    count(accounts.lost),
+                    number(accounts.bad_ratio()),
+                    counted(latency.p50),
+                    counted(latency.p99),
+                    counted(latency.p999),
+                    number(subject.map(|subject| subject.cpu_user_s + subject.cpu_system_s)),
+                    counted(subject.map(|subject| subject.rss_bytes)),
+                    Value::Flag(trial.interrupted),
+                ]);
+            }
+        }
+        row.resize(COLUMNS.len(), Value::None);
+        sheet.rows.push(row);
+    }
+    sheet
+}
+
+/// A row for everything that the run left out.
+pub(super) fn skipped(run: &Run) -> Sheet {
+    let columns = [("what", "what was left out"), ("absence", "why")];
+    let mut sheet = Sheet::new("skipped", "something that the run left out", &columns);
+    sheet.rows.extend(run.skipped.iter().map(|(what, why)| vec![text(what), text(why)]));
+    sheet
+}

@@ -1,0 +1,74 @@
+//! Another run beside this one: the figures of both, and what differs between the hosts.
+
+use kqps_history::{Beside, BesideRow, Figure, Kind};
+
+use crate::format;
+
+#[derive(Debug)]
+pub(crate) struct Section {
+    /// When the other run began.
+    pub(crate) then: String,
+    pub(crate) differences: Vec<String>,
+    pub(crate) rows: Vec<Row>,
+}
+
+#[derive(Debug)]
+pub(crate) struct Row {
+    pub(crate) cell: String,
+    pub(crate) figure: String,
+    pub(crate) then: Shown,
+    pub(crate) now: Shown,
+    pub(crate) change: String,
+    /// The interval of the change.
+    pub(crate) interval: String,
+    /// Style class of the change: `better` or `worse` if its interval excludes none.
+    pub(crate) class: &'static str,
+}
+
+/// A figure, or the mark and the reason of one that is missing.
+#[derive(Debug)]
+pub(crate) struct Shown {
+    pub(crate) text: String,
+    pub(crate) soft: String,
+    pub(crate) class: &'static str,
+}
+
+pub(crate) fn of(beside: &Beside) -> Section {
+    Section {
+        then: format::moment(beside.then_unix_ms),
+        differences: beside.differences.clone(),
+        rows: beside.rows.iter().map(row).collect(),
+    }
+}
+
+fn row(row: &BesideRow) -> Row {
+    let change = |ratio: f64| format!("{:+.1}\u{a0}%", (ratio - 1.0) * 100.0).replace('-', "\u{2212}");
+    let is_better = row.ratio.map(|(_, by, _)| (by > 1.0) == row.kind.is_none_or(Kind::more_is_better));
+    Row {
+        cell: row.cell.clone(),
+        figure: row.kind.map_or("rate".to_owned(), |kind| kind.to_string()),
+        then: shown(row.kind, &row.then),
+        now: shown(row.kind, &row.now),
+        change: row.ratio.map_or(format::NONE.to_owned(), |(_, by, _)| change(by)),
+        interval: row
+            .ratio
+            .filter(|(low, _, high)| low < high)
+            .map_or(String::new(), |(low, _, high)| format!("{} to {}", change(low), change(high))),
+        class: match is_better {
+            Some(true) if row.is_apart() => "better",
+            Some(false) if row.is_apart() => "worse",
+            _ => "",
+        },
+    }
+}
+
+fn shown(kind: Option<Kind>, figure: &Result<Figure, String>) -> Shown {
+    let said = |value: f64| kind.map_or_else(|| format::rate(value), |kind| kind.show(value));
+    match figure {
+        Ok(Figure { value, low: Some(low), high: Some(high), .. }) => {
+            Shown { text: said(*value), soft: format!("{} to {}", said(*low), said(*high)), class: "" }
+        }
+        Ok(figure) => Shown { text: said(figure.value), soft: String::new(), class: "" },
+        Err(why) => Shown { text: "no number".to_owned(), soft: why.clone(), class: "refused" },
+    }
+}
