@@ -18,6 +18,8 @@ use kqps_kernel::signal::ignores_hang_ups;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
+use crate::live;
+
 /// The number of the signal that ends the program at once, even during a measurement.
 const LAST: u32 = 3;
 
@@ -67,6 +69,7 @@ fn receive(number: i32) {
     }
     received.is_ending.store(true, SeqCst);
     unfinished::remove_all();
+    live::give_back_terminal();
     eprintln!("kqps: ended by {}", name(number));
     std::process::exit(status_of(received.first.load(SeqCst)).into());
 }
@@ -76,6 +79,16 @@ fn receive(number: i32) {
 pub(crate) fn in_order() -> &'static Interrupts {
     received().in_order.store(true, SeqCst);
     &received().interrupts
+}
+
+/// Does what SIGINT does: the user has asked by a key.
+pub(crate) fn interrupt() {
+    receive(SIGINT);
+}
+
+/// How often the user has asked to end so far.
+pub(crate) fn count() -> u32 {
+    received().interrupts.count()
 }
 
 /// From now on, a process gets SIGTERM and SIGHUP that this process receives, also one that has come already. It gets

@@ -18,6 +18,7 @@ mod front;
 mod history;
 mod host;
 mod host_advise;
+mod live;
 mod load;
 mod nonsense;
 mod outside;
