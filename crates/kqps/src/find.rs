@@ -38,11 +38,11 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
+use crate::live::{LiveArgs, Views};
 use crate::load::{
     Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture, surroundings,
     watched,
 };
-use crate::live::{LiveArgs, Views};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};

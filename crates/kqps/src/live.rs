@@ -78,13 +78,8 @@ impl Views {
         let wants_tui = args.tui && can_draw();
         let is_any = wants_tui || args.metrics.is_some() || args.live.is_some();
         let hub = is_any.then(|| Hub::new(command.to_owned()));
-        let mut views = Self {
-            hub,
-            wants_tui,
-            tui: None,
-            serving: Vec::new(),
-            linger: args.linger.unwrap_or_default(),
-        };
+        let mut views =
+            Self { hub, wants_tui, tui: None, serving: Vec::new(), linger: args.linger.unwrap_or_default() };
         if let Some(hub) = views.hub.clone() {
             views.serve(args, &hub)?;
             print::pass_to(move |line| hub.print(line));

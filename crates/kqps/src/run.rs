@@ -185,8 +185,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut progress = Progress::new(session.run(), !views.is_drawn());
     session.print_by(progress.printer());
     let shows_page = args.live.has_page();
-    let mut shown =
-        views.hub().map(|hub| Shown::new(hub.clone(), session.goal(), session.run(), shows_page));
+    let mut shown = views.hub().map(|hub| Shown::new(hub.clone(), session.goal(), session.run(), shows_page));
     if let Some(sink) = views.sink() {
         session.live_by(sink);
     }

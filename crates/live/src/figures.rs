@@ -57,7 +57,8 @@ pub fn cores(cores: Option<f64>) -> String {
 pub fn named(counts: &BTreeMap<String, u64>) -> String {
     let mut counts: Vec<(&String, &u64)> = counts.iter().filter(|(_, count)| **count > 0).collect();
     counts.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), (*name).clone()));
-    let each: Vec<String> = counts.iter().map(|(name, count)| format!("{name} {}", number(**count))).collect();
+    let each: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{name} {}", number(**count))).collect();
     if each.is_empty() { "-".to_owned() } else { each.join(", ") }
 }
 
@@ -78,10 +79,7 @@ pub fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
         ),
         ("bad", bad_words(now)),
         ("outstanding", number(now.outstanding)),
-        (
-            "latency",
-            format!("p50 {}, p99 {}", time(quantile_us(now, 0.5)), time(quantile_us(now, 0.99))),
-        ),
+        ("latency", format!("p50 {}, p99 {}", time(quantile_us(now, 0.5)), time(quantile_us(now, 0.99)))),
         ("rcodes", named(&now.rcodes)),
     ];
     if let Some(connections) = now.connections {
@@ -122,8 +120,7 @@ fn bad_words(counts: &LiveCounts) -> String {
 /// Where the command stands, in a line.
 pub fn standing_words(snapshot: &Snapshot) -> String {
     let standing = &snapshot.standing;
-    let parts =
-        [standing.what.clone(), standing.place_words(), standing.load_words(), phase_words(snapshot)];
+    let parts = [standing.what.clone(), standing.place_words(), standing.load_words(), phase_words(snapshot)];
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
@@ -156,9 +153,16 @@ mod tests {
 
     #[test]
     fn figures_are_words_with_units() {
-        assert_eq!([time(None), time(Some(999)), time(Some(1_500)), time(Some(2_000_000))], ["-", "999 us", "1.5 ms", "2.0 s"]);
-        assert_eq!((thousands(Some(12_345.0)).as_str(), cores(Some(0.5)).as_str()), ("12.3 kq/s", "0.50 cores"));
-        let rcodes = BTreeMap::from([("NXDOMAIN".to_owned(), 7), ("NOERROR".to_owned(), 12_345), ("X".to_owned(), 0)]);
+        assert_eq!(
+            [time(None), time(Some(999)), time(Some(1_500)), time(Some(2_000_000))],
+            ["-", "999 us", "1.5 ms", "2.0 s"]
+        );
+        assert_eq!(
+            (thousands(Some(12_345.0)).as_str(), cores(Some(0.5)).as_str()),
+            ("12.3 kq/s", "0.50 cores")
+        );
+        let rcodes =
+            BTreeMap::from([("NXDOMAIN".to_owned(), 7), ("NOERROR".to_owned(), 12_345), ("X".to_owned(), 0)]);
         assert_eq!(named(&rcodes), "NOERROR 12,345, NXDOMAIN 7");
     }
 

@@ -93,6 +93,13 @@ impl History {
         self.intervals.iter().rev().find(|interval| interval.seconds > 0.0)
     }
 
+    /// Adds what happened right after the newest interval to that interval.
+    pub fn lengthen(&mut self, more: &Interval) {
+        if let Some(last) = self.intervals.last_mut() {
+            *last = last.and(more);
+        }
+    }
+
     /// Adds an interval.
     pub fn add(&mut self, interval: Interval) {
         if self.in_last < self.each
@@ -104,7 +111,9 @@ impl History {
         }
         if self.intervals.len() == MOST {
             let pairs = self.intervals.chunks(2);
-            self.intervals = pairs.map(|pair| pair.iter().skip(1).fold(pair[0].clone(), |sum, next| sum.and(next))).collect();
+            self.intervals = pairs
+                .map(|pair| pair.iter().skip(1).fold(pair[0].clone(), |sum, next| sum.and(next)))
+                .collect();
             self.each *= 2;
         }
         self.intervals.push(interval);

@@ -12,6 +12,10 @@ use crate::standing::Standing;
 /// The most lines that are kept of what the command prints.
 const LINES_MOST: usize = 100;
 
+/// The last interval of a trial may be shorter than this, seconds. It then counts as part of the one before it, since its
+/// rate would say nothing.
+const SHORTEST_S: f64 = 0.1;
+
 /// All that is known at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -92,14 +96,17 @@ impl Hub {
         let end_s = self.began.elapsed().as_secs_f64();
         self.change(|snapshot| {
             let (player, subject) = &mut snapshot.cpu_from;
-            for (now_s, from_s) in [(&mut counts.player_cpu_s, player), (&mut counts.subject_cpu_s, subject)] {
+            for (now_s, from_s) in [(&mut counts.player_cpu_s, player), (&mut counts.subject_cpu_s, subject)]
+            {
                 if let Some(now_s) = now_s {
                     *now_s -= *from_s.get_or_insert(*now_s);
                 }
             }
             let interval = counts.since(&snapshot.now);
             if interval.at_s > 0.0 {
-                snapshot.history.add(Interval { end_s, seconds: interval.at_s, counts: interval });
+                let is_rest = interval.at_s < SHORTEST_S && snapshot.now.at_s > 0.0;
+                let interval = Interval { end_s, seconds: interval.at_s, counts: interval };
+                if is_rest { snapshot.history.lengthen(&interval) } else { snapshot.history.add(interval) }
             }
             snapshot.totals = counts.and(&snapshot.before);
             snapshot.now = counts;
@@ -217,7 +224,10 @@ mod tests {
         assert_eq!(hub.wait(0, Duration::from_mins(1)), 1);
         (0..2 * LINES_MOST).for_each(|number| hub.print(&number.to_string()));
         hub.read(|snapshot| {
-            assert_eq!((snapshot.lines.len(), snapshot.lines.back().map(String::as_str)), (LINES_MOST, Some("199")));
+            assert_eq!(
+                (snapshot.lines.len(), snapshot.lines.back().map(String::as_str)),
+                (LINES_MOST, Some("199"))
+            );
         });
         hub.end();
         assert!(hub.read(|snapshot| snapshot.is_over && snapshot.now.phase == LivePhase::Over));

@@ -81,8 +81,7 @@ impl OpenMetrics {
         }
         counter(to, "kqps_trials", "Trials that began", self.trials)?;
         let help = "Queries a second that the present trial sends; 0 in a closed loop";
-        to.encode_descriptor("kqps_load_qps", help, None, MetricType::Gauge)?
-            .encode_gauge(&self.load_qps)?;
+        to.encode_descriptor("kqps_load_qps", help, None, MetricType::Gauge)?.encode_gauge(&self.load_qps)?;
         let help = "The bounds of the present search, queries a second";
         let mut family = to.encode_descriptor("kqps_bound_qps", help, None, MetricType::Gauge)?;
         for (bound, rate_qps) in self.bounds {
@@ -149,7 +148,12 @@ fn queries(to: &mut DescriptorEncoder<'_>, counts: &LiveCounts) -> fmt::Result {
     let rcodes = ("kqps_replies", "Replies in time that match their question, by rcode", "rcode");
     by_name(to, rcodes, &["NOERROR"], &counts.rcodes)?;
     gauge(to, "kqps_queries_outstanding", "Queries that may be answered in time", counts.outstanding)?;
-    gauge(to, "kqps_queries_overdue", "Queries that had no reply in time and may have a late one", counts.overdue)
+    gauge(
+        to,
+        "kqps_queries_overdue",
+        "Queries that had no reply in time and may have a late one",
+        counts.overdue,
+    )
 }
 
 fn connections(to: &mut DescriptorEncoder<'_>, connections: LiveConnections) -> fmt::Result {
@@ -165,7 +169,8 @@ fn connections(to: &mut DescriptorEncoder<'_>, connections: LiveConnections) -> 
 }
 
 fn latency(to: &mut DescriptorEncoder<'_>, times: &LiveTimes) -> fmt::Result {
-    let help = "From when a query was due to its correct reply in time; the sum takes the middle of fine buckets";
+    let help =
+        "From when a query was due to its correct reply in time; the sum takes the middle of fine buckets";
     let mut family = to.encode_descriptor("kqps_latency_seconds", help, None, MetricType::Histogram)?;
     let (sum_s, count) = (times.sum_us() / 1e6, times.count());
     family.encode_histogram::<NoLabelSet>(sum_s, count, &buckets(times), None)
@@ -183,10 +188,8 @@ fn buckets(times: &LiveTimes) -> Vec<(f64, u64)> {
         }
         count
     };
-    let mut buckets: Vec<(f64, u64)> = limits
-        .chain([LIMITS_US.1])
-        .map(|limit_us| (limit_us as f64 / 1e6, below(limit_us)))
-        .collect();
+    let mut buckets: Vec<(f64, u64)> =
+        limits.chain([LIMITS_US.1]).map(|limit_us| (limit_us as f64 / 1e6, below(limit_us))).collect();
     buckets.push((f64::MAX, below(u64::MAX)));
     buckets
 }
@@ -254,7 +257,11 @@ mod tests {
         let limits: Vec<f64> = buckets(&times(&[])).iter().map(|bucket| bucket.0).collect();
         assert!(limits.windows(2).all(|pair| pair[0] < pair[1]), "{limits:?}");
         for time_us in (0..9_000_000).step_by(7_001) {
-            let found: Vec<usize> = (0..).zip(buckets(&times(&[time_us]))).filter(|(_, one)| one.1 == 1).map(|(at, _)| at).collect();
+            let found: Vec<usize> = (0..)
+                .zip(buckets(&times(&[time_us])))
+                .filter(|(_, one)| one.1 == 1)
+                .map(|(at, _)| at)
+                .collect();
             let [at] = found[..] else { panic!("{time_us} is in {found:?}") };
             let (time_s, begin) = (time_us as f64 / 1e6, if at == 0 { 0.0 } else { limits[at - 1] });
             assert!((begin..limits[at]).contains(&time_s), "{time_s} is in {at}");

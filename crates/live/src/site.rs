@@ -29,7 +29,9 @@ pub struct LiveSite {
 impl Site for LiveSite {
     fn get(&self, path: &str) -> Answer {
         match path {
-            "/" if self.has_page => Answer::Body { media_type: "text/html; charset=utf-8", text: self.page() },
+            "/" if self.has_page => {
+                Answer::Body { media_type: "text/html; charset=utf-8", text: self.page() }
+            }
             "/events" if self.has_page => Answer::Events(Box::new(Stream {
                 hub: self.hub.clone(),
                 version: None,

@@ -148,7 +148,9 @@ mod tests {
         assert_eq!(type_key(KeyCode::Char('x'), none), (true, false));
         type_key(KeyCode::Char('c'), none);
         assert_eq!(ended.get(), 0);
-        press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), &mut look, &|| ended.set(ended.get() + 1));
+        press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), &mut look, &|| {
+            ended.set(ended.get() + 1)
+        });
         press(KeyEvent::new(KeyCode::Char('q'), none), &mut look, &|| ended.set(ended.get() + 1));
         assert_eq!(ended.get(), 2);
     }

@@ -314,7 +314,10 @@ mod tests {
         };
         let since = now.since(&then);
         assert_eq!((since.accounts.sent, since.accounts.correct, since.outstanding), (20, 16, 6));
-        assert_eq!((since.rcodes["NOERROR"], since.rcodes["NXDOMAIN"], since.lost_causes["time"]), (16, 1, 2));
+        assert_eq!(
+            (since.rcodes["NOERROR"], since.rcodes["NXDOMAIN"], since.lost_causes["time"]),
+            (16, 1, 2)
+        );
         assert_eq!((since.at_s, since.player_cpu_s, since.subject_cpu_s), (2.0, Some(0.25), Some(7.0)));
         let both = since.and(&then);
         assert_eq!((both.accounts, &both.rcodes), (now.accounts, &now.rcodes));

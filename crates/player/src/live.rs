@@ -157,7 +157,11 @@ impl Live {
         match self.began_ns() {
             _ if self.ended_ns.get().is_some() => LivePhase::Over,
             Some(began_ns) if began_ns <= clock::now_ns() => {
-                if self.has_sent_all() { LivePhase::Draining } else { LivePhase::Sending }
+                if self.has_sent_all() {
+                    LivePhase::Draining
+                } else {
+                    LivePhase::Sending
+                }
             }
             _ => LivePhase::Preparing,
         }

@@ -104,7 +104,8 @@ fn stream(events: &mut dyn Events, to: &mut impl Write) -> io::Result<()> {
 
 /// An event as a stream has it. A carriage return would end a line there, and data has none.
 fn event(name: &str, data: &str) -> String {
-    let lines: Vec<String> = data.split('\n').map(|line| format!("data: {}\n", line.replace('\r', ""))).collect();
+    let lines: Vec<String> =
+        data.split('\n').map(|line| format!("data: {}\n", line.replace('\r', ""))).collect();
     format!("event: {name}\n{}\n", lines.concat())
 }
 

@@ -116,6 +116,9 @@ mod tests {
                 Ok(1)
             }
         }
-        assert_eq!(read(&mut Trickle, Instant::now()), Err(Refused::Status(408, "the request took too long\n")));
+        assert_eq!(
+            read(&mut Trickle, Instant::now()),
+            Err(Refused::Status(408, "the request took too long\n"))
+        );
     }
 }

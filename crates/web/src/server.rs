@@ -135,9 +135,7 @@ fn answer(mut stream: &TcpStream, site: &dyn Site, answered: &AtomicUsize) -> io
 /// Reads what a refused client still sends, within bounds.
 fn drain(mut stream: &TcpStream) {
     let (deadline, mut room) = (Instant::now() + PATIENCE, [0; 4096]);
-    while Instant::now() < deadline
-        && io::Read::read(&mut stream, &mut room).is_ok_and(|read| read > 0)
-    {}
+    while Instant::now() < deadline && io::Read::read(&mut stream, &mut room).is_ok_and(|read| read > 0) {}
 }
 
 #[cfg(test)]

@@ -96,7 +96,9 @@ impl Shown {
             trial: played.len() as u64 + 1,
             lower_qps: bounds.as_ref().and_then(|bounds| bounds.lower_qps),
             upper_qps: bounds.as_ref().and_then(|bounds| bounds.upper_qps),
-            ..request.map(asked).unwrap_or_else(|| Standing { purpose: "starting".into(), ..Standing::default() })
+            ..request
+                .map(asked)
+                .unwrap_or_else(|| Standing { purpose: "starting".into(), ..Standing::default() })
         }
     }
 }

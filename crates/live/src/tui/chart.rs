@@ -25,7 +25,14 @@ pub(super) fn rates(intervals: &[Interval], is_colored: bool) -> Owned {
     let lines = drawn(intervals, &courses, |rate_qps| rate_qps);
     let most = lines.iter().flat_map(|line| &line.points).fold(1.0, |most: f64, point| most.max(point.1));
     let labels = [0.0, most / 2.0, most].map(|rate_qps| figures::thousands(Some(rate_qps))).to_vec();
-    Owned { lines, bounds: [0.0, most], labels, span: span(intervals), is_colored, title: " queries a second " }
+    Owned {
+        lines,
+        bounds: [0.0, most],
+        labels,
+        span: span(intervals),
+        is_colored,
+        title: " queries a second ",
+    }
 }
 
 /// Quantiles of latency, on a logarithmic axis.
@@ -39,7 +46,9 @@ pub(super) fn latency(intervals: &[Interval], is_colored: bool) -> Owned {
     let low = places().fold(f64::INFINITY, f64::min);
     let (low, high) = if low.is_finite() { (low, places().fold(low, f64::max)) } else { (1.0, 2.0) };
     let (low, high) = (low - 0.1, high + 0.1);
-    let labels = [low, f64::midpoint(low, high), high].map(|place| figures::time(Some(10_f64.powf(place) as u64))).to_vec();
+    let labels = [low, f64::midpoint(low, high), high]
+        .map(|place| figures::time(Some(10_f64.powf(place) as u64)))
+        .to_vec();
     Owned { lines, bounds: [low, high], labels, span: span(intervals), is_colored, title: " latency " }
 }
 
@@ -87,6 +96,10 @@ impl Owned {
         Chart::new(datasets.collect())
             .block(Block::bordered().title(self.title))
             .x_axis(Axis::default().bounds(self.span).labels(times))
-            .y_axis(Axis::default().bounds(self.bounds).labels(self.labels.iter().map(|label| Line::from(label.as_str()))))
+            .y_axis(
+                Axis::default()
+                    .bounds(self.bounds)
+                    .labels(self.labels.iter().map(|label| Line::from(label.as_str()))),
+            )
     }
 }

@@ -88,7 +88,8 @@ fn style(look: Look, color: Color) -> Style {
 }
 
 fn draw_head(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, look: Look) {
-    let command = Span::styled(shown(&snapshot.command), style(look, Color::Cyan).add_modifier(Modifier::BOLD));
+    let command =
+        Span::styled(shown(&snapshot.command), style(look, Color::Cyan).add_modifier(Modifier::BOLD));
     let standing = Line::from(shown(&figures::standing_words(snapshot)));
     frame.render_widget(Paragraph::new(vec![Line::from(command), standing]), area);
 }
@@ -130,18 +131,18 @@ fn draw_charts(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, look: Loo
 fn draw_lines(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot) {
     let room = usize::from(area.height.saturating_sub(1));
     let hidden = snapshot.lines.len().saturating_sub(room);
-    let lines: Vec<Line<'_>> = snapshot.lines.iter().skip(hidden).map(|line| Line::from(shown(line))).collect();
-    frame.render_widget(Paragraph::new(lines).block(Block::new().borders(ratatui::widgets::Borders::TOP)), area);
+    let lines: Vec<Line<'_>> =
+        snapshot.lines.iter().skip(hidden).map(|line| Line::from(shown(line))).collect();
+    frame.render_widget(
+        Paragraph::new(lines).block(Block::new().borders(ratatui::widgets::Borders::TOP)),
+        area,
+    );
 }
 
 fn draw_help(frame: &mut Frame<'_>, area: Rect, look: Look) {
     let (width, height) = (74.min(area.width), (KEYS.len() as u16 + 2).min(area.height));
-    let place = Rect {
-        x: area.x + (area.width - width) / 2,
-        y: area.y + (area.height - height) / 2,
-        width,
-        height,
-    };
+    let place =
+        Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     let line = |(key, what): &(&'static str, &'static str)| {
         Line::from(vec![Span::styled(format!("{key:11}"), style(look, Color::Cyan)), Span::raw(*what)])
     };
@@ -191,7 +192,11 @@ mod tests {
                 outstanding: 79,
                 rcodes: BTreeMap::from([("NOERROR".into(), 2_020 * at)]),
                 latency: LiveTimes::of_ranges(latency.into_iter()),
-                connections: Some(LiveConnections { established: 9, closed: 2, ..LiveConnections::default() }),
+                connections: Some(LiveConnections {
+                    established: 9,
+                    closed: 2,
+                    ..LiveConnections::default()
+                }),
                 player_cpu_s: Some(0.1 * at as f64),
                 subject_cpu_s: Some(0.2 * at as f64),
                 ..LiveCounts::default()
@@ -206,7 +211,8 @@ mod tests {
         let snapshot = snapshot();
         terminal.draw(|frame| draw(frame, &snapshot, look)).unwrap();
         let buffer = terminal.backend().buffer();
-        let is_colored = buffer.content().iter().any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset);
+        let is_colored =
+            buffer.content().iter().any(|cell| cell.fg != Color::Reset || cell.bg != Color::Reset);
         let rows = buffer.content().chunks(usize::from(width));
         let text: Vec<String> =
             rows.map(|row| row.iter().map(ratatui::buffer::Cell::symbol).collect()).collect();

@@ -178,7 +178,8 @@ mod tests {
     fn what_threads_published_is_added_by_name() {
         let threads = [Fates::default(), Fates::default()];
         let mut tally = Tally::default();
-        tally.accounts = Accounts { unsent: 3, sent: 10, correct: 4, wrong: 1, lost: 2, ..Accounts::default() };
+        tally.accounts =
+            Accounts { unsent: 3, sent: 10, correct: 4, wrong: 1, lost: 2, ..Accounts::default() };
         tally.unsent_for_window = 1;
         tally.wrong_causes[Cause::Short.number()] = 1;
         tally.lost_by[Loss::Reset.number()] = 2;
@@ -196,7 +197,10 @@ mod tests {
             counts.iter().map(|(name, count)| format!("{name} {count}")).collect::<Vec<_>>().join(", ")
         };
         assert_eq!(named(&counts.unsent_causes), "late 4, window 2");
-        assert_eq!((named(&counts.wrong_causes), named(&counts.lost_causes)), ("short 2".into(), "reset 4".into()));
+        assert_eq!(
+            (named(&counts.wrong_causes), named(&counts.lost_causes)),
+            ("short 2".into(), "reset 4".into())
+        );
         assert_eq!(named(&counts.rcodes), "BADVERS 2, NXDOMAIN 8");
         assert_eq!(counts.connections.map(|all| (all.attempts, all.open())), Some((5, 4)));
     }

@@ -96,7 +96,13 @@ pub(crate) fn moments(chart: &Moments<'_>) -> String {
     }
     svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
     for tick in &x_axis.ticks {
-        svg.text("tick", across(*tick), BOTTOM + 18.0, Anchor::Middle, &format!("{}\u{a0}s", format::tick(*tick)));
+        svg.text(
+            "tick",
+            across(*tick),
+            BOTTOM + 18.0,
+            Anchor::Middle,
+            &format!("{}\u{a0}s", format::tick(*tick)),
+        );
     }
     let mut names: Vec<(&Course, f64)> = Vec::new();
     for course in chart.courses {

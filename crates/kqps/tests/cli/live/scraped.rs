@@ -18,7 +18,10 @@ fn scrape(address: SocketAddr) -> BTreeMap<String, f64> {
     assert!(head.starts_with("HTTP/1.1 200 ") && head.contains("application/openmetrics-text"), "{head}");
     assert!(text.ends_with("# EOF\n"), "{text}");
     let values = text.lines().filter(|line| !line.starts_with('#'));
-    values.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name.to_owned(), value.parse().unwrap())).collect()
+    values
+        .map(|line| line.rsplit_once(' ').unwrap())
+        .map(|(name, value)| (name.to_owned(), value.parse().unwrap()))
+        .collect()
 }
 
 /// The labelled values of a counter, without zeros.
@@ -50,7 +53,11 @@ fn counts_grow_during_a_load_and_are_those_of_the_record_at_its_end() {
     assert_eq!(values[r#"kqps_phase{phase="sending"}"#], 1.0);
     assert!(values[r#"kqps_cpu_seconds_total{side="player"}"#] > 0.0);
     assert!(values.keys().any(|name| name.starts_with("kqps_info{version=")));
-    for nonsense in [&b"\x16\x03\x01\x00\xff nonsense\r\n\r\n"[..], b"PUT /metrics HTTP/1.1\r\n\r\n", b"\r\n\r\nx\r\n\r\n"] {
+    for nonsense in [
+        &b"\x16\x03\x01\x00\xff nonsense\r\n\r\n"[..],
+        b"PUT /metrics HTTP/1.1\r\n\r\n",
+        b"\r\n\r\nx\r\n\r\n",
+    ] {
         let (head, _) = answer(address, nonsense);
         assert!(head.starts_with("HTTP/1.1 4"), "{head}");
     }
@@ -91,7 +98,8 @@ fn counts_grow_during_a_load_and_are_those_of_the_record_at_its_end() {
 fn connections_are_counted_and_a_load_that_nobody_reads_is_not_held_up() {
     let bench = Bench::before(Echo::with(&["--listen", "tcp://127.0.0.1:0"]));
     let target = format!("tcp://{}", bench.echo.address);
-    let more = ["-c", "4", "-Q", "500", "-l", "300ms", "--json", "--metrics", "127.0.0.1:0", "--linger", "1h"];
+    let more =
+        ["-c", "4", "-Q", "500", "-l", "300ms", "--json", "--metrics", "127.0.0.1:0", "--linger", "1h"];
     let mut load = bench.load_of(&target, &more);
     let mut child = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let address = shown_at(&mut BufReader::new(child.stderr.take().unwrap()), "/metrics");

@@ -19,9 +19,16 @@ fn a_load_is_drawn_keys_work_and_the_accounts_are_printed_afterwards() {
     let mut command = bench.load(&LONG);
     command.arg("--json").env("TERM", "xterm-256color").env_remove("NO_COLOR");
     let mut terminal = Terminal::start((24, 80), &command, |command| drop(command.stdout(Stdio::from(file))));
-    for wanted in
-        ["kqps load 127.0.0.1:", "sending, ", " of 3600.0 s", "2,000 q/s", "NOERROR ", "kq/s", "player 0.", "latency"]
-    {
+    for wanted in [
+        "kqps load 127.0.0.1:",
+        "sending, ",
+        " of 3600.0 s",
+        "2,000 q/s",
+        "NOERROR ",
+        "kq/s",
+        "player 0.",
+        "latency",
+    ] {
         terminal.wait_for(wanted);
     }
     assert!(terminal.is_drawn() && terminal.was_colored, "{}", terminal.text());
@@ -52,8 +59,7 @@ fn a_load_is_drawn_keys_work_and_the_accounts_are_printed_afterwards() {
 fn without_colour_a_search_is_drawn_all_the_same_and_a_signal_restores_the_terminal() {
     let bench = Bench::new();
     let queries = bench.queries().display().to_string();
-    let mut command =
-        kqps(&["find", &bench.echo.address, "-d", &queries, "--no-ceiling", "--tui"]);
+    let mut command = kqps(&["find", &bench.echo.address, "-d", &queries, "--no-ceiling", "--tui"]);
     command.env("TERM", "xterm").env("NO_COLOR", "1");
     let mut terminal = Terminal::start((24, 80), &command, |_| ());
     for wanted in ["trial 1 (ceiling)", "closed loop", "trial 2 (search)", "overload ", "bounds"] {
@@ -64,7 +70,10 @@ fn without_colour_a_search_is_drawn_all_the_same_and_a_signal_restores_the_termi
     let (status, left) = terminal.end();
     assert_eq!(status.code(), Some(143), "{left}");
     assert!(!was_colored);
-    assert!(left.contains("grade") || left.contains("interrupted"), "the verdict is on the normal screen: {left}");
+    assert!(
+        left.contains("grade") || left.contains("interrupted"),
+        "the verdict is on the normal screen: {left}"
+    );
 }
 
 #[test]
