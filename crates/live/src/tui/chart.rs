@@ -2,7 +2,7 @@
 
 use ratatui::style::{Color, Style};
 use ratatui::symbols::Marker;
-use ratatui::text::Line;
+use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
 
 use crate::figures;
@@ -25,14 +25,7 @@ pub(super) fn rates(intervals: &[Interval], is_colored: bool) -> Owned {
     let lines = drawn(intervals, &courses, |rate_qps| rate_qps);
     let most = lines.iter().flat_map(|line| &line.points).fold(1.0, |most: f64, point| most.max(point.1));
     let labels = [0.0, most / 2.0, most].map(|rate_qps| figures::thousands(Some(rate_qps))).to_vec();
-    Owned {
-        lines,
-        bounds: [0.0, most],
-        labels,
-        span: span(intervals),
-        is_colored,
-        title: " queries a second ",
-    }
+    Owned { lines, bounds: [0.0, most], labels, span: span(intervals), is_colored, title: "queries a second" }
 }
 
 /// Quantiles of latency, on a logarithmic axis.
@@ -49,7 +42,7 @@ pub(super) fn latency(intervals: &[Interval], is_colored: bool) -> Owned {
     let labels = [low, f64::midpoint(low, high), high]
         .map(|place| figures::time(Some(10_f64.powf(place) as u64)))
         .to_vec();
-    Owned { lines, bounds: [low, high], labels, span: span(intervals), is_colored, title: " latency " }
+    Owned { lines, bounds: [low, high], labels, span: span(intervals), is_colored, title: "latency" }
 }
 
 fn drawn(intervals: &[Interval], courses: &[Course], place: impl Fn(f64) -> f64) -> Vec<Drawn> {
@@ -93,8 +86,16 @@ impl Owned {
                 .data(&line.points)
         });
         let times = self.span.map(|at_s| Line::from(format!("{at_s:.0} s")));
+        let mut title = vec![Span::raw(format!(" {}: ", self.title))];
+        for (number, line) in self.lines.iter().enumerate() {
+            title.extend((number > 0).then(|| Span::raw(", ")));
+            title.push(Span::styled(line.name, style(line.color)));
+        }
+        // Without colours, the first line is of single dots.
+        title.push(Span::raw(if self.is_colored { " " } else { " (the first dotted) " }));
         Chart::new(datasets.collect())
-            .block(Block::bordered().title(self.title))
+            .legend_position(None)
+            .block(Block::bordered().title(Line::from(title)))
             .x_axis(Axis::default().bounds(self.span).labels(times))
             .y_axis(
                 Axis::default()

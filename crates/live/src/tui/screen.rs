@@ -48,7 +48,7 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     };
     let mut left = area.height;
     let foot_rows = rows(1, &mut left);
-    let head_rows = rows(2, &mut left);
+    let head_rows = rows(1 + standing_rows(snapshot, area.width), &mut left);
     let bar_rows = rows(u16::from(figures::done(snapshot).is_some()), &mut left);
     let facts_rows = rows(facts.len() as u16, &mut left);
     let [head, bar, facts_area, charts_area, lines_area, foot] = Layout::vertical([
@@ -79,6 +79,11 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     }
 }
 
+/// The rows of the line that says where the command stands: two if it is long.
+fn standing_rows(snapshot: &Snapshot, width: u16) -> u16 {
+    1 + u16::from(figures::standing_words(snapshot).chars().count() > usize::from(width))
+}
+
 fn has_charts(area: Rect) -> bool {
     area.width >= CHARTS_FROM.0 && area.height >= CHARTS_FROM.1
 }
@@ -91,7 +96,7 @@ fn draw_head(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, look: Look)
     let command =
         Span::styled(shown(&snapshot.command), style(look, Color::Cyan).add_modifier(Modifier::BOLD));
     let standing = Line::from(shown(&figures::standing_words(snapshot)));
-    frame.render_widget(Paragraph::new(vec![Line::from(command), standing]), area);
+    frame.render_widget(Paragraph::new(vec![Line::from(command), standing]).wrap(Wrap { trim: true }), area);
 }
 
 /// A bar of the trial's time, of characters that every terminal has.
@@ -235,8 +240,8 @@ mod tests {
             "7 open, 9 made",
             "player 0.40 cores, subject 0.80 cores",
             "40,000 to ? q/s",
-            " queries a second ",
-            " latency ",
+            " queries a second: sent, answered ",
+            " latency: p50, p99 ",
             "trial 1 met the goal",
             "q end early",
         ] {

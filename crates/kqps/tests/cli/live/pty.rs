@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{Read as _, Write as _};
+use std::num::NonZero;
 use std::os::fd::OwnedFd;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, channel};
@@ -29,6 +30,11 @@ pub(super) struct Terminal {
 
 fn size(rows: u16, columns: u16) -> Winsize {
     Winsize { ws_row: rows, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
+}
+
+/// A number of rows or columns, which is not 0.
+fn some(count: u16) -> NonZero<u16> {
+    NonZero::new(count).unwrap()
 }
 
 impl Terminal {
@@ -68,7 +74,7 @@ impl Terminal {
                 }
             }
         });
-        let screen = vt100::Parser::new(rows, columns, 1000);
+        let screen = vt100::Parser::new(some(rows), some(columns), 1000);
         Self { child, ours, theirs, bytes, screen, was_colored: false }
     }
 
@@ -79,7 +85,7 @@ impl Terminal {
 
     /// Changes the size. The kernel tells the program.
     pub(super) fn resize(&mut self, rows: u16, columns: u16) {
-        self.screen.screen_mut().set_size(rows, columns);
+        self.screen.screen_mut().set_size(some(rows), some(columns));
         tcsetwinsize(&self.ours, size(rows, columns)).unwrap();
     }
 
@@ -118,6 +124,7 @@ impl Terminal {
         self.screen.process(bytes);
         let screen = self.screen.screen();
         let (rows, columns) = screen.size();
+        let (rows, columns) = (u16::from(rows), u16::from(columns));
         let mut cells =
             (0..rows).flat_map(|row| (0..columns).filter_map(move |column| screen.cell(row, column)));
         self.was_colored |= cells

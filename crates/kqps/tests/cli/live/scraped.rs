@@ -33,7 +33,7 @@ fn labelled(values: &BTreeMap<String, f64>, counter: &str) -> BTreeMap<String, u
 
 #[test]
 fn counts_grow_during_a_load_and_are_those_of_the_record_at_its_end() {
-    let bench = Bench::before(Echo::with(&["--listen", "tcp://127.0.0.1:0"]));
+    let bench = Bench::new();
     let more = ["-Q", "2k", "-l", "1h", "--json", "--metrics", "0", "--linger", "1h"];
     let mut load = bench.load(&more);
     let mut child = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
@@ -96,7 +96,7 @@ fn counts_grow_during_a_load_and_are_those_of_the_record_at_its_end() {
 
 #[test]
 fn connections_are_counted_and_a_load_that_nobody_reads_is_not_held_up() {
-    let bench = Bench::before(Echo::with(&["--listen", "tcp://127.0.0.1:0"]));
+    let bench = Bench::before(Echo::with(&["--tcp"]));
     let target = format!("tcp://{}", bench.echo.address);
     let more =
         ["-c", "4", "-Q", "500", "-l", "300ms", "--json", "--metrics", "127.0.0.1:0", "--linger", "1h"];

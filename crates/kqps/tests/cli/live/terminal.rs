@@ -18,7 +18,9 @@ fn a_load_is_drawn_keys_work_and_the_accounts_are_printed_afterwards() {
     let file = std::fs::File::create(&printed).unwrap();
     let mut command = bench.load(&LONG);
     command.arg("--json").env("TERM", "xterm-256color").env_remove("NO_COLOR");
-    let mut terminal = Terminal::start((24, 80), &command, |command| drop(command.stdout(Stdio::from(file))));
+    let mut terminal = Terminal::start((24, 80), &command, |command| {
+        command.stdout(Stdio::from(file));
+    });
     for wanted in [
         "kqps load 127.0.0.1:",
         "sending, ",
