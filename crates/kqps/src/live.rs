@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use anyhow::Context as _;
 use kqps_kernel::tcp;
 use kqps_lab::live_sink::LiveSink;
-use kqps_live::{Hub, LiveSite, Tui, tui};
+use kqps_live::{Hub, LiveSite, Tui};
 use kqps_web::Serving;
 
 use crate::exit::bad_input;
@@ -173,12 +173,6 @@ impl Drop for Views {
     fn drop(&mut self) {
         self.give_back();
     }
-}
-
-/// Restores the terminal at once, since the program is about to exit.
-pub(crate) fn give_back_terminal() {
-    tui::restore();
-    print::release();
 }
 
 /// Whether the terminal of standard error can be drawn on. If not, says so once.

@@ -15,10 +15,11 @@ use kqps_files::unfinished;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::signal::ignores_hang_ups;
+use kqps_live::tui;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
 
-use crate::live;
+use crate::print;
 
 /// The number of the signal that ends the program at once, even during a measurement.
 const LAST: u32 = 3;
@@ -69,7 +70,8 @@ fn receive(number: i32) {
     }
     received.is_ending.store(true, SeqCst);
     unfinished::remove_all();
-    live::give_back_terminal();
+    tui::restore();
+    print::release();
     eprintln!("kqps: ended by {}", name(number));
     std::process::exit(status_of(received.first.load(SeqCst)).into());
 }

@@ -143,3 +143,11 @@ impl Terminal {
         (status, self.text())
     }
 }
+
+impl Drop for Terminal {
+    fn drop(&mut self) {
+        // After a failed test the program still runs.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
