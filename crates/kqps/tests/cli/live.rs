@@ -1,7 +1,7 @@
 //! What a measurement shows of itself while it goes on: on a terminal, to Prometheus, and as a page.
 
-// The page is looked at as the tests of reports do.
-#[allow(dead_code)] // not all of it
+// The page is looked at as in the tests of reports.
+#[expect(dead_code, reason = "the tests of reports use the rest of it")]
 #[path = "../../../report/tests/support/browser.rs"]
 mod browser;
 mod page;
