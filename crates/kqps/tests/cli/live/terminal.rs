@@ -91,7 +91,7 @@ fn without_a_terminal_lines_are_printed_and_one_notice_says_so() {
 
     let mut command = bench.load(&["-Q", "1k", "-l", "200ms", "--tui"]);
     command.env("TERM", "dumb");
-    let terminal = Terminal::start((24, 80), &command, |_| ());
+    let terminal = Terminal::start((100, 100), &command, |_| ());
     let (status, left) = terminal.end();
     assert!(status.success() && left.contains("TERM=dumb"), "{left}");
 }
