@@ -42,7 +42,7 @@ pub struct PlayRequest {
     /// Whether the player shows its progress on standard error, which it then shares with this process.
     pub shows_bar: bool,
     /// How often the player prints a [`LiveLine`] before its record; `None` for never.
-    #[serde(default)]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_every: Option<Duration>,
 }
 
