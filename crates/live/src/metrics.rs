@@ -190,7 +190,7 @@ fn buckets(times: &LiveTimes) -> Vec<(f64, u64)> {
     };
     let mut buckets: Vec<(f64, u64)> =
         limits.chain([LIMITS_US.1]).map(|limit_us| (limit_us as f64 / 1e6, below(limit_us))).collect();
-    buckets.push((f64::MAX, below(u64::MAX)));
+    buckets.push((f64::INFINITY, below(u64::MAX)));
     buckets
 }
 
@@ -202,6 +202,7 @@ mod tests {
     use kqps_observation::live::{LIVE_RANGES, live_range_of};
 
     use super::*;
+    use crate::hub::Hub;
 
     fn times(times_us: &[u64]) -> LiveTimes {
         let mut counts = [0; LIVE_RANGES];
@@ -210,7 +211,8 @@ mod tests {
     }
 
     fn sample() -> Snapshot {
-        let mut snapshot = Snapshot { command: "kqps load \"x\"".into(), trials: 2, ..Snapshot::default() };
+        let mut snapshot = Hub::new("kqps load \"x\"".into()).read(Clone::clone);
+        snapshot.trials = 2;
         snapshot.totals = LiveCounts {
             phase: LivePhase::Sending,
             accounts: Accounts { intended: 9, sent: 8, correct: 5, late: 1, ..Accounts::default() },
@@ -241,7 +243,7 @@ mod tests {
             r#"kqps_cpu_seconds_total{side="player"} 1.5"#,
             r#"kqps_bound_qps{bound="lower"} 1000.0"#,
             "# TYPE kqps_latency_seconds histogram",
-            r#"kqps_latency_seconds_bucket{le="1.6e-5"} 1"#,
+            r#"kqps_latency_seconds_bucket{le="0.000016"} 1"#,
             r#"kqps_latency_seconds_bucket{le="0.000256"} 4"#,
             r#"kqps_latency_seconds_bucket{le="8.388608"} 4"#,
             r#"kqps_latency_seconds_bucket{le="+Inf"} 5"#,
