@@ -13,6 +13,7 @@ use kqps_observation::visible::{visible_json, visible_line};
 use kqps_server::error::ServeError;
 use kqps_server::report::{BackEndReport, Report};
 use kqps_server::sockets::{SocketFile, listen_unix, refused};
+use kqps_web::{Answer, Site};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -20,7 +21,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
-use tiny_http::{Header, Response, Server};
 
 use super::FrontSettings;
 
@@ -57,14 +57,8 @@ impl StatusServers {
         }
         if let Some(address) = settings.metrics {
             let mut listeners = tcp::listen(address, 1).map_err(|error| refused(address, &error))?;
-            let listener = listeners.remove(0);
-            metrics = Some(listener.local_addr()?);
-            let server = Server::from_listener(listener, None)
-                .map_err(|error| ServeError::Io(std::io::Error::other(error.to_string())))?;
-            let shared = shared.clone();
-            std::thread::Builder::new()
-                .name("metrics".to_owned())
-                .spawn(move || serve_http(&server, &*shared))?;
+            let site = Arc::new(Counts(shared.clone()));
+            metrics = Some(kqps_web::serve(listeners.remove(0), "metrics", site)?.address);
         }
         Ok(Self { file, metrics })
     }
@@ -90,15 +84,15 @@ fn serve(listener: &UnixListener, shared: &impl Reports) {
     }
 }
 
-fn serve_http(server: &Server, shared: &impl Reports) {
-    for request in server.incoming_requests() {
-        // A client that has closed its connection does not need them.
-        let _ = if request.url() == "/metrics" {
-            let media_type = Header::from_bytes("Content-Type", MEDIA_TYPE).expect("the header is valid");
-            request.respond(Response::from_string(text(shared.report())).with_header(media_type))
-        } else {
-            request.respond(Response::from_string("see /metrics\n").with_status_code(404))
-        };
+/// The counts over HTTP.
+struct Counts<R>(Arc<R>);
+
+impl<R: Reports> Site for Counts<R> {
+    fn get(&self, path: &str) -> Answer {
+        match path {
+            "/metrics" => Answer::Body { media_type: MEDIA_TYPE, text: text(self.0.report()) },
+            _ => Answer::Nothing("see /metrics\n".to_owned()),
+        }
     }
 }
 

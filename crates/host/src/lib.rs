@@ -16,6 +16,7 @@ pub mod profile;
 pub mod residence;
 pub mod setup;
 pub mod topology;
+pub mod usage;
 pub mod watch;
 pub mod witness;
 

@@ -14,6 +14,11 @@ impl Interrupts {
         self.0.fetch_add(1, Relaxed) + 1
     }
 
+    /// The number of requests so far.
+    pub fn count(&self) -> u32 {
+        self.0.load(Relaxed)
+    }
+
     /// Whether to end: send and start nothing more, but wait for what is under way.
     #[inline]
     pub fn is_asked(&self) -> bool {

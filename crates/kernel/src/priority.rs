@@ -23,6 +23,12 @@ pub fn yield_least() -> io::Result<()> {
     set_policy(libc::SCHED_OTHER, 0)
 }
 
+/// Makes the calling thread run only when ordinary threads of its core leave time: niceness 19 (sched(7)). Threads and
+/// processes that it starts inherit this.
+pub fn run_last() -> io::Result<()> {
+    setpriority_process(None, 19).map(drop).map_err(io::Error::from)
+}
+
 fn set_policy(policy: i32, sched_priority: i32) -> io::Result<()> {
     let parameters = libc::sched_param { sched_priority };
     let policy = policy | libc::SCHED_RESET_ON_FORK;
@@ -63,6 +69,16 @@ mod tests {
             assert_eq!(started, (libc::SCHED_OTHER, 0));
         };
         std::thread::spawn(run).join().unwrap();
+    }
+
+    #[test]
+    fn a_thread_that_runs_last_has_the_highest_niceness_and_no_other_thread_has() {
+        let own = niceness();
+        let last = std::thread::spawn(|| {
+            run_last().unwrap();
+            niceness()
+        });
+        assert_eq!((last.join().unwrap(), niceness()), (19, own));
     }
 
     #[test]

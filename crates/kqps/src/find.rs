@@ -3,6 +3,7 @@
 mod ceiling;
 mod keep;
 mod limit;
+mod standing;
 mod words;
 
 use std::io::{self, IsTerminal as _};
@@ -37,6 +38,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
+use crate::live::{LiveArgs, Views};
 use crate::load::{
     Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture, surroundings,
     watched,
@@ -46,6 +48,7 @@ use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 use keep::Keeping;
+use standing::Shown;
 
 /// The narrowest distance between the bounds, as a share. Closer loads cannot be distinguished.
 const WIDTH_LEAST: f64 = 0.0001;
@@ -61,7 +64,7 @@ Examples:
   kqps find 127.0.0.1:5300 -d bench.queries
   kqps find quic://127.0.0.1:8853 -d bench.queries --ca ca.pem --connections 8
   kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
-  kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --json";
+  kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --tui";
 
 /// Find the highest rate that a target answers reliably
 #[derive(clap::Args)]
@@ -72,6 +75,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     not_of_searches: NotOfSearches,
+
+    #[command(flatten)]
+    live: LiveArgs,
 
     /// What counts as reliable: quick, default, lossless or rfc2544
     #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Goal")]
@@ -144,25 +150,39 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let alone = if plan.has_connections_alone() { ", connections alone instead of queries" } else { "" };
     let queries = opened.map_or_else(|| Queries::open(&args.player), Ok)?;
     check_against(&plan, &queries.dataset)?;
+    let targets = plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut views = Views::open(&args.live, &format!("kqps find {targets}"))?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
     let gauges = Gauges::default();
     let (kqps, path, interrupts) = (std::env::current_exe()?, LaidPath::Loopback, signals::in_order());
+    let sink = views.sink();
     let player = Player {
-        program: PlayerProgram { kqps: &kqps, path: &path, interrupts },
+        program: PlayerProgram { kqps: &kqps, path: &path, interrupts, live: sink.as_ref() },
         plan: &plan,
         queries: &queries,
     };
+    views.draw()?;
+    let shown = Shown::new(views.hub(), &goal, targets.clone());
     let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
         Ceilings::default()
     } else {
-        ceiling::measure(&interface, &player, &subject.cpus, &gauges)
+        ceiling::measure(&interface, (&player, &shown), &subject.cpus, &gauges)
     };
     let begun =
         claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
     let keeping = begun.transpose()?;
     let cores = are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
-    let mut search =
-        Search { json: args.json, goal: &goal, player, subject: &subject, keeping, cores, gauges };
+    let mut search = Search {
+        json: args.json,
+        goal: &goal,
+        player,
+        subject: &subject,
+        keeping,
+        cores,
+        gauges,
+        shown,
+        shows_bar: io::stderr().is_terminal() && !views.is_drawn(),
+    };
     let mut played = Vec::new();
     let ended = kqps_lab::search::run(&goal, &Start::default(), &mut played, |request| {
         search.play_and_print(request)
@@ -175,12 +195,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(()) => false,
         Err(Ended::Interrupted) => true,
         Err(Ended::Failed(error)) => {
-            if let Some(Err(other)) = keeping.map(|keeping| keeping.end(false, Some(&error))) {
+            if let Some(Err(other)) = keeping.map(|keeping| keeping.end(false, Some(&error), None)) {
                 eprintln!("kqps: {other:#}");
             }
             return Err(error);
         }
     };
+    views.give_back();
     let surroundings = surroundings(&args.player, &plan, &subject);
     let verdict = judged(&goal, surroundings, &played, &ceilings, interrupted);
     if args.json {
@@ -188,7 +209,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         let searched = words::Searched {
             verdict: &verdict,
-            targets: plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ") + alone,
+            targets: targets + alone,
             ceilings: &ceilings,
             interface: &interface,
             subject: played.last().and_then(|one| watched(&one.trial)),
@@ -198,11 +219,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             folder: args.out.as_deref(),
             is_why: args.why,
         };
-        print!("{}", words::words(&searched));
+        let words = words::words(&searched);
+        words.lines().for_each(print::pass_on);
+        print!("{words}");
     }
     if let Some(keeping) = keeping {
-        keeping.end(!interrupted, None)?;
+        keeping.end(!interrupted, None, views.hub())?;
     }
+    views.end();
     Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
@@ -240,11 +264,15 @@ struct Search<'a> {
     /// The cores whose speed is measured; `None` if the target is on another host.
     cores: Option<Cores>,
     gauges: Gauges,
+    /// Where the search stands, for what shows it.
+    shown: Shown<'a>,
+    shows_bar: bool,
 }
 
 impl Search<'_> {
     /// Plays one trial, prints its result, and stores it.
     fn play_and_print(&mut self, request: &TrialRequest) -> Result<Trial, Ended> {
+        self.shown.begin(request);
         let play = |request: &TrialRequest| self.trial(request);
         let trial = match &self.cores {
             Some(cores) => self.gauges.play(cores, &self.subject.pids, request, play),
@@ -261,6 +289,7 @@ impl Search<'_> {
         if trial.interrupted {
             return Err(Ended::Interrupted);
         }
+        self.shown.add(request, &trial);
         if let Some(keeping) = &mut self.keeping {
             keeping.add(request.purpose, &trial).map_err(Ended::Failed)?;
         }
@@ -273,7 +302,7 @@ impl Search<'_> {
         if let RequestedPace::Open { rate_qps } = request.pace {
             plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
         }
-        self.player.play(plan, self.subject, None, io::stderr().is_terminal())
+        self.player.play(plan, self.subject, None, self.shows_bar)
     }
 }
 
@@ -297,7 +326,14 @@ impl Player<'_> {
         let file = &self.queries.file;
         let queries = QueryFile { check: check.or(file.check), ..file.clone() };
         // The targets were checked as the flags were read.
-        let request = PlayRequest { plan, queries, is_allowed: true, subject: subject.clone(), shows_bar };
+        let request = PlayRequest {
+            plan,
+            queries,
+            is_allowed: true,
+            subject: subject.clone(),
+            shows_bar,
+            live_every: None,
+        };
         match self.program.play(&request).and_then(|played| played.trial()) {
             Ok(mut trial) => {
                 // It may be a copy that was played.

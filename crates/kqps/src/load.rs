@@ -12,6 +12,7 @@ mod plan_error;
 mod progress;
 mod quic;
 mod replay;
+mod sampled;
 pub(crate) mod skipped;
 mod subject;
 mod target;
@@ -27,6 +28,7 @@ use kqps_dataset::{CaptureFacts, Dataset};
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::local_address::is_local;
+use kqps_live::{Load, Standing};
 use kqps_observation::Trial;
 use kqps_player::plan::SEED;
 use kqps_player::replay::mean_rate_qps;
@@ -37,6 +39,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{COULD_NOT, REFUSED, bad_input};
+use crate::live::{self, LiveArgs, Views};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
@@ -53,6 +56,7 @@ use flags::{LANES, open_dataset};
 use per_query::PerQueryArgs;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use replay::{Captured, usual_replay};
+pub(crate) use sampled::Sampled;
 pub(crate) use subject::watched;
 pub(crate) use target::{Family, resolve_all};
 pub(crate) use tls::issuers;
@@ -61,10 +65,13 @@ pub(crate) use words::{ANY_CERTIFICATE, after_statistics};
 /// The default timeout of an answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
+/// The interval of the lines that replace a drawing, if there is no terminal.
+const LINE_EVERY: Duration = Duration::from_secs(1);
+
 const EXAMPLES: &str = "\
 Examples:
   kqps load 127.0.0.1:5300 -d bench.queries -Q 100k -l 10s
-  kqps load tcp://127.0.0.1:5300 -d bench.queries -q 500 -l 5s --json
+  kqps load tcp://127.0.0.1:5300 -d bench.queries -l 8h --tui --metrics 9153
   kqps load 127.0.0.1:5300 -d traffic.pcap --expect captured --speed 2x
   kqps load 192.0.2.1 --allow-target 192.0.2.1 -d bench.queries -Q 10k -t 250ms";
 
@@ -77,6 +84,9 @@ pub(crate) struct Args {
 
     #[command(flatten)]
     per_query: PerQueryArgs,
+
+    #[command(flatten)]
+    live: LiveArgs,
 
     /// Open loop: send this many queries a second
     ///
@@ -165,14 +175,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.check_no_capture(&dataset)?;
     }
     check_against(&plan, &dataset)?;
-    let bar = io::stderr().is_terminal() && args.interval.is_none();
-    let shown = ProgressDisplay { bar, every: args.interval };
-    let trial = Watcher::new().play(&plan, &subject, &dataset, shown)?;
+    let (trial, mut views) = watched_trial(args, &plan, &subject, &dataset)?;
     let surroundings = surroundings(&args.player, &plan, &subject);
     let warnings = warning::of_trial(&trial, &surroundings).into_iter().map(Warning::with_flags);
     let warnings: Vec<Warning> = warnings.collect();
     let silence = silence(&trial).filter(|_| !trial.interrupted);
     let failed = failed(&args.fail_on, |condition| condition.judge(&trial, &warnings, &surroundings));
+    views.give_back();
     if args.json {
         let failed_on = failed.iter().map(|(condition, _)| condition.to_string()).collect();
         let (trial, warnings) = (&trial, &*warnings);
@@ -181,16 +190,57 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             eprintln!("kqps: {why}");
         }
     } else {
-        print!("{}", words::words(&trial, &warnings, surroundings.workers));
+        let words = words::words(&trial, &warnings, surroundings.workers);
+        words.lines().for_each(print::pass_on);
+        print!("{words}");
     }
     for (_, said) in &failed {
         eprintln!("kqps: {said}");
     }
+    views.end();
     Ok(match (silence, failed.is_empty()) {
         (Some(_), _) => ExitCode::from(COULD_NOT),
         (None, false) => ExitCode::from(REFUSED),
         (None, true) => ExitCode::SUCCESS,
     })
+}
+
+/// Plays the trial while it is shown as the flags ask for.
+fn watched_trial(
+    args: &Args,
+    plan: &Plan,
+    subject: &SubjectWatched,
+    dataset: &Dataset,
+) -> anyhow::Result<(Trial, Views)> {
+    let targets = plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let mut views = Views::open(&args.live, &format!("kqps load {targets}"))?;
+    let lines = args.live.wants_lines(&views).then_some(LINE_EVERY);
+    let every = args.interval.or(lines);
+    let bar = io::stderr().is_terminal() && every.is_none() && !views.is_drawn();
+    let watcher = Watcher::new();
+    views.draw()?;
+    let hub = views.hub().cloned();
+    if let Some(hub) = &hub {
+        hub.begin_trial(standing(plan, targets));
+    }
+    let receive = |counts| {
+        if let Some(hub) = &hub {
+            hub.count(counts);
+        }
+    };
+    let sampled = hub.is_some().then_some(Sampled { every: live::EVERY, receive: &receive });
+    let trial = watcher.play(plan, subject, dataset, ProgressDisplay { bar, every }, sampled)?;
+    Ok((trial, views))
+}
+
+/// Where a single load stands.
+fn standing(plan: &Plan, what: String) -> Standing {
+    let load = match plan.load {
+        LoadPlan::Open { rate_qps, .. } | LoadPlan::Limited { rate_qps, .. } => Load::Open(rate_qps),
+        LoadPlan::Closed { .. } => Load::Closed,
+    };
+    let planned_s = plan.stop.after.map(|after| after.as_secs_f64());
+    Standing { what, trial: 1, load, planned_s, ..Standing::default() }
 }
 
 /// The conditions that hold or that could not be judged, each with its message.
@@ -234,12 +284,16 @@ impl Watcher {
         subject: &SubjectWatched,
         dataset: &Dataset,
         shown: ProgressDisplay,
+        sampled: Option<Sampled<'_>>,
     ) -> anyhow::Result<Trial> {
         let live = if shown.every.is_some() { Live::detailed } else { Live::new };
-        let live = Arc::new(live(plan.threads));
+        let live = live(plan.threads);
+        let live = Arc::new(if sampled.is_some() { live.with_fates() } else { live });
         let control = Control { stop: self.interrupts.clone(), live, ..Control::new(plan.threads) };
         let watch = |player: &PlayerWatched| Watch::begin(player, subject);
-        Ok(progress::beside(plan, &control.live, shown, || play(plan, dataset, &control, watch))?)
+        let play = || play(plan, dataset, &control, watch);
+        let shown = || progress::beside(plan, &control.live, shown, play);
+        Ok(sampled::beside(&control.live, &subject.pids, sampled, shown)?)
     }
 }
 

@@ -22,6 +22,7 @@ mod r#gen;
 mod help;
 mod history;
 mod host;
+mod live;
 mod load;
 mod man;
 mod plan;

@@ -8,11 +8,13 @@
 //! Text from outside may hold control characters that a terminal obeys. Each is printed as its number
 //! instead. So is a line feed within a line of `println!` or `eprintln!`; `print!` and `eprint!` are for text
 //! of several lines.
+//!
+//! While `--tui` draws on the terminal, what would be printed there waits.
 
 use std::fmt::{self, Arguments};
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::process::ExitCode;
-use std::sync::OnceLock;
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use kqps_kernel::inherited::stdout_is_closed;
 use kqps_observation::SCHEMA;
@@ -40,14 +42,83 @@ macro_rules! println {
 /// The first failure to write to stdout.
 static FAILURE: OnceLock<io::Error> = OnceLock::new();
 
+/// Output that waits until the terminal is free, in the order in which it came.
+struct Waiting {
+    /// Whether stdout waits, too: it is a terminal.
+    holds_stdout: bool,
+    /// Whether each text is for stdout, and the text.
+    texts: Vec<(bool, Vec<u8>)>,
+}
+
+static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
+
+/// What also gets each line that is printed on stderr.
+static PASSED_TO: OnceLock<Box<dyn Fn(&str) + Send + Sync>> = OnceLock::new();
+
+fn waiting() -> MutexGuard<'static, Option<Waiting>> {
+    WAITING.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// From now on, what would be printed on a terminal waits for [`release`].
+pub(crate) fn hold() {
+    let holds_stdout = stdout().is_terminal();
+    waiting().get_or_insert(Waiting { holds_stdout, texts: Vec::new() });
+}
+
+/// Prints what waited. From now on nothing waits.
+pub(crate) fn release() {
+    let waited = waiting().take();
+    for (is_for_stdout, text) in waited.into_iter().flat_map(|waited| waited.texts) {
+        if is_for_stdout {
+            write(&text);
+        } else {
+            write_to_stderr(&text);
+        }
+    }
+}
+
+/// Keeps a text if its stream waits. Returns whether it does.
+fn keeps(is_for_stdout: bool, text: &[u8]) -> bool {
+    let mut waiting = waiting();
+    let Some(waiting) = waiting.as_mut().filter(|waiting| !is_for_stdout || waiting.holds_stdout) else {
+        return false;
+    };
+    waiting.texts.push((is_for_stdout, text.to_vec()));
+    true
+}
+
+/// From now on, `receive` also gets each line that is printed on stderr. Only the first one does.
+pub(crate) fn pass_to(receive: impl Fn(&str) + Send + Sync + 'static) {
+    let _ = PASSED_TO.set(Box::new(receive));
+}
+
+/// Passes on a line that is printed in another way.
+pub(crate) fn pass_on(line: &str) {
+    if let Some(receive) = PASSED_TO.get() {
+        receive(line);
+    }
+}
+
 /// Writes text to stderr. A failure is ignored.
 pub(crate) fn to_stderr(said: Arguments<'_>) {
-    let _ = io::stderr().write_all(visible(&said.to_string()).as_bytes());
+    let said = said.to_string();
+    let text = visible(&said);
+    text.lines().for_each(pass_on);
+    write_to_stderr(text.as_bytes());
 }
 
 /// Writes one line to stderr, even if a quoted text in it has line feeds.
 pub(crate) fn line_to_stderr(said: Arguments<'_>) {
-    let _ = io::stderr().write_all(format!("{}\n", visible_line(&said.to_string())).as_bytes());
+    let said = said.to_string();
+    let line = visible_line(&said);
+    pass_on(&line);
+    write_to_stderr(format!("{line}\n").as_bytes());
+}
+
+fn write_to_stderr(text: &[u8]) {
+    if !keeps(false, text) {
+        let _ = io::stderr().write_all(text);
+    }
 }
 
 /// Writes text to stdout. A failure is remembered.
@@ -157,7 +228,7 @@ pub(crate) fn failure() -> Option<&'static io::Error> {
 }
 
 fn write(bytes: &[u8]) {
-    if FAILURE.get().is_some() {
+    if FAILURE.get().is_some() || keeps(true, bytes) {
         return;
     }
     remember(if stdout_is_closed() {

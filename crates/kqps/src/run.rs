@@ -9,6 +9,7 @@ mod place;
 pub(crate) mod plan;
 mod progress;
 pub(crate) mod repeat;
+mod shown;
 mod silent;
 pub(crate) mod subjects;
 pub(crate) mod targets;
@@ -39,17 +40,19 @@ use serde::Serialize;
 use time::OffsetDateTime;
 
 use crate::exit::{self, bad_input};
+use crate::live::{LiveArgs, Views};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_count, parse_duration, parse_seed};
 use progress::Progress;
+use shown::Shown;
 use targets::{TargetArgs, Targets};
 
 pub(crate) use place::{default_folder, named, runs as runs_folder};
 
 const EXAMPLES: &str = "\
 Examples:
-  kqps run --budget 5m
+  kqps run --budget 5m --live 8080
   kqps run --subject nsd --subject ./mine.toml --echo mmsg,segment
   kqps run --command 'my-server -p {port} -z {zone}' --records 1M --out mine
   kqps run --resume --out mine";
@@ -134,6 +137,9 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "resume", help_heading = "What is measured")]
     profile: bool,
 
+    #[command(flatten)]
+    live: LiveArgs,
+
     /// Do not install missing name servers
     ///
     /// Only a run from a checkout, as root on Debian, installs any.
@@ -174,32 +180,61 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.dry_run {
         return dry_run(args);
     }
+    let mut views = Views::open(&args.live, &typed(args))?;
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
-    let mut progress = Progress::new(session.run());
+    let mut progress = Progress::new(session.run(), !views.is_drawn());
     session.print_by(progress.printer());
+    let shows_page = args.live.has_page();
+    let mut shown = views.hub().map(|hub| Shown::new(hub.clone(), session.goal(), session.run(), shows_page));
+    if let Some(sink) = views.sink() {
+        session.live_by(sink);
+    }
     let interrupts = signals::in_order();
-    let conducted = session.conduct(interrupts, &mut |event| progress.show(event));
+    views.draw()?;
+    let conducted = session.conduct(interrupts, &mut |event| {
+        progress.show(event);
+        if let Some(shown) = &mut shown {
+            shown.follow(event);
+        }
+    });
     progress.end();
+    views.give_back();
     let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
     let page = write_page(&session, &verdict);
     print_verdict(args, &session, &verdict, page.as_deref().ok(), conducted)?;
     page?;
+    if let Some(hub) = views.hub().filter(|_| shows_page) {
+        hub.page(&kqps_report::page_body(session.run(), &verdict));
+    }
+    let status = status(&session, &verdict, conducted, &go_on);
+    views.end();
+    Ok(status)
+}
+
+/// What the user typed, in short.
+fn typed(args: &Args) -> String {
+    let study = args.study.as_ref().map(|study| format!(" {}", study.display()));
+    format!("kqps run{}", study.unwrap_or_default())
+}
+
+/// The status of a run that was printed, with a word about a run that has no figures.
+fn status(session: &Session, verdict: &RunVerdict, conducted: Conducted, go_on: &str) -> ExitCode {
     match conducted {
         Conducted::Interrupted => {
             if let Some(why) = session.unreachable() {
                 eprintln!("kqps: {}", visible_line(&why));
             }
             eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
-            Ok(ExitCode::from(exit::COULD_NOT))
+            ExitCode::from(exit::COULD_NOT)
         }
         Conducted::Whole if let Some(why) = silent::why_nothing(session.run()) => {
             eprintln!("kqps: nothing could be measured: {}", visible_line(why));
-            Ok(ExitCode::from(exit::COULD_NOT))
+            ExitCode::from(exit::COULD_NOT)
         }
-        Conducted::Whole if words::is_refused(&verdict) => Ok(ExitCode::from(exit::REFUSED)),
-        Conducted::Whole => Ok(ExitCode::SUCCESS),
+        Conducted::Whole if words::is_refused(verdict) => ExitCode::from(exit::REFUSED),
+        Conducted::Whole => ExitCode::SUCCESS,
     }
 }
 

@@ -15,8 +15,11 @@ use kqps_files::unfinished;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::signal::ignores_hang_ups;
+use kqps_live::tui;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use signal_hook::iterator::Signals;
+
+use crate::print;
 
 /// The number of the signal that ends the program at once, even during a measurement.
 const LAST: u32 = 3;
@@ -67,6 +70,8 @@ fn receive(number: i32) {
     }
     received.is_ending.store(true, SeqCst);
     unfinished::remove_all();
+    tui::restore();
+    print::release();
     eprintln!("kqps: ended by {}", name(number));
     std::process::exit(status_of(received.first.load(SeqCst)).into());
 }
@@ -76,6 +81,16 @@ fn receive(number: i32) {
 pub(crate) fn in_order() -> &'static Interrupts {
     received().in_order.store(true, SeqCst);
     &received().interrupts
+}
+
+/// Does what SIGINT does: the user has asked by a key.
+pub(crate) fn interrupt() {
+    receive(SIGINT);
+}
+
+/// How often the user has asked to end so far.
+pub(crate) fn count() -> u32 {
+    received().interrupts.count()
 }
 
 /// From now on, a process gets SIGTERM and SIGHUP that this process receives, also one that has come already. It gets

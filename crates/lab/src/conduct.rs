@@ -24,7 +24,7 @@ use crate::profile;
 use crate::reasons;
 use crate::residence;
 use crate::started::Play;
-use crate::trial_request::NoTrial;
+use crate::trial_request::{NoTrial, TrialRequest};
 use crate::unit::{Ending, Next, Unit};
 
 pub use again::Hosts;
@@ -43,6 +43,15 @@ pub enum Event<'a> {
         cell: &'a Cell,
         /// The number of the start, or 0 for one that only tries the subject.
         start: u64,
+    },
+    /// A trial begins.
+    Load {
+        /// The cell of the trial.
+        cell: &'a Cell,
+        /// The block, from 0.
+        block: u32,
+        /// What is played.
+        request: &'a TrialRequest,
     },
     /// A trial was committed to the store.
     Trial {
@@ -252,6 +261,7 @@ impl Conductor<'_> {
             let start = self.store.next_start()? + u64::from(lost);
             (self.report)(&Event::Start { cell: &run.cells[cell], start });
             let patience = self.patience(run, cell, block, &[cell]);
+            (self.report)(&Event::Load { cell: &run.cells[cell], block, request: &request });
             let played = (self.start)(cell, start, patience).and_then(|mut play| play.play(&request));
             let outcome = match played {
                 Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),

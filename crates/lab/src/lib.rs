@@ -21,6 +21,7 @@ pub mod error;
 pub mod folder;
 pub mod gauged;
 pub mod layout;
+pub mod live_sink;
 pub mod materials;
 pub mod order;
 pub mod packages;

@@ -2,7 +2,7 @@
 //! whole request on its standard input and prints the record. The lab and `kqps find` play their trials like this.
 
 use std::ffi::OsString;
-use std::io::{self, Read, Write as _};
+use std::io::{self, BufReader, Read, Write as _};
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -17,6 +17,7 @@ use kqps_observation::Trial;
 use kqps_player::Plan;
 use serde::{Deserialize, Serialize};
 
+use crate::live_sink::LiveSink;
 use crate::path::LaidPath;
 use crate::trial_request::NoTrial;
 
@@ -40,6 +41,9 @@ pub struct PlayRequest {
     pub subject: SubjectWatched,
     /// Whether the player shows its progress on standard error, which it then shares with this process.
     pub shows_bar: bool,
+    /// How often the player prints a [`LiveLine`] before its record; `None` for never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_every: Option<Duration>,
 }
 
 /// A file of queries, and how to read it.
@@ -89,13 +93,16 @@ pub struct PlayerProgram<'a> {
     pub path: &'a LaidPath,
     /// Interrupts of the user, which end the trial.
     pub interrupts: &'a Interrupts,
+    /// What gets the player's counts while it plays; `None` if nothing does.
+    pub live: Option<&'a LiveSink>,
 }
 
 impl PlayerProgram<'_> {
     /// Plays one trial, and waits until the player has ended. The kernel kills the player when the calling thread ends,
     /// so the main thread must call this.
     pub fn play(&self, request: &PlayRequest) -> Result<Played, NoTrial> {
-        let message = serde_json::to_vec(request).map_err(|error| NoTrial::failed(error.to_string()))?;
+        let request = PlayRequest { live_every: self.live.map(|live| live.every), ..request.clone() };
+        let message = serde_json::to_vec(&request).map_err(|error| NoTrial::failed(error.to_string()))?;
         let mut command = Command::new(self.kqps);
         command.arg("play").stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(if request.shows_bar { Stdio::inherit() } else { Stdio::piped() });
@@ -114,8 +121,8 @@ impl PlayerProgram<'_> {
     }
 
     fn wait(&self, mut child: Child, limit: Duration) -> io::Result<Played> {
-        let stdout = read_all(child.stdout.take());
-        let stderr = read_all(child.stderr.take());
+        let stdout = read_all(child.stdout.take(), self.live.cloned());
+        let stderr = read_all(child.stderr.take(), None);
         let deadline = Instant::now() + limit;
         let mut asked_to_end = false;
         let mut killed_after = None;
@@ -182,12 +189,16 @@ impl Played {
     }
 }
 
-/// Reads a pipe to its end in another thread, so that neither pipe of a child fills up.
-fn read_all(pipe: Option<impl Read + Send + 'static>) -> Receiver<String> {
+/// Reads a pipe to its end in another thread, so that neither pipe of a child fills up. Live lines are passed on at once.
+fn read_all(pipe: Option<impl Read + Send + 'static>, live: Option<LiveSink>) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {
         let mut bytes = Vec::new();
-        if let Some(mut pipe) = pipe {
+        if let Some(pipe) = pipe {
+            let mut pipe = BufReader::new(pipe);
+            if let Some(live) = live {
+                live.pass_lines(&mut pipe, &mut bytes);
+            }
             // After an error, the text so far is all that there is.
             let _ = pipe.read_to_end(&mut bytes);
         }

@@ -9,6 +9,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 
+use crate::live_sink::LiveSink;
 use crate::path::LaidPath;
 use crate::play::{PlayRequest, PlayerProgram, QueryFile};
 use crate::player_setup::PlayerSetup;
@@ -42,14 +43,16 @@ pub struct Player<'a> {
     pub subject_cpus: &'a [u32],
     /// Interrupts of the user, which end the trial.
     pub interrupts: &'a Interrupts,
+    /// What gets the counts of trials while they are played; `None` if nothing does.
+    pub live: Option<&'a LiveSink>,
 }
 
 impl Player<'_> {
     /// Plays one trial in a process of its own, which the main thread must start.
     pub fn play(&self, request: &TrialRequest) -> Result<Trial, NoTrial> {
-        let Self { kqps, path, interrupts, .. } = *self;
+        let Self { kqps, path, interrupts, live, .. } = *self;
         let message = self.message(request).map_err(NoTrial::failed)?;
-        let played = PlayerProgram { kqps, path, interrupts }.play(&message)?;
+        let played = PlayerProgram { kqps, path, interrupts, live }.play(&message)?;
         if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() }
     }
 
@@ -70,6 +73,7 @@ impl Player<'_> {
             is_allowed: self.is_allowed,
             subject,
             shows_bar: false,
+            live_every: None,
         })
     }
 }

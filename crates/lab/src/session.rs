@@ -24,6 +24,7 @@ use crate::folder::{Folder, store_in};
 use crate::gauged::Gauges;
 use crate::host_settings::HostSettings;
 use crate::layout::{LaidOut, lay_out, lay_out_on, new_run};
+use crate::live_sink::LiveSink;
 use crate::materials::{Materials, Wanted};
 use crate::patience::Patience;
 use crate::record;
@@ -65,6 +66,8 @@ pub struct Session {
     clock: Option<(Clock, Instant)>,
     /// The hosts of subjects and players; `None` if all is done on this host.
     hosts: Option<at_hosts::Session>,
+    /// What gets the counts of trials while they are played; `None` if nothing does.
+    live: Option<LiveSink>,
 }
 
 impl Session {
@@ -110,6 +113,7 @@ impl Session {
             definitions,
             clock,
             hosts,
+            live: None,
         };
         Ok((session, spending))
     }
@@ -148,6 +152,7 @@ impl Session {
             definitions,
             clock: None,
             hosts,
+            live: None,
         })
     }
 
@@ -197,6 +202,7 @@ impl Session {
             interrupts,
             gauges: Gauges::of_trials(&self.run.cells, &self.run.trials),
             hosts: self.hosts.as_ref(),
+            live: self.live.as_ref(),
             settings: HostSettings::new(&self.kqps),
         };
         let (mut cells, mut of_run) = (self.run.cells.clone(), self.run.hosts.clone());
@@ -237,6 +243,16 @@ impl Session {
         if let Some(hosts) = &mut self.hosts {
             hosts.print = Box::new(print);
         }
+    }
+
+    /// Has the counts of trials passed on while this host plays them. Trials that other hosts play pass on nothing.
+    pub fn live_by(&mut self, live: LiveSink) {
+        self.live = Some(live);
+    }
+
+    /// The goal of the run's searches.
+    pub fn goal(&self) -> &Goal {
+        &self.goal
     }
 
     /// Why a run ended early although the user did not end it: a host was lost, and could not be reached again. `None`

@@ -18,6 +18,7 @@ use crate::certificates::{Certificates, ServerCertificate, certificate_of};
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
 use crate::host_settings::{HostSettings, Release, Wanted as WantedSettings};
+use crate::live_sink::LiveSink;
 use crate::materials::{Materials, QueriesKind, Wanted};
 use crate::path::LaidPath;
 use crate::patience::Patience;
@@ -46,6 +47,8 @@ pub(crate) struct SubjectLauncher<'a> {
     pub(crate) gauges: Gauges,
     /// The hosts of subjects and players; `None` if all is done on this host.
     pub(crate) hosts: Option<&'a at_hosts::Session>,
+    /// What gets the counts of trials while they are played; `None` if nothing does.
+    pub(crate) live: Option<&'a LiveSink>,
     /// The settings of this host that cells ask for.
     pub(crate) settings: HostSettings<'a>,
 }
@@ -104,6 +107,7 @@ impl SubjectLauncher<'_> {
                 subject_pid: None,
                 subject_cpus: &cell.subject_cpus,
                 interrupts: self.interrupts,
+                live: self.live,
             };
             let trial = self.gauged(cell, &[], request, |request| player.play(request))?;
             // If the player was too late to send anything, the trial says nothing about the server.
@@ -219,6 +223,7 @@ impl RunningSubject for AtStarted<'_> {
             subject_pid: Some(subject.pid()),
             subject_cpus: &self.cell.subject_cpus,
             interrupts: self.launcher.interrupts,
+            live: self.launcher.live,
         };
         let pids = [subject.pid()];
         let played = self.launcher.gauged(self.cell, &pids, request, |request| player.play(request));

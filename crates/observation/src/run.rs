@@ -210,6 +210,25 @@ pub enum Purpose {
 }
 
 impl Purpose {
+    /// The purpose in a word or two.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::WarmUp => "warm-up",
+            Self::Ceiling => "ceiling",
+            Self::Search => "search",
+            Self::Retest => "retest",
+            Self::Refine => "refine",
+            Self::Latency => "latency",
+            Self::Closed => "closed loop",
+            Self::Rate => "fixed rate",
+            Self::Canary => "canary",
+            Self::Reasons { .. } => "drop reasons",
+            Self::Profile { sampled: true } => "profile",
+            Self::Profile { sampled: false } => "beside profile",
+            Self::Residence => "residence",
+        }
+    }
+
     /// Whether the trial of a subject belongs to its rate search, including the overload at the beginning.
     pub fn is_of_search(self) -> bool {
         matches!(self, Self::Ceiling | Self::Search | Self::Retest)

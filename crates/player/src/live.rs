@@ -3,13 +3,20 @@
 
 mod counters;
 mod detail;
+mod fates;
 mod times;
 
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 
+use kqps_kernel::clock;
+use kqps_observation::live::{LIVE_RANGES, live_range_end_us, live_range_of};
+use kqps_observation::{LiveCounts, LivePhase, LiveTimes};
+
+use crate::connections::ConnectionCounts;
 use crate::tally::Tally;
 use detail::Detail;
+use fates::Fates;
 
 pub use detail::DetailSnapshot;
 pub use times::TimesSnapshot;
@@ -20,6 +27,7 @@ pub struct Live {
     threads: Box<[ThreadLive]>,
     began_ns: OnceLock<u64>,
     has_sent_all: AtomicBool,
+    ended_ns: OnceLock<u64>,
 }
 
 /// The published counts of one thread, on cache lines of its own.
@@ -30,9 +38,11 @@ pub struct ThreadLive {
     correct: AtomicU64,
     bad: AtomicU64,
     /// Latencies of correct replies. Each bucket is an eighth of a power of two of microseconds.
-    latency: [AtomicU64; BUCKETS],
+    latency: [AtomicU64; LIVE_RANGES],
     /// More counts, if they were asked for.
     detail: Option<Box<Detail>>,
+    /// The fates of queries and connections, if they were asked for.
+    fates: Option<Box<Fates>>,
 }
 
 impl Default for ThreadLive {
@@ -41,13 +51,12 @@ impl Default for ThreadLive {
             sent: AtomicU64::new(0),
             correct: AtomicU64::new(0),
             bad: AtomicU64::new(0),
-            latency: [const { AtomicU64::new(0) }; BUCKETS],
+            latency: [const { AtomicU64::new(0) }; LIVE_RANGES],
             detail: None,
+            fates: None,
         }
     }
 }
-
-const BUCKETS: usize = 8 * 27;
 
 /// A snapshot of a running trial. Counts grow from the trial's start.
 #[derive(Clone, Debug, Default)]
@@ -70,13 +79,26 @@ impl Live {
     }
 
     fn of(threads: Box<[ThreadLive]>) -> Self {
-        Self { threads, began_ns: OnceLock::new(), has_sent_all: AtomicBool::new(false) }
+        Self {
+            threads,
+            began_ns: OnceLock::new(),
+            has_sent_all: AtomicBool::new(false),
+            ended_ns: OnceLock::new(),
+        }
     }
 
     /// The same with [`Snapshot::detail`], which costs the player some nanoseconds for each reply.
     pub fn detailed(threads: usize) -> Self {
         let thread = || ThreadLive { detail: Some(Box::default()), ..ThreadLive::default() };
         Self::of((0..threads).map(|_| thread()).collect())
+    }
+
+    /// The same with what [`Self::counts`] needs. The threads publish it once in a millisecond, from counts that they
+    /// have in any case, so that a query costs them nothing.
+    #[must_use]
+    pub fn with_fates(mut self) -> Self {
+        self.threads.iter_mut().for_each(|thread| thread.fates = Some(Box::default()));
+        self
     }
 
     /// Notes that the threads begin to send at this time on the monotonic clock.
@@ -87,6 +109,11 @@ impl Live {
     /// Notes that the last thread has sent its last query.
     pub(crate) fn sending_ended(&self) {
         self.has_sent_all.store(true, Relaxed);
+    }
+
+    /// Notes that all threads have ended, and have published all.
+    pub(crate) fn end(&self) {
+        let _ = self.ended_ns.set(clock::now_ns());
     }
 
     /// The trial's start on the monotonic clock, nanoseconds, which may lie some milliseconds ahead. `None` while
@@ -110,16 +137,48 @@ impl Live {
         let sum = |field: fn(&ThreadLive) -> &AtomicU64| {
             self.threads.iter().map(|thread| field(thread).load(Relaxed)).sum::<u64>()
         };
-        let latency = (0..BUCKETS)
-            .map(|bucket| self.threads.iter().map(|thread| thread.latency[bucket].load(Relaxed)).sum())
-            .collect();
         Snapshot {
             sent: sum(|thread| &thread.sent),
             correct: sum(|thread| &thread.correct),
             bad: sum(|thread| &thread.bad),
-            latency,
+            latency: self.latencies().collect(),
             detail: DetailSnapshot::of(self.threads.iter().filter_map(|thread| thread.detail.as_deref())),
         }
+    }
+
+    /// The latencies of all threads, by bucket.
+    fn latencies(&self) -> impl Iterator<Item = u64> {
+        (0..LIVE_RANGES)
+            .map(|bucket| self.threads.iter().map(|thread| thread.latency[bucket].load(Relaxed)).sum())
+    }
+
+    /// What the player does.
+    fn phase(&self) -> LivePhase {
+        match self.began_ns() {
+            _ if self.ended_ns.get().is_some() => LivePhase::Over,
+            Some(began_ns) if began_ns <= clock::now_ns() => {
+                if self.has_sent_all() {
+                    LivePhase::Draining
+                } else {
+                    LivePhase::Sending
+                }
+            }
+            _ => LivePhase::Preparing,
+        }
+    }
+
+    /// The counts so far of all threads, without CPU time. Accounts and causes are 0 unless [`Self::with_fates`] asked
+    /// for them.
+    pub fn counts(&self) -> LiveCounts {
+        let phase = self.phase();
+        let until_ns = self.ended_ns.get().copied().unwrap_or_else(clock::now_ns);
+        let latency = LiveTimes::of_ranges(self.latencies());
+        let mut counts = LiveCounts { phase, latency, ..LiveCounts::default() };
+        for fates in self.threads.iter().filter_map(|thread| thread.fates.as_deref()) {
+            fates.add_to(&mut counts);
+        }
+        counts.at_s = self.began_ns().map_or(0, |began_ns| until_ns.saturating_sub(began_ns)) as f64 / 1e9;
+        counts
     }
 }
 
@@ -131,10 +190,20 @@ impl ThreadLive {
         if let Some(detail) = &self.detail {
             detail.sent_bytes(tally.request_bytes);
         }
+        if let Some(fates) = &self.fates {
+            fates.publish(tally, waiting);
+        }
         self.sent.store(accounts.sent, Relaxed);
         self.correct.store(accounts.correct, Relaxed);
         let unanswered = accounts.sent.saturating_sub(accounts.correct + waiting);
         self.bad.store(accounts.unsent + accounts.send_failed + unanswered, Relaxed);
+    }
+
+    /// Publishes the counts of the thread's connections.
+    pub(crate) fn connections(&self, counts: &ConnectionCounts) {
+        if let Some(fates) = &self.fates {
+            fates.connections(counts);
+        }
     }
 
     /// Counts a reply with this rcode and so many bytes that arrived in time at `at_ns`.
@@ -177,7 +246,7 @@ impl ThreadLive {
     /// Counts a latency. Only this thread writes, so load and store need not be one atomic step.
     #[inline]
     pub(crate) fn latency(&self, latency_ns: u64) {
-        let bucket = &self.latency[bucket_of(latency_ns / 1000)];
+        let bucket = &self.latency[live_range_of(latency_ns / 1000)];
         bucket.store(bucket.load(Relaxed) + 1, Relaxed);
     }
 }
@@ -212,32 +281,12 @@ impl Snapshot {
         let mut beyond = total / 100;
         for (bucket, &count) in self.latency.iter().enumerate().rev() {
             if count > beyond {
-                return Some(upper_of(bucket));
+                return Some(live_range_end_us(bucket) - 1);
             }
             beyond -= count;
         }
         None
     }
-}
-
-/// The bucket of a latency: one per microsecond below 8 µs, then eight to each power of two.
-#[inline]
-fn bucket_of(time_us: u64) -> usize {
-    if time_us < 8 {
-        return time_us as usize;
-    }
-    let power = time_us.ilog2();
-    let eighth = (time_us >> (power - 3)) & 7;
-    (((power - 2) * 8) as usize + eighth as usize).min(BUCKETS - 1)
-}
-
-/// The longest latency of a bucket, in microseconds.
-fn upper_of(bucket: usize) -> u64 {
-    if bucket < 8 {
-        return bucket as u64;
-    }
-    let (power, eighth) = (bucket / 8 + 2, bucket as u64 % 8);
-    ((9 + eighth) << (power - 3)) - 1
 }
 
 #[cfg(test)]
@@ -265,14 +314,5 @@ mod tests {
         assert_eq!((then.bad, then.bad_share()), (1, 1.0 / 3.0));
         let nothing = live.snapshot().since(&live.snapshot());
         assert_eq!((nothing.bad, nothing.bad_share()), (0, 0.0));
-    }
-
-    #[test]
-    fn every_time_lies_in_its_bucket() {
-        for time_us in (0..5000).chain([65_535, 65_536, 1_000_000, 59_999_999]) {
-            let bucket = bucket_of(time_us);
-            assert!(time_us <= upper_of(bucket), "{time_us}");
-            assert!(bucket == 0 || time_us > upper_of(bucket - 1), "{time_us}");
-        }
     }
 }

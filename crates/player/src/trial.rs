@@ -175,6 +175,7 @@ fn play_over<W: TrialWatch>(
         watch.sending_ended();
         gate.let_end();
         let results = joined(&mut threads)?;
+        control.live.end();
         xdp::check(results.iter().filter_map(|result| result.past.as_ref()))?;
         let watch_result = watch.end();
         let interrupted = control.stop.is_asked();

@@ -4,17 +4,19 @@
 //! dark mode and on paper. Not for: figures that are in neither the run nor the verdict.
 //!
 //! Invariant: it formats, and computes no figure that it claims. The page needs no network, runs no script, and
-//! shows all text of a run as text.
+//! shows all text of a run as text. Only the page of a run that goes on has a script, which puts in what its server sends.
 
 mod chart;
 mod export;
 mod format;
 mod history;
+mod live;
 mod page;
 mod prose;
 mod section;
 
 pub use export::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, sheets};
 pub use history::history_page;
+pub use live::{LiveInput, LiveMoment, live_page, live_panel, page_body};
 pub use page::{page, page_beside};
 pub use section::history::HistoryInput;

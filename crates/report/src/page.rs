@@ -31,10 +31,17 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
 
 /// As [`page`], with another run beside it.
 pub fn page_beside(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> String {
+    let started = format::moment(run.started_unix_ms);
+    let page = Page { run, started, body: body(run, verdict, other) };
+    visible(&page.render().expect("the template only writes to memory")).into_owned()
+}
+
+/// The body of the page: all that is shown.
+pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> String {
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(caveats::of_run(run, verdict));
     let server = host::of_subjects(run);
-    let page = Page {
+    let body = Body {
         run,
         headline: headline(run, verdict),
         host_line: host::line_of_run(run),
@@ -69,7 +76,7 @@ pub fn page_beside(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> S
         command: format::command(&run.command),
         settings: host::settings(run, &verdict.goal),
     };
-    let html = page.render().expect("the template only writes to memory");
+    let html = body.render().expect("the template only writes to memory");
     visible(&html).into_owned()
 }
 
@@ -96,10 +103,19 @@ fn unfinished(run: &Run) -> &'static str {
     }
 }
 
-/// The data for the template.
+/// The document around the body.
 #[derive(Template)]
 #[template(path = "page.html")]
 struct Page<'a> {
+    run: &'a Run,
+    started: String,
+    body: String,
+}
+
+/// The data for the body.
+#[derive(Template)]
+#[template(path = "body.html")]
+struct Body<'a> {
     run: &'a Run,
     headline: String,
     host_line: String,

@@ -45,12 +45,14 @@ const ALLOWED: &[(&str, &[&str])] = &[
         "kqps-server",
         &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-stack", "kqps-tls", "kqps-http", "kqps-quic"],
     ),
-    ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation"]),
+    ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation", "kqps-web"]),
     ("kqps-resolve", &["kqps-cache", "kqps-front", "kqps-server", "kqps-message", "kqps-kernel"]),
     ("kqps-verdict", &["kqps-observation"]),
     ("kqps-tuning", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
     ("kqps-history", &["kqps-verdict", "kqps-observation"]),
     ("kqps-report", &["kqps-history", "kqps-verdict", "kqps-observation"]),
+    ("kqps-web", &["kqps-kernel"]),
+    ("kqps-live", &["kqps-web", "kqps-report", "kqps-verdict", "kqps-kernel", "kqps-observation"]),
     (
         "kqps-lab",
         &[

@@ -23,6 +23,7 @@ use kqps_tls::Trust;
 use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
 
+use super::standing::Shown;
 use super::{Ended, Player};
 
 /// Duration of each measurement of a ceiling.
@@ -88,12 +89,18 @@ impl Measured {
 /// Measures both ceilings, each even if the other fails, with the player of the search: the ceiling of
 /// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
 /// interrupt it starts nothing more.
-pub(super) fn measure(interface: &Interface, player: &Player<'_>, cpus: &[u32], gauges: &Gauges) -> Ceilings {
+pub(super) fn measure(
+    interface: &Interface,
+    (player, shown): (&Player<'_>, &Shown<'_>),
+    cpus: &[u32],
+    gauges: &Gauges,
+) -> Ceilings {
     eprintln!("measuring the echo's ceiling on this host ...");
     let measured = |what: &str, io: &str, workers| {
         if player.is_over() {
             return None;
         }
+        shown.begin_ceiling(io, DURATION.as_secs_f64());
         match against((io, workers, interface.transport), player, cpus, gauges) {
             Ok(trial) => Some(Measured { io: io.to_owned(), trial }),
             Err(Ended::Failed(error)) if !player.is_over() => {
@@ -130,7 +137,7 @@ fn against(
     gauges: &Gauges,
 ) -> Result<Trial, Ended> {
     let (folder, _unfinished) = Unfinished::made(tempfile::tempdir).map_err(failed)?;
-    let PlayerProgram { kqps, path, interrupts } = player.program;
+    let PlayerProgram { kqps, path, interrupts, .. } = player.program;
     let setting = LaunchSetting {
         path,
         folder: folder.path(),

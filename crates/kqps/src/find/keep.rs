@@ -2,12 +2,14 @@
 //! again later.
 
 use std::path::Path;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
 use kqps_http::Method;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::search_folder::{Claimed, NAME, SearchFolder};
+use kqps_live::Hub;
 use kqps_observation::factors::{CloseChoice, MethodChoice, PlayerFactors, TrustChoice};
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::trial::Transport;
@@ -71,8 +73,13 @@ impl Keeping {
     }
 
     /// Writes the page and prints its path, whether the search is over, was interrupted, or failed for the
-    /// given reason.
-    pub(super) fn end(mut self, is_over: bool, failed: Option<&anyhow::Error>) -> anyhow::Result<()> {
+    /// given reason. `shown` gets the page, too.
+    pub(super) fn end(
+        mut self,
+        is_over: bool,
+        failed: Option<&anyhow::Error>,
+        shown: Option<&Arc<Hub>>,
+    ) -> anyhow::Result<()> {
         if let Some(error) = failed {
             self.search.fail(self.subject, Purpose::Search, format!("{error:#}"))?;
         }
@@ -80,8 +87,11 @@ impl Keeping {
             self.search.finish()?;
         }
         let (folder, run) = (self.search.folder(), self.search.run());
-        let report = folder.report();
-        folder.write(&report, kqps_report::page(run, &judge(run)).as_bytes()).with_context(|| {
+        let (report, verdict) = (folder.report(), judge(run));
+        if let Some(hub) = shown {
+            hub.page(&kqps_report::page_body(run, &verdict));
+        }
+        folder.write(&report, kqps_report::page(run, &verdict).as_bytes()).with_context(|| {
             format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())
         })?;
         eprintln!("The full report, with every trial: {}", report.display());

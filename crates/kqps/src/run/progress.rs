@@ -15,6 +15,8 @@ use kqps_verdict::judge::{Wording, judge};
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 
+use crate::print;
+
 /// Shows the events of a run.
 pub(super) struct Progress {
     bar: Option<ProgressBar>,
@@ -24,11 +26,13 @@ pub(super) struct Progress {
 }
 
 impl Progress {
-    pub(super) fn new(run: &Run) -> Self {
+    /// `shows_bar` is whether there may be a bar.
+    pub(super) fn new(run: &Run, shows_bar: bool) -> Self {
         let units = run.cells.len() as u64 * u64::from(run.blocks);
         let template = "{elapsed_precise} {bar:30.cyan/blue} {pos}/{len} {msg}";
         let style = ProgressStyle::with_template(template).expect("the template is valid");
-        let bar = io::stderr().is_terminal().then(|| ProgressBar::new(units).with_style(style));
+        let has_bar = shows_bar && io::stderr().is_terminal();
+        let bar = has_bar.then(|| ProgressBar::new(units).with_style(style));
         if let Some(bar) = &bar {
             bar.enable_steady_tick(Duration::from_millis(250));
         }
@@ -38,7 +42,7 @@ impl Progress {
 
     pub(super) fn show(&mut self, event: &Event<'_>) {
         match event {
-            Event::Block { .. } => (),
+            Event::Block { .. } | Event::Load { .. } => (),
             Event::Start { cell, .. } => {
                 self.trials = 0;
                 self.message(&format!("{}: starting", cell.name));
@@ -79,21 +83,24 @@ impl Progress {
     }
 
     fn line(&self, line: &str) {
-        print(self.bar.as_ref(), line);
+        print_line(self.bar.as_ref(), line);
     }
 
     /// Prints further lines, between those of this progress.
     pub(super) fn printer(&self) -> impl Fn(&str) + 'static {
         let bar = self.bar.clone();
-        move |line| print(bar.as_ref(), line)
+        move |line| print_line(bar.as_ref(), line)
     }
 }
 
 /// Prints a line above the bar, if there is one.
-fn print(bar: Option<&ProgressBar>, line: &str) {
+fn print_line(bar: Option<&ProgressBar>, line: &str) {
     let line = visible_line(line);
     match bar {
-        Some(bar) => bar.println(line),
+        Some(bar) => {
+            print::pass_on(&line);
+            bar.println(line);
+        }
         None => eprintln!("{line}"),
     }
 }

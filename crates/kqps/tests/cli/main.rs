@@ -19,6 +19,7 @@ mod front;
 mod history;
 mod host;
 mod host_advise;
+mod live;
 mod load;
 mod nonsense;
 mod outside;

@@ -61,6 +61,9 @@ fn nonsense_is_refused_with_what_to_write() {
         (find, "--out queries", "queries: expected a folder"),
         ("run", "--out queries --subject kqps-auth", "queries: expected a folder"),
         ("run", "--budget 0", "--budget 0"),
+        ("run", "--live 65536", "expected ADDR:PORT or a port of 127.0.0.1"),
+        ("run", "--linger 1m", "there is nothing to serve"),
+        (find, "--metrics localhost:1", "such as 127.0.0.1:9153"),
         ("run", "--seed -1", "expected a whole number from 0 to"),
         ("run", "--budget -1", "expected a duration, such as"),
         ("compare --a kqps-auth --b kqps-auth", "--out queries", "queries: expected a folder"),
@@ -106,6 +109,18 @@ fn a_socket_that_cannot_be_is_refused_with_the_reason() {
         let words = ["serve", "front", "--backend", "udp://127.0.0.1:9", "--listen", "127.0.0.1:0"];
         let (status, error) = refused(folder.path(), &[&words[..], &[flag, value]].concat());
         assert!(status == Some(1) && error.contains(wanted), "{flag} {value}: {error}");
+    }
+    let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let taken = listener.local_addr().unwrap().to_string();
+    for (command, flag, value, wanted) in [
+        ("load", "--metrics", "192.0.2.1:9", "this host has no such address"),
+        ("load", "--live", taken.as_str(), "another program listens there; choose another port"),
+        ("find", "--metrics", taken.as_str(), "another program listens there; choose another port"),
+    ] {
+        let words = [command, "127.0.0.1:9", "-d", "queries", flag, value];
+        let (status, error) = refused(folder.path(), &words);
+        assert!(status == Some(1) && error.lines().count() == 1, "{command} {flag} {value}: {error}");
+        assert!(error.contains(&format!("{flag} {value}: {wanted}")), "{command}: {error}");
     }
 }
 

@@ -96,7 +96,8 @@ mod tests {
         let subject = SubjectWatched::default();
         let plan = PlayerSetup::MANY_FLOWS.plan(&request, (&targets, None), &[], &subject).unwrap();
         let queries = QueryFile::of("".as_ref());
-        let request = PlayRequest { plan, queries, is_allowed: true, subject, shows_bar: false };
+        let request =
+            PlayRequest { plan, queries, is_allowed: true, subject, shows_bar: false, live_every: None };
         let queries = Queries { wanted: Wanted::default(), kind: QueriesKind::Plain };
         Job::Play { request: Box::new(request), queries, at_ns: None }
     }

@@ -25,7 +25,7 @@ pub(super) fn play(
     // The targets were compared with those of the hosts' file. Standard error is the agent's.
     (request.is_allowed, request.shows_bar) = (true, false);
     // The player sends by the network of this host as it is.
-    let player = PlayerProgram { kqps, path: &LaidPath::Loopback, interrupts };
+    let player = PlayerProgram { kqps, path: &LaidPath::Loopback, interrupts, live: None };
     let played = player
         .play(&request)
         .and_then(|played| if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() });

@@ -69,6 +69,7 @@ impl Shared<'_> {
                 is_allowed: false,
                 subject: SubjectWatched::elsewhere(),
                 shows_bar: false,
+                live_every: None,
             })
         });
         each.collect()

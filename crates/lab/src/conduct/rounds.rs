@@ -213,6 +213,8 @@ impl<'a> Conductor<'a> {
             && let Some(request) = member.warm_up.next(member.warmed.as_ref())
         {
             let Some(play) = &mut member.play else { break };
+            let StartKey { cell, block, .. } = member.key;
+            (self.report)(&Event::Load { cell: &run.cells[cell], block, request: &request });
             let played = play.play(&request);
             let away = self.forgive();
             (patience, *of_group) = (patience.later(away), of_group.later(away));
@@ -278,6 +280,7 @@ impl<'a> Conductor<'a> {
         let idle = quiet::Idle::of(run, &group.members, at);
         let member = &mut group.members[at];
         let Some(play) = &mut member.play else { return Ok(Conducted::Whole) };
+        (self.report)(&Event::Load { cell: &run.cells[member.key.cell], block: group.block, request });
         let played = play.play(request);
         let away = self.forgive();
         group.patience = group.patience.later(away);

@@ -9,6 +9,7 @@ use kqps_message::{header, rcode};
 
 use super::table::{Outstanding, State, Table};
 use super::{Books, Due, Flow};
+use crate::connections::ConnectionCounts;
 use crate::inflight::Inflight;
 use crate::loss::Loss;
 use crate::reply::{Cause, Checked, Extent, check};
@@ -169,6 +170,11 @@ impl<T: Table> Books<'_, T> {
     /// Counts a connection that was made, and how long it took.
     pub(crate) fn connected(&self, took_ns: u64) {
         self.live.connected(took_ns);
+    }
+
+    /// Publishes the counts of the thread's connections.
+    pub(crate) fn publish_connections(&self, counts: &ConnectionCounts) {
+        self.live.connections(counts);
     }
 
     /// Counts messages that answer nothing: those from another address than the target, and empty ones.

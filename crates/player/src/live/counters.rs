@@ -24,6 +24,11 @@ impl Counters {
         add(&self.0[at / PER_LINE].0[at % PER_LINE], 1);
     }
 
+    /// Sets the counter with this index.
+    pub(super) fn set(&self, at: usize, value: u64) {
+        self.0[at / PER_LINE].0[at % PER_LINE].store(value, Relaxed);
+    }
+
     /// The values, by index.
     pub(super) fn values(&self) -> impl Iterator<Item = u64> {
         self.0.iter().flat_map(|line| &line.0).map(|counter| counter.load(Relaxed))

@@ -8,7 +8,7 @@ use super::counters::{Counters, add};
 use super::times::{Times, TimesSnapshot};
 
 /// The rcodes that a header and an OPT record can hold together (RFC 6891, section 6.1.3).
-const RCODES: usize = 1 << 12;
+pub(super) const RCODES: usize = 1 << 12;
 
 /// The counts of one thread, on cache lines of its own.
 #[derive(Debug)]

@@ -116,7 +116,9 @@ pub(super) fn play(
     let thread = PlayerThread::new(plan, plan.burst, places, state, signals);
     let mut thread = thread.map_err(|error| too_many(plan, error, failed))?;
     epoll::play(&mut thread).map_err(failed)?;
-    let connections = Some(thread.wire.finish());
+    let connections = thread.wire.finish();
+    thread.state.books.publish_connections(&connections);
+    let connections = Some(connections);
     let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
     Ok(thread.into_result().map(|result| ThreadResult { drops, connections, ..result }))
 }

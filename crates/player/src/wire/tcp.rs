@@ -182,6 +182,7 @@ fn play_over<L: Layer, S: Sockets>(
     S::play(&mut thread).map_err(failed)?;
     let now_ns = thread.state.now_ns();
     let (connections, past) = thread.wire.finish(now_ns).map_err(failed)?;
+    thread.state.books.publish_connections(&connections);
     let connections = Some(connections);
     Ok(thread.into_result().map(|result| ThreadResult { connections, past, ..result }))
 }

@@ -4,7 +4,6 @@ use kqps_observation::Run;
 use kqps_observation::run::Outcome;
 
 use super::sheet::{Sheet, Value, count, counted, named, number, text, words};
-use crate::section::trials::purpose;
 
 const COLUMNS: &[(&str, &str)] = &[
     ("trial", "number of the trial"),
@@ -45,7 +44,7 @@ pub(super) fn trials(run: &Run) -> Sheet {
             words(run.cells.get(one.cell as usize).map_or("", |cell| &cell.name)),
             count(one.block + 1),
             count(one.start),
-            text(purpose(one.purpose)),
+            text(one.purpose.word()),
         ];
         match &one.outcome {
             Outcome::Failed { reason, .. } => row.push(text(reason)),

@@ -100,7 +100,7 @@ fn row(cell: &Cell, trial: &RunTrial) -> Row {
         number: trial.number,
         block: trial.block + 1,
         start: trial.start,
-        purpose: purpose(trial.purpose),
+        purpose: trial.purpose.word(),
         outcome: match &trial.outcome {
             Outcome::Measured(measured) => {
                 ShownOutcome::Measured(Box::new(figures(cell, measured, trial.purpose)))
@@ -235,24 +235,6 @@ fn load(trial: &Trial) -> String {
         (Some(rate), _) => format::rate(rate),
         (None, Some(window)) => format!("window {}", format::count(window)),
         (None, None) => format::rate(trial.load.offered_qps),
-    }
-}
-
-pub(crate) fn purpose(purpose: Purpose) -> &'static str {
-    match purpose {
-        Purpose::WarmUp => "warm-up",
-        Purpose::Ceiling => "ceiling",
-        Purpose::Search => "search",
-        Purpose::Retest => "retest",
-        Purpose::Refine => "refine",
-        Purpose::Latency => "latency",
-        Purpose::Closed => "closed loop",
-        Purpose::Rate => "fixed rate",
-        Purpose::Canary => "canary",
-        Purpose::Reasons { .. } => "drop reasons",
-        Purpose::Profile { sampled: true } => "profile",
-        Purpose::Profile { sampled: false } => "beside profile",
-        Purpose::Residence => "residence",
     }
 }
 

@@ -77,6 +77,11 @@ impl Browser {
 
     /// Opens a file on a screen, and waits until it is loaded.
     pub(crate) fn open(&mut self, file: &Path, screen: Screen) {
+        self.go(&format!("file://{}", file.display()), screen);
+    }
+
+    /// Opens an address on a screen, and waits until it is loaded.
+    pub(crate) fn go(&mut self, url: &str, screen: Screen) {
         self.call(
             "Emulation.setDeviceMetricsOverride",
             &json!({"width": screen.width, "height": screen.height, "deviceScaleFactor": 1, "mobile": screen.phone}),
@@ -86,7 +91,7 @@ impl Browser {
             "Emulation.setEmulatedMedia",
             &json!({"features": [{"name": "prefers-color-scheme", "value": scheme}]}),
         );
-        self.call("Page.navigate", &json!({"url": format!("file://{}", file.display())}));
+        self.call("Page.navigate", &json!({"url": url}));
         self.wait_for(|message| message["method"] == "Page.loadEventFired");
     }
 

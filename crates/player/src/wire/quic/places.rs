@@ -407,6 +407,7 @@ impl<'a> Places<'a> {
             }
             self.close_if_spent(state, flow, now_ns);
         }
+        state.books.publish_connections(&self.counts);
     }
 
     /// How long until something is due, nanoseconds.

@@ -92,6 +92,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
                 self.close_if_spent(state, flow, now_ns)?;
             }
         }
+        state.books.publish_connections(&self.counts);
         Ok(())
     }
 

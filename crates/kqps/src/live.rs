@@ -1,0 +1,201 @@
+//! What a command shows while it measures: `--tui`, `--metrics` and `--live`. All of it reads one source of figures
+//! (`kqps-live`), which the command feeds.
+
+mod address;
+mod asked;
+
+use std::io::{self, IsTerminal as _};
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use kqps_kernel::tcp;
+use kqps_lab::live_sink::LiveSink;
+use kqps_live::{Hub, LiveSite, Tui};
+use kqps_web::Serving;
+
+use crate::exit::bad_input;
+use crate::print;
+use crate::signals;
+use crate::value::parse_duration;
+use address::{parse_shown_at, why_not};
+
+pub(crate) use asked::asked;
+
+/// The time between two readings of a player's counts.
+pub(crate) const EVERY: Duration = Duration::from_millis(250);
+
+/// How long the end waits for clients that have not got their whole answer yet.
+const LAST_STATE: Duration = Duration::from_secs(2);
+
+/// How often the end looks for a signal while it lingers.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// The flags. They are the same for every command that plays trials.
+#[derive(clap::Args, Clone, Debug, Default)]
+pub(crate) struct LiveArgs {
+    /// Draw rates, latency and more on the terminal; q ends early, ? shows the keys
+    ///
+    /// It draws on standard error. If that is no terminal, lines are printed instead. What the command prints comes on
+    /// the normal screen when it ends.
+    #[arg(long, help_heading = "Live")]
+    tui: bool,
+
+    /// Offer the counts to Prometheus, at /metrics of this address or port
+    ///
+    /// A port alone is one of 127.0.0.1. docs/LIVE.md has the metrics, and deploy/grafana a dashboard.
+    #[arg(long, value_name = "ADDR", value_parser = parse_shown_at, help_heading = "Live")]
+    metrics: Option<SocketAddr>,
+
+    /// Serve a page that follows the measurement, at this address or port
+    ///
+    /// A port alone is one of 127.0.0.1. When the measurement is over, the page is its report, if there is one.
+    #[arg(long, value_name = "ADDR", value_parser = parse_shown_at, help_heading = "Live")]
+    live: Option<SocketAddr>,
+
+    /// Serve --metrics and --live this long after the end, or until a signal
+    #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Live")]
+    linger: Option<Duration>,
+}
+
+/// What shows a measurement while it goes on.
+pub(crate) struct Views {
+    /// `None` if nothing shows it.
+    hub: Option<Arc<Hub>>,
+    wants_tui: bool,
+    tui: Option<Tui>,
+    serving: Vec<Serving>,
+    linger: Duration,
+}
+
+impl Views {
+    /// Serves what was asked for from now on. Nothing is measured yet. `command` is what the user typed, in short.
+    pub(crate) fn open(args: &LiveArgs, command: &str) -> anyhow::Result<Self> {
+        if args.linger.is_some() && args.metrics.is_none() && args.live.is_none() {
+            return Err(bad_input("--linger: there is nothing to serve; add --metrics ADDR or --live ADDR"));
+        }
+        let wants_tui = args.tui && can_draw();
+        let is_any = wants_tui || args.metrics.is_some() || args.live.is_some();
+        let hub = is_any.then(|| Hub::new(command.to_owned()));
+        let mut views =
+            Self { hub, wants_tui, tui: None, serving: Vec::new(), linger: args.linger.unwrap_or_default() };
+        if let Some(hub) = views.hub.clone() {
+            views.serve(args, &hub)?;
+            print::pass_to(move |line| hub.print(line));
+        }
+        Ok(views)
+    }
+
+    /// Listens at the addresses. Both paths may be at one address.
+    fn serve(&mut self, args: &LiveArgs, hub: &Arc<Hub>) -> anyhow::Result<()> {
+        let is_shared = args.metrics.is_some() && args.metrics == args.live;
+        for (flag, address, has_page, has_metrics) in [
+            ("--live", args.live, true, is_shared),
+            ("--metrics", args.metrics.filter(|_| !is_shared), false, true),
+        ] {
+            let Some(address) = address else { continue };
+            let site =
+                LiveSite { hub: hub.clone(), version: env!("CARGO_PKG_VERSION"), has_page, has_metrics };
+            let listeners = tcp::listen(address, 1).map_err(|error| why_not(flag, address, &error))?;
+            let listener = listeners.into_iter().next().context("there is no listener")?;
+            let serving = kqps_web::serve(listener, &flag[2..], Arc::new(site))?;
+            if has_page {
+                eprintln!("The page of this measurement is at http://{}/", serving.address);
+            }
+            if has_metrics {
+                eprintln!("Its counts are at http://{}/metrics", serving.address);
+            }
+            if !address.ip().is_loopback() {
+                eprintln!("kqps: {flag} {address}: every host that reaches this address can read them");
+            }
+            self.serving.push(serving);
+        }
+        Ok(())
+    }
+
+    /// Draws on the terminal from now on, if that was asked for. What the command prints waits until [`Self::give_back`].
+    pub(crate) fn draw(&mut self) -> anyhow::Result<()> {
+        if let Some(hub) = self.hub.clone().filter(|_| self.wants_tui) {
+            print::hold();
+            let end = {
+                let hub = hub.clone();
+                move || {
+                    hub.ending();
+                    signals::interrupt();
+                }
+            };
+            let is_colored = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
+            let tui = Tui::start(hub, is_colored, end).context("the terminal cannot be set up for --tui");
+            self.tui = Some(tui.inspect_err(|_| print::release())?);
+        }
+        Ok(())
+    }
+
+    /// The source of what is shown; `None` if nothing shows it.
+    pub(crate) fn hub(&self) -> Option<&Arc<Hub>> {
+        self.hub.as_ref()
+    }
+
+    /// Whether the terminal is drawn on, so that no bar may be.
+    pub(crate) fn is_drawn(&self) -> bool {
+        self.wants_tui
+    }
+
+    /// What passes on the counts of players in processes of their own; `None` if nothing shows them.
+    pub(crate) fn sink(&self) -> Option<LiveSink> {
+        let hub = self.hub.clone()?;
+        Some(LiveSink::new(EVERY, move |counts| hub.count(counts)))
+    }
+
+    /// Restores the terminal, and prints what waited for that.
+    pub(crate) fn give_back(&mut self) {
+        self.tui = None;
+        print::release();
+    }
+
+    /// Ends what is shown, after all was printed: clients get the last state, and more may come as long as `--linger`
+    /// says. A signal ends that.
+    pub(crate) fn end(mut self) {
+        self.give_back();
+        let Some(hub) = &self.hub else { return };
+        hub.end();
+        let came_before = signals::count();
+        let until = Instant::now() + self.linger;
+        while Instant::now() < until && signals::count() == came_before {
+            std::thread::sleep(LOOK);
+        }
+        self.serving.iter().for_each(|serving| serving.wait_for_answers(LAST_STATE));
+    }
+}
+
+impl Drop for Views {
+    fn drop(&mut self) {
+        self.give_back();
+    }
+}
+
+/// Whether the terminal of standard error can be drawn on. If not, says so once.
+fn can_draw() -> bool {
+    let why = if !io::stderr().is_terminal() {
+        "standard error is no terminal"
+    } else if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
+        "the terminal cannot be drawn on (TERM=dumb)"
+    } else {
+        return true;
+    };
+    eprintln!("kqps: --tui: {why}, so lines are printed instead");
+    false
+}
+
+impl LiveArgs {
+    /// Whether a page is served.
+    pub(crate) fn has_page(&self) -> bool {
+        self.live.is_some()
+    }
+
+    /// Whether lines are printed at intervals, because `--tui` was asked for and there is no terminal.
+    pub(crate) fn wants_lines(&self, views: &Views) -> bool {
+        self.tui && !views.wants_tui
+    }
+}

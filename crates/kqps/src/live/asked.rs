@@ -1,0 +1,18 @@
+//! What a trial of a search or a study asks for, as it is shown.
+
+use kqps_lab::trial_request::{RequestedPace, TrialRequest};
+use kqps_live::{Load, Standing};
+
+/// Where a command stands in such a trial, without its place among others.
+pub(crate) fn asked(request: &TrialRequest) -> Standing {
+    let load = match request.pace {
+        RequestedPace::Open { rate_qps } => Load::Open(rate_qps),
+        RequestedPace::Closed => Load::Closed,
+    };
+    Standing {
+        purpose: request.purpose.word().to_owned(),
+        load,
+        planned_s: Some(request.duration_s),
+        ..Standing::default()
+    }
+}

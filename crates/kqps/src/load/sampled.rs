@@ -1,0 +1,50 @@
+//! Passes on the counts of a trial while it is played, for what shows them. A thread reads what the player publishes in
+//! any case.
+
+use std::sync::mpsc::{self, RecvTimeoutError};
+use std::time::Duration;
+
+use kqps_host::usage;
+use kqps_kernel::clock;
+use kqps_observation::LiveCounts;
+use kqps_player::Live;
+
+/// What gets the counts, and how often.
+#[derive(Clone, Copy)]
+pub(crate) struct Sampled<'a> {
+    /// The time between two readings.
+    pub(crate) every: Duration,
+    /// What gets them. Another thread calls it.
+    pub(crate) receive: &'a (dyn Fn(LiveCounts) + Sync),
+}
+
+/// Runs `trial`, and passes on its counts meanwhile, and those of its end. `subject` are the subject's processes.
+pub(super) fn beside<T>(
+    live: &Live,
+    subject: &[u32],
+    sampled: Option<Sampled<'_>>,
+    trial: impl FnOnce() -> T,
+) -> T {
+    let Some(Sampled { every, receive }) = sampled else { return trial() };
+    let read = || {
+        receive(LiveCounts {
+            player_cpu_s: Some(clock::process_cpu_ns() as f64 / 1e9),
+            subject_cpu_s: usage::cpu_s(subject),
+            ..live.counts()
+        });
+    };
+    let (over, is_over) = mpsc::channel::<()>();
+    let outcome = std::thread::scope(|scope| {
+        scope.spawn(move || {
+            read();
+            while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
+                read();
+            }
+        });
+        let outcome = trial();
+        drop(over);
+        outcome
+    });
+    read();
+    outcome
+}

@@ -1,0 +1,176 @@
+//! The figures of a snapshot in words, which the terminal and the page share.
+
+use std::collections::BTreeMap;
+
+use kqps_observation::LiveCounts;
+use kqps_report::{LiveInput, LiveMoment};
+use kqps_verdict::rate::{in_thousands, rate};
+
+use crate::history::{Interval, quantile_us};
+use crate::hub::Snapshot;
+
+/// The lines of output that the page shows while the measurement goes on.
+const LINES_SHOWN: usize = 12;
+
+/// What a trial does now, in a few words: `sending, 3.2 of 10 s`.
+pub fn phase_words(snapshot: &Snapshot) -> String {
+    if snapshot.is_over {
+        return "over".to_owned();
+    }
+    let phase = snapshot.now.phase.word();
+    let ending = if snapshot.is_ending { ", ending early" } else { "" };
+    let at_s = snapshot.now.at_s;
+    match snapshot.standing.planned_s {
+        _ if at_s <= 0.0 => format!("{phase}{ending}"),
+        Some(planned_s) => format!("{phase}, {at_s:.1} of {planned_s:.1} s{ending}"),
+        None => format!("{phase}, {at_s:.1} s{ending}"),
+    }
+}
+
+/// The share of the trial's time that is over, from 0 to 1; `None` if the queries decide when it ends.
+pub fn done(snapshot: &Snapshot) -> Option<f64> {
+    let planned_s = snapshot.standing.planned_s.filter(|planned_s| *planned_s > 0.0)?;
+    Some((snapshot.now.at_s / planned_s).clamp(0.0, 1.0))
+}
+
+/// A time in microseconds: `87 us`, `1.2 ms`, `2.0 s`; `-` if there is none.
+pub fn time(time_us: Option<u64>) -> String {
+    match time_us {
+        None => "-".to_owned(),
+        Some(time_us @ ..1_000) => format!("{time_us} us"),
+        Some(time_us @ ..1_000_000) => format!("{:.1} ms", time_us as f64 / 1e3),
+        Some(time_us) => format!("{:.1} s", time_us as f64 / 1e6),
+    }
+}
+
+/// Thousands of queries a second; `-` if there is no rate.
+pub fn thousands(rate_qps: Option<f64>) -> String {
+    rate_qps.map_or_else(|| "-".to_owned(), |rate_qps| format!("{} kq/s", in_thousands(rate_qps)))
+}
+
+/// Busy cores: `0.85 cores`; `-` if they are not known.
+pub fn cores(cores: Option<f64>) -> String {
+    cores.map_or_else(|| "-".to_owned(), |cores| format!("{cores:.2} cores"))
+}
+
+/// Counts by name, the most frequent first: `NOERROR 12,345, NXDOMAIN 7`; `-` without any.
+pub fn named(counts: &BTreeMap<String, u64>) -> String {
+    let mut counts: Vec<(&String, &u64)> = counts.iter().filter(|(_, count)| **count > 0).collect();
+    counts.sort_by_key(|(name, count)| (std::cmp::Reverse(**count), (*name).clone()));
+    let each: Vec<String> =
+        counts.iter().map(|(name, count)| format!("{name} {}", number(**count))).collect();
+    if each.is_empty() { "-".to_owned() } else { each.join(", ") }
+}
+
+/// A count with thousands separators.
+pub fn number(count: u64) -> String {
+    rate(count as f64)
+}
+
+/// The figures of a snapshot by name, in reading order.
+pub fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
+    let (now, last) = (&snapshot.now, snapshot.history.last());
+    let of_last = |of: fn(&Interval) -> Option<f64>| last.and_then(of);
+    let mut facts = vec![
+        ("sent", format!("{}, now {}", number(now.accounts.sent), thousands(of_last(Interval::sent_qps)))),
+        (
+            "answered",
+            format!("{}, now {}", number(now.accounts.correct), thousands(of_last(Interval::answered_qps))),
+        ),
+        ("bad", bad_words(now)),
+        ("outstanding", number(now.outstanding)),
+        ("latency", format!("p50 {}, p99 {}", time(quantile_us(now, 0.5)), time(quantile_us(now, 0.99)))),
+        ("rcodes", named(&now.rcodes)),
+    ];
+    if let Some(connections) = now.connections {
+        facts.push((
+            "connections",
+            format!(
+                "{} open, {} made, {} failed",
+                number(connections.open()),
+                number(connections.established),
+                number(connections.failed)
+            ),
+        ));
+    }
+    let (player, subject) = (of_last(Interval::player_cores), of_last(Interval::subject_cores));
+    facts.push(("CPU", format!("player {}, subject {}", cores(player), cores(subject))));
+    if let Some(bounds) = snapshot.standing.bounds_words() {
+        facts.push(("bounds", bounds));
+    }
+    facts
+}
+
+/// What is bad so far: its share and its parts.
+fn bad_words(counts: &LiveCounts) -> String {
+    let accounts = &counts.accounts;
+    let parts = [
+        ("lost", accounts.lost + counts.overdue),
+        ("wrong", accounts.wrong),
+        ("late", accounts.late),
+        ("unsent", accounts.unsent),
+        ("refused", accounts.send_failed),
+    ];
+    let seen = parts.iter().filter(|(_, count)| *count > 0);
+    let parts: Vec<String> = seen.map(|(name, count)| format!("{name} {}", number(*count))).collect();
+    let share = format!("{:.3} %", 100.0 * counts.bad_share());
+    if parts.is_empty() { share } else { format!("{share} ({})", parts.join(", ")) }
+}
+
+/// Where the command stands, in a line.
+pub fn standing_words(snapshot: &Snapshot) -> String {
+    let standing = &snapshot.standing;
+    let parts = [standing.what.clone(), standing.place_words(), standing.load_words(), phase_words(snapshot)];
+    parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
+}
+
+/// What the page's panel shows.
+pub fn panel(snapshot: &Snapshot) -> LiveInput {
+    let moment = |interval: &Interval| LiveMoment {
+        at_s: interval.end_s,
+        sent_qps: interval.sent_qps(),
+        answered_qps: interval.answered_qps(),
+        p50_us: interval.quantile_us(0.5).map(|us| us as f64),
+        p99_us: interval.quantile_us(0.99).map(|us| us as f64),
+    };
+    // At the end they are the result.
+    let shown = if snapshot.is_over { usize::MAX } else { LINES_SHOWN };
+    let hidden = snapshot.lines.len().saturating_sub(shown);
+    LiveInput {
+        headline: snapshot.command.clone(),
+        standing: standing_words(snapshot),
+        facts: facts(snapshot).into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
+        moments: snapshot.history.intervals().iter().map(moment).collect(),
+        lines: snapshot.lines.iter().skip(hidden).cloned().collect(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::Accounts;
+
+    use super::*;
+
+    #[test]
+    fn figures_are_words_with_units() {
+        assert_eq!(
+            [time(None), time(Some(999)), time(Some(1_500)), time(Some(2_000_000))],
+            ["-", "999 us", "1.5 ms", "2.0 s"]
+        );
+        assert_eq!(
+            (thousands(Some(12_345.0)).as_str(), cores(Some(0.5)).as_str()),
+            ("12.3 kq/s", "0.50 cores")
+        );
+        let rcodes =
+            BTreeMap::from([("NXDOMAIN".to_owned(), 7), ("NOERROR".to_owned(), 12_345), ("X".to_owned(), 0)]);
+        assert_eq!(named(&rcodes), "NOERROR 12,345, NXDOMAIN 7");
+    }
+
+    #[test]
+    fn what_is_bad_is_divided_by_its_cause() {
+        let accounts = Accounts { correct: 90, lost: 5, unsent: 5, ..Accounts::default() };
+        let counts = LiveCounts { accounts, ..LiveCounts::default() };
+        assert_eq!(bad_words(&counts), "10.000 % (lost 5, unsent 5)");
+        assert_eq!(bad_words(&LiveCounts::default()), "0.000 %");
+    }
+}

@@ -1,0 +1,106 @@
+//! Lines by time, of a history's intervals.
+
+use ratatui::style::{Color, Style};
+use ratatui::symbols::Marker;
+use ratatui::text::{Line, Span};
+use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
+
+use crate::figures;
+use crate::history::Interval;
+
+/// One line: its name, its colour and its figure.
+type Course = (&'static str, Color, fn(&Interval) -> Option<f64>);
+
+/// A drawable line.
+struct Drawn {
+    name: &'static str,
+    color: Color,
+    points: Vec<(f64, f64)>,
+}
+
+/// Rates of queries sent and of correct replies, on an axis from 0.
+pub(super) fn rates(intervals: &[Interval], is_colored: bool) -> Owned {
+    let courses: [Course; 2] =
+        [("sent", Color::Gray, Interval::sent_qps), ("answered", Color::Cyan, Interval::answered_qps)];
+    let lines = drawn(intervals, &courses, |rate_qps| rate_qps);
+    let most = lines.iter().flat_map(|line| &line.points).fold(1.0, |most: f64, point| most.max(point.1));
+    let labels = [0.0, most / 2.0, most].map(|rate_qps| figures::thousands(Some(rate_qps))).to_vec();
+    Owned { lines, bounds: [0.0, most], labels, span: span(intervals), is_colored, title: "queries a second" }
+}
+
+/// Quantiles of latency, on a logarithmic axis.
+pub(super) fn latency(intervals: &[Interval], is_colored: bool) -> Owned {
+    let courses: [Course; 2] = [
+        ("p50", Color::Cyan, |one| one.quantile_us(0.5).map(|us| us as f64)),
+        ("p99", Color::LightRed, |one| one.quantile_us(0.99).map(|us| us as f64)),
+    ];
+    let lines = drawn(intervals, &courses, |us| us.max(1.0).log10());
+    let places = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
+    let low = places().fold(f64::INFINITY, f64::min);
+    let (low, high) = if low.is_finite() { (low, places().fold(low, f64::max)) } else { (1.0, 2.0) };
+    let (low, high) = (low - 0.1, high + 0.1);
+    let labels = [low, f64::midpoint(low, high), high]
+        .map(|place| figures::time(Some(10_f64.powf(place) as u64)))
+        .to_vec();
+    Owned { lines, bounds: [low, high], labels, span: span(intervals), is_colored, title: "latency" }
+}
+
+fn drawn(intervals: &[Interval], courses: &[Course], place: impl Fn(f64) -> f64) -> Vec<Drawn> {
+    let points = |of: fn(&Interval) -> Option<f64>| {
+        intervals.iter().filter_map(|one| Some((one.end_s, place(of(one)?)))).collect()
+    };
+    courses.iter().map(|&(name, color, of)| Drawn { name, color, points: points(of) }).collect()
+}
+
+/// From when to when the intervals are, seconds.
+fn span(intervals: &[Interval]) -> [f64; 2] {
+    let begin = intervals.first().map_or(0.0, |one| (one.end_s - one.seconds).max(0.0));
+    [begin, intervals.last().map_or(0.0, |one| one.end_s).max(begin + 1.0)]
+}
+
+/// A chart with what it shows.
+pub(super) struct Owned {
+    lines: Vec<Drawn>,
+    bounds: [f64; 2],
+    labels: Vec<String>,
+    span: [f64; 2],
+    is_colored: bool,
+    title: &'static str,
+}
+
+impl Owned {
+    /// The widget.
+    pub(super) fn widget(&self) -> Chart<'_> {
+        let style = |color| if self.is_colored { Style::new().fg(color) } else { Style::new() };
+        // Without colours, lines differ by their marks.
+        let marker = |number: usize| match (self.is_colored, number) {
+            (false, 0) => Marker::Dot,
+            _ => Marker::Braille,
+        };
+        let datasets = self.lines.iter().enumerate().map(|(number, line)| {
+            Dataset::default()
+                .name(line.name)
+                .marker(marker(number))
+                .graph_type(GraphType::Line)
+                .style(style(line.color))
+                .data(&line.points)
+        });
+        let times = self.span.map(|at_s| Line::from(format!("{at_s:.0} s")));
+        let mut title = vec![Span::raw(format!(" {}: ", self.title))];
+        for (number, line) in self.lines.iter().enumerate() {
+            title.extend((number > 0).then(|| Span::raw(", ")));
+            title.push(Span::styled(line.name, style(line.color)));
+        }
+        // Without colours, the first line is of single dots.
+        title.push(Span::raw(if self.is_colored { " " } else { " (the first dotted) " }));
+        Chart::new(datasets.collect())
+            .legend_position(None)
+            .block(Block::bordered().title(Line::from(title)))
+            .x_axis(Axis::default().bounds(self.span).labels(times))
+            .y_axis(
+                Axis::default()
+                    .bounds(self.bounds)
+                    .labels(self.labels.iter().map(|label| Line::from(label.as_str()))),
+            )
+    }
+}

@@ -1,0 +1,162 @@
+//! Figures over the time of a run that goes on: rates on an axis from 0, or times on a logarithmic one.
+
+use super::scale::{Linear, Log};
+use super::svg::{Anchor, Svg};
+use crate::format;
+
+/// One kind of figure.
+#[derive(Clone, Debug)]
+pub(crate) struct Course {
+    /// The name beside its last point.
+    pub(crate) name: &'static str,
+    /// Style class of its line.
+    pub(crate) class: &'static str,
+    /// Seconds and the figure; `None` if there is none, which interrupts the line.
+    pub(crate) points: Vec<(f64, Option<f64>)>,
+}
+
+/// What the figures are.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Kind {
+    /// Queries a second.
+    Rates,
+    /// Microseconds.
+    Times,
+}
+
+#[derive(Debug)]
+pub(crate) struct Moments<'a> {
+    /// Unique on the page.
+    pub(crate) id: &'a str,
+    /// Text for screen readers.
+    pub(crate) title: &'a str,
+    /// Text for screen readers, after the title.
+    pub(crate) description: &'a str,
+    pub(crate) kind: Kind,
+    pub(crate) courses: &'a [Course],
+    /// The end of the time axis, seconds.
+    pub(crate) until_s: f64,
+}
+
+const TOP: f64 = 14.0;
+const PLOT: f64 = 120.0;
+const BOTTOM: f64 = TOP + PLOT;
+const HEIGHT: f64 = BOTTOM + 24.0;
+/// Begin and end of the plot, in percent of the width.
+const LEFT: f64 = 17.0;
+const RIGHT: f64 = 84.0;
+/// The least distance between names of lines, in pixels.
+const NAME_APART: f64 = 14.0;
+
+enum Axis {
+    Linear(Linear),
+    Log(Log),
+}
+
+impl Axis {
+    fn of(chart: &Moments<'_>) -> Self {
+        let figures = || chart.courses.iter().flat_map(|course| &course.points).filter_map(|point| point.1);
+        match chart.kind {
+            Kind::Rates => Self::Linear(Linear::upto(figures().fold(0.0, f64::max), 4)),
+            Kind::Times => Self::Log(Log::over(figures())),
+        }
+    }
+
+    fn place(&self, value: f64) -> f64 {
+        match self {
+            Self::Linear(axis) => axis.place(value),
+            Self::Log(axis) => axis.place(value),
+        }
+    }
+
+    fn ticks(&self) -> &[f64] {
+        match self {
+            Self::Linear(axis) => &axis.ticks,
+            Self::Log(axis) => &axis.ticks,
+        }
+    }
+}
+
+/// Draws the chart; returns an empty text if there is no figure.
+pub(crate) fn moments(chart: &Moments<'_>) -> String {
+    if chart.courses.iter().flat_map(|course| &course.points).all(|point| point.1.is_none()) {
+        return String::new();
+    }
+    let (x_axis, y_axis) = (Linear::upto(chart.until_s, 5), Axis::of(chart));
+    let across = |at_s: f64| LEFT + x_axis.place(at_s) * (RIGHT - LEFT);
+    let down = |value: f64| BOTTOM - y_axis.place(value) * PLOT;
+    let mut svg = Svg::default();
+    for tick in y_axis.ticks() {
+        svg.line("grid", (LEFT, down(*tick)), (RIGHT, down(*tick)));
+        let label = match chart.kind {
+            Kind::Rates => format::tick(*tick),
+            Kind::Times => format::time_tick(*tick),
+        };
+        svg.text("tick", LEFT - 2.0, down(*tick) + 4.0, Anchor::End, &label);
+    }
+    svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
+    for tick in &x_axis.ticks {
+        svg.text(
+            "tick",
+            across(*tick),
+            BOTTOM + 18.0,
+            Anchor::Middle,
+            &format!("{}\u{a0}s", format::tick(*tick)),
+        );
+    }
+    let mut names: Vec<(&Course, f64)> = Vec::new();
+    for course in chart.courses {
+        for line in course.points.split(|point| point.1.is_none()) {
+            let places: Vec<(f64, f64)> =
+                line.iter().filter_map(|(at_s, value)| Some((across(*at_s), down((*value)?)))).collect();
+            match places[..] {
+                [] => {}
+                [only] => svg.strokes("points", &[[only; 2]], HEIGHT),
+                _ => svg.polyline(course.class, &places, HEIGHT),
+            }
+        }
+        if let Some(value) = course.points.iter().rev().find_map(|point| point.1) {
+            names.push((course, down(value)));
+        }
+    }
+    names.sort_by(|a, b| b.1.total_cmp(&a.1));
+    let mut lowest_free = BOTTOM;
+    for (course, y) in names {
+        let y = y.min(lowest_free);
+        lowest_free = y - NAME_APART;
+        svg.text(&format!("name {}", course.class), RIGHT + 2.0, y + 4.0, Anchor::Start, course.name);
+    }
+    svg.finish(chart.id, HEIGHT, chart.title, chart.description)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn draw(kind: Kind, points: &[(f64, Option<f64>)]) -> String {
+        let courses = [Course { name: "p99", class: "p99", points: points.to_vec() }];
+        moments(&Moments { id: "m", title: "t", description: "d", kind, courses: &courses, until_s: 10.0 })
+    }
+
+    #[test]
+    fn a_missing_figure_interrupts_the_line() {
+        let points: Vec<(f64, Option<f64>)> =
+            (0..=10).map(|at| (f64::from(at), (at != 5).then_some(100.0))).collect();
+        let drawn = draw(Kind::Rates, &points);
+        assert_eq!(drawn.matches("<polyline").count(), 2);
+        assert!(drawn.contains(r#"points="17,14 "#) && drawn.contains(" 84,14\""), "{drawn}");
+    }
+
+    #[test]
+    fn times_have_a_logarithmic_axis() {
+        let drawn = draw(Kind::Times, &[(0.0, Some(10.0)), (5.0, Some(100.0)), (10.0, Some(1_000.0))]);
+        assert!(drawn.contains(r#"points="17,134 50.5,74 84,14""#), "{drawn}");
+    }
+
+    #[test]
+    fn nothing_and_nonsense_are_not_drawn() {
+        assert_eq!(draw(Kind::Rates, &[(1.0, None)]), "");
+        let drawn = draw(Kind::Times, &[(f64::NAN, Some(f64::INFINITY)), (1.0, Some(3.0))]);
+        assert!(!drawn.contains("NaN") && !drawn.contains("inf"), "{drawn}");
+    }
+}

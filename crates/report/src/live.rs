@@ -1,0 +1,130 @@
+//! The page of a run that goes on: a panel with its figures of this moment, above the page of the run so far. The
+//! document has one short script, which puts in what a stream of events brings (`kqps-live`). When the run is over, what
+//! the script leaves is the body of the run's page, and nothing else.
+
+use askama::Template;
+use kqps_observation::Run;
+use kqps_observation::visible::visible;
+use kqps_verdict::judge::RunVerdict;
+
+use crate::chart::{MomentCourse, MomentKind, Moments, moments};
+use crate::page;
+
+/// The figures of this moment.
+#[derive(Clone, Debug, Default)]
+pub struct LiveInput {
+    /// What is measured, in a line.
+    pub headline: String,
+    /// Where the measurement stands, in a line.
+    pub standing: String,
+    /// Figures by name, in words.
+    pub facts: Vec<(String, String)>,
+    /// The figures of the intervals so far, the oldest first.
+    pub moments: Vec<LiveMoment>,
+    /// The last lines that the command printed.
+    pub lines: Vec<String>,
+}
+
+/// The figures of an interval.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct LiveMoment {
+    /// The end of the interval, seconds since the command began.
+    pub at_s: f64,
+    /// Queries sent a second.
+    pub sent_qps: Option<f64>,
+    /// Correct replies a second.
+    pub answered_qps: Option<f64>,
+    /// The median of latency, microseconds; `None` with too few replies.
+    pub p50_us: Option<f64>,
+    /// The 99th percentile, microseconds; `None` with too few replies.
+    pub p99_us: Option<f64>,
+}
+
+#[derive(Template)]
+#[template(path = "live_panel.html")]
+struct PanelPage<'a> {
+    input: &'a LiveInput,
+    rates: String,
+    times: String,
+}
+
+/// The panel, as a fragment of HTML. Text from outside is escaped.
+pub fn live_panel(input: &LiveInput) -> String {
+    let until_s = input.moments.last().map_or(0.0, |moment| moment.at_s);
+    let course = |name, class, of: fn(&LiveMoment) -> Option<f64>| MomentCourse {
+        name,
+        class,
+        points: input.moments.iter().map(|moment| (moment.at_s, of(moment))).collect(),
+    };
+    let rates = [
+        course("sent", "p999", |moment| moment.sent_qps),
+        course("answered", "p50", |moment| moment.answered_qps),
+    ];
+    let times = [course("p50", "p50", |moment| moment.p50_us), course("p99", "p99", |moment| moment.p99_us)];
+    let draw = |id, title, kind, courses: &[MomentCourse]| {
+        let description = "By time, up to now.";
+        moments(&Moments { id, title, description, kind, courses, until_s })
+    };
+    let panel = PanelPage {
+        input,
+        rates: draw("live-rates", "Queries a second", MomentKind::Rates, &rates),
+        times: draw("live-times", "Latency", MomentKind::Times, &times),
+    };
+    visible(&panel.render().expect("the template only writes to memory")).into_owned()
+}
+
+#[derive(Template)]
+#[template(path = "live.html")]
+struct LivePage<'a> {
+    kqps_version: &'a str,
+    title: &'a str,
+    panel: String,
+    body: &'a str,
+}
+
+/// The whole document, in which a script puts the events of the stream at `events` beside it: `live` is a new panel,
+/// `page` a new body below it, and `end` the body that replaces all. `body` is [`page_body`] or empty.
+pub fn live_page(title: &str, input: &LiveInput, body: &str, kqps_version: &str) -> String {
+    let page = LivePage { kqps_version, title, panel: live_panel(input), body };
+    // The body is visible already, which changes nothing in it.
+    visible(&page.render().expect("the template only writes to memory")).into_owned()
+}
+
+/// The body of a run's page, as [`crate::page`] has it between its tags.
+pub fn page_body(run: &Run, verdict: &RunVerdict) -> String {
+    page::body(run, verdict, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn input() -> LiveInput {
+        LiveInput {
+            headline: "kqps load <127.0.0.1>".into(),
+            standing: "sending".into(),
+            facts: vec![("sent".into(), "1,000".into())],
+            moments: vec![
+                LiveMoment { at_s: 0.5, sent_qps: Some(9.0), p50_us: Some(40.0), ..LiveMoment::default() },
+                LiveMoment { at_s: 1.0, sent_qps: Some(9.0), p50_us: Some(50.0), ..LiveMoment::default() },
+            ],
+            lines: vec!["a\u{1b}[31m".into()],
+        }
+    }
+
+    #[test]
+    fn a_panel_has_its_figures_and_escapes_text() {
+        let panel = live_panel(&input());
+        assert!(panel.contains("&#60;127.0.0.1&#62;") && panel.contains("1,000"), "{panel}");
+        assert_eq!(panel.matches("<svg class=\"chart\"").count(), 2, "{panel}");
+        assert!(!panel.contains('\u{1b}') && panel.contains("\\x1b"), "{panel}");
+        assert!(!live_panel(&LiveInput::default()).contains("<svg"));
+    }
+
+    #[test]
+    fn the_document_has_one_script_and_the_body_as_it_is() {
+        let page = live_page("kqps", &input(), "<main>here</main>", "0.1.0");
+        assert_eq!(page.matches("<script").count(), 1);
+        assert!(page.contains("<div id=\"page\"><main>here</main></div>"), "{page}");
+    }
+}
