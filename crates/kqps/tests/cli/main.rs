@@ -21,6 +21,7 @@ mod host_advise;
 mod load;
 mod nonsense;
 mod outside;
+mod packaged;
 mod plan;
 mod printing;
 mod published;
