@@ -92,11 +92,10 @@ fn print_for_readers(probe: &Probe, facts: &Facts) {
         None => print!("\n{}\n", devices::table(&probe.devices)),
     }
     let program = std::env::current_exe().map_or_else(|_| "kqps".into(), |path| path.display().to_string());
-    match &probe.container {
-        Some(container) => print!("\n{}", container.text()),
-        None => {
-            print!("{}", container::setcap(facts, &program).map_or(String::new(), |text| format!("\n{text}")))
-        }
+    if let Some(container) = &probe.container {
+        print!("\n{}", container.text());
+    } else if let Some(text) = container::setcap(facts, &program) {
+        print!("\n{text}");
     }
 }
 

@@ -1,5 +1,5 @@
 //! The archive: a static program with its documents, manual pages, completions, studies, subjects and recipes; and beside
-//! it the list of the crates in the program (SBOM, CycloneDX 1.5).
+//! it the list of the crates in the program (SBOM, `CycloneDX` 1.5).
 //!
 //! The same program gives the same bytes: entries are in order, belong to user 0, and have the time of the release.
 
@@ -105,7 +105,7 @@ fn sbom(release: &Release) -> Result<String> {
     Ok(text)
 }
 
-/// Checks that a list is one of CycloneDX, of kqps, with a version and a licence for every crate.
+/// Checks that a list is one of `CycloneDX`, of kqps, with a version and a licence for every crate.
 fn check(text: &str) -> Result<()> {
     let list: Value = serde_json::from_str(text).context("the list of crates is not JSON")?;
     ensure!(list["bomFormat"] == "CycloneDX", "the list of crates is not of CycloneDX");

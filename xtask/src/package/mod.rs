@@ -117,13 +117,12 @@ impl Release {
 
 /// The time of all files: the variable's, or that of the commit.
 fn epoch_s() -> Result<u64> {
-    let text = match std::env::var(EPOCH) {
-        Ok(text) => text,
-        Err(_) => {
-            let mut git = Command::new("git");
-            git.current_dir(workspace::root()).args(["log", "-1", "--format=%ct"]);
-            shell::read(&mut git).with_context(|| format!("the commit has no time; set {EPOCH}"))?
-        }
+    let text = if let Ok(text) = std::env::var(EPOCH) {
+        text
+    } else {
+        let mut git = Command::new("git");
+        git.current_dir(workspace::root()).args(["log", "-1", "--format=%ct"]);
+        shell::read(&mut git).with_context(|| format!("the commit has no time; set {EPOCH}"))?
     };
     text.trim().parse().with_context(|| format!("{EPOCH} must be seconds since 1970, not {text:?}"))
 }
