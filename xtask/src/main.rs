@@ -8,7 +8,7 @@ use clap::Parser;
 use kqps_faults::relay;
 use kqps_proofs::peers::Programs;
 use kqps_proofs::{peers, prove};
-use xtask::{deny, fuzz, test, tidy, workspace};
+use xtask::{deny, fuzz, package, test, tidy, workspace};
 
 /// The project's own chores.
 #[derive(Parser)]
@@ -24,6 +24,8 @@ enum Command {
     Peers(peers::Options),
     /// The long proofs: known answers that kqps must reproduce
     Prove(prove::Options),
+    /// Make the Debian package, the static archive and the container image
+    Package(package::Options),
     /// Fuzz the readers of bytes, with libFuzzer
     Fuzz(fuzz::Options),
     /// A UDP relay that makes faults and counts them
@@ -36,7 +38,8 @@ fn main() -> ExitCode {
         Command::Tidy => tidy::run(),
         Command::Deny => deny::run(),
         Command::Peers(options) => measure(&options),
-        Command::Prove(options) => proved(&options),
+        Command::Prove(options) => proved(options),
+        Command::Package(options) => package::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
         Command::Relay(options) => relay::run(&options),
     };
@@ -50,13 +53,16 @@ fn main() -> ExitCode {
 }
 
 /// Builds what the proofs need, and proves what the options ask for.
-fn proved(options: &prove::Options) -> Result<()> {
+fn proved(mut options: prove::Options) -> Result<()> {
+    if options.needs_packages() {
+        options = options.with_packages(package::for_proof()?);
+    }
     let program = workspace::program(options.program())?;
     // Beside a program that the user names stands the agent that was built with it.
     if options.needs_silent_agent() && options.program().is_none() {
         workspace::silent_agent()?;
     }
-    prove::run(options, &program)
+    prove::run(&options, &program)
 }
 
 /// Builds what is measured beside other programs, and measures it. The figures go to `target/peers`.

@@ -22,6 +22,10 @@ pub struct Metadata {
 pub struct Package {
     /// Its name in `Cargo.toml`.
     pub name: String,
+    /// Its version.
+    pub version: String,
+    /// The path of its `Cargo.toml`.
+    pub manifest_path: PathBuf,
     /// Its dependencies of all kinds.
     pub dependencies: Vec<Dependency>,
     /// Its libraries, programs and tests.

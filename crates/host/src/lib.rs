@@ -2,13 +2,14 @@
 //!
 //! For: the topology and how player and subject share it, how the machine is set up for packets, counters of `/proc`
 //! read before and after a trial, how fast cores are and when they stand still, the drop ledger, profiles, how long
-//! queries stay in this host, and the fingerprint of a run. Not for: judging any of it (`verdict`), nor for starting and
-//! pinning servers and players (`lab`, `player`).
+//! queries stay in this host, what a container takes away, and the fingerprint of a run. Not for: judging any of it
+//! (`verdict`), nor for starting and pinning servers and players (`lab`, `player`).
 //!
 //! Invariant: it reads the machine and changes nothing. It may load a core for some milliseconds to measure it, or wake
 //! up on it from time to time. It reports what it cannot read, with the reason. Nothing here panics because a file is
 //! missing or a process has gone.
 
+pub mod container;
 pub mod fingerprint;
 pub mod gauge;
 pub mod ledger;

@@ -18,6 +18,7 @@ pub use crate::udp::Wait;
 
 use crate::address::Address;
 use crate::cmsg::{CONTROL_BYTES, Control};
+use crate::headers;
 use crate::memory::Block;
 
 /// The largest message that segmentation offload sends or receives, in bytes.
@@ -62,7 +63,7 @@ impl Headers {
     fn reset(&mut self, index: usize) {
         let header = &mut self.headers[index].msg_hdr;
         header.msg_namelen = size_of::<Address>() as libc::socklen_t;
-        header.msg_controllen = CONTROL_BYTES;
+        headers::set_control_bytes(header, CONTROL_BYTES);
     }
 
     /// Copies the kernel's results for a received message to the previous index.
@@ -94,7 +95,7 @@ unsafe fn send_headers(
     }
     // SAFETY: the slice of headers is live, and the caller guarantees what they point to.
     let sent =
-        unsafe { libc::sendmmsg(socket.as_raw_fd(), part.as_mut_ptr(), part.len() as libc::c_uint, 0) };
+        unsafe { headers::send_many(socket.as_raw_fd(), part.as_mut_ptr(), part.len() as libc::c_uint) };
     match crate::sys::check(sent) {
         Ok(sent) => Ok(sent as usize),
         Err(error) if crate::sys::is_not_now(&error) => Ok(0),

@@ -55,7 +55,7 @@ pub struct LocalTime {
 /// The local time of a moment, in seconds since 1970, by the time zone of this process (`localtime_r(3)`). `None` if it
 /// cannot be represented.
 pub fn local_time(unix_s: u64) -> Option<LocalTime> {
-    let seconds = libc::time_t::try_from(unix_s).ok()?;
+    let seconds = i64::try_from(unix_s).ok()?;
     // SAFETY: `tm` is a structure of integers and a pointer, for which zero bytes are a value.
     let mut local: libc::tm = unsafe { std::mem::zeroed() };
     // SAFETY: both pointers are to live values of the right types, and the function keeps neither.

@@ -50,6 +50,7 @@ pub mod xdp;
 
 mod bpf;
 mod cmsg;
+mod headers;
 mod memory;
 mod perf_event;
 mod sys;

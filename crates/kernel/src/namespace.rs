@@ -93,7 +93,7 @@ pub fn enter_new_network() -> io::Result<()> {
     request.ifr_ifru.ifru_flags = (libc::IFF_UP | libc::IFF_RUNNING) as libc::c_short;
     let socket = std::net::UdpSocket::bind("0.0.0.0:0")?;
     // SAFETY: the request is live and of the type that this call reads.
-    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS, &raw const request) }).map(drop)
+    check(unsafe { libc::ioctl(socket.as_raw_fd(), libc::SIOCSIFFLAGS as _, &raw const request) }).map(drop)
 }
 
 /// Like [`enter_new_network`], but loopback stays down, so that nothing can be sent.

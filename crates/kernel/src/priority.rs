@@ -30,10 +30,12 @@ pub fn run_last() -> io::Result<()> {
 }
 
 fn set_policy(policy: i32, sched_priority: i32) -> io::Result<()> {
-    let parameters = libc::sched_param { sched_priority };
     let policy = policy | libc::SCHED_RESET_ON_FORK;
-    // SAFETY: the pointer is to a live structure; 0 is the calling thread.
-    check(unsafe { libc::sched_setscheduler(0, policy, &raw const parameters) }).map(drop)
+    // The kernel's parameters are this one integer. musl has no such call: its function only returns an error.
+    // SAFETY: the pointer is to a live integer; 0 is the calling thread.
+    let returned =
+        unsafe { libc::syscall(libc::SYS_sched_setscheduler, 0, policy, &raw const sched_priority) };
+    check(returned as libc::c_int).map(drop)
 }
 
 #[cfg(test)]

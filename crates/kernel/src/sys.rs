@@ -56,7 +56,7 @@ pub(crate) fn get_option<T: OptionValue>(fd: RawFd, level: libc::c_int, name: li
 /// Converts nanoseconds to the kernel's seconds and nanoseconds.
 pub(crate) fn timespec(time_ns: u64) -> libc::timespec {
     libc::timespec {
-        tv_sec: (time_ns / 1_000_000_000) as libc::time_t,
+        tv_sec: (time_ns / 1_000_000_000) as _,
         tv_nsec: (time_ns % 1_000_000_000) as libc::c_long,
     }
 }

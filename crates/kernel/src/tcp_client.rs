@@ -9,6 +9,7 @@ use std::time::Duration;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::cmsg::{self, Control};
+use crate::headers;
 use crate::sys::{check, check_size, is_not_now, set_option};
 
 /// A connection that is being made, or was made.
@@ -119,13 +120,13 @@ impl TcpClient {
         header.msg_iov = &raw mut slice;
         header.msg_iovlen = 1;
         header.msg_control = (&raw mut control).cast();
-        header.msg_controllen = size_of::<Control>();
+        headers::set_control_bytes(&mut header, size_of::<Control>());
         // SAFETY: everything that the header points to is live, exclusively ours, and of the length given.
-        let returned = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
+        let returned = unsafe { headers::receive(self.as_raw_fd(), &raw mut header, libc::MSG_DONTWAIT) };
         match check_size(returned) {
             Ok(0) => Ok(TcpRead::End),
             Ok(bytes) => {
-                let arrived_ns = cmsg::read(&control.0[..header.msg_controllen]).arrived_ns;
+                let arrived_ns = cmsg::read(&control.0[..headers::control_bytes(&header)]).arrived_ns;
                 Ok(TcpRead::Bytes { bytes, arrived_ns })
             }
             Err(error) if is_not_now(&error) => Ok(TcpRead::Nothing),

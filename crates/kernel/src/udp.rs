@@ -9,6 +9,7 @@ use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::address::{Address, LocalAddress};
 use crate::cmsg::{self, Control, ControlData};
+use crate::headers;
 use crate::sys::{check_size, get_option, is_not_now, set_option};
 
 /// The maximum of the length field of a UDP header in bytes (RFC 768). It includes the 8 bytes of the header, and
@@ -289,11 +290,11 @@ impl UdpSocket {
         header.msg_iov = &raw mut slice;
         header.msg_iovlen = 1;
         header.msg_control = (&raw mut control).cast();
-        header.msg_controllen = size_of::<Control>();
+        headers::set_control_bytes(&mut header, size_of::<Control>());
         // SAFETY: everything that the header points to is live, exclusively ours, and of the length given.
-        let returned = unsafe { libc::recvmsg(self.as_raw_fd(), &raw mut header, flags) };
+        let returned = unsafe { headers::receive(self.as_raw_fd(), &raw mut header, flags) };
         let data = if returned >= 0 {
-            cmsg::read(&control.0[..header.msg_controllen])
+            cmsg::read(&control.0[..headers::control_bytes(&header)])
         } else {
             ControlData::default()
         };
@@ -330,10 +331,10 @@ impl UdpSocket {
         header.msg_namelen = peer.address.length();
         header.msg_iov = &raw mut slice;
         header.msg_iovlen = 1;
-        header.msg_controllen = control.write(None, peer.asked.as_ref());
+        headers::set_control_bytes(&mut header, control.write(None, peer.asked.as_ref()));
         header.msg_control = (&raw mut control).cast();
         // SAFETY: everything that the header points to is live and of the length given; sending only reads it.
-        unsafe { libc::sendmsg(self.as_raw_fd(), &raw const header, 0) }
+        unsafe { headers::send(self.as_raw_fd(), &raw const header) }
     }
 }
 

@@ -13,6 +13,7 @@ use io_uring::{IoUring, cqueue, opcode, squeue};
 
 use crate::address::{Address, LocalAddress};
 use crate::cmsg::{self, CONTROL_BYTES, Control, ControlData};
+use crate::headers;
 use crate::memory::Block;
 use crate::sys::check;
 use crate::udp::UdpSocket;
@@ -79,7 +80,7 @@ impl Ring {
             _stays: PhantomData,
         };
         all.template[0].msg_hdr.msg_namelen = NAME_BYTES as libc::socklen_t;
-        all.template[0].msg_hdr.msg_controllen = CONTROL_BYTES;
+        headers::set_control_bytes(&mut all.template[0].msg_hdr, CONTROL_BYTES);
         all.buffers.register(&all.ring).map_err(refused("provided buffer ring"))?;
         Ok(all)
     }
@@ -226,7 +227,7 @@ impl Ring {
         header.msg_name = self.buffers.at(&buffer, HEAD_BYTES).cast();
         header.msg_namelen = name_length;
         header.msg_control = self.controls.at(index).cast();
-        header.msg_controllen = self.controls[index].write(None, asked.as_ref());
+        headers::set_control_bytes(header, self.controls[index].write(None, asked.as_ref()));
         let entry = opcode::SendMsg::new(Fd(socket.as_raw_fd()), &raw const *header)
             .build()
             .user_data(SENT | u64::from(buffer.id));

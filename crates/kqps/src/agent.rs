@@ -10,6 +10,7 @@ use anyhow::Context as _;
 use kqps_hosts::Identity;
 use kqps_kernel::signal::Signals;
 use kqps_lab::agent::{Agent, stand_guard};
+use kqps_lab::subject::stand_for_group;
 
 use crate::exit::bad_input;
 
@@ -39,16 +40,25 @@ pub(crate) struct Args {
     /// Wait for the end of the agent with this folder, and remove what it left
     #[arg(long, hide = true, value_name = "FOLDER", conflicts_with = "authorized_keys")]
     guard: Option<PathBuf>,
+
+    /// Wait for the end of standard input, and kill the process group with this leader
+    #[arg(long, hide = true, value_name = "PID", conflicts_with_all = ["authorized_keys", "guard"])]
+    guard_group: Option<u32>,
 }
 
 impl Args {
     /// Whether this process is to be a guard, which signals must not end.
     pub(crate) fn is_guard(&self) -> bool {
-        self.guard.is_some()
+        self.guard.is_some() || self.guard_group.is_some()
     }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    if let Some(leader) = args.guard_group {
+        let _signals = Signals::take(true)?;
+        stand_for_group(leader).context("the process group to guard")?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let kqps = std::env::current_exe().context("the path of this program is not known")?;
     if let Some(file) = &args.authorized_keys {
         return authorize(file, &kqps);

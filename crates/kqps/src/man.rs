@@ -1,9 +1,13 @@
-//! `kqps man`: prints the manual page of the program or of one command on stdout.
+//! `kqps man`: prints the manual page of the program or of one command on stdout, or writes those of all commands.
 
+use std::fs;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::Context as _;
 use clap::Command;
 use kqps_files::toml_file::{did_you_mean, nearest};
+use kqps_files::write_whole;
 
 use crate::exit::{HEAD, bad_input};
 
@@ -14,7 +18,8 @@ const EXAMPLES: &str = "\
 Examples:
   kqps man
   kqps man load >kqps-load.1
-  kqps man serve echo >kqps-serve-echo.1";
+  kqps man serve echo >kqps-serve-echo.1
+  kqps man --all ~/.local/share/man/man1";
 
 /// Print the manual page of kqps, or of one command
 #[derive(clap::Args)]
@@ -23,20 +28,51 @@ pub(crate) struct Args {
     /// The command, such as load, or serve echo
     #[arg(value_name = "COMMAND")]
     command: Vec<String>,
+
+    /// Write the pages of kqps and of every command into this folder, which is made
+    #[arg(long, value_name = "DIR", conflicts_with = "command")]
+    all: Option<PathBuf>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut program = crate::command_line();
     program.build();
-    let page = page_of(&program, &args.command)?;
+    match &args.all {
+        Some(folder) => write_all(&program, folder)?,
+        None => print!("{}", text_of(page_of(&program, &args.command)?)?),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Writes each page as `NAME.1` into a folder.
+fn write_all(program: &Command, folder: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    for words in all_words(program) {
+        let page = page_of(program, &words)?;
+        let path = folder.join(format!("{}.1", page.get_name()));
+        write_whole(&path, text_of(page)?.as_bytes())
+            .with_context(|| format!("cannot write {}", path.display()))?;
+    }
+    Ok(())
+}
+
+/// The words of every command that has a page. The program itself has none, and comes first.
+fn all_words(program: &Command) -> Vec<Vec<String>> {
+    let below = program.get_subcommands().filter(|below| is_shown(below)).flat_map(|below| {
+        let name = below.get_name().to_owned();
+        all_words(below).into_iter().map(move |words| [&[name.clone()][..], &words].concat())
+    });
+    [Vec::new()].into_iter().chain(below).collect()
+}
+
+/// The text of a page.
+fn text_of(page: Command) -> anyhow::Result<String> {
     let mut text = Vec::new();
     clap_mangen::Man::new(page).render(&mut text)?;
     // Examples and statuses are at the end of the help. A manual page has sections for them (man-pages(7)).
-    let text = String::from_utf8(text)?
+    Ok(String::from_utf8(text)?
         .replace(&format!(".SH EXTRA\n{EXAMPLES_HEAD}\n"), ".SH EXAMPLES\n")
-        .replace(&format!("\n{HEAD}\n"), "\n.SH \"EXIT STATUS\"\n");
-    print!("{text}");
-    Ok(ExitCode::SUCCESS)
+        .replace(&format!("\n{HEAD}\n"), "\n.SH \"EXIT STATUS\"\n"))
 }
 
 /// The command that these words call, with the name of its page.

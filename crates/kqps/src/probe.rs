@@ -1,15 +1,19 @@
-//! `kqps probe`: what works on this host and why the rest does not, and what its devices can do for frames.
+//! `kqps probe`: what works on this host and why the rest does not, what its devices can do for frames, and what a
+//! container takes away.
 
+mod container;
 mod devices;
 
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
+use kqps_host::container::Facts;
 use kqps_kernel::probe::probe;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::print;
+use container::Container;
 use devices::Device;
 
 const EXAMPLES: &str = "\
@@ -21,6 +25,9 @@ Examples:
 ///
 /// The devices are those with Ethernet frames. On each of them --io xdp passes the network stack: natively if the
 /// driver hands frames over itself, otherwise after the stack has made a packet of each.
+///
+/// In a container this also says what the container takes away, and the flags of container engines that give it back.
+/// On a host it prints the setcap command that gives the program the rights that it lacks.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -37,6 +44,8 @@ pub(crate) struct Probe {
     devices: Vec<Device>,
     /// Why the devices are not known; `None` if they are.
     devices_unknown: Option<String>,
+    /// The container around this process; `None` if there is none.
+    container: Option<Container>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -50,7 +59,7 @@ struct Capability {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Args { json } = args;
-    let capabilities = probe()
+    let capabilities: Vec<Capability> = probe()
         .into_iter()
         .map(|tried| Capability {
             name: tried.name,
@@ -63,18 +72,31 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(devices) => (devices, None),
         Err(reason) => (Vec::new(), Some(reason)),
     };
-    let probe = Probe { capabilities, devices, devices_unknown };
+    let facts = Facts::read();
+    let fails = |name: &str| capabilities.iter().any(|one| one.name == name && !one.works);
+    let container = Container::of(&facts, fails);
+    let probe = Probe { capabilities, devices, devices_unknown, container };
     if *json {
         print::json(&print::Versioned::of(&probe))?;
     } else {
-        print!("{}\n", table(&probe));
-        match &probe.devices_unknown {
-            Some(reason) => print!("\nThe devices of this host are not known: {reason}\n"),
-            None if probe.devices.is_empty() => print!("\nThis host has no device with Ethernet frames.\n"),
-            None => print!("\n{}\n", devices::table(&probe.devices)),
-        }
+        print_for_readers(&probe, &facts);
     }
     Ok(ExitCode::SUCCESS)
+}
+
+fn print_for_readers(probe: &Probe, facts: &Facts) {
+    print!("{}\n", table(probe));
+    match &probe.devices_unknown {
+        Some(reason) => print!("\nThe devices of this host are not known: {reason}\n"),
+        None if probe.devices.is_empty() => print!("\nThis host has no device with Ethernet frames.\n"),
+        None => print!("\n{}\n", devices::table(&probe.devices)),
+    }
+    let program = std::env::current_exe().map_or_else(|_| "kqps".into(), |path| path.display().to_string());
+    if let Some(container) = &probe.container {
+        print!("\n{}", container.text());
+    } else if let Some(text) = container::setcap(facts, &program) {
+        print!("\n{text}");
+    }
 }
 
 fn table(probe: &Probe) -> Table {

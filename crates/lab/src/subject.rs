@@ -32,6 +32,7 @@ use crate::certificates::ServerCertificate;
 use crate::path::LaidPath;
 
 pub use definition::Definition;
+pub use guard::stand_for_group;
 use probe::Asked;
 use process::Process;
 use reload::ReloadError;
@@ -48,7 +49,7 @@ pub struct LaunchSetting<'a> {
     pub folder: &'a Path,
     /// The zones to serve, at least one. The readiness probe asks for the SOA of the first.
     pub zones: &'a [Zone],
-    /// The path of this kqps program, for the reference echo.
+    /// The path of this kqps program, for the reference echo and for guards.
     pub kqps: &'a Path,
     /// The echo's I/O model.
     pub io: &'a str,
@@ -230,7 +231,7 @@ impl Subject {
         let mut command = command(definition, setting.folder, &values)?;
         path.place_subject(&mut command).map_err(|error| io_error("entering a network namespace", error))?;
         let began = Instant::now();
-        let mut process = Process::spawn(command, setting.cpus, setting.folder)
+        let mut process = Process::spawn(command, setting.cpus, setting.folder, setting.kqps)
             .map_err(|error| io_error(&format!("starting {}", definition.title), error))?;
         for &address in &addresses {
             let no_socket = |error| io_error("opening a socket to ask whether it is ready", error);

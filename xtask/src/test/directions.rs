@@ -236,11 +236,17 @@ mod tests {
         );
     }
 
+    /// A crate with these dependencies.
+    fn package(name: &str, dependencies: Vec<Dependency>) -> Package {
+        let (version, manifest_path) = ("0.1.0".into(), "crates/some/Cargo.toml".into());
+        Package { name: name.into(), version, manifest_path, dependencies, targets: Vec::new() }
+    }
+
     /// The crate `kqps-verdict` with one dependency.
     fn verdict_on(name: &str, kind: Option<&str>) -> Package {
         let path = Some("crates/other".into());
         let dependency = Dependency { name: name.into(), path, kind: kind.map(str::to_owned) };
-        Package { name: "kqps-verdict".into(), dependencies: vec![dependency], targets: Vec::new() }
+        package("kqps-verdict", vec![dependency])
     }
 
     #[test]
@@ -262,7 +268,7 @@ mod tests {
 
     #[test]
     fn an_arrow_that_cargo_does_not_know_is_named() {
-        let lonely = Package { name: "kqps-verdict".into(), dependencies: Vec::new(), targets: Vec::new() };
+        let lonely = package("kqps-verdict", Vec::new());
         let named = arrows_without_use(&[lonely]);
         assert_eq!(named, ["kqps-verdict → kqps-observation is in the table, and cargo does not know it"]);
     }
@@ -281,7 +287,7 @@ mod tests {
 
     #[test]
     fn an_unknown_crate_is_named() {
-        let stranger = Package { name: "kqps-util".into(), dependencies: Vec::new(), targets: Vec::new() };
+        let stranger = package("kqps-util", Vec::new());
         assert!(violations(&[stranger])[0].contains("kqps-util"));
     }
 }

@@ -3,7 +3,7 @@
 
 mod cargo_test;
 mod directions;
-mod packages;
+pub(crate) mod packages;
 mod skips;
 mod venv;
 

@@ -13,9 +13,16 @@ use kqps_lab::packages::NoServices;
 use kqps_proofs::shell;
 
 /// A package, and the sign of its presence, no matter how it was installed.
-struct Package {
+pub(crate) struct Package {
     name: &'static str,
     shown_by: Sign,
+}
+
+impl Package {
+    /// A package that has this program.
+    pub(crate) const fn with_program(name: &'static str, program: &'static str) -> Self {
+        Self { name, shown_by: Sign::Program(program) }
+    }
 }
 
 enum Sign {
@@ -64,12 +71,25 @@ const PACKAGES: &[Package] = &[
 /// The folder of libraries, with a subfolder for each architecture.
 const LIBRARIES: &str = "/usr/lib";
 
-/// Installs the missing packages. If that is not allowed, it prints their names, and the tests that need
+/// Installs the missing packages of tests. If that is not allowed, it prints their names, and the tests that need
 /// them report it again.
 pub(super) fn install() -> Result<()> {
-    let missing: Vec<&str> = PACKAGES.iter().filter(|package| !there(package)).map(|p| p.name).collect();
-    if missing.is_empty() {
+    if missing(PACKAGES).is_empty() {
         eprintln!("all {} packages are there", PACKAGES.len());
+        return Ok(());
+    }
+    install_missing(PACKAGES)
+}
+
+/// The names of those packages that are not there.
+pub(crate) fn missing(packages: &[Package]) -> Vec<&'static str> {
+    packages.iter().filter(|package| !there(package)).map(|package| package.name).collect()
+}
+
+/// Installs those packages that are not there. If that is not allowed, it prints their names.
+pub(crate) fn install_missing(packages: &[Package]) -> Result<()> {
+    let missing = missing(packages);
+    if missing.is_empty() {
         return Ok(());
     }
     let list = missing.join(" ");

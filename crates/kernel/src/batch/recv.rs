@@ -2,11 +2,11 @@
 
 use std::io;
 use std::os::fd::AsRawFd;
-use std::ptr::null_mut;
 
 use crate::address::{Address, LocalAddress};
 use crate::batch::Headers;
 use crate::cmsg;
+use crate::headers;
 use crate::memory::Block;
 use crate::sys::{check, is_not_now};
 use crate::udp::{UdpSocket, Wait};
@@ -96,7 +96,7 @@ impl RecvBatch {
         // SAFETY: the headers are live, `count` is their number, and they point into blocks that `self` owns;
         // the mutable borrow makes this use exclusive. There is no timeout, which `recvmmsg` would check only
         // between packets.
-        let returned = unsafe { libc::recvmmsg(socket.as_raw_fd(), first, count, flags, null_mut()) };
+        let returned = unsafe { headers::receive_many(socket.as_raw_fd(), first, count, flags) };
         match check(returned) {
             Ok(received) => self.received = received as usize,
             Err(error) if is_not_now(&error) => {}
@@ -125,7 +125,7 @@ impl RecvBatch {
     #[inline]
     pub fn message(&self, index: usize) -> Received<'_> {
         let header = &self.headers.headers[index];
-        let control = cmsg::read(&self.headers.controls[index].0[..header.msg_hdr.msg_controllen]);
+        let control = cmsg::read(&self.headers.controls[index].0[..headers::control_bytes(&header.msg_hdr)]);
         let bytes = &self.buffer[index * self.stride..][..self.length(index)];
         Received {
             bytes,

@@ -5,6 +5,7 @@ use std::io;
 use crate::address::{Address, LocalAddress};
 use crate::batch::{Headers, send_headers};
 use crate::cmsg;
+use crate::headers;
 use crate::memory::Block;
 use crate::udp::UdpSocket;
 
@@ -154,9 +155,9 @@ impl RunBatch {
         self.headers.names[message] = *to;
         let header = &mut self.headers.headers[message].msg_hdr;
         header.msg_iov = self.gathered.at(first);
-        header.msg_iovlen = self.gathered_used - first;
+        headers::set_slices(header, self.gathered_used - first);
         header.msg_namelen = to.length();
-        header.msg_controllen = self.headers.controls[message].write(segment, from);
+        headers::set_control_bytes(header, self.headers.controls[message].write(segment, from));
         self.segments[message] = segment.unwrap_or(0);
         self.messages += 1;
     }
@@ -190,7 +191,7 @@ impl RunBatch {
     fn slices_of(&self, message: usize) -> &[libc::iovec] {
         let header = &self.headers.headers[message].msg_hdr;
         let first = (header.msg_iov as usize - self.gathered.at(0) as usize) / size_of::<libc::iovec>();
-        &self.gathered[first..][..header.msg_iovlen]
+        &self.gathered[first..][..headers::slices(header)]
     }
 
     /// Sends the datagrams of a segmented message one by one, for devices that refuse segmentation. Calls `each`
@@ -206,7 +207,7 @@ impl RunBatch {
         header.msg_iovlen = 1;
         // The segment size is the first control message; the source address follows.
         header.msg_control = header.msg_control.wrapping_byte_add(cmsg::SEGMENT_BYTES);
-        header.msg_controllen -= cmsg::SEGMENT_BYTES;
+        headers::set_control_bytes(header, headers::control_bytes(header) - cmsg::SEGMENT_BYTES);
         for slice in slices {
             for offset in (0..slice.iov_len).step_by(segment) {
                 self.headers.slices[message] = libc::iovec {

@@ -5,6 +5,7 @@ use std::mem;
 
 use crate::address::{Address, LocalAddress};
 use crate::batch::{Headers, send_headers};
+use crate::headers;
 use crate::memory::Block;
 use crate::udp::UdpSocket;
 
@@ -77,7 +78,7 @@ impl SendBatch {
         self.headers.names[index] = *to;
         let header = &mut self.headers.headers[index].msg_hdr;
         header.msg_namelen = to.length();
-        header.msg_controllen = self.headers.controls[index].write(segment_bytes, from);
+        headers::set_control_bytes(header, self.headers.controls[index].write(segment_bytes, from));
         let place = &mut self.buffer[start..start + bytes];
         self.messages += 1;
         self.used_bytes += bytes;

@@ -5,6 +5,7 @@ use std::io;
 use crate::batch::recv::{Received, RecvBatch, Slot};
 use crate::batch::{Headers, send_headers};
 use crate::cmsg;
+use crate::headers;
 use crate::udp::{UdpSocket, Wait};
 
 /// A received batch and the replies to it. Nothing is copied: a reply is a part of its query's buffer. It goes
@@ -82,7 +83,7 @@ impl TurnBatch {
         self.replies.names[reply] = to;
         let header = &mut self.replies.headers[reply].msg_hdr;
         header.msg_namelen = to.length();
-        header.msg_controllen = self.replies.controls[reply].write(segment_bytes, from.as_ref());
+        headers::set_control_bytes(header, self.replies.controls[reply].write(segment_bytes, from.as_ref()));
         self.segments[reply] = segment_bytes.unwrap_or(0);
         self.queued += 1;
     }
@@ -111,10 +112,10 @@ impl TurnBatch {
         let segment = usize::from(self.segments[reply]);
         let whole = self.replies.slices[reply];
         let header = &mut self.replies.headers[reply].msg_hdr;
-        let (control, control_bytes) = (header.msg_control, header.msg_controllen);
+        let (control, control_bytes) = (header.msg_control, headers::control_bytes(header));
         // The segment size is the first control message; the source address follows.
         header.msg_control = control.wrapping_byte_add(cmsg::SEGMENT_BYTES);
-        header.msg_controllen = control_bytes - cmsg::SEGMENT_BYTES;
+        headers::set_control_bytes(header, control_bytes - cmsg::SEGMENT_BYTES);
         for offset in (0..whole.iov_len).step_by(segment) {
             self.replies.slices[reply] = libc::iovec {
                 iov_base: whole.iov_base.wrapping_byte_add(offset),
@@ -130,6 +131,6 @@ impl TurnBatch {
         self.replies.slices[reply] = whole;
         let header = &mut self.replies.headers[reply].msg_hdr;
         header.msg_control = control;
-        header.msg_controllen = control_bytes;
+        headers::set_control_bytes(header, control_bytes);
     }
 }

@@ -14,6 +14,7 @@ use super::provided::{Buffer, GROUP, ProvidedBuffers};
 use super::{GET_EVENTS, HEAD_BYTES, build, done_or_busy, outcome, push};
 use crate::address::Address;
 use crate::cmsg;
+use crate::headers;
 use crate::memory::Block;
 use crate::tcp_client::TcpClient;
 
@@ -114,7 +115,7 @@ impl StreamRing {
             has_starved: false,
             _stays: PhantomData,
         };
-        all.template[0].msg_hdr.msg_controllen = CONTROL_BYTES;
+        headers::set_control_bytes(&mut all.template[0].msg_hdr, CONTROL_BYTES);
         all.buffers.register(&all.ring)?;
         Ok(all)
     }

@@ -23,6 +23,7 @@ mod live;
 mod load;
 mod nonsense;
 mod outside;
+mod packaged;
 mod plan;
 mod printing;
 mod published;

@@ -39,7 +39,8 @@ impl Process {
     /// folder also marks all processes that it starts.
     ///
     /// The kernel kills the child when the calling thread ends, so the main thread must call this.
-    pub fn spawn(mut command: Command, cpus: &[u32], folder: &Path) -> io::Result<Self> {
+    /// `kqps` is the path of this program.
+    pub fn spawn(mut command: Command, cpus: &[u32], folder: &Path, kqps: &Path) -> io::Result<Self> {
         let (reader, writer) = io::pipe()?;
         let output = SubjectOutput::collect(reader, &folder.join("output"))?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
@@ -52,7 +53,7 @@ impl Process {
         let remains = Remains::of(child.id(), folder);
         let cpus = cpus.to_vec();
         let mut started = Self { child, cpus, remains, output, ended: None, guard: None, gone: false };
-        started.guard = Some(Guard::of(started.pid())?);
+        started.guard = Some(Guard::of(started.pid(), kqps)?);
         Ok(started)
     }
 

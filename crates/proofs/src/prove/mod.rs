@@ -17,6 +17,7 @@ mod kept;
 mod kill;
 mod ledger;
 mod overload;
+mod package;
 mod quota;
 mod replay;
 mod reproduce;
@@ -79,6 +80,8 @@ pub enum Proof {
     Hosts,
     /// A history of runs raises no alarm without a change, finds a step in time, and takes a thousand runs in seconds
     History,
+    /// The packages do the main job on systems that have nothing else, and a purge leaves the user's files alone
+    Package,
 }
 
 /// How thorough a proof is.
@@ -108,12 +111,27 @@ pub struct Options {
     /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (cache, connections, front, history, hosts, judgement, replay, reproduce)
+    /// Prove only the part of this name (cache, connections, front, history, hosts, judgement, package, replay,
+    /// reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
+    /// The folder of the packages to prove (package; default: made now)
+    #[arg(long, value_name = "DIR")]
+    packages: Option<PathBuf>,
 }
 
 impl Options {
+    /// Whether a proof needs packages that the user does not name.
+    pub fn needs_packages(&self) -> bool {
+        self.packages.is_none() && self.proofs.contains(&Proof::Package)
+    }
+
+    /// The same with the packages in this folder.
+    #[must_use]
+    pub fn with_packages(self, packages: PathBuf) -> Self {
+        Self { packages: Some(packages), ..self }
+    }
+
     /// The program to test, if the user names one.
     pub fn program(&self) -> Option<&Path> {
         self.program.as_deref()
@@ -140,6 +158,8 @@ struct Bench {
     index: Option<u64>,
     /// The name of the only part to prove; `None` for all of them.
     only: Option<String>,
+    /// The folder of the packages to prove.
+    packages: Option<PathBuf>,
 }
 
 const QUERIES: u32 = 100_000;
@@ -161,12 +181,14 @@ impl Bench {
             seed: SEED,
             index: None,
             only: None,
+            packages: None,
         })
     }
 
     /// The same with another, empty folder.
     fn anew(&self) -> Result<Self> {
-        Ok(Self { kqps: self.kqps.clone(), folder: Scratch::new()?, only: self.only.clone(), ..*self })
+        let (kqps, only, packages) = (self.kqps.clone(), self.only.clone(), self.packages.clone());
+        Ok(Self { kqps, folder: Scratch::new()?, only, packages, ..*self })
     }
 
     /// A query file that expects NOERROR for every query.
@@ -232,14 +254,15 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
                 | Proof::History
                 | Proof::Hosts
                 | Proof::Judgement
+                | Proof::Package
                 | Proof::Replay
                 | Proof::Reproduce
         )
     };
     ensure!(
         options.only.is_none() || options.proofs.iter().all(is_one),
-        "--only: the parts of cache, connections, front, history, hosts, judgement, replay and reproduce have names, \
-         those of other proofs have none"
+        "--only: the parts of cache, connections, front, history, hosts, judgement, package, replay and reproduce have \
+         names, those of other proofs have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();
@@ -247,6 +270,7 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
             seed: options.seed,
             index: options.index,
             only: options.only.clone(),
+            packages: options.packages.clone(),
             ..Bench::new(options.size, program)?
         };
         prove_on(&bench, *proof)?;
@@ -285,6 +309,7 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Front => front::prove(bench),
         Proof::Hosts => hosts::prove(bench),
         Proof::History => history::prove(bench),
+        Proof::Package => package::prove(bench),
         Proof::Cache => cache::prove(bench),
     }
 }

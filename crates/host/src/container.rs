@@ -1,0 +1,274 @@
+//! What a container takes away from this process: read as facts, and explained by a function of them.
+//!
+//! Sources: capabilities(7), `Seccomp` in `proc_pid_status(5)`, namespaces(7), cgroups(7), and the files that engines
+//! leave (`/.dockerenv`, and `/run/.containerenv` of podman).
+
+mod cgroup;
+
+use kqps_observation::visible::visible_line;
+
+use crate::files::Root;
+use cgroup::Limits;
+
+/// A right that kqps uses, and what it is for.
+struct Right {
+    /// The name without `CAP_`, as `--cap-add` of container engines takes it.
+    name: &'static str,
+    /// The number of its bit (`linux/capability.h`).
+    bit: u32,
+    purpose: &'static str,
+}
+
+const fn right(name: &'static str, bit: u32, purpose: &'static str) -> Right {
+    Right { name, bit, purpose }
+}
+
+const RIGHTS: [Right; 8] = [
+    right(
+        "NET_ADMIN",
+        12,
+        "links between private networks, large socket buffers, settings of network devices",
+    ),
+    right("NET_RAW", 13, "--io xdp, and times of packets at an interface"),
+    right("IPC_LOCK", 14, "large rings for profiles and --io xdp"),
+    right("SYS_ADMIN", 21, "private networks"),
+    right("SYS_NICE", 23, "threads that run before all others"),
+    right("SYSLOG", 34, "names of the kernel's functions in profiles"),
+    right("PERFMON", 38, "profiles, and the kernel's reasons for its drops"),
+    right("BPF", 39, "--io xdp, and times of packets at an interface"),
+];
+
+/// The right that `setcap` should not give: who has it can take all others.
+const AS_GOOD_AS_ROOT: &str = "SYS_ADMIN";
+
+/// The PID namespace that the kernel makes when it boots (`PROC_PID_INIT_INO`, `linux/proc_ns.h`).
+const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
+
+/// The files that container engines leave.
+const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
+
+/// Words in the path of a cgroup that engines use.
+const ENGINES: [&str; 6] = ["docker", "libpod", "kubepods", "containerd", "crio", "lxc"];
+
+/// The variables by which engines report themselves.
+const VARIABLES: [&str; 2] = ["container", "KUBERNETES_SERVICE_HOST"];
+
+/// What is known about this process and its surroundings. A fact that cannot be read is `None`.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Facts {
+    /// Why this is a container, each in words; empty if nothing shows it.
+    pub signs: Vec<String>,
+    /// Bit mask of the capabilities that the process may ever get (`CapBnd`).
+    pub bounding: Option<u64>,
+    /// Bit mask of the capabilities that the process has (`CapEff`).
+    pub effective: Option<u64>,
+    /// Whether a filter of system calls is in force (seccomp mode 2).
+    pub is_filtered: Option<bool>,
+    /// Cores' worth of CPU time that the cgroup may use; `None` if there is no limit.
+    pub cpu_limit_cores: Option<f64>,
+    /// Memory that the cgroup may use, bytes; `None` if there is no limit.
+    pub memory_limit_bytes: Option<u64>,
+    /// Those of `/sys` and `/proc/sys` that are mounted read-only.
+    pub read_only: Vec<&'static str>,
+    /// Whether no network device reaches the host's network but through a pair (veth(4)).
+    pub is_network_private: Option<bool>,
+}
+
+/// Something that a container takes away.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Taken {
+    /// The kind of thing: `capabilities`, `system calls`, `cpu`, `memory`, `settings` or `network`.
+    pub what: &'static str,
+    /// What is missing, and what does not work without it.
+    pub reason: String,
+    /// How to start the container with it.
+    pub remedy: String,
+}
+
+impl Facts {
+    /// Reads the facts of this process.
+    pub fn read() -> Self {
+        let set = |name: &&str| std::env::var_os(name).is_some();
+        let variables = VARIABLES.into_iter().filter(set);
+        Self::of(&Root::real(), variables)
+    }
+
+    /// Reads them below a root. `variables` are those of [`VARIABLES`] that are set.
+    fn of(root: &Root, variables: impl Iterator<Item = &'static str>) -> Self {
+        let status = root.text("/proc/self/status").unwrap_or_default();
+        let mounts = root.text("/proc/self/mountinfo").unwrap_or_default();
+        let cgroups = root.text("/proc/self/cgroup").unwrap_or_default();
+        let limits = Limits::read(root, &cgroups);
+        Self {
+            signs: signs(root, &cgroups, variables),
+            bounding: field(&status, "CapBnd").and_then(|text| u64::from_str_radix(text, 16).ok()),
+            effective: field(&status, "CapEff").and_then(|text| u64::from_str_radix(text, 16).ok()),
+            is_filtered: field(&status, "Seccomp").map(|mode| mode == "2"),
+            cpu_limit_cores: limits.cores,
+            memory_limit_bytes: limits.memory_bytes,
+            read_only: ["/sys", "/proc/sys"].into_iter().filter(|path| is_read_only(&mounts, path)).collect(),
+            is_network_private: is_network_private(root),
+        }
+    }
+
+    /// What the container takes away; empty if this is no container. `fails` says whether a capability of `kqps probe`
+    /// does not work.
+    pub fn taken(&self, fails: impl Fn(&str) -> bool) -> Vec<Taken> {
+        if self.signs.is_empty() {
+            return Vec::new();
+        }
+        let found = [
+            self.rights(),
+            self.calls(fails),
+            self.cpu_time(),
+            self.memory(),
+            self.settings(),
+            self.network(),
+        ];
+        found.into_iter().flatten().collect()
+    }
+
+    /// The capabilities, as `setcap` takes them, that this process lacks and that may be given to the program's file.
+    /// Empty if it has all of them, or if they are not known.
+    pub fn for_setcap(&self) -> Vec<String> {
+        let Some(effective) = self.effective else { return Vec::new() };
+        let lacks = |right: &&Right| effective & (1 << right.bit) == 0 && right.name != AS_GOOD_AS_ROOT;
+        RIGHTS.iter().filter(lacks).map(|right| format!("cap_{}", right.name.to_lowercase())).collect()
+    }
+
+    fn rights(&self) -> Option<Taken> {
+        let bounding = self.bounding?;
+        let missing: Vec<&Right> = RIGHTS.iter().filter(|right| bounding & (1 << right.bit) == 0).collect();
+        if missing.is_empty() {
+            return None;
+        }
+        let each = missing.iter().map(|right| format!("CAP_{} ({})", right.name, right.purpose));
+        let flags = missing.iter().map(|right| format!("--cap-add {}", right.name));
+        Some(Taken {
+            what: "capabilities",
+            reason: format!("it may not have {}", each.collect::<Vec<_>>().join("; ")),
+            remedy: flags.collect::<Vec<_>>().join(" "),
+        })
+    }
+
+    fn calls(&self, fails: impl Fn(&str) -> bool) -> Option<Taken> {
+        if self.is_filtered != Some(true) {
+            return None;
+        }
+        let calls = [
+            ("io_uring_setup", "uring"),
+            ("perf_event_open", "core-samples"),
+            ("bpf", "reuseport-cbpf"),
+            ("bpf", "packet-stamps"),
+            ("unshare", "netns"),
+        ];
+        let mut failing: Vec<&str> =
+            calls.iter().filter(|(_, capability)| fails(capability)).map(|(call, _)| *call).collect();
+        failing.dedup();
+        let reason = if failing.is_empty() {
+            "a filter (seccomp) looks at every system call, which costs some time at each".to_owned()
+        } else {
+            let names = failing.join(", ");
+            format!("a filter (seccomp) looks at every system call, and may be why these fail: {names}")
+        };
+        let remedy = "--security-opt seccomp=unconfined, or a profile that allows the calls".to_owned();
+        Some(Taken { what: "system calls", reason, remedy })
+    }
+
+    fn cpu_time(&self) -> Option<Taken> {
+        let cores = self.cpu_limit_cores?;
+        Some(Taken {
+            what: "cpu",
+            reason: format!(
+                "its cgroup may use the time of {cores} cores, and stands still for the rest of each period when it has \
+                 used that: rates and latencies then show the limit"
+            ),
+            remedy: "--cpuset-cpus LIST in place of --cpus".into(),
+        })
+    }
+
+    fn memory(&self) -> Option<Taken> {
+        let bytes = self.memory_limit_bytes?;
+        Some(Taken {
+            what: "memory",
+            reason: format!("its cgroup may use {} MiB, and the kernel kills what needs more", bytes >> 20),
+            remedy: "--memory SIZE".into(),
+        })
+    }
+
+    fn settings(&self) -> Option<Taken> {
+        if self.read_only.is_empty() {
+            return None;
+        }
+        let places = self.read_only.join(" and ");
+        Some(Taken {
+            what: "settings",
+            reason: format!(
+                "{places} cannot be written: kqps host apply and host settings of studies do not work"
+            ),
+            remedy: "run kqps host apply on the host itself, or start the container with --privileged".into(),
+        })
+    }
+
+    fn network(&self) -> Option<Taken> {
+        (self.is_network_private == Some(true)).then(|| Taken {
+            what: "network",
+            reason: "its network is private: packets to other hosts pass a pair of virtual devices, whose cost is in every \
+                     figure, and the host's own devices cannot be seen"
+                .into(),
+            remedy: "--network host".into(),
+        })
+    }
+}
+
+/// What shows that this is a container.
+fn signs(root: &Root, cgroups: &str, variables: impl Iterator<Item = &'static str>) -> Vec<String> {
+    let marks = MARKS.into_iter().filter(|mark| root.path(mark).exists());
+    let mut signs: Vec<String> = marks.map(|mark| format!("{mark} exists")).collect();
+    signs.extend(variables.map(|name| format!("the variable {name} is set")));
+    let is_engines = |line: &&str| ENGINES.iter().any(|engine| line.contains(engine));
+    if let Some(line) = cgroups.lines().find(is_engines) {
+        signs.push(format!("its cgroup is {}", visible_line(line.rsplit(':').next().unwrap_or(line))));
+    }
+    if root.link("/proc/self/ns/pid").is_some_and(|namespace| namespace != FIRST_PID_NAMESPACE) {
+        signs.push("its process numbers are its own".into());
+    }
+    signs
+}
+
+/// The value of a line `NAME:  VALUE`.
+fn field<'t>(text: &'t str, name: &str) -> Option<&'t str> {
+    text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':')).map(str::trim)
+}
+
+/// Whether the uppermost mount at this path, or at the folder above it, is read-only (`proc_pid_mountinfo(5)`).
+fn is_read_only(mounts: &str, path: &str) -> bool {
+    let options = |place: &str| {
+        let of = |line: &str| {
+            let fields: Vec<&str> = line.split(' ').collect();
+            (fields.get(4) == Some(&place)).then(|| fields.get(5).copied().unwrap_or_default().to_owned())
+        };
+        mounts.lines().rev().find_map(of)
+    };
+    let above = path.rsplit_once('/').map_or("", |(above, _)| above);
+    options(path).or_else(|| options(above)).is_some_and(|options| options.split(',').any(|one| one == "ro"))
+}
+
+/// Whether the only ways out of this network are pairs, or there are none. `None` if no device can be seen.
+fn is_network_private(root: &Root) -> Option<bool> {
+    let devices = root.names("/sys/class/net");
+    if devices.is_empty() {
+        return None;
+    }
+    let numbers = |device: &String| {
+        let number = |file: &str| root.number(&format!("/sys/class/net/{device}/{file}")).ok();
+        Some((number("ifindex")?, number("iflink")?))
+    };
+    // The other end of a pair has another number; a device of the host has its own.
+    let is_inner =
+        |device: &String| device == "lo" || numbers(device).is_some_and(|(own, other)| own != other);
+    Some(devices.iter().all(is_inner))
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,113 @@
+//! What packages take from the program: manual pages and completions of all commands. And what it does without a shell and
+//! in a container.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
+use std::process::{Child, Command, Stdio};
+
+use kqps_kernel::process::{Signal, signal};
+use serde_json::Value;
+use tempfile::TempDir;
+
+use crate::load::bench::kqps;
+
+/// What a command prints.
+fn printed(words: &[&str]) -> String {
+    let output = kqps(words).output().unwrap();
+    assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));
+    String::from_utf8(output.stdout).unwrap()
+}
+
+/// The names of the commands in a help.
+fn commands(help: &str) -> BTreeSet<String> {
+    let list =
+        help.lines().skip_while(|line| *line != "Commands:").skip(1).take_while(|line| !line.is_empty());
+    // A command begins in column 2; what it is for goes on further to the right.
+    let names = list.filter_map(|line| line.strip_prefix("  ")?.split(' ').next().map(str::to_owned));
+    names.filter(|name| !name.is_empty() && name != "help").collect()
+}
+
+#[test]
+fn all_pages_are_written_at_once_and_are_those_of_the_commands() {
+    let folder = TempDir::new().unwrap();
+    let pages = folder.path().join("share/man1");
+    assert_eq!(printed(&["man", "--all", pages.to_str().unwrap()]), "");
+    let found: BTreeSet<String> = fs::read_dir(&pages)
+        .unwrap()
+        .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+        .collect();
+    let mut wanted = BTreeSet::from(["kqps.1".to_owned()]);
+    for name in commands(&printed(&["-h"])) {
+        // A command without commands below it has none in its help.
+        let below = commands(&printed(&[&name, "-h"]));
+        wanted.extend(below.iter().map(|below| format!("kqps-{name}-{below}.1")));
+        wanted.insert(format!("kqps-{name}.1"));
+    }
+    assert_eq!(found, wanted);
+    assert!(found.contains("kqps-serve-echo.1") && found.len() > 25, "{found:?}");
+    for words in [&["load"][..], &["serve", "echo"]] {
+        let page = fs::read_to_string(pages.join(format!("kqps-{}.1", words.join("-")))).unwrap();
+        assert_eq!(page, printed(&[&["man"], words].concat()));
+    }
+}
+
+#[test]
+fn completions_of_each_shell_have_every_command() {
+    let names = commands(&printed(&["-h"]));
+    assert!(names.contains("load") && names.contains("man"), "{names:?}");
+    for shell in ["bash", "zsh", "fish"] {
+        let script = printed(&["completions", shell]);
+        let missing: Vec<_> = names.iter().filter(|name| !script.contains(name.as_str())).collect();
+        assert_eq!(missing, [""; 0], "{shell}");
+    }
+}
+
+/// A process group of two.
+fn group() -> Child {
+    Command::new("sh").args(["-c", "sleep 600 & wait"]).process_group(0).spawn().unwrap()
+}
+
+#[test]
+fn a_guard_without_a_shell_kills_its_group_when_kqps_ends_and_no_signal_ends_it_before() {
+    let mut guarded = group();
+    let leader = guarded.id().to_string();
+    let mut guard =
+        kqps(&["agent", "--guard-group", &leader]).process_group(0).stdin(Stdio::piped()).spawn().unwrap();
+    // It blocks the signals as it begins, before it is asked anything: SigBlk of proc_pid_status(5) shows that.
+    let status = format!("/proc/{}/status", guard.id());
+    let blocked = || {
+        let text = fs::read_to_string(&status).unwrap();
+        let mask = text.lines().find_map(|line| line.strip_prefix("SigBlk:")).unwrap().trim().to_owned();
+        u64::from_str_radix(&mask, 16).unwrap() & (1 << (Signal::Terminate.number() - 1)) != 0
+    };
+    while !blocked() {
+        assert_eq!(guard.try_wait().unwrap(), None);
+        std::thread::yield_now();
+    }
+    signal(guard.id(), Signal::Terminate).unwrap();
+    assert_eq!(guarded.try_wait().unwrap(), None);
+    drop(guard.stdin.take());
+    assert_eq!(guarded.wait().unwrap().signal(), Some(Signal::Kill.number()));
+    assert!(guard.wait().unwrap().success());
+}
+
+#[test]
+fn probe_reports_the_container_around_it() {
+    let probe = |json: bool| {
+        let words: &[&str] = if json { &["probe", "--json"] } else { &["probe"] };
+        let output = kqps(words).env("container", "podman").output().unwrap();
+        assert!(output.status.success());
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let text = probe(false);
+    assert!(
+        text.contains("\nThis looks like a container: ") && text.contains("the variable container is set"),
+        "{text}"
+    );
+    assert!(!text.contains("setcap"), "{text}");
+    let json: Value = serde_json::from_str(&probe(true)).unwrap();
+    let signs = json["container"]["signs"].as_array().unwrap();
+    assert!(signs.iter().any(|sign| sign == "the variable container is set"), "{json}");
+    assert!(json["container"]["takes_away"].is_array());
+}
