@@ -119,7 +119,11 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
     assert_eq!((figures, ceilings), (2, 4), "the sample has two figures and two refusals");
     assert_eq!(charts["rates"]["bars"], figures);
     assert_eq!(charts["rates"]["whiskers"], figures);
-    assert_eq!(charts["rates"]["refused"], subjects.len() - figures, "a refused figure has a mark of its own");
+    assert_eq!(
+        charts["rates"]["refused"],
+        subjects.len() - figures,
+        "a refused figure has a mark of its own"
+    );
     assert_eq!(charts["rates"]["ceilings"], ceilings);
     let starts: usize =
         subjects.iter().filter(|one| one.figure_qps.is_some()).map(|one| one.starts.len()).sum();
