@@ -20,7 +20,7 @@ Examples:
   kqps export kqps-runs/20261121T220507Z-default --list
   kqps export kqps-runs/20261121T220507Z-default --out data
   kqps export kqps-runs/20261121T220507Z-default --table latency >latency.csv
-  kqps export kqps-runs/20261121T220507Z-default --format json | jq '.tables[].table'";
+  kqps export kqps-runs/20261121T220507Z-default --format json >all.json";
 
 /// Write the data behind the tables and charts of a run's page, as CSV or JSON
 ///

@@ -23,7 +23,7 @@ const EXAMPLES: &str = "\
 Examples:
   kqps report kqps-runs/20261121T220507Z-default
   kqps report kqps-runs/20261121T220507Z-default -o page.html
-  kqps report kqps-runs/20261122T220501Z-default --beside kqps-runs/20261121T220507Z-default
+  kqps report kqps-runs/new --beside kqps-runs/old
   kqps report kqps-runs/20261121T220507Z-default --why";
 
 /// Write the page of a run again: one HTML file that needs no other

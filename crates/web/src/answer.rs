@@ -1,5 +1,6 @@
 //! What a path shows, and how it is written to a client (RFC 9112).
 
+use std::fmt::Write as _;
 use std::io::{self, Write};
 use std::time::Duration;
 
@@ -81,7 +82,7 @@ fn head(status: u16, media_type: &str, length: Option<usize>, to: &mut impl Writ
     };
     let mut head = format!("HTTP/1.1 {status} {reason}\r\nContent-Type: {media_type}\r\n");
     if let Some(length) = length {
-        head += &format!("Content-Length: {length}\r\n");
+        let _ = write!(head, "Content-Length: {length}\r\n");
     }
     if status == 405 {
         head += "Allow: GET, HEAD\r\n";

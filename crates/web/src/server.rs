@@ -174,9 +174,10 @@ mod tests {
 
     fn asked(address: SocketAddr, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
-        stream.write_all(bytes).unwrap();
+        // A client that is turned away may be closed before its request was read. It then has what came until then.
+        let _ = stream.write_all(bytes);
         let mut text = String::new();
-        stream.read_to_string(&mut text).unwrap();
+        let _ = stream.read_to_string(&mut text);
         text
     }
 
