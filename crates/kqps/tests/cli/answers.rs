@@ -22,7 +22,7 @@ const AUTHORITATIVE: [&str; 5] = ["nsd", "knot", "bind", "pdns", "kqps-auth"];
 /// Settings that make a recipe small enough for a test, and change nothing else.
 fn settings(name: &str) -> &'static [&'static str] {
     match name {
-        "hosting" => &["--set", "zones=50"],
+        "hosting" | "resolver" => &["--set", "zones=50"],
         "windows-mix" => &["--set", "zones=10", "--set", "records=100", "--set", "broken=3"],
         "attack" => &["--set", "zones=5", "--set", "records=100"],
         "tiny" => &["--set", "records=1k"],

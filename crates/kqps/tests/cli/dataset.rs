@@ -110,7 +110,7 @@ fn recipes_are_listed_and_printed_to_start_from() {
     let directory = tempfile::tempdir().unwrap();
     let at = directory.path();
     let list = String::from_utf8(generate(at, &["recipe"]).stdout).unwrap();
-    assert_eq!(list.lines().count(), 7, "{list}");
+    assert_eq!(list.lines().count(), 8, "{list}");
     assert!(list.starts_with("tiny              One small zone"), "{list}");
     let text = generate(at, &["recipe", "windows-mix"]).stdout;
     fs::write(at.join("mine.toml"), text).unwrap();

@@ -90,7 +90,9 @@ fn the_same_flags_print_the_same_lines_and_send_the_same_queries() {
             theirs.out
         );
         assert_eq!(sorted(&ours.heard), sorted(&theirs.heard), "{flags}");
-        assert_eq!(ours.ports(), theirs.ports(), "{flags}: {:?}", ours.heard);
+        // A thread of dnsperf that begins late finds no query left, and its sockets send nothing.
+        let is_late = flags.starts_with("-T") && theirs.ports() < ours.ports();
+        assert!(is_late || ours.ports() == theirs.ports(), "{flags}: {:?} {:?}", ours.heard, theirs.heard);
     }
 }
 
