@@ -1,12 +1,19 @@
 //! Two runs side by side: the figures that both have, and what differs between their hosts and programs. It decides
 //! nothing: hosts change between two runs, and `kqps compare` plays both builds in turns.
 
-use kqps_observation::{Cell, Run};
+use kqps_observation::fingerprint::BinaryFacts;
+use kqps_observation::{Cell, Run, cpu_list};
 use kqps_verdict::judge::RunVerdict;
 
 use crate::entry::{Entry, Figure, Reading};
 use crate::extract::{Programs, entry_of};
 use crate::kind::Kind;
+
+/// Why the earlier run has no figure if it did not measure the cell.
+pub const NOT_THERE: &str = "that run did not measure it";
+
+/// The least probability of covering the truth with which the interval of a rate counts as one.
+const COVERAGE_LEAST: f64 = 0.95;
 
 /// A run with its verdict.
 #[derive(Clone, Copy, Debug)]
@@ -24,7 +31,9 @@ pub struct Beside {
     pub then_unix_ms: u64,
     /// What differs between the hosts, kqps, and the versions of subjects, each in a few words.
     pub differences: Vec<String>,
-    /// The figures that either run has, in the order of the later one.
+    /// Whether hosts, kqps and the cores of all common cells are the same.
+    pub is_same_host: bool,
+    /// The figures that the later run plays and either run has, in the order of the later one.
     pub rows: Vec<BesideRow>,
 }
 
@@ -59,6 +68,9 @@ pub fn beside(now: Side<'_>, then: Side<'_>) -> Beside {
     if versions.0 != versions.1 {
         differences.push(format!("kqps: {}, now {}", versions.0, versions.1));
     }
+    differences.extend(other_cores(now, then));
+    let is_same_host = differences.is_empty();
+    differences.extend(other_builds(now.run, then.run));
     let mut rows = rates(now, then);
     for reading in &of_now.readings {
         let other = of_then.readings.iter().find(|other| is_same(reading, other));
@@ -79,7 +91,31 @@ pub fn beside(now: Side<'_>, then: Side<'_>) -> Beside {
     // All figures of a cell stand together, in the order of the later run.
     let order: Vec<String> = rows.iter().map(|row| row.cell.clone()).collect();
     rows.sort_by_key(|row| order.iter().position(|cell| *cell == row.cell));
-    Beside { then_unix_ms: then.run.started_unix_ms, differences, rows }
+    Beside { then_unix_ms: then.run.started_unix_ms, differences, is_same_host, rows }
+}
+
+/// The cells of both runs whose subject had other cores.
+fn other_cores(now: Side<'_>, then: Side<'_>) -> Vec<String> {
+    let of_cell = |cell: &Cell| {
+        let other = then.run.cells.iter().find(|other| is_same_cell(cell, other))?;
+        let (earlier, later) = (cpu_list::write(&other.subject_cpus), cpu_list::write(&cell.subject_cpus));
+        (earlier != later).then(|| format!("{}: cores {earlier}, now {later}", cell.name))
+    };
+    now.run.cells.iter().filter_map(of_cell).collect()
+}
+
+/// The programs of both runs whose binary differs, or whose hash one of them does not know.
+fn other_builds(now: &Run, then: &Run) -> Vec<String> {
+    let short = |hash: &Option<String>| match hash {
+        Some(hash) => hash.chars().take(12).collect(),
+        None => "unknown".to_owned(),
+    };
+    let of_program = |(name, later): (&String, &BinaryFacts)| {
+        let earlier = then.fingerprint.binaries.get(name)?;
+        let is_same = earlier.blake3.is_some() && earlier.blake3 == later.blake3;
+        (!is_same).then(|| format!("{name}: build {}, now {}", short(&earlier.blake3), short(&later.blake3)))
+    };
+    now.fingerprint.binaries.iter().filter_map(of_program).collect()
 }
 
 /// Whether two figures were asked the same, whatever the study is called.
@@ -100,22 +136,24 @@ fn rates(now: Side<'_>, then: Side<'_>) -> Vec<BesideRow> {
         let why = || subject.reasons.first().cloned().unwrap_or_else(|| "no number".to_owned());
         let of = |rate: kqps_verdict::interval::Interval| Figure {
             value: rate.median,
-            low: (rate.coverage > 0.0).then_some(rate.low),
-            high: (rate.coverage > 0.0).then_some(rate.high),
+            low: (rate.coverage >= COVERAGE_LEAST).then_some(rate.low),
+            high: (rate.coverage >= COVERAGE_LEAST).then_some(rate.high),
             mde: None,
         };
         subject.figure_qps.map(of).ok_or_else(why)
     };
-    let is_same = |at: usize, other: usize| {
-        let (a, b) = (cell(now, at), cell(then, other));
-        (&a.name, &a.experiment, &a.subject, &a.io, a.workers, &a.load, &a.factors)
-            == (&b.name, &b.experiment, &b.subject, &b.io, b.workers, &b.load, &b.factors)
-    };
+    let is_same = |at: usize, other: usize| is_same_cell(cell(now, at), cell(then, other));
     let of_cell = |at: usize| {
         let other = (0..then.verdict.subjects.len()).find(|other| is_same(at, *other));
         row(&cell(now, at).name, None, other.map(|other| rate(then, other)), rate(now, at))
     };
     (0..now.verdict.subjects.len()).map(of_cell).collect()
+}
+
+/// Whether two cells were asked the same.
+fn is_same_cell(a: &Cell, b: &Cell) -> bool {
+    (&a.name, &a.experiment, &a.subject, &a.io, a.workers, &a.load, &a.factors)
+        == (&b.name, &b.experiment, &b.subject, &b.io, b.workers, &b.load, &b.factors)
 }
 
 /// The cell of a subject.
@@ -129,7 +167,7 @@ fn row(
     then: Option<Result<Figure, String>>,
     now: Result<Figure, String>,
 ) -> BesideRow {
-    let then = then.unwrap_or_else(|| Err("that run did not measure it".to_owned()));
+    let then = then.unwrap_or_else(|| Err(NOT_THERE.to_owned()));
     let ratio = then.as_ref().ok().zip(now.as_ref().ok()).map(|(then, now)| ratio(then, now));
     BesideRow { cell: cell.to_owned(), kind, then, now, ratio }
 }
@@ -169,6 +207,19 @@ mod tests {
         let alone = Figure { value: 2.0, ..Figure::default() };
         assert!(!super::row("nsd", None, Some(Ok(then)), Ok(alone)).is_apart(), "no interval is known");
         assert_eq!(super::row("nsd", None, None, Ok(now)).ratio, None);
+    }
+
+    #[test]
+    fn another_build_with_the_same_version_is_named() {
+        let run = |hash: Option<&str>| {
+            let mut run = Run::default();
+            let facts = BinaryFacts { blake3: hash.map(str::to_owned), ..BinaryFacts::default() };
+            run.fingerprint.binaries.insert("nsd".into(), facts);
+            run
+        };
+        assert_eq!(other_builds(&run(Some("aa")), &run(Some("aa"))), [""; 0]);
+        assert_eq!(other_builds(&run(Some("bb")), &run(Some("aa"))), ["nsd: build aa, now bb"]);
+        assert_eq!(other_builds(&run(None), &run(None)), ["nsd: build unknown, now unknown"]);
     }
 
     #[test]

@@ -1,20 +1,22 @@
 //! The finding of an experiment: which factor mattered, by how much and with what interval, or that none did
 //! beyond what its trials could have shown. It compares cells that differ in one factor alone.
 //!
-//! The difference between two values of a factor is the mean, over all pairs of such cells, of the differences of
-//! their mean logarithms. All starts of the experiment together show how much a start scatters, and Student's t gives the
-//! interval. Intervals of all differences hold together with a probability of 95 % (Bonferroni). The MDE is the least
-//! difference that is found in 95 of 100 experiments like this one.
+//! Both cells of a pair are compared within each block, so the host's drift between blocks cancels. Every pair has its own
+//! scatter over the blocks, and Welch's degrees of freedom give the interval of the mean over all pairs. The figures' resolution
+//! widens it. All differences and all dependences between factors are one family: with equals, at most 5 of 100
+//! experiments name a factor (Bonferroni).
 
 mod contrast;
 mod facts;
 mod words;
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use contrast::{Tests, contrasts, interactions};
-pub use facts::of_experiment;
+use contrast::{Difference, Known, Tests, contrasts, interactions};
+pub use facts::{of_experiment, quantity_of};
 
 /// What the starts of an experiment were measured for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -26,14 +28,24 @@ pub enum Quantity {
     Latency,
 }
 
+/// A start of a cell.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct FactorStart {
+    /// Its block.
+    pub block: u32,
+    /// The quantity. A start whose value is not finite and above 0 is left out.
+    pub value: f64,
+    /// The width of the step in which the value is known, as a share of it: 0 if its digits all count.
+    pub resolution: f64,
+}
+
 /// A cell of an experiment.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct FactorCell {
     /// Its value of every factor, in the order of the factors' names.
     pub values: Vec<String>,
-    /// The quantity in each of its starts; empty if its figure is refused or missing. Values that are not finite and
-    /// above 0 are left out.
-    pub starts: Vec<f64>,
+    /// Its starts; empty if its figure is refused or missing.
+    pub starts: Vec<FactorStart>,
 }
 
 /// Two values of a factor, compared over cells that differ in nothing else.
@@ -45,10 +57,11 @@ pub struct Contrast {
     pub greater: String,
     /// The value with the lesser quantity.
     pub lesser: String,
-    /// The quantity with the one divided by that with the other: low end, estimate (1 or more), high end.
+    /// The quantity with the one divided by that with the other: low end, estimate (1 or more), high end. The ends are equal
+    /// to the estimate if no interval is known.
     pub ratio: (f64, f64, f64),
-    /// The least difference that would be found, a share.
-    pub mde: f64,
+    /// The least difference that would be found, a share; `None` if no interval is known.
+    pub mde: Option<f64>,
     /// The number of pairs of cells.
     pub pairs: u32,
 }
@@ -56,12 +69,18 @@ pub struct Contrast {
 /// How a contrast depends on other factors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interaction {
-    /// The contrast.
-    pub of: Contrast,
+    /// The factor, and the values that are compared: the greater on the average, and the other.
+    pub factor: String,
+    /// The value with the greater quantity on the average.
+    pub greater: String,
+    /// The other value.
+    pub lesser: String,
     /// Where the ratio is least: the values of the factors that differ between both places, and the ratio there.
     pub least: (String, f64),
     /// Where the ratio is greatest.
     pub greatest: (String, f64),
+    /// The greatest ratio divided by the least: low end, estimate, high end.
+    pub apart: (f64, f64, f64),
 }
 
 /// The outcome of an experiment.
@@ -70,9 +89,11 @@ pub struct Interaction {
 pub enum Outcome {
     /// No cell has a number.
     NoNumber,
+    /// The experiment has one cell.
+    OneCell,
     /// No two cells with a number differ in one factor alone.
     NoPair,
-    /// Cells have one start each, so no interval is known. The contrast is the greatest one.
+    /// Too few blocks have both cells of a pair, so no interval is known. The contrast is the greatest one.
     NoInterval(Contrast),
     /// A factor mattered.
     Mattered {
@@ -80,24 +101,28 @@ pub enum Outcome {
         most: Contrast,
         /// The greatest contrast of every other factor that mattered, the greatest first.
         others: Vec<Contrast>,
-        /// How the greatest contrast depends on other factors, if it does.
-        interaction: Option<Interaction>,
+        /// Factors whose ratio depends on other factors, the strongest dependence of each set of factors.
+        interactions: Vec<Interaction>,
     },
-    /// No factor mattered by itself, but a contrast depends on another factor.
-    Together(Interaction),
+    /// No factor mattered on the average, but contrasts depend on other factors.
+    Together(Vec<Interaction>),
     /// No factor mattered. The contrast is the greatest one.
     None(Contrast),
 }
 
-/// The finding of an experiment. Its `Display` is one sentence.
+/// The finding of an experiment. Its `Display` is a few sentences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
     /// What was compared.
     pub quantity: Quantity,
-    /// The factors that vary.
+    /// The factors that vary. Factors that always change together are one, such as `workers with cores`.
     pub factors: Vec<String>,
     /// The outcome.
     pub outcome: Outcome,
+    /// The MDE of the contrast that is known least well, a share.
+    pub mde: Option<f64>,
+    /// The number of contrasts that have no interval.
+    pub untested: u32,
     /// The number of cells.
     pub cells: u32,
     /// The number of cells without a number, which are left out.
@@ -106,58 +131,64 @@ pub struct Finding {
 
 /// The finding over the cells of an experiment. `factors` are the names of the factors that vary.
 pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Finding {
-    let logs = |cell: &FactorCell| -> Vec<f64> {
-        cell.starts.iter().map(|value| value.ln()).filter(|log| log.is_finite()).collect()
+    let known: Vec<Known<'_>> =
+        cells.iter().map(Known::of).filter(|known| !known.starts.is_empty()).collect();
+    let mut found = contrasts(factors, &known);
+    // Of equal contrasts, the first factor's stands first.
+    found.sort_by(|a, b| b.spread.by.total_cmp(&a.spread.by));
+    let tests = Tests::of(&found);
+    let reported: Vec<Contrast> = found.iter().map(|one| one.contrast(factors, &tests)).collect();
+    let outcome = match (cells.len(), known.len()) {
+        (1, 1) => Outcome::OneCell,
+        (_, 0) => Outcome::NoNumber,
+        _ => outcome(factors, &known, &found, &reported, &tests),
     };
-    let known: Vec<(&[String], Vec<f64>)> = cells
-        .iter()
-        .map(|cell| (cell.values.as_slice(), logs(cell)))
-        .filter(|(_, logs)| !logs.is_empty())
-        .collect();
     Finding {
         quantity,
         factors: factors.to_vec(),
-        outcome: outcome(factors, &known),
+        outcome,
+        mde: reported.iter().filter_map(|one| one.mde).max_by(f64::total_cmp),
+        untested: reported.iter().filter(|one| one.mde.is_none()).count() as u32,
         cells: cells.len() as u32,
         without: (cells.len() - known.len()) as u32,
     }
 }
 
-fn outcome(factors: &[String], cells: &[(&[String], Vec<f64>)]) -> Outcome {
-    if cells.is_empty() {
-        return Outcome::NoNumber;
-    }
-    let mut found = contrasts(factors, cells);
-    // Of equal contrasts, the first factor's stands first.
-    found.sort_by(|a, b| b.by.total_cmp(&a.by));
-    let Some(greatest) = found.first() else { return Outcome::NoPair };
-    let Some(tests) = Tests::of(cells, found.len()) else {
-        return Outcome::NoInterval(greatest.without_interval(factors));
+fn outcome(
+    factors: &[String],
+    cells: &[Known<'_>],
+    found: &[Difference],
+    reported: &[Contrast],
+    tests: &Tests,
+) -> Outcome {
+    let Some(greatest) = reported.first() else { return Outcome::NoPair };
+    let Some(greatest_known) = reported.iter().find(|one| one.mde.is_some()) else {
+        return Outcome::NoInterval(greatest.clone());
     };
     let mut mattered: Vec<Contrast> = Vec::new();
-    for one in found.iter().filter(|one| tests.is_claimed(one.by, one.weight)) {
-        let contrast = one.told(factors, &tests);
-        if mattered.iter().all(|other| other.factor != contrast.factor) {
-            mattered.push(contrast);
+    for (one, contrast) in found.iter().zip(reported) {
+        if tests.is_claimed(&one.spread) && mattered.iter().all(|other| other.factor != contrast.factor) {
+            mattered.push(contrast.clone());
         }
     }
-    let mut depends = interactions(factors, cells, &found);
-    if mattered.is_empty() {
-        return depends.drain(..).next().map_or_else(
-            || Outcome::None(greatest.told(factors, &tests)),
-            |(index, least, greatest)| {
-                Outcome::Together(Interaction { of: found[index].told(factors, &tests), least, greatest })
-            },
-        );
+    // Every set of factors is named once: that io depends on workers is the same as that workers depends on io.
+    let mut depends: BTreeMap<Vec<usize>, (f64, Interaction)> = BTreeMap::new();
+    for one in interactions(factors, cells, found, tests) {
+        let is_stronger = depends.get(&one.factors).is_none_or(|(apart, _)| one.apart > *apart);
+        if is_stronger {
+            depends.insert(one.factors, (one.apart, one.interaction));
+        }
     }
-    let most = mattered.remove(0);
-    let is_most = |index: usize| {
-        let one = found[index].told(factors, &tests);
-        one == most
-    };
-    let interaction = depends
-        .into_iter()
-        .find(|(index, ..)| is_most(*index))
-        .map(|(_, least, greatest)| Interaction { of: most.clone(), least, greatest });
-    Outcome::Mattered { most, others: mattered, interaction }
+    let mut depends: Vec<(f64, Interaction)> = depends.into_values().collect();
+    depends.sort_by(|a, b| b.0.total_cmp(&a.0));
+    let interactions: Vec<Interaction> = depends.into_iter().map(|(_, one)| one).collect();
+    if !mattered.is_empty() {
+        let most = mattered.remove(0);
+        return Outcome::Mattered { most, others: mattered, interactions };
+    }
+    if interactions.is_empty() {
+        Outcome::None(greatest_known.clone())
+    } else {
+        Outcome::Together(interactions)
+    }
 }

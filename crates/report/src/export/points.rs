@@ -5,6 +5,7 @@ use kqps_observation::Run;
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::speed;
 
+use super::cells::absence;
 use super::sheet::{Sheet, Value, count, counted, named, number, numbers, text, words};
 
 const CELL: (&str, &str) = ("cell", "index of the cell in the run");
@@ -20,7 +21,7 @@ pub(super) fn starts(verdict: &RunVerdict) -> Sheet {
         BLOCK,
         ("start", "number of the start in the run"),
         ("is_claimed", "whether the cell's figure is not refused"),
-        ("rate_qps", "the start's rate, correct answers a second"),
+        ("rate_qps", "the start's rate, correct answers a second; nothing if the figure is refused"),
         ("lower_bound_qps", "the load that held"),
         ("upper_bound_qps", "the load that did not hold"),
         ("failure", "why it could not be measured"),
@@ -36,7 +37,9 @@ pub(super) fn starts(verdict: &RunVerdict) -> Sheet {
                 count(start.block + 1),
                 count(start.start),
                 Value::Flag(subject.figure_qps.is_some()),
-                number(bounds.and_then(|bounds| bounds.throughput_qps)),
+                number(
+                    bounds.filter(|_| subject.figure_qps.is_some()).and_then(|bounds| bounds.throughput_qps),
+                ),
                 number(bounds.and_then(|bounds| bounds.lower_qps)),
                 number(bounds.and_then(|bounds| bounds.upper_qps)),
                 words(start.failure.as_deref().unwrap_or_default()),
@@ -141,7 +144,7 @@ pub(super) fn speeds(run: &Run) -> Sheet {
     sheet
 }
 
-/// A row for every load of every start.
+/// A row for every load of every start. If the figure is refused, so is its latency.
 pub(super) fn latency(verdict: &RunVerdict) -> Sheet {
     let columns = [
         CELL,
@@ -156,10 +159,13 @@ pub(super) fn latency(verdict: &RunVerdict) -> Sheet {
         ("p999_us", "one of a thousand"),
         ("max_us", "greatest latency"),
         ("bad_share", "share of the intended queries without a correct answer in time"),
+        ("absence", "why there is no latency"),
         TRIALS,
     ];
     let mut sheet = Sheet::new("latency", "one load of one start", &columns);
-    for subject in &verdict.subjects {
+    for (subject, figures) in verdict.subjects.iter().zip(&verdict.figures) {
+        let why = absence(subject, figures);
+        let is_claimed = why.is_empty();
         for point in &subject.latency {
             let of = &point.latency_us;
             sheet.rows.push(vec![
@@ -167,14 +173,15 @@ pub(super) fn latency(verdict: &RunVerdict) -> Sheet {
                 text(&subject.name),
                 count(point.block + 1),
                 number(point.load_qps),
-                counted(of.min),
-                number(of.mean),
-                counted(of.p50),
-                counted(of.p90),
-                counted(of.p99),
-                counted(of.p999),
-                counted(of.max),
+                counted(of.min.filter(|_| is_claimed)),
+                number(of.mean.filter(|_| is_claimed)),
+                counted(of.p50.filter(|_| is_claimed)),
+                counted(of.p90.filter(|_| is_claimed)),
+                counted(of.p99.filter(|_| is_claimed)),
+                counted(of.p999.filter(|_| is_claimed)),
+                counted(of.max.filter(|_| is_claimed)),
                 number(point.bad_ratio),
+                words(&why),
                 numbers(&point.trials),
             ]);
         }

@@ -1,6 +1,6 @@
 //! Another run beside this one: the figures of both, and what differs between the hosts.
 
-use kqps_history::{Beside, BesideRow, Figure, Kind};
+use kqps_history::{Beside, BesideRow, Figure, Kind, NOT_THERE};
 
 use crate::format;
 
@@ -21,7 +21,8 @@ pub(crate) struct Row {
     pub(crate) change: String,
     /// The interval of the change.
     pub(crate) interval: String,
-    /// Style class of the change: `better` or `worse` if its interval excludes none.
+    /// Style class of the change: `better` or `worse` if the hosts are the same, the figure is a share, and
+    /// the interval excludes no change.
     pub(crate) class: &'static str,
 }
 
@@ -37,11 +38,13 @@ pub(crate) fn of(beside: &Beside) -> Section {
     Section {
         then: format::moment(beside.then_unix_ms),
         differences: beside.differences.clone(),
-        rows: beside.rows.iter().map(row).collect(),
+        rows: beside.rows.iter().map(|one| row(one, beside.is_same_host)).collect(),
     }
 }
 
-fn row(row: &BesideRow) -> Row {
+/// Only shares of an echo on the same host have a colour: an absolute rate moves with the host from hour to hour.
+fn row(row: &BesideRow, is_same_host: bool) -> Row {
+    let is_decided = is_same_host && row.kind == Some(Kind::Share) && row.is_apart();
     let change = |ratio: f64| format!("{:+.1}\u{a0}%", (ratio - 1.0) * 100.0).replace('-', "\u{2212}");
     let is_better = row.ratio.map(|(_, by, _)| (by > 1.0) == row.kind.is_none_or(Kind::more_is_better));
     Row {
@@ -55,8 +58,8 @@ fn row(row: &BesideRow) -> Row {
             .filter(|(low, _, high)| low < high)
             .map_or(String::new(), |(low, _, high)| format!("{} to {}", change(low), change(high))),
         class: match is_better {
-            Some(true) if row.is_apart() => "better",
-            Some(false) if row.is_apart() => "worse",
+            Some(true) if is_decided => "better",
+            Some(false) if is_decided => "worse",
             _ => "",
         },
     }
@@ -69,6 +72,7 @@ fn shown(kind: Option<Kind>, figure: &Result<Figure, String>) -> Shown {
             Shown { text: said(*value), soft: format!("{} to {}", said(*low), said(*high)), class: "" }
         }
         Ok(figure) => Shown { text: said(figure.value), soft: String::new(), class: "" },
+        Err(why) if why == NOT_THERE => Shown { text: format::NONE.to_owned(), soft: why.clone(), class: "" },
         Err(why) => Shown { text: "no number".to_owned(), soft: why.clone(), class: "refused" },
     }
 }

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 
 use kqps_observation::Run;
 use kqps_observation::question::Experiment;
-use kqps_observation::run::CellLoad;
 use kqps_verdict::figure::{Figures, State};
+use kqps_verdict::finding::{Quantity, quantity_of};
 use kqps_verdict::judge::RunVerdict;
 
 use super::words::{settings, title};
@@ -22,15 +22,10 @@ pub(crate) struct Finding {
 pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Finding {
     let own: Vec<&Figures> = verdict.figures.iter().filter(|one| one.experiment == experiment.name).collect();
     let measured: Vec<&Figures> = own.iter().copied().filter(|one| one.median_qps.is_some()).collect();
-    let is_rate_chosen = |one: &&Figures| match &run.cells[one.cell as usize].load {
-        CellLoad::Rates { rates_qps, .. } => rates_qps.len() == 1,
-        CellLoad::Search | CellLoad::Closed(_) => false,
-    };
     let mut sentences = vec![of_factors(run, verdict, experiment)];
-    sentences.extend(if measured.iter().all(is_rate_chosen) {
-        by_latency(run, experiment, measured)
-    } else {
-        by_rate(run, experiment, measured)
+    sentences.extend(match quantity_of(run, verdict, experiment) {
+        Quantity::Latency => by_latency(run, experiment, measured),
+        Quantity::Rate => by_rate(run, experiment, measured),
     });
     sentences.extend(published(experiment));
     sentences.push(if own.is_empty() { left_out(run, experiment) } else { counted(&own) });

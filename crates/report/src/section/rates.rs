@@ -1,5 +1,6 @@
 //! The two charts of rates: subjects beside their ceilings, and the ceilings alone.
 
+use kqps_verdict::figure::State;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
 use kqps_verdict::search::Bounds;
@@ -56,8 +57,22 @@ fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
         points: starts(subject),
         seen: if subject.figure_qps.is_none() { seen(subject) } else { Vec::new() },
         ceiling: ceiling_qps(verdict, subject),
-        missing: subject.figure_qps.is_none().then_some(REFUSED),
+        missing: missing(verdict, subject),
         ..Bar::plain(subject.name.clone(), note, figure_qps, Fill::Subject)
+    }
+}
+
+/// Why a subject has no bar. Only a figure that was refused is drawn as refused.
+fn missing(verdict: &RunVerdict, subject: &CellVerdict) -> Option<&'static str> {
+    if subject.figure_qps.is_some() {
+        return None;
+    }
+    let state =
+        verdict.figures.iter().find(|figures| figures.cell == subject.cell).map(|figures| figures.state);
+    match state {
+        Some(State::Crashed) => Some("crashed"),
+        Some(State::NotMeasured) => Some("not measured"),
+        Some(State::Refused | State::Measured) | None => Some(REFUSED),
     }
 }
 

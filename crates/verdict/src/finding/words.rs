@@ -1,4 +1,4 @@
-//! The finding in one sentence.
+//! The finding in a few sentences.
 
 use std::fmt;
 
@@ -17,97 +17,111 @@ impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let what = self.quantity;
         match &self.outcome {
-            Outcome::NoNumber => return write!(f, "No cell has a number, so nothing was found."),
+            Outcome::NoNumber => return f.write_str("No cell has a number, so nothing was found."),
+            Outcome::OneCell => {
+                return f.write_str("The experiment has one cell, so there is nothing to compare.");
+            }
             Outcome::NoPair => {
                 f.write_str(
-                    "No two cells with a number differ in one factor alone, so no factor can be judged",
+                    "No two cells with a number differ in one factor alone, so no factor can be judged.",
                 )?;
             }
             Outcome::NoInterval(greatest) => write!(
                 f,
-                "Whether a factor mattered is not known, since each cell has one start: the greatest difference of the \
-                 {what} is {}",
+                "Whether a factor changed the {what} is not known, since the blocks are too few for an interval. The \
+                 greatest difference is {}.",
                 plain(greatest)
             )?,
-            Outcome::Mattered { most, others, interaction } => {
-                write!(f, "{} mattered most: {}", most.factor, said(what, most))?;
-                match interaction {
-                    Some(depends) => write!(f, ", and it depends on the rest: {}", by_place(depends))?,
-                    None if others.is_empty() && self.factors.len() > 1 => {
-                        write!(f, ", and no other factor mattered beyond the MDE")?;
-                    }
-                    None => {}
+            Outcome::Mattered { most, others, interactions } => {
+                let mattered = if self.factors.len() > 1 { "mattered most" } else { "mattered" };
+                write!(f, "{} {mattered}: {}.", most.factor, compared(what, most))?;
+                for other in others {
+                    write!(f, " {} mattered, too: {}.", other.factor, compared(what, other))?;
                 }
-                if !others.is_empty() {
-                    let others: Vec<String> = others.iter().map(short).collect();
-                    write!(f, "; after it {}", others.join(", then "))?;
+                self.depends(f, interactions)?;
+                if others.is_empty()
+                    && interactions.is_empty()
+                    && self.untested == 0
+                    && self.factors.len() > 1
+                {
+                    write!(f, " No other factor mattered beyond the MDE.")?;
                 }
             }
-            Outcome::Together(depends) => write!(
-                f,
-                "No factor mattered by itself, but {} does in combination: the {what} with {} is {} of that with {}",
-                depends.of.factor,
-                depends.of.greater,
-                by_place(depends),
-                depends.of.lesser
-            )?,
+            Outcome::Together(interactions) => {
+                write!(f, "No factor changed the {what} on the average, but factors depend on each other.")?;
+                self.depends(f, interactions)?;
+            }
             Outcome::None(greatest) => {
                 let which = match self.factors.as_slice() {
-                    [one] => format!("{one} did not matter"),
-                    _ => "No factor mattered".to_owned(),
+                    [one] => format!("{one} did not change"),
+                    _ => "No factor changed".to_owned(),
                 };
                 write!(
                     f,
-                    "{which} beyond the MDE: the greatest difference of the {what} is {}, from {} to {}, and {} would be \
-                     found",
+                    "{which} the {what} beyond the MDE: the greatest difference is {} (95\u{a0}%: {} to {}).",
                     plain(greatest),
                     change(greatest.ratio.0),
-                    change(greatest.ratio.2),
-                    percent(greatest.mde)
+                    change(greatest.ratio.2)
                 )?;
+                if let Some(mde) = self.mde {
+                    write!(f, " A difference of {} would have been found.", percent(mde))?;
+                }
+            }
+        }
+        if self.untested > 0 && !matches!(self.outcome, Outcome::NoInterval(_)) {
+            match self.untested {
+                1 => write!(f, " One pair of values has too few blocks for an interval.")?,
+                some => write!(f, " {some} pairs of values have too few blocks for an interval.")?,
             }
         }
         match self.without {
-            0 => write!(f, "."),
-            some => write!(f, "; {some} of {} cells have no number and are left out.", self.cells),
+            0 => Ok(()),
+            some => write!(f, " {some} of {} cells have no number and are left out.", self.cells),
         }
     }
 }
 
-/// `with uring the rate is 1.24 times that with mmsg (1.20 to 1.28, 4 pairs of cells)`.
-fn said(what: Quantity, one: &Contrast) -> String {
+impl Finding {
+    fn depends(&self, f: &mut fmt::Formatter<'_>, interactions: &[Interaction]) -> fmt::Result {
+        for one in interactions {
+            let (low, apart, high) = one.apart;
+            write!(
+                f,
+                " The ratio of {} {} to {} depends on other factors: it is {:.3} with {} and {:.3} with {}, {apart:.3} times as \
+                 much (95\u{a0}%: {low:.3} to {high:.3}).",
+                one.factor, one.greater, one.lesser, one.least.1, one.least.0, one.greatest.1, one.greatest.0
+            )?;
+        }
+        Ok(())
+    }
+}
+
+/// `with io uring the rate is 1.240 times that with io mmsg (95\u{a0}%: 1.200 to 1.280, 4 pairs of cells)`.
+fn compared(what: Quantity, one: &Contrast) -> String {
     let (low, ratio, high) = one.ratio;
     let pairs = match one.pairs {
         1 => "one pair of cells".to_owned(),
         some => format!("{some} pairs of cells"),
     };
+    let mean = if one.pairs > 1 { "on the average " } else { "" };
     format!(
-        "with {} the {what} is {ratio:.3} times that with {} ({low:.3} to {high:.3}, {pairs})",
-        one.greater, one.lesser
-    )
-}
-
-/// `1.1 %, of io uring above io mmsg`.
-fn plain(one: &Contrast) -> String {
-    format!(
-        "{}, of {factor} {} above {factor} {}",
-        percent(one.ratio.1 - 1.0),
+        "with {factor} {} the {what} is {mean}{ratio:.3} times that with {factor} {} (95\u{a0}%: {low:.3} to {high:.3}, \
+         {pairs})",
         one.greater,
         one.lesser,
         factor = one.factor
     )
 }
 
-/// `workers (4 to 1: 1.10 times)`.
-fn short(one: &Contrast) -> String {
-    let (low, ratio, high) = one.ratio;
-    format!("{} ({} to {}: {ratio:.3} times, {low:.3} to {high:.3})", one.factor, one.greater, one.lesser)
-}
-
-/// `1.02 times with workers 1, and 1.31 times with workers 4`.
-fn by_place(depends: &Interaction) -> String {
-    let (least, greatest) = (&depends.least, &depends.greatest);
-    format!("{:.3} times with {}, and {:.3} times with {}", least.1, least.0, greatest.1, greatest.0)
+/// `1.1 % between io uring and io mmsg`.
+fn plain(one: &Contrast) -> String {
+    format!(
+        "{} between {factor} {} and {factor} {}",
+        percent(one.ratio.1 - 1.0),
+        one.greater,
+        one.lesser,
+        factor = one.factor
+    )
 }
 
 fn percent(share: f64) -> String {
