@@ -35,16 +35,17 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/kqps.fish"),
 ];
 
-/// Makes the archive and its SBOM. Returns the path of the archive.
-pub(super) fn make(release: &Release, asked: Option<&Path>) -> Result<PathBuf> {
+/// Makes the archive and its SBOM. Returns their paths.
+pub(super) fn make(release: &Release, asked: Option<&Path>) -> Result<[PathBuf; 2]> {
     let built = program::fixed(asked)?;
     let name = release.static_name();
     let parent = release.folder("archive")?;
     prepare(&built, &parent.join(&name))?;
     let out = release.out.join(format!("{name}.tar.gz"));
     pack(&parent, &name, release.epoch_s, &out)?;
-    write(&release.out.join(format!("{name}.cdx.json")), sbom(release)?)?;
-    Ok(out)
+    let list = release.out.join(format!("{name}.cdx.json"));
+    write(&list, sbom(release)?)?;
+    Ok([out, list])
 }
 
 /// Fills the folder of the archive.
@@ -55,7 +56,7 @@ fn prepare(built: &Path, folder: &Path) -> Result<()> {
         write(&folder.join(path), pages::completions(built, shell)?)?;
     }
     let crates = licences::crates(&tools::musl())?;
-    write(&folder.join("third-party.txt"), licences::texts(&crates))?;
+    write(&folder.join("third-party.txt"), licences::texts(&crates, &licences::libraries(true)?))?;
     let files = workspace::files()?;
     for place in FROM_HERE {
         let inside: Vec<&PathBuf> = files.iter().filter(|file| file.starts_with(place)).collect();

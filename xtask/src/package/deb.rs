@@ -58,7 +58,7 @@ fn prepare(release: &Release, built: &Path) -> Result<()> {
     }
     let crates = licences::crates(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH))?;
     write(&folder.join("copyright"), licences::copyright(&crates)?)?;
-    write(&folder.join("third-party.txt"), licences::texts(&crates))?;
+    write(&folder.join("third-party.txt"), licences::texts(&crates, &licences::libraries(false)?))?;
     gzip(&folder.join("third-party.txt"))?;
     copy(&workspace::root().join("CHANGELOG.md"), &folder.join("changelog"))?;
     gzip(&folder.join("changelog"))?;

@@ -56,12 +56,11 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks a bare tree of this host's Debian. It is made once, and kept beside the packages.
+/// Unpacks a bare tree of this host's Debian. It is made once, and kept for later proofs.
 fn unpack(bench: &Bench, root: &Path) -> Result<()> {
-    let packages = bench.packages.as_deref().context("the packages to prove are missing")?;
-    let kept = kept(packages)?;
+    let name = release()?;
+    let kept = kept(bench.kept.as_deref().context("the tree has no folder to be kept in")?, &name);
     if !kept.is_file() {
-        let name = release()?;
         let partly = kept.with_extension("partly.tar");
         let mut make = Command::new("mmdebstrap");
         make.args(["--quiet", "--variant=minbase", &format!("--include={INCLUDED}"), &name]).arg(&partly);
@@ -75,9 +74,10 @@ fn unpack(bench: &Bench, root: &Path) -> Result<()> {
     )
 }
 
-fn kept(packages: &Path) -> Result<PathBuf> {
-    let parent = packages.parent().context("the packages lie in no folder")?;
-    Ok(parent.join("package-tree.tar"))
+/// Where the tree of a release is kept. Other packages in it are another tree.
+fn kept(folder: &Path, release: &str) -> PathBuf {
+    let included = blake3::hash(INCLUDED.as_bytes()).to_hex();
+    folder.join(format!("package-tree-{release}-{:.8}.tar", included.as_str()))
 }
 
 /// The code name of this host's Debian.
