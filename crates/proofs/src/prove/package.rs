@@ -4,6 +4,7 @@
 mod alone;
 mod deb;
 mod files;
+mod results;
 mod tree;
 
 use std::path::{Path, PathBuf};

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::super::Bench;
 use super::files::Files;
+use super::results;
 use super::tree::Tree;
 use crate::scratch::Scratch;
 use crate::shell;
@@ -100,20 +101,15 @@ fn install(tree: &Tree, deb: &Path) -> Result<()> {
 
 /// The main job, as short as its flags allow: the echo and a name server.
 fn main_job(tree: &Tree) -> Result<()> {
-    let words = ["kqps", "run", "--subject", "nsd", "--echo", "mmsg", "--budget", "25s", "--seed", "1"];
+    let words =
+        ["kqps", "run", "--subject", "nsd", "--echo", "mmsg", "--budget", "25s", "--seed", "1", "--json"];
     let output = tree.run(&words)?;
     let text = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
     // A busy host may refuse the figure, which is a result as well.
-    let has_result = matches!(output.status.code(), Some(0 | 3)) && text.contains("nsd 4.");
-    ensure!(
-        has_result,
-        "{}: {}\n{text}{}",
-        words.join(" "),
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let line = text.lines().find(|line| line.starts_with("nsd 4.")).unwrap_or_default();
-    eprintln!("{}: {}, {line}", words.join(" "), output.status);
+    let verdict = results::of_run(&text, "nsd")
+        .with_context(|| format!("{}: {}\n{text}{said}", words.join(" "), output.status))?;
+    eprintln!("{}: {verdict}", words.join(" "));
     let report = tree.read(&["kqps", "report", "--why", &newest_run(tree)?])?;
     ensure!(report.contains("nsd"), "kqps report does not name nsd: {report}");
     Ok(())
