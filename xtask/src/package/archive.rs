@@ -57,7 +57,7 @@ fn prepare(built: &Path, folder: &Path) -> Result<()> {
     }
     let crates = licences::crates(&tools::musl())?;
     write(&folder.join("third-party.txt"), licences::texts(&crates, &licences::libraries(true)?))?;
-    let files = workspace::files()?;
+    let files = workspace::known_files()?;
     for place in FROM_HERE {
         let inside: Vec<&PathBuf> = files.iter().filter(|file| file.starts_with(place)).collect();
         ensure!(!inside.is_empty(), "there is no {place} in the repository");
@@ -92,12 +92,18 @@ fn sbom(release: &Release) -> Result<String> {
         "--override-filename",
         NAME,
     ]);
+    let packages = workspace::metadata()?.packages;
+    let remove_all = || {
+        for package in &packages {
+            // A crate that had none needs no removal.
+            let _ = fs::remove_file(package.manifest_path.with_file_name(format!("{NAME}.json")));
+        }
+    };
+    // A list from before, which was interrupted, must not pass for this one.
+    remove_all();
     let listed = shell::run(list.env(super::EPOCH, release.epoch_s.to_string()));
     let text = fs::read_to_string(workspace::root().join(format!("crates/kqps/{NAME}.json")));
-    for package in workspace::metadata()?.packages {
-        // A crate that had none needs no removal.
-        let _ = fs::remove_file(package.manifest_path.with_file_name(format!("{NAME}.json")));
-    }
+    remove_all();
     listed?;
     let text = text.context("cargo-cyclonedx wrote no list")?;
     // The list must not depend on where the repository lies.
