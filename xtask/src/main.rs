@@ -56,7 +56,10 @@ fn main() -> ExitCode {
 fn proved(mut options: prove::Options) -> Result<()> {
     if options.needs_packages() {
         options = options.with_packages(package::for_proof()?);
+    } else if options.proves_packages() {
+        package::ready_for_proof()?;
     }
+    options = options.with_kept(workspace::metadata()?.target_directory);
     let program = workspace::program(options.program())?;
     // Beside a program that the user names stands the agent that was built with it.
     if options.needs_silent_agent() && options.program().is_none() {

@@ -77,8 +77,17 @@ pub fn metadata() -> Result<Metadata> {
 
 /// Files that git knows or would add, relative to the root. Files that the user deleted are left out.
 pub fn files() -> Result<Vec<PathBuf>> {
+    listed(&["--cached", "--others", "--exclude-standard"])
+}
+
+/// Files that git knows, relative to the root. Files that the user deleted are left out.
+pub fn known_files() -> Result<Vec<PathBuf>> {
+    listed(&["--cached"])
+}
+
+fn listed(options: &[&str]) -> Result<Vec<PathBuf>> {
     let mut git = Command::new("git");
-    git.current_dir(root()).args(["ls-files", "-z", "--cached", "--others", "--exclude-standard"]);
+    git.current_dir(root()).args(["ls-files", "-z"]).args(options);
     let listed = shell::read(&mut git)?;
     let mut files: Vec<PathBuf> =
         listed.split_terminator('\0').map(PathBuf::from).filter(|file| root().join(file).is_file()).collect();

@@ -47,8 +47,14 @@ const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 /// The files that container engines leave.
 const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 
-/// Words in the path of a cgroup that engines use.
-const ENGINES: [&str; 6] = ["docker", "libpod", "kubepods", "containerd", "crio", "lxc"];
+/// Names of folders in the path of a cgroup that engines use.
+const ENGINES: [&str; 6] = ["docker", "libpod_parent", "kubepods", "kubepods.slice", "lxc", "lxc.payload"];
+
+/// What such a name begins with if the rest is a name of the engine's choice.
+const BEGINS: [&str; 2] = ["kubepods-", "lxc.payload."];
+
+/// What such a name begins with if the ID of a container follows.
+const BEFORE_ID: [&str; 4] = ["docker-", "libpod-", "crio-", "cri-containerd-"];
 
 /// The variables by which engines report themselves.
 const VARIABLES: [&str; 2] = ["container", "KUBERNETES_SERVICE_HOST"];
@@ -70,8 +76,21 @@ pub struct Facts {
     pub memory_limit_bytes: Option<u64>,
     /// Those of `/sys` and `/proc/sys` that are mounted read-only.
     pub read_only: Vec<&'static str>,
-    /// Whether no network device reaches the host's network but through a pair (veth(4)).
-    pub is_network_private: Option<bool>,
+    /// What the network devices reach.
+    pub network: Option<Network>,
+    /// The number of the highest capability that the kernel knows (`/proc/sys/kernel/cap_last_cap`).
+    pub last_capability: Option<u32>,
+}
+
+/// What the network devices of a process reach.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Network {
+    /// There is loopback and no other device.
+    Loopback,
+    /// Every device leads to a host's network through a pair (veth(4)), another device, or a program (`tuntap`).
+    Private,
+    /// A device is the host's own.
+    Host,
 }
 
 /// Something that a container takes away.
@@ -107,7 +126,8 @@ impl Facts {
             cpu_limit_cores: limits.cores,
             memory_limit_bytes: limits.memory_bytes,
             read_only: ["/sys", "/proc/sys"].into_iter().filter(|path| is_read_only(&mounts, path)).collect(),
-            is_network_private: is_network_private(root),
+            network: network(root),
+            last_capability: root.number("/proc/sys/kernel/cap_last_cap").ok(),
         }
     }
 
@@ -128,17 +148,31 @@ impl Facts {
         found.into_iter().flatten().collect()
     }
 
-    /// The capabilities, as `setcap` takes them, that this process lacks and that may be given to the program's file.
-    /// Empty if it has all of them, or if they are not known.
+    /// All capabilities, as `setcap` takes them, that this process may have and that may be given to the program's file,
+    /// if the process lacks one of them: `setcap` replaces those that a file has. Empty if it lacks none, or if they are
+    /// not known.
     pub fn for_setcap(&self) -> Vec<String> {
         let Some(effective) = self.effective else { return Vec::new() };
-        let lacks = |right: &&Right| effective & (1 << right.bit) == 0 && right.name != AS_GOOD_AS_ROOT;
-        RIGHTS.iter().filter(lacks).map(|right| format!("cap_{}", right.name.to_lowercase())).collect()
+        let bounding = self.bounding.unwrap_or(u64::MAX);
+        // A file with a right that the process may not have does not start (execve(2), EPERM).
+        let is_given = |right: &&Right| right.name != AS_GOOD_AS_ROOT && bounding & (1 << right.bit) != 0;
+        let given: Vec<&Right> = self.known_rights().filter(is_given).collect();
+        if given.iter().all(|right| effective & (1 << right.bit) != 0) {
+            return Vec::new();
+        }
+        given.iter().map(|right| format!("cap_{}", right.name.to_lowercase())).collect()
+    }
+
+    /// The rights that this kernel knows. PERFMON and BPF came with 5.8, which gives older ones no such bit.
+    fn known_rights(&self) -> impl Iterator<Item = &'static Right> {
+        let last = self.last_capability.unwrap_or(u32::MAX);
+        RIGHTS.iter().filter(move |right| right.bit <= last)
     }
 
     fn rights(&self) -> Option<Taken> {
         let bounding = self.bounding?;
-        let missing: Vec<&Right> = RIGHTS.iter().filter(|right| bounding & (1 << right.bit) == 0).collect();
+        let missing: Vec<&Right> =
+            self.known_rights().filter(|right| bounding & (1 << right.bit) == 0).collect();
         if missing.is_empty() {
             return None;
         }
@@ -180,7 +214,7 @@ impl Facts {
         Some(Taken {
             what: "cpu",
             reason: format!(
-                "its cgroup may use the time of {cores} cores, and stands still for the rest of each period when it has \
+                "its cgroup may use the time of {cores:.2} cores, and stands still for the rest of each period when it has \
                  used that: rates and latencies then show the limit"
             ),
             remedy: "--cpuset-cpus LIST in place of --cpus".into(),
@@ -211,29 +245,42 @@ impl Facts {
     }
 
     fn network(&self) -> Option<Taken> {
-        (self.is_network_private == Some(true)).then(|| Taken {
-            what: "network",
-            reason: "its network is private: packets to other hosts pass a pair of virtual devices, whose cost is in every \
-                     figure, and the host's own devices cannot be seen"
-                .into(),
-            remedy: "--network host".into(),
-        })
+        let reason = match self.network? {
+            Network::Host => return None,
+            Network::Loopback => "it has no network but loopback: no other host can be reached",
+            Network::Private => {
+                "its network is private: packets to other hosts pass virtual devices or a program of the engine, whose \
+                 cost is in every figure, and the host's own devices cannot be seen"
+            }
+        };
+        Some(Taken { what: "network", reason: reason.into(), remedy: "--network host".into() })
     }
 }
 
-/// What shows that this is a container.
+/// What shows that this is a container. A mark or a variable alone does not: images of virtual machines have them too.
 fn signs(root: &Root, cgroups: &str, variables: impl Iterator<Item = &'static str>) -> Vec<String> {
     let marks = MARKS.into_iter().filter(|mark| root.path(mark).exists());
     let mut signs: Vec<String> = marks.map(|mark| format!("{mark} exists")).collect();
     signs.extend(variables.map(|name| format!("the variable {name} is set")));
-    let is_engines = |line: &&str| ENGINES.iter().any(|engine| line.contains(engine));
-    if let Some(line) = cgroups.lines().find(is_engines) {
-        signs.push(format!("its cgroup is {}", visible_line(line.rsplit(':').next().unwrap_or(line))));
-    }
-    if root.link("/proc/self/ns/pid").is_some_and(|namespace| namespace != FIRST_PID_NAMESPACE) {
-        signs.push("its process numbers are its own".into());
-    }
-    signs
+    let paths = cgroups.lines().filter_map(|line| line.splitn(3, ':').nth(2));
+    let mut of_engines = paths.filter(|path| path.split('/').any(is_of_an_engine));
+    let path = of_engines.next().map(|path| format!("its cgroup is {}", visible_line(path)));
+    let is_inner = root.link("/proc/self/ns/pid").is_some_and(|namespace| namespace != FIRST_PID_NAMESPACE);
+    let numbers = is_inner.then(|| "its process numbers are its own".to_owned());
+    let is_enough = signs.len() > 1 || path.is_some() || numbers.is_some();
+    signs.extend(path.into_iter().chain(numbers));
+    if is_enough { signs } else { Vec::new() }
+}
+
+/// Whether a container engine names a folder of cgroups like this. Names of services, such as `docker.service`, are none.
+fn is_of_an_engine(name: &str) -> bool {
+    let is_id = |rest: &str| {
+        let id = rest.trim_end_matches(".scope");
+        id.len() >= 12 && id.bytes().all(|byte| byte.is_ascii_hexdigit())
+    };
+    ENGINES.contains(&name)
+        || BEGINS.iter().any(|begin| name.starts_with(begin))
+        || BEFORE_ID.iter().any(|begin| name.strip_prefix(begin).is_some_and(is_id))
 }
 
 /// The value of a line `NAME:  VALUE`.
@@ -254,20 +301,27 @@ fn is_read_only(mounts: &str, path: &str) -> bool {
     options(path).or_else(|| options(above)).is_some_and(|options| options.split(',').any(|one| one == "ro"))
 }
 
-/// Whether the only ways out of this network are pairs, or there are none. `None` if no device can be seen.
-fn is_network_private(root: &Root) -> Option<bool> {
-    let devices = root.names("/sys/class/net");
+/// What the devices of this network reach. `None` if no device can be seen.
+fn network(root: &Root) -> Option<Network> {
+    let mut devices = root.names("/sys/class/net");
+    // Files such as `bonding_masters` are no devices.
+    devices.retain(|device| root.path(&format!("/sys/class/net/{device}")).is_dir());
     if devices.is_empty() {
         return None;
     }
-    let numbers = |device: &String| {
-        let number = |file: &str| root.number(&format!("/sys/class/net/{device}/{file}")).ok();
-        Some((number("ifindex")?, number("iflink")?))
+    devices.retain(|device| device != "lo");
+    let number = |device: &str, file: &str| root.number(&format!("/sys/class/net/{device}/{file}")).ok();
+    // What a device leads to has another number; a device of the host has its own. That of a program has flags.
+    let is_inner = |device: &String| {
+        let numbers = number(device, "ifindex").zip(number(device, "iflink"));
+        numbers.is_some_and(|(own, other)| own != other)
+            || root.path(&format!("/sys/class/net/{device}/tun_flags")).exists()
     };
-    // The other end of a pair has another number; a device of the host has its own.
-    let is_inner =
-        |device: &String| device == "lo" || numbers(device).is_some_and(|(own, other)| own != other);
-    Some(devices.iter().all(is_inner))
+    Some(match devices.as_slice() {
+        [] => Network::Loopback,
+        some if some.iter().all(is_inner) => Network::Private,
+        _ => Network::Host,
+    })
 }
 
 #[cfg(test)]

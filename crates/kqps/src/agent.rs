@@ -2,13 +2,13 @@
 
 mod keys;
 
+use std::ffi::OsString;
 use std::io::{self, IsTerminal as _};
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kqps_hosts::Identity;
-use kqps_kernel::signal::Signals;
 use kqps_lab::agent::{Agent, stand_guard};
 use kqps_lab::subject::stand_for_group;
 
@@ -53,9 +53,15 @@ impl Args {
     }
 }
 
+/// Whether these words start a guard. It blocks signals before it reads its options, since a signal that ends all
+/// processes of a session must not end it first.
+pub(crate) fn is_called_as_guard(mut words: impl Iterator<Item = OsString>) -> bool {
+    let is_agent = words.nth(1).is_some_and(|word| word == "agent");
+    is_agent && words.next().is_some_and(|word| word.to_string_lossy().starts_with("--guard"))
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(leader) = args.guard_group {
-        let _signals = Signals::take(true)?;
         stand_for_group(leader).context("the process group to guard")?;
         return Ok(ExitCode::SUCCESS);
     }
@@ -64,8 +70,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return authorize(file, &kqps);
     }
     if let Some(folder) = &args.guard {
-        // They are blocked and never read: a signal that ends all processes of a session must not end this one first.
-        let _signals = Signals::take(true)?;
         stand_guard(folder).with_context(|| folder.display().to_string())?;
         return Ok(ExitCode::SUCCESS);
     }

@@ -43,6 +43,7 @@ use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 use kqps_kernel::process::stay_tied;
+use kqps_kernel::signal::Signals;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -112,6 +113,12 @@ fn main() -> ExitCode {
             Ok(()) => dnsperf::main(&words),
             Err(error) => exit::with(&error),
         });
+    }
+    // They stay blocked, and are never read.
+    if agent::is_called_as_guard(std::env::args_os())
+        && let Err(error) = Signals::take(true)
+    {
+        return exit::after_printing(exit::with(&error.into()));
     }
     let outcome = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
     let status = match outcome {

@@ -27,7 +27,7 @@ Examples:
 /// driver hands frames over itself, otherwise after the stack has made a packet of each.
 ///
 /// In a container this also says what the container takes away, and the flags of container engines that give it back.
-/// On a host it prints the setcap command that gives the program the rights that it lacks.
+/// If the program lacks rights that its file can get, this prints the setcap command that gives them.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
@@ -94,7 +94,8 @@ fn print_for_readers(probe: &Probe, facts: &Facts) {
     let program = std::env::current_exe().map_or_else(|_| "kqps".into(), |path| path.display().to_string());
     if let Some(container) = &probe.container {
         print!("\n{}", container.text());
-    } else if let Some(text) = container::setcap(facts, &program) {
+    }
+    if let Some(text) = container::setcap(facts, &program) {
         print!("\n{text}");
     }
 }

@@ -35,16 +35,17 @@ const COMPLETIONS: [(&str, &str); 3] = [
     ("fish", "share/fish/vendor_completions.d/kqps.fish"),
 ];
 
-/// Makes the archive and its SBOM. Returns the path of the archive.
-pub(super) fn make(release: &Release, asked: Option<&Path>) -> Result<PathBuf> {
+/// Makes the archive and its SBOM. Returns their paths.
+pub(super) fn make(release: &Release, asked: Option<&Path>) -> Result<[PathBuf; 2]> {
     let built = program::fixed(asked)?;
     let name = release.static_name();
     let parent = release.folder("archive")?;
     prepare(&built, &parent.join(&name))?;
     let out = release.out.join(format!("{name}.tar.gz"));
     pack(&parent, &name, release.epoch_s, &out)?;
-    write(&release.out.join(format!("{name}.cdx.json")), sbom(release)?)?;
-    Ok(out)
+    let list = release.out.join(format!("{name}.cdx.json"));
+    write(&list, sbom(release)?)?;
+    Ok([out, list])
 }
 
 /// Fills the folder of the archive.
@@ -55,8 +56,8 @@ fn prepare(built: &Path, folder: &Path) -> Result<()> {
         write(&folder.join(path), pages::completions(built, shell)?)?;
     }
     let crates = licences::crates(&tools::musl())?;
-    write(&folder.join("third-party.txt"), licences::texts(&crates))?;
-    let files = workspace::files()?;
+    write(&folder.join("third-party.txt"), licences::texts(&crates, &licences::libraries(true)?))?;
+    let files = workspace::known_files()?;
     for place in FROM_HERE {
         let inside: Vec<&PathBuf> = files.iter().filter(|file| file.starts_with(place)).collect();
         ensure!(!inside.is_empty(), "there is no {place} in the repository");
@@ -91,12 +92,18 @@ fn sbom(release: &Release) -> Result<String> {
         "--override-filename",
         NAME,
     ]);
+    let packages = workspace::metadata()?.packages;
+    let remove_all = || {
+        for package in &packages {
+            // A crate that had none needs no removal.
+            let _ = fs::remove_file(package.manifest_path.with_file_name(format!("{NAME}.json")));
+        }
+    };
+    // A list from before, which was interrupted, must not pass for this one.
+    remove_all();
     let listed = shell::run(list.env(super::EPOCH, release.epoch_s.to_string()));
     let text = fs::read_to_string(workspace::root().join(format!("crates/kqps/{NAME}.json")));
-    for package in workspace::metadata()?.packages {
-        // A crate that had none needs no removal.
-        let _ = fs::remove_file(package.manifest_path.with_file_name(format!("{NAME}.json")));
-    }
+    remove_all();
     listed?;
     let text = text.context("cargo-cyclonedx wrote no list")?;
     // The list must not depend on where the repository lies.

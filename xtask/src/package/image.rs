@@ -41,7 +41,10 @@ fn prepare(built: &Path, root: &Path) -> Result<()> {
         copy(&workspace::root().join(file), &root.join("usr/share/doc/kqps").join(file))?;
     }
     let crates = licences::crates(&tools::musl())?;
-    write(&root.join("usr/share/doc/kqps/third-party.txt"), licences::texts(&crates))?;
+    write(
+        &root.join("usr/share/doc/kqps/third-party.txt"),
+        licences::texts(&crates, &licences::libraries(true)?),
+    )?;
     fs::create_dir_all(root.join(WORK).join("kqps-runs"))?;
     fs::create_dir_all(root.join("tmp"))?;
     // Any user may be asked for, as in /tmp of a system.

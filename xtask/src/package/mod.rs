@@ -9,11 +9,13 @@ mod pages;
 mod program;
 mod tools;
 
+use std::collections::BTreeMap;
+use std::ffi::{OsStr, OsString};
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use anyhow::{Context as _, Result};
+use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
 use kqps_proofs::shell;
@@ -29,7 +31,7 @@ pub struct Options {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     /// Package this program and build none; a static one for the archive and the image
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", requires = "kinds")]
     program: Option<PathBuf>,
 }
 
@@ -56,14 +58,44 @@ struct Release {
     out: PathBuf,
 }
 
+impl Kind {
+    /// How the names of its files end.
+    fn ends(self) -> &'static [&'static str] {
+        match self {
+            Self::Deb => &[".deb"],
+            Self::Archive => &[".tar.gz", ".cdx.json"],
+            Self::Image => &[".oci.tar"],
+        }
+    }
+}
+
 /// The time of all files, by the convention of reproducible builds.
 const EPOCH: &str = "SOURCE_DATE_EPOCH";
 
-/// Makes what the options ask for, and the checksums of all that lies in the folder.
+/// Makes what the options ask for, and their checksums.
 pub fn run(options: &Options) -> Result<()> {
     let asked = options.program.as_deref().map(|path| workspace::program(Some(path))).transpose()?;
     let kinds = if options.kinds.is_empty() { Kind::value_variants() } else { &options.kinds };
+    if asked.is_some() {
+        one_program_suffices(kinds)?;
+    }
     make(kinds, options.out.as_deref(), asked.as_deref()).map(drop)
+}
+
+/// An error if no single program can be in all of these kinds: lintian refuses a static one in a Debian package.
+fn one_program_suffices(kinds: &[Kind]) -> Result<()> {
+    let has_static = kinds.iter().any(|kind| *kind != Kind::Deb);
+    ensure!(
+        !(has_static && kinds.contains(&Kind::Deb)),
+        "--program: the archive and the image need a static program, and the Debian package another; ask for them in two \
+         commands"
+    );
+    Ok(())
+}
+
+/// Installs what the proof needs beside packages that exist.
+pub fn ready_for_proof() -> Result<()> {
+    tools::install_for_proof()
 }
 
 /// Makes all kinds, and installs what their proof needs. Returns their folder.
@@ -75,15 +107,22 @@ pub fn for_proof() -> Result<PathBuf> {
 fn make(kinds: &[Kind], out: Option<&Path>, asked: Option<&Path>) -> Result<PathBuf> {
     tools::install(kinds)?;
     let release = Release::new(out)?;
+    let mut made = Vec::new();
     for kind in kinds {
-        let made = match kind {
-            Kind::Deb => deb::make(&release, asked)?,
-            Kind::Archive => archive::make(&release, asked)?,
-            Kind::Image => image::make(&release, asked)?,
+        let files = match kind {
+            Kind::Deb => vec![deb::make(&release, asked)?],
+            Kind::Archive => archive::make(&release, asked)?.to_vec(),
+            Kind::Image => vec![image::make(&release, asked)?],
         };
-        eprintln!("made {}", made.display());
+        if out.is_none() {
+            remove_older(&release.out, *kind, &files)?;
+        }
+        for file in files {
+            eprintln!("made {}", file.display());
+            made.extend(file.file_name().map(OsStr::to_owned));
+        }
     }
-    checksums(&release.out)?;
+    checksums(&release.out, &made)?;
     Ok(release.out)
 }
 
@@ -127,18 +166,33 @@ fn epoch_s() -> Result<u64> {
     text.trim().parse().with_context(|| format!("{EPOCH} must be seconds since 1970, not {text:?}"))
 }
 
-/// Writes `SHA256SUMS` of all other files in a folder, as `sha256sum --check` reads it.
-fn checksums(folder: &Path) -> Result<()> {
-    let list = folder.join("SHA256SUMS");
-    let mut names = Vec::new();
+/// Removes kqps's files of a kind in a folder, except these.
+fn remove_older(folder: &Path, kind: Kind, made: &[PathBuf]) -> Result<()> {
     for entry in fs::read_dir(folder)? {
-        let entry = entry?;
-        if entry.file_type()?.is_file() && entry.path() != list {
-            names.push(entry.file_name());
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        let is_of_kind = name.starts_with("kqps") && kind.ends().iter().any(|end| name.ends_with(end));
+        if is_of_kind && !made.contains(&path) {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
         }
     }
-    names.sort();
-    let text = shell::read(Command::new("sha256sum").current_dir(folder).arg("--").args(&names))?;
+    Ok(())
+}
+
+/// Writes the sums of these files to `SHA256SUMS` of their folder, as `sha256sum --check` reads it. Lines about other files
+/// that still exist stay.
+fn checksums(folder: &Path, names: &[OsString]) -> Result<()> {
+    let list = folder.join("SHA256SUMS");
+    let earlier = if list.exists() { fs::read_to_string(&list)? } else { String::new() };
+    let now = shell::read(Command::new("sha256sum").current_dir(folder).arg("--").args(names))?;
+    let of = |text: &str| -> BTreeMap<String, String> {
+        let pairs = text.lines().filter_map(|line| line.split_once("  "));
+        pairs.map(|(sum, name)| (name.to_owned(), sum.to_owned())).collect()
+    };
+    let mut sums = of(&earlier);
+    sums.retain(|name, _| folder.join(name).is_file());
+    sums.extend(of(&now));
+    let text: String = sums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
     fs::write(&list, text).with_context(|| format!("cannot write {}", list.display()))
 }
 
@@ -162,4 +216,45 @@ fn write(path: &Path, text: impl AsRef<[u8]>) -> Result<()> {
 /// Replaces a file by a compressed one, without name and time in it. Its name ends with `.gz`.
 fn gzip(path: &Path) -> Result<()> {
     shell::run(Command::new("gzip").args(["-9", "-n", "-f"]).arg(path))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn checksums_are_those_of_what_was_made_and_of_what_is_still_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["kqps_2.deb", "kqps-1.tar.gz", "README.md"] {
+            fs::write(at(name), name).unwrap();
+        }
+        fs::write(at("SHA256SUMS"), "aa  kqps-1.tar.gz\nbb  kqps_1.deb\ncc  kqps_2.deb\n").unwrap();
+        checksums(folder.path(), &["kqps_2.deb".into()]).unwrap();
+        let text = fs::read_to_string(at("SHA256SUMS")).unwrap();
+        let lines: Vec<&str> = text.lines().collect();
+        assert_eq!((lines.len(), lines[0]), (2, "aa  kqps-1.tar.gz"));
+        assert!(lines[1].ends_with("  kqps_2.deb") && lines[1].len() == 64 + "  kqps_2.deb".len(), "{text}");
+    }
+
+    #[test]
+    fn only_older_files_of_the_kind_are_removed() {
+        let folder = tempfile::tempdir().unwrap();
+        let at = |name: &str| folder.path().join(name);
+        for name in ["kqps_2.deb", "kqps_1.deb", "other_1.deb", "kqps-1.tar.gz"] {
+            fs::write(at(name), "").unwrap();
+        }
+        remove_older(folder.path(), Kind::Deb, &[at("kqps_2.deb")]).unwrap();
+        assert!(!at("kqps_1.deb").exists());
+        for name in ["kqps_2.deb", "other_1.deb", "kqps-1.tar.gz"] {
+            assert!(at(name).exists(), "{name}");
+        }
+    }
+
+    #[test]
+    fn no_program_is_both_static_and_not() {
+        assert!(one_program_suffices(&[Kind::Deb]).is_ok());
+        assert!(one_program_suffices(&[Kind::Archive, Kind::Image]).is_ok());
+        assert!(one_program_suffices(Kind::value_variants()).is_err());
+    }
 }

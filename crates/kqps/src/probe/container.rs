@@ -53,14 +53,43 @@ impl Container {
     }
 }
 
-/// The command that gives the program's file the rights that this process lacks, with what it means. `None` if it has all.
+/// The command that gives the program's file all rights that kqps can use, with what it means. `None` if it lacks none.
 pub(super) fn setcap(facts: &Facts, program: &str) -> Option<String> {
-    let missing = facts.for_setcap().join(",");
-    let safety = "Whoever may run the file then has them in it, so keep others from running it";
-    (!missing.is_empty()).then(|| {
+    let rights = facts.for_setcap().join(",");
+    // No path of a program has a zero byte.
+    let program = shlex::try_quote(program).unwrap_or(program.into());
+    (!rights.is_empty()).then(|| {
         format!(
-            "To give kqps the rights that it lacks without running it as root:\n  setcap {missing}=ep {program}\n{safety} \
-             (docs/INSTALL.md, Rights).\n"
+            "To give kqps all rights that its file can have, without running it as root:\n  setcap {rights}=ep {program}\n\
+             Whoever may run the file then has them in it. To keep others from that, first give the file to a group (chgrp)\n\
+             and take it from all others (chmod 750): a change of the group takes the rights away.\n"
         )
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_command_is_one_that_a_shell_understands() {
+        let facts = Facts { effective: Some(1 << 13), ..Facts::default() };
+        let all = "cap_net_admin,cap_net_raw,cap_ipc_lock,cap_sys_nice,cap_syslog,cap_perfmon,cap_bpf=ep";
+        let line =
+            |program: &str| setcap(&facts, program).unwrap().lines().nth(1).unwrap().trim_start().to_owned();
+        assert_eq!(line("/usr/bin/kqps"), format!("setcap {all} /usr/bin/kqps"));
+        assert_eq!(line("/my tools/kqps"), format!("setcap {all} '/my tools/kqps'"));
+        assert_eq!(setcap(&Facts { effective: Some(u64::MAX), ..facts }, "kqps"), None);
+    }
+
+    #[test]
+    fn the_documents_have_the_same_command() {
+        let facts = Facts { effective: Some(0), ..Facts::default() };
+        let rights = format!("setcap {}=ep ", facts.for_setcap().join(","));
+        for file in ["docs/INSTALL.md", "docs/HOSTS.md", "deploy/debian/README.Debian"] {
+            let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
+            let text = std::fs::read_to_string(path).unwrap();
+            assert!(text.contains(&rights), "{file} lacks {rights}");
+        }
+    }
 }

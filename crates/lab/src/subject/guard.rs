@@ -2,8 +2,9 @@
 //! The kernel kills only the process that kqps itself started; its children would go on. A guard is a shell, which is the
 //! smallest program for it. On a system without a shell, such as a container of kqps alone, it is kqps again.
 
-use std::io;
-use std::os::unix::process::CommandExt as _;
+use std::fs;
+use std::io::{self, Read as _, Write as _};
+use std::os::unix::process::{CommandExt as _, parent_id};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -12,15 +13,16 @@ use kqps_kernel::process::{self, Signal};
 use super::programs;
 
 /// Reads until its standard input is closed, which the kernel does when kqps ends. A signal that ends all processes of
-/// a session must not end the guard first.
-const SCRIPT: &str = "trap '' TERM INT HUP; read -r _; kill -s KILL -- \"-$0\"";
+/// a session must not end the guard first. The empty line says that the guard stands.
+const SCRIPT: &str = "trap '' TERM INT HUP; echo; read -r _; kill -s KILL -- \"-$0\"";
 
 /// One guard. Dropping it ends the guard.
 #[derive(Debug)]
 pub(super) struct Guard(Child);
 
 impl Guard {
-    /// A guard of the process group with this leader. `kqps` is the path of this program.
+    /// A guard of the process group with this leader, once it stands. `kqps` is the path of this program. An error if the
+    /// guard ends before it stands.
     pub(super) fn of(leader: u32, kqps: &Path) -> io::Result<Self> {
         let command = match programs::find("sh") {
             Some(shell) => by_shell(&shell, leader),
@@ -33,8 +35,15 @@ impl Guard {
         // In a group of its own, which no ^C reaches.
         command.process_group(0);
         // Every other child closes our end of the pipe, so no other process keeps it open.
-        command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null());
-        Ok(Self(command.spawn()?))
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let mut guard = Self(command.spawn()?);
+        // Until it ignores signals, one that ends all processes of a session would end it before kqps.
+        let mut ready = [0];
+        let read = guard.0.stdout.take().map(|mut output| output.read_exact(&mut ready));
+        match read {
+            Some(Ok(())) => Ok(guard),
+            _ => Err(io::Error::other("the guard of a server did not start")),
+        }
     }
 }
 
@@ -50,19 +59,33 @@ fn by_kqps(kqps: &Path, leader: u32) -> Command {
     command
 }
 
-/// Waits for the end of standard input, which the kernel closes when the kqps that guards the group ends. Then kills the
-/// group with this leader.
+/// Prints an empty line, and waits for the end of standard input, which the kernel closes when the kqps that guards the
+/// group ends. Then kills the group with this leader. The caller has blocked signals.
 ///
 /// # Errors
 ///
-/// If the number can be no leader's.
+/// If the number can be no leader's, or if the leader is a process that the guard's own parent did not start.
 pub fn stand_for_group(leader: u32) -> io::Result<()> {
+    // A leader that has ended may have left children. When the parent ended, both got the same new one.
+    if parent_of(leader).is_some_and(|parent| parent != parent_id()) {
+        let reason = format!("process {leader} was not started by the process that started its guard");
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
+    }
+    let mut output = io::stdout().lock();
+    output.write_all(b"\n")?;
+    output.flush()?;
     io::copy(&mut io::stdin().lock(), &mut io::sink())?;
     match process::signal_group(leader, Signal::Kill) {
         Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(error),
         // A group that has ended needs no signal.
         _ => Ok(()),
     }
+}
+
+/// The parent of a process (`PPid` in `proc_pid_status(5)`); `None` if there is no such process.
+fn parent_of(pid: u32) -> Option<u32> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
+    status.lines().find_map(|line| line.strip_prefix("PPid:"))?.trim().parse().ok()
 }
 
 impl Drop for Guard {
@@ -75,8 +98,6 @@ impl Drop for Guard {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Instant;
-
     use kqps_kernel::process::signal;
 
     use super::*;
@@ -99,21 +120,29 @@ mod tests {
 
     /// Whether a process ignores a signal (proc(5), `SigIgn`).
     fn ignores(pid: u32, signal: Signal) -> bool {
-        let status = std::fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
+        let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
         u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal.number() - 1)) != 0
+    }
+
+    #[test]
+    fn a_guard_that_ends_at_once_is_an_error() {
+        let error = Guard::start(Command::new("true")).unwrap_err();
+        assert_eq!(error.to_string(), "the guard of a server did not start");
+    }
+
+    #[test]
+    fn the_parent_of_a_process_is_known() {
+        assert_eq!(parent_of(std::process::id()), Some(parent_id()));
+        assert_eq!(parent_of(u32::MAX), None);
     }
 
     #[test]
     fn a_signal_to_all_processes_leaves_the_guard() {
         let mut sleeper = sleeper();
         let mut guard = guard(sleeper.id());
-        let begun = Instant::now();
         for one in [Signal::Terminate, Signal::Interrupt, Signal::HangUp] {
-            while !ignores(guard.0.id(), one) {
-                assert!(begun.elapsed().as_secs() < 20, "it does not ignore {one:?}");
-                std::thread::sleep(std::time::Duration::from_millis(1));
-            }
+            assert!(ignores(guard.0.id(), one), "it does not ignore {one:?}");
             signal(guard.0.id(), one).unwrap();
         }
         drop(guard.0.stdin.take());

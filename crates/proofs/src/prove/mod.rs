@@ -118,12 +118,26 @@ pub struct Options {
     /// The folder of the packages to prove (package; default: made now)
     #[arg(long, value_name = "DIR")]
     packages: Option<PathBuf>,
+    /// The folder for files that later proofs use again.
+    #[arg(skip)]
+    kept: Option<PathBuf>,
 }
 
 impl Options {
     /// Whether a proof needs packages that the user does not name.
     pub fn needs_packages(&self) -> bool {
-        self.packages.is_none() && self.proofs.contains(&Proof::Package)
+        self.packages.is_none() && self.proves_packages()
+    }
+
+    /// Whether packages are proved.
+    pub fn proves_packages(&self) -> bool {
+        self.proofs.contains(&Proof::Package)
+    }
+
+    /// The same with a folder for files that later proofs use again.
+    #[must_use]
+    pub fn with_kept(self, folder: PathBuf) -> Self {
+        Self { kept: Some(folder), ..self }
     }
 
     /// The same with the packages in this folder.
@@ -160,6 +174,8 @@ struct Bench {
     only: Option<String>,
     /// The folder of the packages to prove.
     packages: Option<PathBuf>,
+    /// The folder for files that later proofs use again.
+    kept: Option<PathBuf>,
 }
 
 const QUERIES: u32 = 100_000;
@@ -182,13 +198,14 @@ impl Bench {
             index: None,
             only: None,
             packages: None,
+            kept: None,
         })
     }
 
     /// The same with another, empty folder.
     fn anew(&self) -> Result<Self> {
         let (kqps, only, packages) = (self.kqps.clone(), self.only.clone(), self.packages.clone());
-        Ok(Self { kqps, folder: Scratch::new()?, only, packages, ..*self })
+        Ok(Self { kqps, folder: Scratch::new()?, only, packages, kept: self.kept.clone(), ..*self })
     }
 
     /// A query file that expects NOERROR for every query.
@@ -271,6 +288,7 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
             index: options.index,
             only: options.only.clone(),
             packages: options.packages.clone(),
+            kept: options.kept.clone(),
             ..Bench::new(options.size, program)?
         };
         prove_on(&bench, *proof)?;

@@ -4,6 +4,7 @@
 mod alone;
 mod deb;
 mod files;
+mod results;
 mod tree;
 
 use std::path::{Path, PathBuf};
@@ -18,6 +19,10 @@ const PARTS: [Part; 3] = [("deb", deb::prove), ("archive", alone::archive), ("im
 
 /// Proves every part, or the one that the user names.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
+    ensure!(
+        kqps_kernel::process::effective_user() == 0,
+        "the proof of the packages makes namespaces and needs root"
+    );
     for (name, part) in bench.parts(&PARTS, |(name, _)| name)? {
         part(bench).with_context(|| format!("package, {name}"))?;
     }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::super::Bench;
+use super::results;
 use super::tree::Tree;
 use crate::scratch::Scratch;
 use crate::shell;
@@ -111,8 +112,11 @@ fn works(tree: &Tree, kqps: &str) -> Result<()> {
         "-o",
         "queries",
     ])?;
-    let flags = ["-d", "queries", "--check", "off", "-Q", "2k", "-l", "1s", "--allow-target", "127.0.0.1"];
+    let flags =
+        ["-d", "queries", "--check", "off", "-Q", "2k", "-l", "1s", "--allow-target", "127.0.0.1", "--json"];
     let load = tree.load(kqps, &flags)?;
+    // The line before it is the echo's.
+    let played = results::of_load(load.split_once('\n').map_or("", |(_, load)| load))?;
     let run = [
         "run",
         "--subject",
@@ -125,25 +129,18 @@ fn works(tree: &Tree, kqps: &str) -> Result<()> {
         "1k",
         "--out",
         "run",
+        "--json",
     ];
     let words: Vec<&str> = [&[kqps][..], &run].concat();
     let output = tree.run(&words)?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let has_result = matches!(output.status.code(), Some(0 | 3)) && text.contains("kqps-auth");
-    ensure!(
-        has_result,
-        "{}: {}\n{text}{}",
-        words.join(" "),
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let played =
-        load.lines().find(|line| line.contains("answered") || line.contains("ompleted")).unwrap_or_default();
+    let said = String::from_utf8_lossy(&output.stderr);
+    let verdict = results::of_run(&text, "kqps-auth")
+        .with_context(|| format!("{}: {}\n{text}{said}", words.join(" "), output.status))?;
     eprintln!(
-        "{} alone in a tree: load at its echo:{played}; kqps {}: {}",
+        "{} alone in a tree: load at its echo: {played}; kqps {}: {verdict}",
         version.trim(),
-        run.join(" "),
-        output.status
+        run.join(" ")
     );
     Ok(())
 }

@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::super::Bench;
 use super::files::Files;
+use super::results;
 use super::tree::Tree;
 use crate::scratch::Scratch;
 use crate::shell;
@@ -56,12 +57,11 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Unpacks a bare tree of this host's Debian. It is made once, and kept beside the packages.
+/// Unpacks a bare tree of this host's Debian. It is made once, and kept for later proofs.
 fn unpack(bench: &Bench, root: &Path) -> Result<()> {
-    let packages = bench.packages.as_deref().context("the packages to prove are missing")?;
-    let kept = kept(packages)?;
+    let name = release()?;
+    let kept = kept(bench.kept.as_deref().context("the tree has no folder to be kept in")?, &name);
     if !kept.is_file() {
-        let name = release()?;
         let partly = kept.with_extension("partly.tar");
         let mut make = Command::new("mmdebstrap");
         make.args(["--quiet", "--variant=minbase", &format!("--include={INCLUDED}"), &name]).arg(&partly);
@@ -75,9 +75,10 @@ fn unpack(bench: &Bench, root: &Path) -> Result<()> {
     )
 }
 
-fn kept(packages: &Path) -> Result<PathBuf> {
-    let parent = packages.parent().context("the packages lie in no folder")?;
-    Ok(parent.join("package-tree.tar"))
+/// Where the tree of a release is kept. Other packages in it are another tree.
+fn kept(folder: &Path, release: &str) -> PathBuf {
+    let included = blake3::hash(INCLUDED.as_bytes()).to_hex();
+    folder.join(format!("package-tree-{release}-{:.8}.tar", included.as_str()))
 }
 
 /// The code name of this host's Debian.
@@ -100,20 +101,15 @@ fn install(tree: &Tree, deb: &Path) -> Result<()> {
 
 /// The main job, as short as its flags allow: the echo and a name server.
 fn main_job(tree: &Tree) -> Result<()> {
-    let words = ["kqps", "run", "--subject", "nsd", "--echo", "mmsg", "--budget", "25s", "--seed", "1"];
+    let words =
+        ["kqps", "run", "--subject", "nsd", "--echo", "mmsg", "--budget", "25s", "--seed", "1", "--json"];
     let output = tree.run(&words)?;
     let text = String::from_utf8_lossy(&output.stdout);
+    let said = String::from_utf8_lossy(&output.stderr);
     // A busy host may refuse the figure, which is a result as well.
-    let has_result = matches!(output.status.code(), Some(0 | 3)) && text.contains("nsd 4.");
-    ensure!(
-        has_result,
-        "{}: {}\n{text}{}",
-        words.join(" "),
-        output.status,
-        String::from_utf8_lossy(&output.stderr)
-    );
-    let line = text.lines().find(|line| line.starts_with("nsd 4.")).unwrap_or_default();
-    eprintln!("{}: {}, {line}", words.join(" "), output.status);
+    let verdict = results::of_run(&text, "nsd")
+        .with_context(|| format!("{}: {}\n{text}{said}", words.join(" "), output.status))?;
+    eprintln!("{}: {verdict}", words.join(" "));
     let report = tree.read(&["kqps", "report", "--why", &newest_run(tree)?])?;
     ensure!(report.contains("nsd"), "kqps report does not name nsd: {report}");
     Ok(())
