@@ -95,7 +95,7 @@ pub fn thread_cpu_ns() -> u64 {
 pub fn thread_cpu_ns_of(thread: u32) -> io::Result<u64> {
     // The kernel's number of this clock (include/linux/posix-timers.h, `make_thread_cpuclock`): the complement of
     // the thread ID, a bit for a thread instead of a process, and 2 for the scheduler's CPU time.
-    let clock = (!(thread as libc::clockid_t) << 3) | 4 | 2;
+    let clock = (!can_exist(thread)? << 3) | 4 | 2;
     read_ns_of(clock)
 }
 
@@ -109,11 +109,20 @@ pub fn process_cpu_ns() -> u64 {
 pub fn process_cpu_ns_of(pid: u32) -> io::Result<u64> {
     let mut clock = 0;
     // SAFETY: the pointer is to a live clock ID, which the call writes.
-    let error = unsafe { libc::clock_getcpuclockid(pid as libc::pid_t, &raw mut clock) };
+    let error = unsafe { libc::clock_getcpuclockid(can_exist(pid)?, &raw mut clock) };
     if error != 0 {
         return Err(io::Error::from_raw_os_error(error));
     }
     read_ns_of(clock)
+}
+
+/// The ID of a process or a thread. One above 2²² cannot exist on Linux (`PID_MAX_LIMIT`). The number of its clock
+/// would lose the ID's upper bits and could be the clock of another process, or of this one.
+fn can_exist(id: u32) -> io::Result<libc::pid_t> {
+    if id > 1 << 22 {
+        return Err(io::Error::from_raw_os_error(libc::ESRCH));
+    }
+    Ok(id as libc::pid_t)
 }
 
 /// Reads the clock of another process or thread, which may have ended.
@@ -176,6 +185,7 @@ mod tests {
         assert!((before_ns..=process_cpu_ns()).contains(&used_ns));
         // Process IDs on Linux are at most 2²².
         assert!(process_cpu_ns_of((1 << 22) + 1).is_err());
+        assert!(process_cpu_ns_of(u32::MAX >> 1).is_err(), "shifted it is the clock of this process");
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::LiveCounts;
+use kqps_observation::{LiveCounts, LivePhase};
 use kqps_report::{LiveInput, LiveMoment};
 use kqps_verdict::rate::{in_thousands, rate};
 
@@ -17,7 +17,10 @@ pub fn phase_words(snapshot: &Snapshot) -> String {
     if snapshot.is_over {
         return "over".to_owned();
     }
-    let phase = snapshot.now.phase.word();
+    let phase = match snapshot.now.phase {
+        LivePhase::Over => "the trial is over",
+        phase => phase.word(),
+    };
     let ending = if snapshot.is_ending { ", ending early" } else { "" };
     let at_s = snapshot.now.at_s;
     match snapshot.standing.planned_s {
@@ -69,7 +72,7 @@ pub fn number(count: u64) -> String {
 
 /// The figures of a snapshot by name, in reading order.
 pub fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
-    let (now, last) = (&snapshot.now, snapshot.history.last());
+    let (now, last) = (&snapshot.now, snapshot.last.as_ref());
     let of_last = |of: fn(&Interval) -> Option<f64>| last.and_then(of);
     let mut facts = vec![
         ("sent", format!("{}, now {}", number(now.accounts.sent), thousands(of_last(Interval::sent_qps)))),

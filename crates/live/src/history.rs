@@ -51,7 +51,7 @@ impl Interval {
     }
 
     /// This interval and the one after it, as one.
-    fn and(&self, next: &Self) -> Self {
+    pub(crate) fn and(&self, next: &Self) -> Self {
         Self {
             end_s: next.end_s,
             seconds: self.seconds + next.seconds,
@@ -86,11 +86,6 @@ impl History {
     /// The intervals, the oldest first.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
-    }
-
-    /// The newest interval in which a player played.
-    pub fn last(&self) -> Option<&Interval> {
-        self.intervals.iter().rev().find(|interval| interval.seconds > 0.0)
     }
 
     /// Adds what happened right after the newest interval to that interval.
@@ -144,7 +139,7 @@ mod tests {
         let sent: u64 = intervals.iter().map(|interval| interval.counts.accounts.sent).sum();
         let seconds: f64 = intervals.iter().map(|interval| interval.seconds).sum();
         assert_eq!((sent, seconds as u64), (count * (count + 1) / 2, count));
-        assert!((history.last().unwrap().end_s - count as f64).abs() < 1e-9);
+        assert!((intervals.last().unwrap().end_s - count as f64).abs() < 1e-9);
     }
 
     #[test]

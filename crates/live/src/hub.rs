@@ -16,6 +16,9 @@ const LINES_MOST: usize = 100;
 /// rate would say nothing.
 const SHORTEST_S: f64 = 0.1;
 
+/// What is shown as "now" is that of so many seconds at least, if the trial has had them.
+const NOW_S: f64 = 1.0;
+
 /// All that is known at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
@@ -28,7 +31,9 @@ pub struct Snapshot {
     /// The counts of all trials so far, the present one among them.
     pub totals: LiveCounts,
     /// What happened by time.
-    pub history: History,
+    pub history: Arc<History>,
+    /// What happened in the last second of the present trial, or a little more; `None` before its first interval.
+    pub last: Option<Interval>,
     /// The trials so far, the present one among them.
     pub trials: u64,
     /// The last lines that the command printed.
@@ -45,8 +50,10 @@ pub struct Snapshot {
     pub version: u64,
     /// The counts of the trials before the present one.
     before: LiveCounts,
-    /// The first CPU times of the present trial.
-    cpu_from: (Option<f64>, Option<f64>),
+    /// The intervals of [`Self::last`].
+    recent: VecDeque<Interval>,
+    /// The last readings of CPU time in the present trial.
+    cpu_read: (Option<f64>, Option<f64>),
 }
 
 /// The source, shared by what puts in and what reads.
@@ -95,18 +102,21 @@ impl Hub {
     pub fn count(&self, mut counts: LiveCounts) {
         let end_s = self.began.elapsed().as_secs_f64();
         self.change(|snapshot| {
-            let (player, subject) = &mut snapshot.cpu_from;
-            for (now_s, from_s) in [(&mut counts.player_cpu_s, player), (&mut counts.subject_cpu_s, subject)]
-            {
-                if let Some(now_s) = now_s {
-                    *now_s -= *from_s.get_or_insert(*now_s);
-                }
-            }
-            let interval = counts.since(&snapshot.now);
+            let (knows_player, knows_subject) =
+                (counts.player_cpu_s.is_some(), counts.subject_cpu_s.is_some());
+            let (player, subject) = &mut snapshot.cpu_read;
+            grow(&mut counts.player_cpu_s, player, snapshot.now.player_cpu_s);
+            grow(&mut counts.subject_cpu_s, subject, snapshot.now.subject_cpu_s);
+            let mut interval = counts.since(&snapshot.now);
+            interval.player_cpu_s = interval.player_cpu_s.filter(|_| knows_player);
+            interval.subject_cpu_s = interval.subject_cpu_s.filter(|_| knows_subject);
             if interval.at_s > 0.0 {
                 let is_rest = interval.at_s < SHORTEST_S && snapshot.now.at_s > 0.0;
                 let interval = Interval { end_s, seconds: interval.at_s, counts: interval };
-                if is_rest { snapshot.history.lengthen(&interval) } else { snapshot.history.add(interval) }
+                snapshot.follow(interval.clone());
+                // A reader may still hold the history as it was.
+                let history = Arc::make_mut(&mut snapshot.history);
+                if is_rest { history.lengthen(&interval) } else { history.add(interval) }
             }
             snapshot.totals = counts.and(&snapshot.before);
             snapshot.now = counts;
@@ -170,8 +180,34 @@ impl Snapshot {
         self.now = LiveCounts::default();
         self.totals.phase = LivePhase::Preparing;
         (self.totals.outstanding, self.totals.overdue) = (0, 0);
-        self.cpu_from = (None, None);
+        self.cpu_read = (None, None);
+        self.recent.clear();
+        self.last = None;
     }
+
+    /// Takes the newest interval into what is shown as now, and leaves out what is older.
+    fn follow(&mut self, interval: Interval) {
+        self.recent.push_back(interval);
+        let seconds = |intervals: &VecDeque<Interval>| -> f64 {
+            intervals.iter().skip(1).map(|interval| interval.seconds).sum()
+        };
+        while seconds(&self.recent) >= NOW_S {
+            self.recent.pop_front();
+        }
+        self.last = self.recent.iter().cloned().reduce(|sum, next| sum.and(&next));
+    }
+}
+
+/// Makes a reading of CPU time a counter, which begins at the first reading and never goes back. Readings are sums of
+/// processes that live, so they fall when one has ended, and are missing when none is left.
+fn grow(now_s: &mut Option<f64>, read_s: &mut Option<f64>, counted_s: Option<f64>) {
+    *now_s = match *now_s {
+        Some(now_s) => {
+            let before_s = read_s.replace(now_s).unwrap_or(now_s);
+            Some(counted_s.unwrap_or(0.0) + (now_s - before_s).max(0.0))
+        }
+        None => counted_s,
+    };
 }
 
 #[cfg(test)]
@@ -214,6 +250,45 @@ mod tests {
             assert_eq!(snapshot.totals.connections.map(|all| (all.established, all.open())), Some((38, 8)));
             assert_eq!((snapshot.trials, snapshot.standing.trial), (2, 2));
         });
+    }
+
+    #[test]
+    fn cpu_time_never_goes_back_whatever_its_readings_do() {
+        let hub = Hub::new(String::new());
+        let mut seen = Vec::new();
+        let read = |at_s, subject_cpu_s| LiveCounts { subject_cpu_s, ..counts(at_s, 1, 1.0) };
+        hub.begin_trial(Standing::default());
+        for (at_s, cpu_s) in
+            [(0.5, Some(3.0)), (1.0, Some(5.0)), (1.5, Some(4.0)), (2.0, Some(4.5)), (2.5, None)]
+        {
+            hub.count(read(at_s, cpu_s));
+            seen.push(hub.read(|snapshot| snapshot.totals.subject_cpu_s));
+        }
+        assert_eq!(hub.read(|snapshot| snapshot.history.intervals()[4].counts.subject_cpu_s), None);
+        for (at_s, cpu_s) in [(0.5, None), (1.0, Some(9.0)), (1.5, Some(10.0))] {
+            if cpu_s.is_none() {
+                hub.begin_trial(Standing::default());
+            }
+            hub.count(read(at_s, cpu_s));
+            seen.push(hub.read(|snapshot| snapshot.totals.subject_cpu_s));
+        }
+        let wanted = [0.0, 2.0, 2.0, 2.5, 2.5, 2.5, 2.5, 3.5].map(Some);
+        assert_eq!(seen, wanted);
+    }
+
+    #[test]
+    fn now_is_the_last_second_however_long_the_command_runs_and_of_this_trial_alone() {
+        let hub = Hub::new(String::new());
+        hub.begin_trial(Standing::default());
+        let rate_now = || hub.read(|snapshot| snapshot.last.as_ref().and_then(Interval::sent_qps));
+        assert_eq!(rate_now(), None);
+        // 10 queries in each quarter of a second, for longer than the history has intervals; then none.
+        (1..=2_000).for_each(|quarter| hub.count(counts(f64::from(quarter) / 4.0, 10 * quarter as u64, 0.0)));
+        assert_eq!(rate_now(), Some(40.0));
+        (2_001..=2_004).for_each(|quarter| hub.count(counts(f64::from(quarter) / 4.0, 20_000, 0.0)));
+        assert_eq!(rate_now(), Some(0.0));
+        hub.begin_trial(Standing::default());
+        assert_eq!(rate_now(), None);
     }
 
     #[test]

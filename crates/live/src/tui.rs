@@ -19,11 +19,23 @@ use terminal::Screen;
 pub use screen::{Look, draw};
 pub use terminal::restore;
 
+/// Whether the terminal of standard error takes bytes at this moment.
+pub fn takes_bytes() -> bool {
+    // A byte that changes nothing: the carriage return comes before lines that begin at the left.
+    terminal::Tty::open().is_ok_and(|mut tty| io::Write::write(&mut tty, b"\r").is_ok())
+}
+
 /// The time between two drawings.
 const DRAW_EVERY: Duration = Duration::from_millis(250);
 
 /// How long the thread waits for a key before it looks whether to end.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// How long the end waits for the drawing thread.
+const END_MOST: Duration = Duration::from_secs(2);
+
+/// How often it looks.
+const END_LOOK: Duration = Duration::from_millis(2);
 
 /// A terminal that is drawn on. When it is dropped, the terminal is as it was before.
 #[derive(Debug)]
@@ -61,9 +73,16 @@ impl Tui {
 impl Drop for Tui {
     fn drop(&mut self) {
         self.is_over.store(true, SeqCst);
+        let deadline = Instant::now() + END_MOST;
         if let Some(thread) = self.thread.take() {
-            // If it panicked, the hook has restored the terminal.
-            let _ = thread.join();
+            while !thread.is_finished() && Instant::now() < deadline {
+                thread::sleep(END_LOOK);
+            }
+            // If it panicked, the hook has restored the terminal. If it has not ended, the terminal takes no bytes. It
+            // then draws no more.
+            if thread.is_finished() {
+                let _ = thread.join();
+            }
         }
         restore();
     }

@@ -181,10 +181,15 @@ impl LiveCounts {
         self.with(earlier, u64::saturating_sub, LiveTimes::since, |now, then| (now - then).max(0.0))
     }
 
-    /// The counts of both. What is outstanding and open is that of these.
+    /// The counts of both. What is outstanding and open is that of these. A CPU time that only one knows is that one's.
     #[must_use]
     pub fn and(&self, other: &Self) -> Self {
-        self.with(other, u64::saturating_add, LiveTimes::and, |one, more| one + more)
+        let both = self.with(other, u64::saturating_add, LiveTimes::and, |one, more| one + more);
+        Self {
+            player_cpu_s: both.player_cpu_s.or(other.player_cpu_s),
+            subject_cpu_s: both.subject_cpu_s.or(other.subject_cpu_s),
+            ..both
+        }
     }
 
     fn with(
@@ -321,6 +326,7 @@ mod tests {
         assert_eq!((since.at_s, since.player_cpu_s, since.subject_cpu_s), (2.0, Some(0.25), Some(7.0)));
         let both = since.and(&then);
         assert_eq!((both.accounts, &both.rcodes), (now.accounts, &now.rcodes));
+        assert_eq!(then.and(&since).subject_cpu_s, Some(7.0), "what one of them knows is kept");
         assert!((now.bad_share() - 4.0 / 24.0).abs() < 1e-12);
     }
 }

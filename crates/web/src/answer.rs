@@ -77,6 +77,7 @@ fn head(status: u16, media_type: &str, length: Option<usize>, to: &mut impl Writ
         404 => "Not Found",
         405 => "Method Not Allowed",
         408 => "Request Timeout",
+        421 => "Misdirected Request",
         431 => "Request Header Fields Too Large",
         _ => "Service Unavailable",
     };
@@ -87,7 +88,7 @@ fn head(status: u16, media_type: &str, length: Option<usize>, to: &mut impl Writ
     if status == 405 {
         head += "Allow: GET, HEAD\r\n";
     }
-    head += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nConnection: close\r\n\r\n";
+    head += "Cache-Control: no-store\r\nX-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nConnection: close\r\n\r\n";
     to.write_all(head.as_bytes())
 }
 

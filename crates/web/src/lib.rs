@@ -3,7 +3,7 @@
 //! For: `GET` of a few paths, by a bounded number of clients. Not for: DNS over HTTPS (`http`), nor for what a path
 //! shows, which its [`Site`] says.
 //!
-//! Invariant: no client costs the program more than one thread of the lowest priority, a few KiB and a few seconds of
+//! Invariant: no client costs the program more than one thread of the lowest priority, its answer and a few seconds of
 //! waiting. Bytes that are no request get status 400, and a client that reads too slowly is dropped.
 
 mod answer;
@@ -11,4 +11,4 @@ mod request;
 mod server;
 
 pub use answer::{Answer, Events, Next};
-pub use server::{CLIENTS_MOST, Serving, Site, serve};
+pub use server::{CLIENTS_MOST, STREAMS_MOST, Serving, Site, serve};

@@ -1,6 +1,8 @@
-//! Reads a client's request: its method and its path. What follows in the head is read and ignored.
+//! Reads a client's request: its method, its path, and the host that it was sent to. What else the head has is read and
+//! ignored.
 
 use std::io::{self, Read};
+use std::net::{IpAddr, Ipv6Addr};
 use std::time::Instant;
 
 /// The most bytes of a request's head.
@@ -16,6 +18,8 @@ pub(crate) struct Request {
     pub(crate) path: String,
     /// Whether only the head of the answer is wanted (`HEAD`).
     pub(crate) is_head: bool,
+    /// Whether the client names this host by an address or as `localhost`, or does not name it.
+    pub(crate) is_by_address: bool,
 }
 
 /// Why there is no request.
@@ -64,13 +68,25 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Refused> {
             };
             let target = head.path.unwrap_or_default();
             let path = target.split('?').next().unwrap_or_default().to_owned();
-            Ok(Some(Request { path, is_head }))
+            let hosts = head.headers.iter().filter(|line| line.name.eq_ignore_ascii_case("host"));
+            let is_by_address = hosts.map(|line| line.value).all(is_address);
+            Ok(Some(Request { path, is_head, is_by_address }))
         }
         Err(httparse::Error::TooManyHeaders) => {
             Err(Refused::Status(431, "the head of the request has too many lines\n"))
         }
         Err(_) => Err(Refused::Status(400, "this is no request of HTTP/1.1\n")),
     }
+}
+
+/// Whether a `Host` (RFC 9110, section 7.2) is an address or `localhost`, with or without a port.
+fn is_address(host: &[u8]) -> bool {
+    let host = str::from_utf8(host).unwrap_or_default().trim();
+    if let Some(rest) = host.strip_prefix('[') {
+        return rest.split_once(']').is_some_and(|(address, _)| address.parse::<Ipv6Addr>().is_ok());
+    }
+    let name = host.split(':').next().unwrap_or_default();
+    name.eq_ignore_ascii_case("localhost") || name.parse::<IpAddr>().is_ok()
 }
 
 #[cfg(test)]
@@ -86,9 +102,32 @@ mod tests {
 
     #[test]
     fn a_request_has_a_path_without_its_query() {
-        let wanted = |path: &str, is_head| Ok(Request { path: path.into(), is_head });
-        assert_eq!(of(b"GET /metrics?x=1 HTTP/1.1\r\nHost: a\r\n\r\n"), wanted("/metrics", false));
+        let wanted = |path: &str, is_head| Ok(Request { path: path.into(), is_head, is_by_address: true });
+        assert_eq!(
+            of(b"GET /metrics?x=1 HTTP/1.1\r\nHost: 127.0.0.1:9153\r\n\r\n"),
+            wanted("/metrics", false)
+        );
         assert_eq!(of(b"HEAD / HTTP/1.0\r\n\r\n"), wanted("/", true));
+    }
+
+    #[test]
+    fn a_host_is_an_address_or_localhost_or_neither() {
+        for host in ["127.0.0.1", "127.0.0.1:80", "[::1]:80", "[::1]", "localhost:80", " LocalHost "] {
+            assert!(is_address(host.as_bytes()), "{host}");
+        }
+        for host in [
+            "",
+            "evil.example",
+            "localhost.evil.example",
+            "127.0.0.1.evil.example:80",
+            "[x]",
+            "[::1",
+            "\u{ff}",
+        ] {
+            assert!(!is_address(host.as_bytes()), "{host}");
+        }
+        let request = of(b"GET / HTTP/1.1\r\nhost: evil.example:9153\r\n\r\n").unwrap();
+        assert!(!request.is_by_address);
     }
 
     #[test]

@@ -16,8 +16,14 @@ use crate::request::{self, Refused};
 /// The most clients at a time. Further ones get status 503.
 pub const CLIENTS_MOST: usize = 32;
 
+/// The most streams of events at a time. Further ones get status 503, so that there is always room for other requests.
+pub const STREAMS_MOST: usize = CLIENTS_MOST / 2;
+
 /// How long a client may take to send its request, and to make room for what is written to it.
 const PATIENCE: Duration = Duration::from_secs(5);
+
+/// How long a client may take in all to get its answer, or one event of a stream.
+const ANSWER_MOST: Duration = Duration::from_mins(1);
 
 /// How long no client is accepted after the system had no descriptor for one.
 const PAUSE: Duration = Duration::from_millis(200);
@@ -46,6 +52,8 @@ struct Counts {
     clients: AtomicUsize,
     /// Those of them that an answer is written to.
     answered: AtomicUsize,
+    /// Those of them that get a stream of events.
+    streams: AtomicUsize,
 }
 
 impl Serving {
@@ -81,8 +89,17 @@ fn accept(listener: &TcpListener, counts: &Arc<Counts>, site: &Arc<dyn Site>) {
             continue;
         };
         let client = Client(counts.clone());
-        if counts.clients.fetch_add(1, SeqCst) >= CLIENTS_MOST {
-            turn_away(&stream);
+        let before = counts.clients.fetch_add(1, SeqCst);
+        if before >= 2 * CLIENTS_MOST {
+            continue;
+        }
+        if before >= CLIENTS_MOST {
+            // Without a thread the client is dropped.
+            let _ = thread::Builder::new().name("client".to_owned()).spawn(move || {
+                let _ = priority::run_last();
+                let _client = client;
+                let _ = refuse(&stream, 503, TOO_MANY);
+            });
             continue;
         }
         let site = site.clone();
@@ -90,7 +107,7 @@ fn accept(listener: &TcpListener, counts: &Arc<Counts>, site: &Arc<dyn Site>) {
         let _ = thread::Builder::new().name("client".to_owned()).spawn(move || {
             let _ = priority::run_last();
             // A client that has gone needs no answer.
-            let _ = answer(&stream, &*site, &client.0.answered);
+            let _ = answer(&stream, &*site, &client.0);
         });
     }
 }
@@ -104,32 +121,86 @@ impl Drop for Client {
     }
 }
 
-/// Tells one client too many so, without waiting for it.
-fn turn_away(mut stream: &TcpStream) {
-    let _ = stream
-        .set_nonblocking(true)
-        .and_then(|()| answer::whole(503, TEXT, "too many clients; try again later\n", true, &mut stream));
+/// What one client too many is told.
+const TOO_MANY: &str = "too many clients; try again later\n";
+
+fn answer(stream: &TcpStream, site: &dyn Site, counts: &Counts) -> io::Result<()> {
+    stream.set_read_timeout(Some(PATIENCE))?;
+    let request = match request::read(&mut &*stream, Instant::now() + PATIENCE) {
+        Ok(request) => request,
+        Err(Refused::Gone) => return Ok(()),
+        Err(Refused::Status(status, why)) => return refuse(stream, status, why),
+    };
+    // A page of another site that got its name to lead here is not to read what only this host may (DNS rebinding). Who
+    // shows it to other hosts may give them a name for it.
+    if !request.is_by_address && stream.local_addr()?.ip().is_loopback() {
+        return refuse(stream, 421, "ask for this by address, or as localhost\n");
+    }
+    let answer = site.get(&request.path);
+    let is_stream = matches!(answer, Answer::Events(_));
+    let _stream = is_stream.then(|| Counted::one_of(&counts.streams));
+    if is_stream && counts.streams.load(SeqCst) > STREAMS_MOST {
+        return refuse(stream, 503, TOO_MANY);
+    }
+    let _answered = Counted::one_of(&counts.answered);
+    answer::write(answer, !request.is_head, &mut InTime::new(stream))
 }
 
-fn answer(mut stream: &TcpStream, site: &dyn Site, answered: &AtomicUsize) -> io::Result<()> {
+/// Says why there is no answer. Bytes that were not read would make the kernel reset the connection before the client has
+/// that, so they are read.
+fn refuse(stream: &TcpStream, status: u16, why: &str) -> io::Result<()> {
+    answer::whole(status, TEXT, why, true, &mut InTime::new(stream))?;
+    stream.shutdown(Shutdown::Write)?;
     stream.set_read_timeout(Some(PATIENCE))?;
-    stream.set_write_timeout(Some(PATIENCE))?;
-    match request::read(&mut stream, Instant::now() + PATIENCE) {
-        Ok(request) => {
-            answered.fetch_add(1, SeqCst);
-            let written = answer::write(site.get(&request.path), !request.is_head, &mut stream);
-            answered.fetch_sub(1, SeqCst);
-            written?;
-        }
-        Err(Refused::Gone) => return Ok(()),
-        Err(Refused::Status(status, why)) => {
-            answer::whole(status, TEXT, why, true, &mut stream)?;
-            // Bytes that were not read would make the kernel reset the connection before the client has the answer.
-            stream.shutdown(Shutdown::Write)?;
-            drain(stream);
-        }
-    }
+    drain(stream);
     Ok(())
+}
+
+/// One of a number of things, as long as it lives.
+struct Counted<'a>(&'a AtomicUsize);
+
+impl<'a> Counted<'a> {
+    fn one_of(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, SeqCst);
+        Self(count)
+    }
+}
+
+impl Drop for Counted<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, SeqCst);
+    }
+}
+
+/// A client that must take all that is written to it up to a flush within [`ANSWER_MOST`], and some of it
+/// within [`PATIENCE`].
+struct InTime<'a> {
+    stream: &'a TcpStream,
+    /// `None` right after a flush.
+    deadline: Option<Instant>,
+}
+
+impl<'a> InTime<'a> {
+    fn new(stream: &'a TcpStream) -> Self {
+        Self { stream, deadline: None }
+    }
+}
+
+impl io::Write for InTime<'_> {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let deadline = *self.deadline.get_or_insert_with(|| Instant::now() + ANSWER_MOST);
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
+        }
+        self.stream.set_write_timeout(Some(left.min(PATIENCE)))?;
+        self.stream.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.deadline = None;
+        Ok(())
+    }
 }
 
 /// Reads what a refused client still sends, within bounds.
@@ -174,43 +245,62 @@ mod tests {
 
     fn asked(address: SocketAddr, bytes: &[u8]) -> String {
         let mut stream = TcpStream::connect(address).unwrap();
-        // A client that is turned away may be closed before its request was read. It then has what came until then.
-        let _ = stream.write_all(bytes);
+        stream.write_all(bytes).unwrap();
         let mut text = String::new();
-        let _ = stream.read_to_string(&mut text);
+        stream.read_to_string(&mut text).unwrap();
         text
     }
 
     #[test]
     fn paths_are_answered_and_nonsense_is_refused() {
         let address = started();
-        let home = asked(address, b"GET / HTTP/1.1\r\nHost: x\r\n\r\n");
+        let home = asked(address, b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n");
         assert!(home.starts_with("HTTP/1.1 200 ") && home.ends_with("\r\n\r\nhome"), "{home}");
         assert!(asked(address, b"GET /x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        let rebound = asked(address, b"GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n");
+        assert!(rebound.starts_with("HTTP/1.1 421 ") && !rebound.contains("home"), "{rebound}");
         assert!(asked(address, &[0xff; 300]).starts_with("HTTP/1.1 400 "));
         assert!(asked(address, b"GET / HTTP/1.1\r\n\r\n").ends_with("home"), "it goes on after nonsense");
+    }
+
+    /// A client whose place is taken when this returns.
+    fn listening(address: SocketAddr) -> TcpStream {
+        let mut stream = TcpStream::connect(address).unwrap();
+        stream.write_all(b"GET /events HTTP/1.1\r\n\r\n").unwrap();
+        let mut head = [0; 12];
+        stream.read_exact(&mut head).unwrap();
+        assert_eq!(&head, b"HTTP/1.1 200");
+        stream
     }
 
     #[test]
     fn one_client_too_many_is_turned_away_and_places_become_free_again() {
         let address = started();
-        let listening: Vec<TcpStream> = (0..CLIENTS_MOST)
-            .map(|_| {
-                let mut stream = TcpStream::connect(address).unwrap();
-                stream.write_all(b"GET /events HTTP/1.1\r\n\r\n").unwrap();
-                let mut head = [0; 12];
-                stream.read_exact(&mut head).unwrap();
-                assert_eq!(&head, b"HTTP/1.1 200");
-                stream
-            })
-            .collect();
-        assert!(asked(address, b"").starts_with("HTTP/1.1 503 "));
-        drop(listening);
+        let streams: Vec<TcpStream> = (0..STREAMS_MOST).map(|_| listening(address)).collect();
+        // Streams leave room for other requests.
+        assert!(asked(address, b"GET /events HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503 "));
+        assert!(asked(address, b"GET / HTTP/1.1\r\n\r\n").ends_with("home"));
+        // Clients that say nothing hold their places for a while. The server accepts in order.
+        let silent: Vec<TcpStream> =
+            (STREAMS_MOST..CLIENTS_MOST + 2).map(|_| TcpStream::connect(address).unwrap()).collect();
+        assert!(asked(address, b"GET / HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 503 "));
+        drop((streams, silent));
         // The server sees that a client has gone when it next writes to it.
         let deadline = Instant::now() + Duration::from_mins(1);
         while !asked(address, b"GET / HTTP/1.1\r\n\r\n").ends_with("home") {
             assert!(Instant::now() < deadline, "no place became free");
             thread::sleep(Duration::from_millis(50));
         }
+    }
+
+    #[test]
+    fn a_client_that_takes_nothing_is_dropped_at_the_deadline() {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let _client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
+        let (stream, _) = listener.accept().unwrap();
+        let mut late = InTime { stream: &stream, deadline: Some(Instant::now()) };
+        assert_eq!(late.write(b"x").unwrap_err().kind(), io::ErrorKind::TimedOut, "though there is room");
+        late.flush().unwrap();
+        assert_eq!(late.write(b"x").unwrap(), 1, "the next event has its own time");
     }
 }

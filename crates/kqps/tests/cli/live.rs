@@ -41,5 +41,5 @@ fn answer(address: SocketAddr, bytes: &[u8]) -> (String, String) {
 }
 
 fn get(address: SocketAddr, path: &str) -> (String, String) {
-    answer(address, format!("GET {path} HTTP/1.1\r\nHost: kqps\r\n\r\n").as_bytes())
+    answer(address, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
 }

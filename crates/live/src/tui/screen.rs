@@ -64,7 +64,7 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     if let Some(done) = figures::done(snapshot) {
         draw_bar(frame, bar, done, look);
     }
-    draw_facts(frame, facts_area, &facts, look);
+    draw_facts(frame, facts_area, &facts, snapshot.now.bad() > 0, look);
     if has_charts(area) {
         draw_charts(frame, charts_area, snapshot, look);
     }
@@ -107,11 +107,16 @@ fn draw_bar(frame: &mut Frame<'_>, area: Rect, done: f64, look: Look) {
     frame.render_widget(Paragraph::new(bar).style(style(look, Color::Blue)), area);
 }
 
-fn draw_facts(frame: &mut Frame<'_>, area: Rect, facts: &[(&'static str, String)], look: Look) {
+fn draw_facts(
+    frame: &mut Frame<'_>,
+    area: Rect,
+    facts: &[(&'static str, String)],
+    is_any_bad: bool,
+    look: Look,
+) {
     let width = facts.iter().map(|(name, _)| name.len()).max().unwrap_or(0) + 2;
     let line = |(name, words): &(&'static str, String)| {
-        let is_bad = *name == "bad" && !words.starts_with("0.000");
-        let value = if is_bad { style(look, Color::LightRed) } else { Style::new() };
+        let value = if is_any_bad && *name == "bad" { style(look, Color::LightRed) } else { Style::new() };
         Line::from(vec![
             Span::styled(format!("{name:width$}"), style(look, Color::DarkGray)),
             Span::styled(shown(words), value),
@@ -186,7 +191,7 @@ mod tests {
             lower_qps: Some(40_000.0),
             ..Standing::default()
         });
-        for at in 1..=4_u64 {
+        for at in 0..=4_u64 {
             let mut latency = [0; LIVE_RANGES];
             latency[live_range_of(90)] = 1990 * at;
             latency[live_range_of(5_000)] = 30 * at;
