@@ -121,5 +121,5 @@ fn connections_are_counted_and_a_load_that_nobody_reads_is_not_held_up() {
     }
     assert!(connections.established >= 4, "{connections:?}");
     signal(child.id(), Signal::Terminate).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(child.wait().unwrap().code(), Some(0), "the end of the lingering is no failure");
 }
