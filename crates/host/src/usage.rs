@@ -1,5 +1,5 @@
-//! CPU time while a trial goes on: two system calls for each process, so that it may be asked for often. The watch of a
-//! trial reads more, and only before and after it.
+//! CPU time while a trial goes on. To find descendants, it opens a file for each thread of the processes, so it is asked
+//! for a few times a second at most. The watch of a trial reads more, and only before and after it.
 
 use kqps_kernel::clock;
 

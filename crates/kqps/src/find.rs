@@ -161,7 +161,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         plan: &plan,
         queries: &queries,
     };
-    views.draw()?;
+    views.draw();
     let shown = Shown::new(views.hub(), &goal, targets.clone());
     let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
         Ceilings::default()

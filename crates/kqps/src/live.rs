@@ -4,15 +4,16 @@
 mod address;
 mod asked;
 
+use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use kqps_kernel::tcp;
+use kqps_kernel::{clock, tcp};
 use kqps_lab::live_sink::LiveSink;
-use kqps_live::{Hub, LiveSite, Tui};
+use kqps_live::{Hub, LiveSite, Tui, tui};
 use kqps_web::Serving;
 
 use crate::exit::bad_input;
@@ -82,6 +83,10 @@ impl Views {
             Self { hub, wants_tui, tui: None, serving: Vec::new(), linger: args.linger.unwrap_or_default() };
         if let Some(hub) = views.hub.clone() {
             views.serve(args, &hub)?;
+            signals::tell({
+                let hub = hub.clone();
+                move || hub.ending()
+            });
             print::pass_to(move |line| hub.print(line));
         }
         Ok(views)
@@ -115,21 +120,22 @@ impl Views {
     }
 
     /// Draws on the terminal from now on, if that was asked for. What the command prints waits until [`Self::give_back`].
-    pub(crate) fn draw(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn draw(&mut self) {
         if let Some(hub) = self.hub.clone().filter(|_| self.wants_tui) {
             print::hold();
-            let end = {
-                let hub = hub.clone();
-                move || {
-                    hub.ending();
-                    signals::interrupt();
-                }
-            };
             let is_colored = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-            let tui = Tui::start(hub, is_colored, end).context("the terminal cannot be set up for --tui");
-            self.tui = Some(tui.inspect_err(|_| print::release())?);
+            match Tui::start(hub, is_colored, signals::interrupt) {
+                Ok(tui) => {
+                    self.tui = Some(tui);
+                    release_on_panic();
+                }
+                Err(error) => {
+                    print::release();
+                    self.wants_tui = false;
+                    instead(&format!("the terminal cannot be set up ({error})"));
+                }
+            }
         }
-        Ok(())
     }
 
     /// The source of what is shown; `None` if nothing shows it.
@@ -148,19 +154,31 @@ impl Views {
         Some(LiveSink::new(EVERY, move |counts| hub.count(counts)))
     }
 
-    /// Restores the terminal, and prints what waited for that.
+    /// Restores the terminal, and prints what waited for that. If the terminal takes no bytes, that goes on waiting, so that
+    /// what is printed elsewhere is.
     pub(crate) fn give_back(&mut self) {
-        self.tui = None;
-        print::release();
+        let was_drawn = self.tui.take().is_some();
+        if !was_drawn || tui::takes_bytes() {
+            print::release();
+        }
     }
 
     /// Ends what is shown, after all was printed: clients get the last state, and more may come as long as `--linger`
-    /// says. A signal ends that.
+    /// says. A signal ends that, and does not change the exit status.
     pub(crate) fn end(mut self) {
         self.give_back();
+        print::release();
         let Some(hub) = &self.hub else { return };
         hub.end();
-        let came_before = signals::count();
+        let came_before = signals::linger();
+        if !self.linger.is_zero() {
+            let until = clock::local_time(clock::wall_s() + self.linger.as_secs());
+            let until = until.map(|at| format!("{:02}:{:02}:{:02}", at.hour, at.minute, at.second));
+            eprintln!(
+                "Serving until {}; Ctrl-C ends it.",
+                until.unwrap_or_else(|| "--linger is over".to_owned())
+            );
+        }
         let until = Instant::now() + self.linger;
         while Instant::now() < until && signals::count() == came_before {
             std::thread::sleep(LOOK);
@@ -175,16 +193,35 @@ impl Drop for Views {
     }
 }
 
+/// From now on, a panic of any thread also prints what waits for the terminal, since that is restored.
+fn release_on_panic() {
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |panic| {
+        tui::restore();
+        print::release();
+        before(panic);
+    }));
+}
+
+/// Says why the terminal is not drawn on.
+fn instead(why: &str) {
+    eprintln!("kqps: --tui: {why}, so lines are printed instead");
+}
+
 /// Whether the terminal of standard error can be drawn on. If not, says so once.
 fn can_draw() -> bool {
     let why = if !io::stderr().is_terminal() {
         "standard error is no terminal"
     } else if std::env::var_os("TERM").is_some_and(|term| term == "dumb") {
         "the terminal cannot be drawn on (TERM=dumb)"
+    } else if std::env::var_os("TERM").is_none_or(|term| term.is_empty()) {
+        "the terminal is unknown (TERM is not set)"
+    } else if !io::stdin().is_terminal() && File::open("/dev/tty").is_err() {
+        "there is no terminal for keys"
     } else {
         return true;
     };
-    eprintln!("kqps: --tui: {why}, so lines are printed instead");
+    instead(why);
     false
 }
 

@@ -214,11 +214,11 @@ fn watched_trial(
 ) -> anyhow::Result<(Trial, Views)> {
     let targets = plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut views = Views::open(&args.live, &format!("kqps load {targets}"))?;
+    let watcher = Watcher::new();
+    views.draw();
     let lines = args.live.wants_lines(&views).then_some(LINE_EVERY);
     let every = args.interval.or(lines);
     let bar = io::stderr().is_terminal() && every.is_none() && !views.is_drawn();
-    let watcher = Watcher::new();
-    views.draw()?;
     let hub = views.hub().cloned();
     if let Some(hub) = &hub {
         hub.begin_trial(standing(plan, targets));

@@ -52,8 +52,11 @@ struct Waiting {
 
 static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
 
+/// What gets lines.
+type Receiver = Box<dyn Fn(&str) + Send + Sync>;
+
 /// What also gets each line that is printed on stderr.
-static PASSED_TO: OnceLock<Box<dyn Fn(&str) + Send + Sync>> = OnceLock::new();
+static PASSED_TO: OnceLock<Receiver> = OnceLock::new();
 
 fn waiting() -> MutexGuard<'static, Option<Waiting>> {
     WAITING.lock().unwrap_or_else(PoisonError::into_inner)

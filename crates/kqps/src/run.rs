@@ -182,6 +182,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut views = Views::open(&args.live, &typed(args))?;
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
+    views.draw();
     let mut progress = Progress::new(session.run(), !views.is_drawn());
     session.print_by(progress.printer());
     let shows_page = args.live.has_page();
@@ -190,7 +191,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         session.live_by(sink);
     }
     let interrupts = signals::in_order();
-    views.draw()?;
     let conducted = session.conduct(interrupts, &mut |event| {
         progress.show(event);
         if let Some(shown) = &mut shown {

@@ -10,6 +10,7 @@ use std::io;
 use std::process::ExitCode;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU32, Ordering::SeqCst};
+use std::time::{Duration, Instant};
 
 use kqps_files::unfinished;
 use kqps_kernel::interrupts::Interrupts;
@@ -24,6 +25,12 @@ use crate::print;
 /// The number of the signal that ends the program at once, even during a measurement.
 const LAST: u32 = 3;
 
+/// How long the last words may take.
+const SAYING_MOST: Duration = Duration::from_secs(1);
+
+/// How often it is looked whether they are said.
+const SAYING_LOOK: Duration = Duration::from_millis(1);
+
 /// The signals that this program has received.
 struct Received {
     interrupts: Interrupts,
@@ -33,11 +40,16 @@ struct Received {
     in_order: AtomicBool,
     /// The process that gets them as well; 0 for none.
     child: AtomicU32,
+    /// Whether all is measured, and kqps only serves what it has.
+    lingers: AtomicBool,
     /// Whether the program is about to exit, whatever its other threads do.
     is_ending: AtomicBool,
 }
 
 static RECEIVED: OnceLock<Received> = OnceLock::new();
+
+/// What is called when the user asks to end.
+static TOLD: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 fn received() -> &'static Received {
     RECEIVED.get_or_init(|| Received {
@@ -45,6 +57,7 @@ fn received() -> &'static Received {
         first: AtomicI32::new(0),
         in_order: AtomicBool::new(false),
         child: AtomicU32::new(0),
+        lingers: AtomicBool::new(false),
         is_ending: AtomicBool::new(false),
     })
 }
@@ -63,6 +76,13 @@ pub(crate) fn watch() -> io::Result<()> {
 
 fn receive(number: i32) {
     let received = received();
+    if let Some(told) = TOLD.get() {
+        told();
+    }
+    if received.lingers.load(SeqCst) && received.interrupts.count() + 1 < LAST {
+        received.interrupts.ask();
+        return;
+    }
     let _ = received.first.compare_exchange(0, number, SeqCst, SeqCst);
     pass(number);
     if received.interrupts.ask() < LAST && received.in_order.load(SeqCst) {
@@ -71,9 +91,23 @@ fn receive(number: i32) {
     received.is_ending.store(true, SeqCst);
     unfinished::remove_all();
     tui::restore();
-    print::release();
-    eprintln!("kqps: ended by {}", name(number));
+    let saying = std::thread::Builder::new().spawn(move || {
+        print::release();
+        eprintln!("kqps: ended by {}", name(number));
+    });
+    // A terminal that takes no bytes does not keep the program.
+    let deadline = Instant::now() + SAYING_MOST;
+    while saying.as_ref().is_ok_and(|saying| !saying.is_finished()) && Instant::now() < deadline {
+        std::thread::sleep(SAYING_LOOK);
+    }
     std::process::exit(status_of(received.first.load(SeqCst)).into());
+}
+
+/// All is measured: from now on, a signal ends only the lingering, and the exit status is that of the measurement. Returns
+/// how often the user has asked to end so far.
+pub(crate) fn linger() -> u32 {
+    received().lingers.store(true, SeqCst);
+    count()
 }
 
 /// From now on, signals end the command's measurement in order, up to its last output. Returns the count of
@@ -81,6 +115,11 @@ fn receive(number: i32) {
 pub(crate) fn in_order() -> &'static Interrupts {
     received().in_order.store(true, SeqCst);
     &received().interrupts
+}
+
+/// From now on, `told` is called whenever the user asks to end. Only the first one is.
+pub(crate) fn tell(told: impl Fn() + Send + Sync + 'static) {
+    let _ = TOLD.set(Box::new(told));
 }
 
 /// Does what SIGINT does: the user has asked by a key.

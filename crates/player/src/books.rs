@@ -476,7 +476,7 @@ impl<'a, T: Table> Books<'a, T> {
         let replies = accounts.correct + accounts.wrong + accounts.late;
         self.reply_gap_ns = since_ns / (replies - self.replies_published).max(1);
         self.replies_published = replies;
-        self.live.publish(&self.tally, self.waiting);
+        self.live.publish(&self.tally, self.outstanding());
     }
 
     /// The mean time between two replies lately, nanoseconds.

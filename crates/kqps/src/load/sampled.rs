@@ -5,7 +5,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::time::Duration;
 
 use kqps_host::usage;
-use kqps_kernel::clock;
+use kqps_kernel::{clock, priority};
 use kqps_observation::LiveCounts;
 use kqps_player::Live;
 
@@ -36,6 +36,8 @@ pub(super) fn beside<T>(
     let (over, is_over) = mpsc::channel::<()>();
     let outcome = std::thread::scope(|scope| {
         scope.spawn(move || {
+            // What is measured comes first.
+            let _ = priority::run_last();
             read();
             while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {
                 read();

@@ -48,7 +48,8 @@ impl Shown {
                 self.hub.stand(self.standing(cell, None));
             }
             Event::Load { cell, block, request } => {
-                let standing = Standing { block: self.block(*block), ..self.standing(cell, Some(request)) };
+                let standing =
+                    Standing { block: Some(self.block(*block)), ..self.standing(cell, Some(request)) };
                 self.hub.begin_trial(standing);
             }
             Event::Trial { cell, trial } => self.add(cell, trial),
@@ -80,8 +81,8 @@ impl Shown {
         }
     }
 
-    fn block(&self, block: u32) -> Option<Place> {
-        Some(Place { number: u64::from(block) + 1, of: self.run.blocks.into() })
+    fn block(&self, block: u32) -> Place {
+        Place { number: u64::from(block) + 1, of: self.run.blocks.into() }
     }
 
     fn standing(&self, cell: &Cell, request: Option<&TrialRequest>) -> Standing {
@@ -96,9 +97,7 @@ impl Shown {
             trial: played.len() as u64 + 1,
             lower_qps: bounds.as_ref().and_then(|bounds| bounds.lower_qps),
             upper_qps: bounds.as_ref().and_then(|bounds| bounds.upper_qps),
-            ..request
-                .map(asked)
-                .unwrap_or_else(|| Standing { purpose: "starting".into(), ..Standing::default() })
+            ..request.map_or_else(|| Standing { purpose: "starting".into(), ..Standing::default() }, asked)
         }
     }
 }

@@ -282,10 +282,16 @@ impl<T: Table> Books<'_, T> {
         }
     }
 
+    /// Queries that may still be answered in time. Those of flows that broke are lost already, though they hold their
+    /// places in the window until their timeouts.
+    pub(super) fn outstanding(&self) -> u64 {
+        self.waiting - self.broken_until_ns.len() as u64
+    }
+
     /// Notes that the user ends the trial at once: a query that still waits is lost for that reason.
     pub fn interrupted(&mut self) {
         self.fate_at_end = Fate::Interrupted;
-        self.live.interrupted(self.waiting - self.broken_until_ns.len() as u64);
+        self.live.interrupted(self.outstanding());
     }
 
     /// Ends the trial: every unsettled query is lost.
@@ -296,7 +302,7 @@ impl<T: Table> Books<'_, T> {
         for flow in 0..self.flows.len() {
             self.broken(flow, Loss::Time, u64::MAX);
         }
-        self.live.publish(&self.tally, self.waiting);
+        self.live.publish(&self.tally, self.outstanding());
     }
 }
 

@@ -50,7 +50,7 @@ fn counts_grow_during_a_load_and_are_those_of_the_record_at_its_end() {
     }
     assert!(seen.is_sorted(), "{seen:?}");
     let values = scrape(address);
-    assert_eq!(values[r#"kqps_phase{phase="sending"}"#], 1.0);
+    assert!(values[r#"kqps_phase{phase="sending"}"#] > 0.5);
     assert!(values[r#"kqps_cpu_seconds_total{side="player"}"#] > 0.0);
     assert!(values.keys().any(|name| name.starts_with("kqps_info{version=")));
     for nonsense in [
@@ -121,5 +121,5 @@ fn connections_are_counted_and_a_load_that_nobody_reads_is_not_held_up() {
     }
     assert!(connections.established >= 4, "{connections:?}");
     signal(child.id(), Signal::Terminate).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(143));
+    assert_eq!(child.wait().unwrap().code(), Some(0), "the end of the lingering is no failure");
 }
