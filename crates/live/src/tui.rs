@@ -168,7 +168,7 @@ mod tests {
         type_key(KeyCode::Char('c'), none);
         assert_eq!(ended.get(), 0);
         press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), &mut look, &|| {
-            ended.set(ended.get() + 1)
+            ended.set(ended.get() + 1);
         });
         press(KeyEvent::new(KeyCode::Char('q'), none), &mut look, &|| ended.set(ended.get() + 1));
         assert_eq!(ended.get(), 2);

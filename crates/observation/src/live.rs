@@ -270,7 +270,9 @@ mod tests {
 
     fn times(times_us: &[u64]) -> LiveTimes {
         let mut counts = [0; LIVE_RANGES];
-        times_us.iter().for_each(|time_us| counts[live_range_of(*time_us)] += 1);
+        for time_us in times_us {
+            counts[live_range_of(*time_us)] += 1;
+        }
         LiveTimes::of_ranges(counts.into_iter())
     }
 

@@ -192,8 +192,8 @@ fn checksums(folder: &Path, names: &[OsString]) -> Result<()> {
     let mut sums = of(&earlier);
     sums.retain(|name, _| folder.join(name).is_file());
     sums.extend(of(&now));
-    let text: String = sums.iter().map(|(name, sum)| format!("{sum}  {name}\n")).collect();
-    fs::write(&list, text).with_context(|| format!("cannot write {}", list.display()))
+    let lines: Vec<String> = sums.iter().map(|(name, sum)| format!("{sum}  {name}")).collect();
+    fs::write(&list, lines.join("\n") + "\n").with_context(|| format!("cannot write {}", list.display()))
 }
 
 /// Copies a file, and makes the folder that it goes to.

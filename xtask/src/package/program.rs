@@ -26,18 +26,12 @@ pub(super) fn dynamic(asked: Option<&Path>) -> Result<PathBuf> {
 
 /// The static program. An error if the given one is not static.
 pub(super) fn fixed(asked: Option<&Path>) -> Result<PathBuf> {
-    let program = match asked {
-        Some(program) => program.to_owned(),
-        None => {
-            let underscored = musl().replace('-', "_");
-            built_for(
-                &musl(),
-                &[
-                    (format!("CC_{underscored}"), "musl-gcc"),
-                    (format!("CFLAGS_{underscored}"), KERNEL_HEADERS),
-                ],
-            )?
-        }
+    let program = if let Some(program) = asked {
+        program.to_owned()
+    } else {
+        let underscored = musl().replace('-', "_");
+        let compiler = (format!("CC_{underscored}"), "musl-gcc");
+        built_for(&musl(), &[compiler, (format!("CFLAGS_{underscored}"), KERNEL_HEADERS)])?
     };
     ensure!(is_static(&fs::read(&program)?), "{} is not a static program", program.display());
     Ok(program)

@@ -65,6 +65,7 @@ fn by_kqps(kqps: &Path, leader: u32) -> Command {
 /// # Errors
 ///
 /// If the number can be no leader's, or if the leader is a process that the guard's own parent did not start.
+#[allow(clippy::disallowed_methods)] // a write that fails ends the guard with its error
 pub fn stand_for_group(leader: u32) -> io::Result<()> {
     // A leader that has ended may have left children. When the parent ended, both got the same new one.
     if parent_of(leader).is_some_and(|parent| parent != parent_id()) {

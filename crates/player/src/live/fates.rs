@@ -190,7 +190,9 @@ mod tests {
         let connections = ConnectionCounts { attempts: 5, established: 4, ..ConnectionCounts::default() };
         threads[1].connections(&connections);
         let mut counts = LiveCounts::default();
-        threads.iter().for_each(|thread| thread.add_to(&mut counts));
+        for thread in &threads {
+            thread.add_to(&mut counts);
+        }
         assert_eq!((counts.accounts.intended, counts.accounts.sent, counts.accounts.lost), (26, 20, 4));
         assert_eq!((counts.outstanding, counts.overdue), (4, 2));
         let named = |counts: &BTreeMap<String, u64>| {

@@ -38,7 +38,7 @@ impl fmt::Display for Finding {
                 for other in others {
                     write!(f, " {} mattered, too: {}.", other.factor, compared(what, other))?;
                 }
-                self.depends(f, interactions)?;
+                depends(f, interactions)?;
                 if others.is_empty()
                     && interactions.is_empty()
                     && self.untested == 0
@@ -49,7 +49,7 @@ impl fmt::Display for Finding {
             }
             Outcome::Together(interactions) => {
                 write!(f, "No factor changed the {what} on the average, but factors depend on each other.")?;
-                self.depends(f, interactions)?;
+                depends(f, interactions)?;
             }
             Outcome::None(greatest) => {
                 let which = match self.factors.as_slice() {
@@ -81,19 +81,18 @@ impl fmt::Display for Finding {
     }
 }
 
-impl Finding {
-    fn depends(&self, f: &mut fmt::Formatter<'_>, interactions: &[Interaction]) -> fmt::Result {
-        for one in interactions {
-            let (low, apart, high) = one.apart;
-            write!(
-                f,
-                " The ratio of {} {} to {} depends on other factors: it is {:.3} with {} and {:.3} with {}, {apart:.3} times as \
-                 much (95\u{a0}%: {low:.3} to {high:.3}).",
-                one.factor, one.greater, one.lesser, one.least.1, one.least.0, one.greatest.1, one.greatest.0
-            )?;
-        }
-        Ok(())
+/// A sentence for each factor whose effect depends on the others.
+fn depends(f: &mut fmt::Formatter<'_>, interactions: &[Interaction]) -> fmt::Result {
+    for one in interactions {
+        let (low, apart, high) = one.apart;
+        write!(
+            f,
+            " The ratio of {} {} to {} depends on other factors: it is {:.3} with {} and {:.3} with {}, {apart:.3} times as \
+             much (95\u{a0}%: {low:.3} to {high:.3}).",
+            one.factor, one.greater, one.lesser, one.least.1, one.least.0, one.greatest.1, one.greatest.0
+        )?;
     }
+    Ok(())
 }
 
 /// `with io uring the rate is 1.240 times that with io mmsg (95\u{a0}%: 1.200 to 1.280, 4 pairs of cells)`.
