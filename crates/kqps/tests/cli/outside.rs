@@ -178,7 +178,7 @@ fn a_front_shows_the_names_of_back_ends_as_text() {
     assert!(is_plain(&raw) && serde_json::from_str::<serde_json::Value>(&raw).is_ok(), "{raw}");
 
     let mut stream = TcpStream::connect(server.ready["metrics"].as_str().unwrap()).unwrap();
-    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: front\r\nConnection: close\r\n\r\n").unwrap();
+    stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\r\n").unwrap();
     let mut metrics = String::new();
     stream.read_to_string(&mut metrics).unwrap();
     let (_, metrics) = metrics.split_once("\r\n\r\n").unwrap();
