@@ -324,7 +324,7 @@ fn tables_have_several_orders_and_figures_lead_to_their_trials() {
         "a finding for each experiment"
     );
     let found = browser.evaluate("document.querySelector('p.outcome').textContent");
-    let found = found.as_str().unwrap();
+    let found = found.as_str().unwrap().replace('\u{a0}', " ");
     let most = "Finding. processes mattered most: with processes 8 the rate is 4.287 times that with processes 1 (95 %: ";
     assert!(found.starts_with(most) && found.contains(" io mattered, too: "), "{found}");
     assert!(found.ends_with(" 2 of 12 cells have no number and are left out."), "{found}");

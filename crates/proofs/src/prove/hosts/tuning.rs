@@ -177,17 +177,30 @@ impl<'a> Kills<'a> {
         command.stdout(Stdio::null()).stderr(Stdio::null());
         command.status().context("cannot start timeout")?;
         // The command lives on. Everything else must end by itself.
-        let words = format!("{} {}", SLEEP.0, SLEEP.1);
-        let is_sleeper = |process: &Process| process.words == words;
-        for sleeper in self.host.processes().into_iter().filter(is_sleeper) {
-            // It may have ended by itself.
-            let _ = signal(sleeper.pid, Signal::Kill);
-        }
+        self.kill_command();
         let took = left::on_host(self.host, &self.before, left::AFTER_END)?;
         // How many settings are in force says nothing of the moment of the kill: the guard is at work already.
         self.guard = self.guard.max(took);
         self.guarded += 1;
         Ok(())
+    }
+
+    /// Kills the command of an owner that is dead. A process that was made for it has the owner's words until it runs the
+    /// command.
+    fn kill_command(&self) {
+        let words = format!("{} {}", SLEEP.0, SLEEP.1);
+        let began = Instant::now();
+        while began.elapsed() < left::AFTER_END {
+            let of_command = |process: &Process| process.words.ends_with(&words);
+            let left: Vec<Process> = self.host.processes().into_iter().filter(of_command).collect();
+            if left.is_empty() {
+                break;
+            }
+            for sleeper in left.iter().filter(|process| process.words == words) {
+                // It may have ended by itself.
+                let _ = signal(sleeper.pid, Signal::Kill);
+            }
+        }
     }
 
     /// The number of places within `apply` that kills fell on: some settings were in force then, and others not.
