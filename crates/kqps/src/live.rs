@@ -83,7 +83,7 @@ impl Views {
             Self { hub, wants_tui, tui: None, serving: Vec::new(), linger: args.linger.unwrap_or_default() };
         if let Some(hub) = views.hub.clone() {
             views.serve(args, &hub)?;
-            signals::tell({
+            signals::on_asking({
                 let hub = hub.clone();
                 move || hub.ending()
             });

@@ -49,7 +49,7 @@ struct Received {
 static RECEIVED: OnceLock<Received> = OnceLock::new();
 
 /// What is called when the user asks to end.
-static TOLD: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
+static ON_ASKING: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 fn received() -> &'static Received {
     RECEIVED.get_or_init(|| Received {
@@ -76,8 +76,8 @@ pub(crate) fn watch() -> io::Result<()> {
 
 fn receive(number: i32) {
     let received = received();
-    if let Some(told) = TOLD.get() {
-        told();
+    if let Some(react) = ON_ASKING.get() {
+        react();
     }
     if received.lingers.load(SeqCst) && received.interrupts.count() + 1 < LAST {
         received.interrupts.ask();
@@ -117,9 +117,9 @@ pub(crate) fn in_order() -> &'static Interrupts {
     &received().interrupts
 }
 
-/// From now on, `told` is called whenever the user asks to end. Only the first one is.
-pub(crate) fn tell(told: impl Fn() + Send + Sync + 'static) {
-    let _ = TOLD.set(Box::new(told));
+/// From now on, `react` is called whenever the user asks to end. A second call of this function changes nothing.
+pub(crate) fn on_asking(react: impl Fn() + Send + Sync + 'static) {
+    let _ = ON_ASKING.set(Box::new(react));
 }
 
 /// Does what SIGINT does: the user has asked by a key.

@@ -61,8 +61,9 @@ pub(super) fn setcap(facts: &Facts, program: &str) -> Option<String> {
     (!rights.is_empty()).then(|| {
         format!(
             "To give kqps all rights that its file can have, without running it as root:\n  setcap {rights}=ep {program}\n\
-             Whoever may run the file then has them in it. To keep others from that, first give the file to a group (chgrp)\n\
-             and take it from all others (chmod 750): a change of the group takes the rights away.\n"
+             Every user who may run the file then has them in it. To keep others from that, first give the\n\
+             file to a group (chgrp) and take it from all others (chmod 750): a change of the group takes\n\
+             the rights away.\n"
         )
     })
 }

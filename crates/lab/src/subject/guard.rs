@@ -67,6 +67,12 @@ fn by_kqps(kqps: &Path, leader: u32) -> Command {
 /// If the number can be no leader's, or if the leader is a process that the guard's own parent did not start.
 #[allow(clippy::disallowed_methods)] // a write that fails ends the guard with its error
 pub fn stand_for_group(leader: u32) -> io::Result<()> {
+    if leader == 0 {
+        return Err(io::Error::new(
+            io::ErrorKind::InvalidInput,
+            "no process group has process 0 as its leader",
+        ));
+    }
     // A leader that has ended may have left children. When the parent ended, both got the same new one.
     if parent_of(leader).is_some_and(|parent| parent != parent_id()) {
         let reason = format!("process {leader} was not started by the process that started its guard");
@@ -124,6 +130,12 @@ mod tests {
         let status = fs::read_to_string(format!("/proc/{pid}/status")).unwrap_or_default();
         let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:")).unwrap_or("0");
         u64::from_str_radix(mask.trim(), 16).unwrap() & (1 << (signal.number() - 1)) != 0
+    }
+
+    #[test]
+    fn the_group_of_process_0_has_no_guard() {
+        let error = stand_for_group(0).unwrap_err();
+        assert_eq!(error.to_string(), "no process group has process 0 as its leader");
     }
 
     #[test]
