@@ -19,16 +19,20 @@ pub(crate) const SOURCES: &str = "198.19.0.0/16";
 /// Lays a path, the same for every player. The server's end completes the checksums of its packets, since a player that
 /// bypasses the kernel would find them wrong. Each device has one queue, since kxdpgun starts a thread for each.
 pub(crate) fn lay(kind: Kind) -> Result<LaidPath> {
-    lay_with(kind, 1)
+    lay_with(kind, &one_queue())
 }
 
-/// The same with so many queues for each device.
-pub(crate) fn lay_with(kind: Kind, queues: u32) -> Result<LaidPath> {
+/// The settings of the same path.
+pub(crate) fn one_queue() -> VethSettings {
+    VethSettings { queues: Some(1), ..VethSettings::default() }
+}
+
+/// The same with other settings of a pair of devices.
+pub(crate) fn lay_with(kind: Kind, settings: &VethSettings) -> Result<LaidPath> {
     if kind == Kind::Loopback {
         return Ok(LaidPath::Loopback);
     }
-    let settings = VethSettings { queues: Some(queues), ..VethSettings::default() };
-    let path = LaidPath::Veth(VethPath::lay(&settings).context("a veth path cannot be laid")?);
+    let path = LaidPath::Veth(VethPath::lay(settings).context("a veth path cannot be laid")?);
     path.at_subject(veth::complete_checksums)?;
     let player = path.player_address().to_string();
     ip(&["route", "add", "local", SOURCES, "dev", "lo"], |command| path.place_player(command))?;

@@ -13,6 +13,10 @@ use crate::bpf;
 /// More queues than a device has.
 const QUEUES_MOST: u32 = 1 << 12;
 
+/// What to do if the device has a program. Some players leave theirs there when they end.
+const IS_TAKEN: &str = "attaching an XDP program: the device has one already; end the command that it belongs to, or \
+                        take a forgotten one away with `ip link set DEVICE xdp off`";
+
 /// A program that runs on every frame that a device receives. When the value is dropped, or the process ends in
 /// whatever way, the kernel removes the program from the device.
 #[derive(Debug)]
@@ -42,7 +46,10 @@ impl Attached {
         let (link, not_native) = match attach(bpf::IN_DRIVER) {
             Ok(link) => (link, None),
             // A second program cannot be in the stack either.
-            Err(error) if mode == XdpMode::ZeroCopy || error.raw_os_error() == Some(libc::EBUSY) => {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                return Err(io::Error::new(io::ErrorKind::ResourceBusy, IS_TAKEN));
+            }
+            Err(error) if mode == XdpMode::ZeroCopy => {
                 return Err(failed("attaching an XDP program in the driver")(error));
             }
             // In the stack every device can have one.

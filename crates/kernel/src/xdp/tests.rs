@@ -251,7 +251,7 @@ fn a_device_has_one_program_and_a_queue_one_socket() {
     let (attached, socket) = open(&near, 64).unwrap();
     let error = |opened: io::Result<(Attached, XdpSocket)>| opened.map(drop).unwrap_err().to_string();
     let busy = error(open(&near, 64));
-    assert!(busy.contains("attaching an XDP program"), "{busy}");
+    assert!(busy.contains("attaching an XDP program: the device has one already"), "{busy}");
     drop(attached);
     let busy = error(open(&near, 64));
     assert!(busy.contains("binding an AF_XDP socket"), "{busy}");

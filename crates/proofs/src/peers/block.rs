@@ -6,8 +6,9 @@ use anyhow::{Context as _, Result};
 use serde::Serialize;
 
 use super::Bench;
+use super::figure::Figure;
 use super::rows::Row;
-use super::side::{self, Measured};
+use super::side::{self, Measured, Side};
 
 /// Rates that differ by at most this share are equal.
 const EQUAL_WITHIN: f64 = 0.02;
@@ -106,28 +107,35 @@ fn lower(weaker_qps: f64) -> u32 {
     ((weaker_qps * EASILY / 1000.0) as u32).max(1) * 1000
 }
 
-/// Measures a row at this load, block after block.
+/// A side and the rate that its player is given, queries a second; `None` for a player that needs no rate.
+type Given = (Side, Option<u32>);
+
+/// Measures a row at this load, block after block. A player that needs a rate is given its best one, which is looked
+/// for once: the best of several plays in each block would be a lucky one, and the other player has one play.
 fn at(bench: &Bench<'_>, row: Row, equal_qps: Option<u32>, blocks: u32) -> Result<Compared> {
+    let given = |side: Side| match equal_qps {
+        Some(_) => Ok((side, equal_qps)),
+        None => side::best_qps(bench, side).map(|best_qps| (side, best_qps)).with_context(|| row.what),
+    };
+    let (a, b) = (given(row.a)?, given(row.b)?);
     let mut done = Vec::new();
     for number in 0..blocks {
-        let block = one(bench, &row, equal_qps, number % 2 == 0).with_context(|| row.what)?;
+        let block = one(bench, row.figure, [a, b], number % 2 == 0).with_context(|| row.what)?;
         eprintln!("{} {}/{blocks}: {:.3}", row.what, number + 1, block.found);
         done.push(block);
     }
     Ok(Compared { row, equal_qps, blocks: done })
 }
 
-fn one(bench: &Bench<'_>, row: &Row, equal_qps: Option<u32>, a_outside: bool) -> Result<Block> {
-    let (outside, inside) = if a_outside { (row.a, row.b) } else { (row.b, row.a) };
-    let first = side::measure(bench, outside, equal_qps)?;
-    let second = side::measure(bench, inside, equal_qps)?;
-    let third = side::measure(bench, inside, equal_qps)?;
-    let fourth = side::measure(bench, outside, equal_qps)?;
+fn one(bench: &Bench<'_>, figure: Figure, [a, b]: [Given; 2], a_outside: bool) -> Result<Block> {
+    let measure = |(side, rate_qps): Given| side::measure(bench, side, rate_qps);
+    let (outside, inside) = if a_outside { (a, b) } else { (b, a) };
+    let (first, second, third, fourth) =
+        (measure(outside)?, measure(inside)?, measure(inside)?, measure(outside)?);
     let (a, b) =
         if a_outside { ([first, fourth], [second, third]) } else { ([second, third], [first, fourth]) };
-    let mean =
-        |[first, second]: &[Measured; 2]| f64::midpoint(first.figure(row.figure), second.figure(row.figure));
-    Ok(Block { found: row.figure.compare(mean(&a), mean(&b)), a, b })
+    let mean = |[first, second]: &[Measured; 2]| f64::midpoint(first.figure(figure), second.figure(figure));
+    Ok(Block { found: figure.compare(mean(&a), mean(&b)), a, b })
 }
 
 #[cfg(test)]

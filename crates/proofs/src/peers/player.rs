@@ -65,8 +65,9 @@ impl Player {
                  together"
             }
             Self::Kxdpgun => {
-                "replies, matched to no query, those of the seconds after the load included; what it calls sent \
-                 are SYNs or Initial packets, and over UDP queries"
+                "replies, matched to no query, those of the seconds after the load included, so that its rate is taken \
+                 over the server's CPU time where that is longer than the load; what it calls sent are SYNs or Initial \
+                 packets, and over UDP queries"
             }
             Self::OpensslTime => "completed full handshakes, one after the other",
         }

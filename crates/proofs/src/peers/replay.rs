@@ -11,7 +11,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kqps_kernel::namespace::veth;
+use kqps_kernel::namespace::veth::{self, VethSettings};
 use kqps_lab::path::LaidPath;
 use kqps_observation::question::Path as Kind;
 use serde::Serialize;
@@ -105,7 +105,7 @@ fn kept(bench: &Bench<'_>, wanted: &[Replayer], traffic: &Traffic, blocks: u32) 
         for turn in 0..replayers.len() {
             // Each begins a block in turn, so that a drift of the host favours none.
             let at = (block + turn) % replayers.len();
-            let path = path::lay(Kind::Veth)?;
+            let path = path::lay_with(Kind::Veth, &received_apart(bench.kqps.subject_cpu))?;
             if !file.exists() {
                 traffic.write(&file, hardware(&path)?, server(&path)?)?;
             }
@@ -153,7 +153,7 @@ fn once(
 
 /// The figures of a player at a rate. Only kqps is held to limits.
 fn singles(replayer: Replayer, traffic: &Traffic, replays: &[Replay]) -> [Single; 3] {
-    let target = |target| if replayer == Replayer::Kqps { target } else { Target::Reported };
+    let target = |target| if replayer.is_ours() { target } else { Target::Reported };
     let kqps = traffic.rate_qps / 1000;
     let what =
         |figure: &str| format!("{} at {kqps} kqps, {} clients: {figure}", replayer.words(), traffic.clients);
@@ -184,6 +184,12 @@ fn singles(replayer: Replayer, traffic: &Traffic, replays: &[Replay]) -> [Single
             Value::Null,
         ),
     ]
+}
+
+/// A pair of devices whose packets pass the receiving end's network stack on a core of the receiver. On veth the sender's
+/// core would do that, as no sender over a wire has to.
+fn received_apart(cpu: u32) -> VethSettings {
+    VethSettings { rps_cpus: Some(vec![cpu]), ..path::one_queue() }
 }
 
 /// The address of the receiver: the port that a capture has, which no other program of a private network uses.

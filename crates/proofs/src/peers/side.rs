@@ -74,22 +74,38 @@ struct Ready<'a> {
     queries: &'a Path,
 }
 
-/// Starts a server, plays at it, at `rate_qps` queries a second if that is given, and stops it. A player that must be
-/// given a rate plays at several, and the best counts.
+/// Starts a server, plays at it, at `rate_qps` queries a second if that is given, and stops it.
 pub(super) fn measure(bench: &Bench<'_>, side: Side, rate_qps: Option<u32>) -> Result<Measured> {
+    at_server(bench, side, |ready| ready.play(bench, rate_qps))
+}
+
+/// The rate at which this side gets the most answers, queries a second, from plays at several rates; `None` for a
+/// player that needs no rate.
+pub(super) fn best_qps(bench: &Bench<'_>, side: Side) -> Result<Option<u32>> {
+    if side.player != Player::Kxdpgun {
+        return Ok(None);
+    }
+    let first_qps = kxdpgun::first_qps(side.flags);
+    if bench.is_short {
+        return Ok(Some(first_qps));
+    }
+    at_server(bench, side, |ready| {
+        let play = |rate_qps| ready.play(bench, Some(rate_qps));
+        kxdpgun::best(first_qps, play, |found: &Measured| found.answered_qps)
+    })
+    .map(|best| best.given_qps)
+}
+
+/// Starts a side's server on a fresh path, plays, and stops the server.
+fn at_server(
+    bench: &Bench<'_>,
+    side: Side,
+    play: impl FnOnce(&Ready<'_>) -> Result<Measured>,
+) -> Result<Measured> {
     let queries = side.queries(bench)?;
     let path = path::lay(side.server.path())?;
     let server = side.server.start(bench, &path)?;
-    let ready = Ready { side, path: &path, server: &server, queries: &queries };
-    if side.player != Player::Kxdpgun || rate_qps.is_some() {
-        return ready.play(bench, rate_qps);
-    }
-    let first_qps = kxdpgun::first_qps(side.flags);
-    let play = |rate_qps| ready.play(bench, Some(rate_qps));
-    if bench.is_short {
-        return play(first_qps);
-    }
-    kxdpgun::best(first_qps, play, |found: &Measured| found.answered_qps)
+    play(&Ready { side, path: &path, server: &server, queries: &queries })
 }
 
 impl Ready<'_> {
@@ -109,8 +125,14 @@ impl Ready<'_> {
             None => self.server.cpu_s()?.zip(before_s).map(|(after_s, before_s)| after_s - before_s),
         };
         let millions = reported.answered as f64 / 1e6;
+        let answered_qps = match server_cpu_s.filter(|_| self.side.player == Player::Kxdpgun) {
+            // It counts what a full buffer of the server still yields after the load as answers of the load. The
+            // server has one core, so that its CPU time is the least in which it can have answered.
+            Some(cpu_s) => reported.answered_qps * (bench.seconds / cpu_s).min(1.0),
+            None => reported.answered_qps,
+        };
         Ok(Measured {
-            answered_qps: reported.answered_qps,
+            answered_qps,
             player_cpu_s_per_million: reported.cpu_s / millions,
             server_cpu_s_per_million: server_cpu_s.map(|cpu_s| cpu_s / millions),
             server_bytes: reported.server.and_then(|seen| seen.pss_bytes),

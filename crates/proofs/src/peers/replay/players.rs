@@ -11,8 +11,9 @@ use kqps_lab::path::LaidPath;
 use serde_json::{Value, json};
 
 use crate::child::{Running, pinned};
-use crate::path::SOURCES;
+use crate::path::{self, SOURCES};
 use crate::peers::Bench;
+use crate::peers::server::FRAMES;
 use crate::{program, shell};
 
 /// How long a program may take to end after its output.
@@ -21,8 +22,10 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 /// A program that replays captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Replayer {
-    /// `kqps load` with captured arrivals.
+    /// `kqps load` with captured arrivals, through sockets.
     Kqps,
+    /// The same past the kernel's network stack.
+    KqpsFrames,
     /// Raw frames on the device, without regard to what comes back.
     Tcpreplay,
     /// Queries from one socket. It waits for answers: more than some thousand without one stop it.
@@ -30,15 +33,21 @@ pub(super) enum Replayer {
 }
 
 impl Replayer {
-    pub(super) const ALL: [Self; 3] = [Self::Kqps, Self::Tcpreplay, Self::Dnsreplay];
+    pub(super) const ALL: [Self; 4] = [Self::Kqps, Self::KqpsFrames, Self::Tcpreplay, Self::Dnsreplay];
 
     /// Its words in tables.
     pub(super) fn words(self) -> &'static str {
         match self {
             Self::Kqps => "replay of a capture by kqps",
+            Self::KqpsFrames => "replay of a capture by kqps --io xdp",
             Self::Tcpreplay => "replay of a capture by tcpreplay",
             Self::Dnsreplay => "replay of a capture by dnsreplay, whose queries are answered",
         }
+    }
+
+    /// Whether it is kqps, which alone is held to limits.
+    pub(super) fn is_ours(self) -> bool {
+        matches!(self, Self::Kqps | Self::KqpsFrames)
     }
 
     /// Whether it stops without answers.
@@ -48,6 +57,9 @@ impl Replayer {
 
     /// Why it cannot play on this host; `None` if it can.
     pub(super) fn lacks(self) -> Option<String> {
+        if self == Self::KqpsFrames {
+            return path::lacks_frames();
+        }
         let program = self.program()?;
         shell::find(program)
             .is_none()
@@ -57,7 +69,7 @@ impl Replayer {
     /// The program; `None` for kqps.
     fn program(self) -> Option<&'static str> {
         match self {
-            Self::Kqps => None,
+            Self::Kqps | Self::KqpsFrames => None,
             Self::Tcpreplay => Some("tcpreplay"),
             Self::Dnsreplay => Some("dnsreplay"),
         }
@@ -73,7 +85,8 @@ impl Replayer {
         target: SocketAddrV4,
     ) -> Result<Value> {
         match self {
-            Self::Kqps => kqps(bench, path, file, target),
+            Self::Kqps => kqps(bench, path, file, target, &[]),
+            Self::KqpsFrames => kqps(bench, path, file, target, &["--io", FRAMES, "-m", "udp"]),
             Self::Tcpreplay => self.other(bench, path, |command| {
                 command.args(["-i", veth::DEVICE]).arg(file);
             }),
@@ -101,9 +114,9 @@ impl Replayer {
 
 /// Replays with one thread on a core of its own. The receiver answers nothing, so the player waits for no reply for
 /// long.
-fn kqps(bench: &Bench<'_>, path: &LaidPath, file: &Path, target: SocketAddrV4) -> Result<Value> {
+fn kqps(bench: &Bench<'_>, path: &LaidPath, file: &Path, target: SocketAddrV4, io: &[&str]) -> Result<Value> {
     let server_cpu = bench.kqps.subject_cpu.to_string();
-    let flags = [
+    let mut flags = vec![
         "-T",
         "1",
         "--arrivals",
@@ -121,10 +134,9 @@ fn kqps(bench: &Bench<'_>, path: &LaidPath, file: &Path, target: SocketAddrV4) -
         "--subject-cpus",
         &server_cpu,
     ];
+    flags.extend(io);
     let mut command = bench.kqps.load_command(target.into(), file, &flags);
     command.env("XDG_CACHE_HOME", bench.scratch.join("cache"));
-    // It says that nothing was answered.
-    command.stderr(Stdio::null());
     path.place_player(&mut command).context("entering a network namespace")?;
     let played = program::finish(Running::start(&mut command)?)?;
     let cpu_s = played.cpu_s;

@@ -80,6 +80,12 @@ fn datagrams() -> Vec<Row> {
             side(kqps, BY_FRAMES, echo("mmsg")),
             side(kxdpgun, KXDPGUN, echo("mmsg")),
         ),
+        rate(
+            "UDP over veth at echo xdp: kqps --io xdp, correct answers / kxdpgun, replies",
+            Target::AtLeast(1.1),
+            side(kqps, BY_FRAMES, echo(FRAMES)),
+            side(kxdpgun, KXDPGUN, echo(FRAMES)),
+        ),
         Row {
             what: "player's CPU per million answers at 150 kqps over veth: kqps --io xdp / kxdpgun",
             figure: PLAYERS_CPU,

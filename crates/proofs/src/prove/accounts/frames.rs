@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_faults::relay::{Counts, Fault, Plan, RelaySettings, Share};
-use kqps_kernel::namespace::veth;
+use kqps_kernel::namespace::veth::{self, VethSettings};
 use kqps_kernel::process::Signal;
 use kqps_lab::path::LaidPath;
 use kqps_observation::Trial;
@@ -74,7 +74,7 @@ fn with_faults(
 ) -> Result<Trial> {
     let none: Share = format!("{}=0", Fault::WrongPort).parse()?;
     let plan = Plan::of(&[format!("every={SHARE_EACH}").parse()?, none])?;
-    let path = path::lay_with(Kind::Veth, threads)?;
+    let path = path::lay_with(Kind::Veth, &VethSettings { queues: Some(threads), ..path::one_queue() })?;
     let sockets = queries.sockets();
     let (passes, threads) = (queries.passes.to_string(), threads.to_string());
     let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", &threads, "-t", TIMEOUT, "--drain", DRAIN];
