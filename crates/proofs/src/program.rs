@@ -129,8 +129,9 @@ impl Program {
     /// of their own, unless its connections are those of TCP.
     pub fn stream_echo_command(&self, carrier: Carrier, address: SocketAddr) -> Command {
         if carrier == Carrier::Tcp {
-            // Room for all connections that a player leaves behind.
-            let room = ["--tcp-connections", "131072", "--tcp-per-client", "131072"];
+            // Room for all connections that a player leaves behind. Players alone end connections: one of a long replay
+            // may be idle for longer than servers wait.
+            let room = ["--tcp-connections", "131072", "--tcp-per-client", "131072", "--tcp-idle", "1h"];
             let mut command = self.echo_command(&["--listen", &address.to_string(), "--tcp"]);
             command.args(room);
             command
