@@ -21,8 +21,13 @@ fn of_connections(part: &str) -> Result<()> {
 }
 
 #[test]
-fn accounts_agree_with_a_server_on_connections_that_makes_faults() -> Result<()> {
-    of_connections("faults")
+fn accounts_agree_with_a_server_whose_replies_have_faults() -> Result<()> {
+    of_connections("replies")
+}
+
+#[test]
+fn accounts_agree_with_a_server_that_ends_connections() -> Result<()> {
+    of_connections("ends")
 }
 
 #[test]

@@ -138,7 +138,21 @@ fn connections() -> Vec<Row> {
 /// Servers beside each other, with the same player.
 fn servers() -> Vec<Row> {
     let at = |server| side(Player::Kqps, BY_FRAMES, server);
+    // A player with sockets is the limit here, since a connection costs it more than it costs the server.
+    let each = |subject, io| side(Player::Kqps, EACH_BY_FRAMES, named(subject, io, Transport::Tcp));
     vec![
+        rate(
+            "a connection for each query over veth, kqps --io xdp: kqps auth / NSD",
+            Target::AtLeast(1.2),
+            each("kqps-auth", "mmsg"),
+            each("nsd", ""),
+        ),
+        rate(
+            "a connection for each query over veth, kqps --io xdp: kqps auth / Knot DNS",
+            Target::AtLeast(1.2),
+            each("kqps-auth", "mmsg"),
+            each("knot", ""),
+        ),
         rate(
             "answered rate over veth, kqps --io xdp: echo xdp / echo mmsg",
             Target::AtLeast(1.5),

@@ -99,7 +99,8 @@ fn reported(trial: &Trial, connections: &ConnectionFacts) -> Expected {
 /// Adds to what the server knows the queries that were on their way when it closed their connections of QUIC. It cannot
 /// read them, nor know whether any was: the player reports such a connection as `quic-close`, and as `idle` otherwise.
 /// What is certain: each of these queries is lost by `quic-close`, each connection that the server thinks was idle has
-/// one at least if the player says otherwise, and a connection has no more of them than queries.
+/// one at least if the player says otherwise, and a connection has no more of them than queries. A connection that the
+/// server forgot may have one, too: the next query after its last one was lost by time.
 fn with_unseen(reported: &mut Expected, truth: &mut Expected, counts: &Counts, mix: &Mix) -> Result<()> {
     let sent = reported.accounts.sent;
     let unseen = sent.checked_sub(truth.accounts.sent).with_context(|| {
@@ -107,12 +108,12 @@ fn with_unseen(reported: &mut Expected, truth: &mut Expected, counts: &Counts, m
     })?;
     let (idle, idle_known) = (count(&reported.closed, "idle"), count(&truth.closed, "idle"));
     let raced = idle_known.saturating_sub(idle);
-    let most = mix.outstanding * (count(&truth.closed, "quic-close") + idle_known);
+    let ended = count(&truth.closed, "quic-close") + idle_known + counts.of(Fault::Reset);
+    let most = mix.outstanding * ended;
     ensure!(
         idle <= idle_known && raced <= counts.of(Fault::HalfClose) && raced <= unseen && unseen <= most,
         "{unseen} queries were on their way, {idle} of {idle_known} connections were idle: {counts:?}"
     );
-    // A connection that the server forgot takes one more query once its last one was lost by time.
     let forgotten = if mix.outstanding > 1 { 0 } else { unseen - raced };
     ensure!(
         forgotten <= counts.of(Fault::Reset),

@@ -12,7 +12,7 @@ use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size, player_ios};
 use super::compare::{compare, doubt};
-use super::mix::{MIXES, Mix, PAST_KERNEL, URING};
+use super::mix::{Mix, OF_ENDS, OF_REPLIES, PAST_KERNEL, URING};
 use super::wire::{Kind, Wired};
 use crate::child::Running;
 use crate::path;
@@ -38,7 +38,7 @@ const AT_A_TIME: usize = 7;
 /// there must read all that arrives itself.
 const AT_A_TIME_PAST: usize = 2;
 
-/// Queries of the whole form.
+/// Queries of each part of the whole form, at least.
 const WHOLE: u64 = 10_000_000;
 
 /// The share of a fault that is alone. With a larger one, connections that end one after the other without a reply make
@@ -70,14 +70,20 @@ impl Queries {
     }
 }
 
-/// Compares trials of every mix on every wire.
-pub(super) fn prove(bench: &Bench) -> Result<()> {
+/// Compares trials of faults in replies, on every wire.
+pub(super) fn of_replies(bench: &Bench) -> Result<()> {
+    by_sockets(bench, &OF_REPLIES)
+}
+
+/// Compares trials of connections that end or are never made, on every wire.
+pub(super) fn of_ends(bench: &Bench) -> Result<()> {
+    by_sockets(bench, &OF_ENDS)
+}
+
+fn by_sockets(bench: &Bench, mixes: &[&'static Mix]) -> Result<()> {
     let ios = player_ios();
-    let seen = of_mixes(
-        bench,
-        MIXES.into_iter().filter(|mix| !mix.needs_uring() || ios.contains(&URING)),
-        AT_A_TIME,
-    )?;
+    let offered = mixes.iter().copied().filter(|mix| !mix.needs_uring() || ios.contains(&URING));
+    let seen = of_mixes(bench, offered, AT_A_TIME)?;
     eprintln!("{seen} queries over tcp, tls, https and quic: every count equals that of the server");
     Ok(())
 }

@@ -142,19 +142,12 @@ const HANDSHAKES_BY_URING: Mix = Mix {
     ..HANDSHAKES
 };
 
-/// All of them.
-pub(super) const MIXES: [&Mix; 10] = [
-    &REPLIES,
-    &REPLIES_AT_A_RATE,
-    &ENDS,
-    &CLOSED,
-    &HANDSHAKES,
-    &FEW_STREAMS,
-    &DISORDER,
-    &REPLIES_BY_URING,
-    &ENDS_BY_URING,
-    &HANDSHAKES_BY_URING,
-];
+/// Those whose replies have faults.
+pub(super) const OF_REPLIES: [&Mix; 5] =
+    [&REPLIES, &REPLIES_AT_A_RATE, &FEW_STREAMS, &DISORDER, &REPLIES_BY_URING];
+
+/// Those whose connections end, or are never made.
+pub(super) const OF_ENDS: [&Mix; 5] = [&ENDS, &CLOSED, &HANDSHAKES, &ENDS_BY_URING, &HANDSHAKES_BY_URING];
 
 /// The I/O model of the mixes past the kernel.
 const XDP: &str = "xdp";

@@ -25,8 +25,9 @@ use super::Bench;
 /// The name of a part, and its proof.
 type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 
-const PARTS: [ProofPart; 10] = [
-    ("faults", faults::prove),
+const PARTS: [ProofPart; 11] = [
+    ("replies", faults::of_replies),
+    ("ends", faults::of_ends),
     ("past-kernel", faults::past_kernel),
     ("refusals", refusals::prove),
     ("freeze", freeze::prove),
