@@ -4,13 +4,27 @@
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, Run, cpu_list};
 use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::{holm, student};
 
 use crate::entry::{Entry, Figure, Reading};
 use crate::extract::{Programs, entry_of};
+use crate::host::Host;
 use crate::kind::Kind;
 
 /// Why the earlier run has no figure if it did not measure the cell.
 pub const NOT_THERE: &str = "that run did not measure it";
+
+/// Why the later run has no figure if it did not measure the cell.
+pub const NOT_HERE: &str = "this run did not measure it";
+
+/// Why a run that measured the cell has no figure.
+pub const NOT_KNOWN: &str = "no such figure is known of it";
+
+/// The error rate of all rows together: the chance, among equals, that any row is apart.
+const ERROR_RATE: f64 = 0.05;
+
+/// Student's t-distribution with so many degrees of freedom is the normal one.
+const NORMAL: usize = 1_000_000;
 
 /// The least probability of covering the truth with which the interval of a rate counts as one.
 const COVERAGE_LEAST: f64 = 0.95;
@@ -29,11 +43,17 @@ pub struct Side<'a> {
 pub struct Beside {
     /// When the earlier run began, milliseconds since 1970.
     pub then_unix_ms: u64,
+    /// The name of the earlier run's folder; empty if the caller names none.
+    pub then_name: String,
+    /// The address of the earlier run's page, as seen from the page of the later one.
+    pub then_page: Option<String>,
     /// What differs between the hosts, kqps, and the versions of subjects, each in a few words.
     pub differences: Vec<String>,
     /// Whether hosts, kqps and the cores of all common cells are the same.
     pub is_same_host: bool,
-    /// The figures that the later run plays and either run has, in the order of the later one.
+    /// Whether any cell is in both runs.
+    pub has_common: bool,
+    /// The figures that either run has, in the order of the later one, and then those of the earlier one alone.
     pub rows: Vec<BesideRow>,
 }
 
@@ -42,6 +62,8 @@ pub struct Beside {
 pub struct BesideRow {
     /// The cell.
     pub cell: String,
+    /// Index of the cell in the later run; `None` if the earlier one alone has it.
+    pub at: Option<u32>,
     /// The kind of figure; `None` for the rate itself, correct answers a second.
     pub kind: Option<Kind>,
     /// The figure in the earlier run, or why there is none.
@@ -50,13 +72,8 @@ pub struct BesideRow {
     pub now: Result<Figure, String>,
     /// Now divided by then: low end, estimate, high end. The ends are equal to the estimate if an interval is not known.
     pub ratio: Option<(f64, f64, f64)>,
-}
-
-impl BesideRow {
-    /// Whether the interval of the ratio is known and excludes 1.
-    pub fn is_apart(&self) -> bool {
-        self.ratio.is_some_and(|(low, _, high)| low < high && (low > 1.0 || high < 1.0))
-    }
+    /// Whether the interval of the ratio is known and excludes 1, with all rows considered (Holm).
+    pub is_apart: bool,
 }
 
 /// The later run beside the earlier one.
@@ -74,8 +91,9 @@ pub fn beside(now: Side<'_>, then: Side<'_>) -> Beside {
     let mut rows = rates(now, then);
     for reading in &of_now.readings {
         let other = of_then.readings.iter().find(|other| is_same(reading, other));
-        let row = row(&reading.key.cell, Some(reading.key.kind), other.map(figure), figure(reading));
-        rows.push(row);
+        let at = place(now, &reading.key.experiment, &reading.key.cell);
+        let kind = Some(reading.key.kind);
+        rows.push(row(&reading.key.cell, at, kind, other.map(figure), Some(figure(reading))));
         let (Some(other), Kind::Share | Kind::Memory) = (other, reading.key.kind) else { continue };
         let changed = format!(
             "{}: {}, now {}",
@@ -87,11 +105,53 @@ pub fn beside(now: Side<'_>, then: Side<'_>) -> Beside {
             differences.push(changed);
         }
     }
+    for reading in &of_then.readings {
+        if !of_now.readings.iter().any(|other| is_same(reading, other)) {
+            let at = place(now, &reading.key.experiment, &reading.key.cell);
+            rows.push(row(&reading.key.cell, at, Some(reading.key.kind), Some(figure(reading)), None));
+        }
+    }
     rows.retain(|row| row.then.is_ok() || row.now.is_ok());
+    for row in &mut rows {
+        if row.then == Err(NOT_THERE.to_owned()) && then.run.cells.iter().any(|cell| cell.name == row.cell) {
+            row.then = Err(NOT_KNOWN.to_owned());
+        }
+        if row.now == Err(NOT_HERE.to_owned()) && row.at.is_some() {
+            row.now = Err(NOT_KNOWN.to_owned());
+        }
+    }
+    hold_together(&mut rows);
     // All figures of a cell stand together, in the order of the later run.
     let order: Vec<String> = rows.iter().map(|row| row.cell.clone()).collect();
     rows.sort_by_key(|row| order.iter().position(|cell| *cell == row.cell));
-    Beside { then_unix_ms: then.run.started_unix_ms, differences, is_same_host, rows }
+    let then_unix_ms = then.run.started_unix_ms;
+    let has_common =
+        now.run.cells.iter().any(|cell| then.run.cells.iter().any(|other| is_same_cell(cell, other)));
+    Beside { then_unix_ms, differences, is_same_host, has_common, rows, ..Beside::default() }
+}
+
+/// Index of a subject's cell in a run.
+fn place(side: Side<'_>, experiment: &str, name: &str) -> Option<u32> {
+    let is_it = |cell: &Cell| cell.experiment == experiment && cell.name == name;
+    let subjects = side.verdict.subjects.iter().map(|subject| subject.cell);
+    subjects.into_iter().find(|cell| is_it(&side.run.cells[*cell as usize]))
+}
+
+/// Decides which rows are apart. The more rows have an interval, the more each must differ.
+fn hold_together(rows: &mut [BesideRow]) {
+    let known: Vec<usize> = (0..rows.len()).filter(|at| chance(&rows[*at]).is_some()).collect();
+    let chances: Vec<f64> = known.iter().filter_map(|at| chance(&rows[*at])).collect();
+    let rates = holm::error_rates(&chances, ERROR_RATE);
+    for ((at, chance), rate) in known.into_iter().zip(chances).zip(rates) {
+        rows[at].is_apart = chance < rate;
+    }
+}
+
+/// The probability, among equals, of a ratio as far from 1 as that of a row; `None` if its interval is not known.
+fn chance(row: &BesideRow) -> Option<f64> {
+    let (low, by, _) = row.ratio.filter(|(low, _, high)| low < high)?;
+    let deviation = (by / low).ln() / student::quantile(1.0 - (1.0 - COVERAGE_LEAST) / 2.0, NORMAL);
+    Some(student::chance_beyond(by.ln() / deviation, NORMAL))
 }
 
 /// The cells of both runs whose subject had other cores.
@@ -129,7 +189,7 @@ fn figure(reading: &Reading) -> Result<Figure, String> {
     reading.figure.ok_or_else(|| reading.absence.clone())
 }
 
-/// The rates of the cells that both runs have, or the later one alone.
+/// The rates of the cells of both runs: first those of the later one, then those that the earlier one alone has.
 fn rates(now: Side<'_>, then: Side<'_>) -> Vec<BesideRow> {
     let rate = |side: Side<'_>, at: usize| {
         let subject = &side.verdict.subjects[at];
@@ -143,11 +203,16 @@ fn rates(now: Side<'_>, then: Side<'_>) -> Vec<BesideRow> {
         subject.figure_qps.map(of).ok_or_else(why)
     };
     let is_same = |at: usize, other: usize| is_same_cell(cell(now, at), cell(then, other));
+    let count = |side: Side<'_>| side.verdict.subjects.len();
     let of_cell = |at: usize| {
-        let other = (0..then.verdict.subjects.len()).find(|other| is_same(at, *other));
-        row(&cell(now, at).name, None, other.map(|other| rate(then, other)), rate(now, at))
+        let other = (0..count(then)).find(|other| is_same(at, *other));
+        let place = Some(now.verdict.subjects[at].cell);
+        row(&cell(now, at).name, place, None, other.map(|other| rate(then, other)), Some(rate(now, at)))
     };
-    (0..now.verdict.subjects.len()).map(of_cell).collect()
+    let is_alone = |other: &usize| !(0..count(now)).any(|at| is_same(at, *other));
+    let of_other = |other: usize| row(&cell(then, other).name, None, None, Some(rate(then, other)), None);
+    let alone = (0..count(then)).filter(is_alone).map(of_other);
+    (0..count(now)).map(of_cell).chain(alone).collect()
 }
 
 /// Whether two cells were asked the same.
@@ -163,13 +228,15 @@ fn cell(side: Side<'_>, at: usize) -> &Cell {
 
 fn row(
     cell: &str,
+    at: Option<u32>,
     kind: Option<Kind>,
     then: Option<Result<Figure, String>>,
-    now: Result<Figure, String>,
+    now: Option<Result<Figure, String>>,
 ) -> BesideRow {
     let then = then.unwrap_or_else(|| Err(NOT_THERE.to_owned()));
+    let now = now.unwrap_or_else(|| Err(NOT_HERE.to_owned()));
     let ratio = then.as_ref().ok().zip(now.as_ref().ok()).map(|(then, now)| ratio(then, now));
-    BesideRow { cell: cell.to_owned(), kind, then, now, ratio }
+    BesideRow { cell: cell.to_owned(), at, kind, then, now, ratio, is_apart: false }
 }
 
 /// The ratio of two figures that are known independently: their half widths add up as squares.
@@ -180,15 +247,25 @@ fn ratio(then: &Figure, now: &Figure) -> (f64, f64, f64) {
     ((by - reach).exp(), by.exp(), (by + reach).exp())
 }
 
-/// Of the runs of a history, the last one of the same study before this one.
+/// Of the runs of a history, the one to put beside this run: an earlier one of the same study that has a cell of this
+/// run. Runs on the same host come before others, and of these the last.
 pub fn run_before<'a>(entries: &'a [Entry], run: &Run) -> Option<&'a Entry> {
-    let is_before = |one: &&Entry| one.study == run.study && one.started_unix_ms < run.started_unix_ms;
-    entries.iter().filter(is_before).max_by_key(|one| one.started_unix_ms)
+    let host = Host::of(run).id;
+    let has_common = |one: &Entry| {
+        let is_of = |reading: &Reading, cell: &Cell| {
+            (&reading.key.experiment, &reading.key.cell) == (&cell.experiment, &cell.name)
+        };
+        one.readings.iter().any(|reading| run.cells.iter().any(|cell| is_of(reading, cell)))
+    };
+    let is_before =
+        |one: &&Entry| one.study == run.study && one.started_unix_ms < run.started_unix_ms && has_common(one);
+    entries.iter().filter(is_before).max_by_key(|one| (one.host == host, one.started_unix_ms))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::Key;
 
     fn known(value: f64, low: f64, high: f64) -> Figure {
         Figure { value, low: Some(low), high: Some(high), mde: None }
@@ -202,11 +279,29 @@ mod tests {
         let (low, by, high) = ratio(&then, &now);
         assert!((by - 2.0).abs() < 1e-12 && (low.ln() - (2f64.ln() - 0.05)).abs() < 1e-12);
         assert!((high.ln() - (2f64.ln() + 0.05)).abs() < 1e-12);
-        let row = row("nsd", None, Some(Ok(then)), Ok(now));
-        assert!(row.is_apart());
+    }
+
+    #[test]
+    fn the_more_rows_there_are_the_more_each_must_differ() {
+        // 2.5 standard deviations of the ratio, whose chance is 1.2 %.
+        let half = 1.96 * 0.01 / 2f64.sqrt();
+        let figure = |value: f64| known(value, value * (-half).exp(), value * half.exp());
+        let apart_by = |by: f64| row("nsd", None, None, Some(Ok(figure(1.0))), Some(Ok(figure(by.exp()))));
+        let apart = |mut rows: Vec<BesideRow>| -> Vec<bool> {
+            hold_together(&mut rows);
+            rows.iter().map(|row| row.is_apart).collect()
+        };
+        assert_eq!(apart(vec![apart_by(0.025)]), [true]);
+        assert_eq!(
+            apart(vec![apart_by(0.025), apart_by(0.0), apart_by(0.001), apart_by(0.0), apart_by(-0.002)]),
+            [false; 5]
+        );
+        assert_eq!(apart(vec![apart_by(0.1), apart_by(0.025), apart_by(0.0)]), [true, true, false], "Holm");
         let alone = Figure { value: 2.0, ..Figure::default() };
-        assert!(!super::row("nsd", None, Some(Ok(then)), Ok(alone)).is_apart(), "no interval is known");
-        assert_eq!(super::row("nsd", None, None, Ok(now)).ratio, None);
+        let unknown = row("nsd", None, None, Some(Ok(figure(1.0))), Some(Ok(alone)));
+        assert_eq!(apart(vec![unknown]), [false], "no interval is known");
+        let missing = row("nsd", None, None, None, Some(Ok(alone)));
+        assert_eq!((missing.ratio, missing.then), (None, Err(NOT_THERE.to_owned())));
     }
 
     #[test]
@@ -223,21 +318,53 @@ mod tests {
     }
 
     #[test]
-    fn the_run_before_is_the_last_earlier_one_of_the_study() {
-        let entry = |id: &str, study: &str, started_unix_ms| Entry {
-            id: id.into(),
-            study: study.into(),
+    fn the_run_before_is_the_last_earlier_one_of_the_study_on_this_host_if_there_is_one() {
+        let run = |started_unix_ms| Run {
+            study: "nightly".into(),
             started_unix_ms,
-            ..Entry::default()
+            cells: vec![Cell { name: "nsd".into(), ..Cell::default() }],
+            ..Run::default()
         };
-        let entries = [
-            entry("a", "nightly", 1),
-            entry("b", "nightly", 5),
-            entry("c", "other", 6),
-            entry("d", "nightly", 9),
+        let here = Host::of(&run(1)).id;
+        let entry = |id: &str, study: &str, started_unix_ms, host: &str, cell: &str| {
+            let key = Key {
+                study: study.into(),
+                experiment: String::new(),
+                cell: cell.into(),
+                kind: Kind::Share,
+                reference: None,
+                conditions: std::collections::BTreeMap::new(),
+            };
+            let reading = Reading {
+                key,
+                figure: None,
+                absence: "no number".into(),
+                ceiling_qps: None,
+                compared_at_qps: None,
+                cores: String::new(),
+                version: None,
+                builds: Vec::new(),
+            };
+            Entry {
+                id: id.into(),
+                study: study.into(),
+                started_unix_ms,
+                host: host.into(),
+                readings: vec![reading],
+                ..Entry::default()
+            }
+        };
+        let mut entries = vec![
+            entry("a", "nightly", 1, "elsewhere", "nsd"),
+            entry("b", "nightly", 5, "elsewhere", "nsd"),
+            entry("c", "other", 6, &here, "nsd"),
+            entry("d", "nightly", 7, &here, "another server"),
+            entry("e", "nightly", 9, &here, "nsd"),
         ];
-        let run = |started_unix_ms| Run { study: "nightly".into(), started_unix_ms, ..Run::default() };
-        assert_eq!(run_before(&entries, &run(9)).map(|one| one.id.as_str()), Some("b"));
-        assert_eq!(run_before(&entries, &run(1)), None);
+        let before = |entries: &[Entry], at| run_before(entries, &run(at)).map(|one| one.id.clone());
+        assert_eq!(before(&entries, 9).as_deref(), Some("b"), "no run on this host is earlier");
+        assert_eq!(before(&entries, 1), None);
+        entries.push(entry("f", "nightly", 2, &here, "nsd"));
+        assert_eq!(before(&entries, 9).as_deref(), Some("f"), "a run on this host comes first");
     }
 }

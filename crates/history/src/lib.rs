@@ -23,7 +23,7 @@ mod median;
 mod outlier;
 pub mod store;
 
-pub use beside::{Beside, BesideRow, NOT_THERE, Side, beside, run_before};
+pub use beside::{Beside, BesideRow, NOT_HERE, NOT_KNOWN, NOT_THERE, Side, beside, run_before};
 pub use changes::{Finder, Found, Sample, find};
 pub use entry::{Build, Entry, Figure, Reading};
 pub use extract::{Programs, entry_of};

@@ -12,6 +12,7 @@ use kqps_observation::Store;
 use kqps_report::{Sheet, sheets};
 use kqps_verdict::judge::judge;
 
+use crate::before;
 use crate::exit::bad_input;
 use crate::print;
 
@@ -20,6 +21,7 @@ Examples:
   kqps export kqps-runs/20261121T220507Z-default --list
   kqps export kqps-runs/20261121T220507Z-default --out data
   kqps export kqps-runs/20261121T220507Z-default --table latency >latency.csv
+  kqps export kqps-runs/new --beside kqps-runs/old --table beside
   kqps export kqps-runs/20261121T220507Z-default --format json >all.json";
 
 /// Write the data behind the tables and charts of a run's page, as CSV or JSON
@@ -41,6 +43,10 @@ pub(crate) struct Args {
     #[arg(short, long, value_name = "FORMAT")]
     format: Option<Format>,
 
+    /// Export the figures of this other run beside those of the run (default: as `kqps report`)
+    #[arg(long, value_name = "DIR")]
+    beside: Option<PathBuf>,
+
     /// Write only this table (repeatable)
     #[arg(short, long = "table", value_name = "NAME")]
     tables: Vec<String>,
@@ -61,10 +67,15 @@ enum Format {
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let store = store_in(&args.run).map_err(bad_input)?;
     let run = Store::read(&store).map_err(bad_input)?;
-    let all = sheets(&run, &judge(&run));
+    let verdict = judge(&run);
+    let beside = match &args.beside {
+        Some(other) => Some(before::named(&run, &verdict, other, &args.run)?),
+        None => before::known(&run, &verdict, &args.run, &args.run),
+    };
+    let all = sheets(&run, &verdict, beside.as_ref());
     if args.list {
         for sheet in &all {
-            println!("{:12} {:>6} rows: {}", sheet.name, sheet.rows.len(), sheet.about);
+            println!("{:15} {:>6} rows: {}", sheet.name, sheet.rows.len(), sheet.about);
         }
         return Ok(ExitCode::SUCCESS);
     }

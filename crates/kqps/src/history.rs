@@ -5,7 +5,6 @@ mod check;
 mod checked;
 mod confirm;
 mod export;
-mod links;
 mod page;
 mod words;
 
@@ -18,11 +17,8 @@ use kqps_history::{Records, Store};
 #[cfg(test)]
 pub(crate) use check::PrintedChange;
 
+use crate::before::default_store;
 use crate::exit::bad_input;
-use crate::run::runs_folder;
-
-/// The file name of the default history, in the folder of runs.
-const STORE: &str = "history.sqlite";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -60,7 +56,7 @@ struct StoreArgs {
 
 impl StoreArgs {
     fn path(&self) -> PathBuf {
-        self.store.clone().unwrap_or_else(|| runs_folder().join(STORE))
+        self.store.clone().unwrap_or_else(default_store)
     }
 
     fn read(&self) -> anyhow::Result<Records> {

@@ -8,6 +8,7 @@ mod print;
 
 mod advice;
 mod agent;
+mod before;
 mod captured;
 mod compare;
 mod completions;
@@ -22,6 +23,7 @@ mod r#gen;
 mod help;
 mod history;
 mod host;
+mod links;
 mod live;
 mod load;
 mod man;

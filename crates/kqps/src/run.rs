@@ -21,6 +21,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kqps_files::toml_file::{did_you_mean, nearest};
+use kqps_history::Beside;
 use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
 use kqps_lab::configured::Configured;
@@ -39,6 +40,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
 
+use crate::before;
 use crate::exit::{self, bad_input};
 use crate::live::{LiveArgs, Views};
 use crate::print;
@@ -202,11 +204,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let go_on = format!("kqps run --resume --out {}", session.folder().path().display());
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
-    let page = write_page(&session, &verdict);
+    let beside = beside(&session, &verdict);
+    let page = write_page(&session, &verdict, beside.as_ref());
     print_verdict(args, &session, &verdict, page.as_deref().ok(), conducted)?;
     page?;
     if let Some(hub) = views.hub().filter(|_| shows_page) {
-        hub.page(&kqps_report::page_body(session.run(), &verdict));
+        hub.page(&kqps_report::page_body(session.run(), &verdict, beside.as_ref()));
     }
     let status = status(&session, &verdict, conducted, &go_on);
     views.end();
@@ -238,10 +241,20 @@ fn status(session: &Session, verdict: &RunVerdict, conducted: Conducted, go_on: 
     }
 }
 
+/// The run before this one, as its page shows it.
+pub(crate) fn beside(session: &Session, verdict: &RunVerdict) -> Option<Beside> {
+    let folder = session.folder().path();
+    before::known(session.run(), verdict, folder, folder)
+}
+
 /// Writes the page of a run, and returns its path. If it cannot be written, the caller can still print the
 /// verdict.
-pub(crate) fn write_page(session: &Session, verdict: &RunVerdict) -> anyhow::Result<PathBuf> {
-    let (folder, page) = (session.folder(), kqps_report::page(session.run(), verdict));
+pub(crate) fn write_page(
+    session: &Session,
+    verdict: &RunVerdict,
+    beside: Option<&Beside>,
+) -> anyhow::Result<PathBuf> {
+    let (folder, page) = (session.folder(), kqps_report::page_beside(session.run(), verdict, beside));
     let report = folder.report();
     folder.write(&report, page.as_bytes()).with_context(|| {
         format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())

@@ -1,4 +1,5 @@
-//! The HTML pages of a run and its verdict, and of the history of many runs: each one self-contained file.
+//! The HTML pages of a run and its verdict, and of the history of many runs: each one self-contained file. The data of a
+//! run's page as plain tables.
 //!
 //! For: the answer first, and then everything that it rests on, down to the last trial; readable on a phone, in
 //! dark mode and on paper. Not for: figures that are in neither the run nor the verdict.

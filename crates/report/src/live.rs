@@ -3,6 +3,7 @@
 //! the script leaves is the body of the run's page, and nothing else.
 
 use askama::Template;
+use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_observation::visible::visible;
 use kqps_verdict::judge::RunVerdict;
@@ -91,8 +92,8 @@ pub fn live_page(title: &str, input: &LiveInput, body: &str, kqps_version: &str)
 }
 
 /// The body of a run's page, as [`crate::page`] has it between its tags.
-pub fn page_body(run: &Run, verdict: &RunVerdict) -> String {
-    page::body(run, verdict, None)
+pub fn page_body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> String {
+    page::body(run, verdict, other)
 }
 
 #[cfg(test)]

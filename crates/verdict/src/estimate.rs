@@ -8,6 +8,8 @@
 //! trials (Kontsevich and Tyler, Vision Research 39, 1999, do so for thresholds of vision). Some trials fail
 //! for other reasons, so no single trial decides.
 
+#[cfg(test)]
+mod plain;
 mod refining;
 mod trials;
 

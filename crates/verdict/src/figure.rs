@@ -2,6 +2,7 @@
 //! of a run and the verdicts on its cells. A refused figure is absent.
 
 mod absence;
+pub(crate) mod by_start;
 mod factor;
 mod grid;
 pub mod links;

@@ -12,13 +12,15 @@ mod words;
 
 use std::collections::BTreeMap;
 
+use kqps_observation::question::Figure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use contrast::{Difference, Known, Tests, contrasts, interactions};
-pub use facts::{of_experiment, quantity_of};
+pub use facts::of_experiment;
+pub(crate) use facts::of_run;
 
-/// What the starts of an experiment were measured for.
+/// What is compared between the cells of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
@@ -26,6 +28,36 @@ pub enum Quantity {
     Rate,
     /// The median latency at a load that the study chose.
     Latency,
+    /// The mean latency at the cell's rate.
+    LatencyMean,
+    /// The p99 of latency at the cell's rate.
+    LatencyP99,
+    /// CPU time of the subject per correct answer.
+    Cpu,
+    /// Memory of the subject.
+    Memory,
+    /// Memory divided by the number of records.
+    MemoryPerRecord,
+    /// Memory beyond that with the fewest connections, divided by the further connections.
+    MemoryPerConnection,
+    /// Time from a start until the subject answers.
+    LoadTime,
+}
+
+impl Quantity {
+    /// The figure of tables that shows it. The median latency is in none; the mean stands for it.
+    pub fn figure(self) -> Figure {
+        match self {
+            Self::Rate => Figure::Median,
+            Self::Latency | Self::LatencyMean => Figure::LatencyMean,
+            Self::LatencyP99 => Figure::LatencyP99,
+            Self::Cpu => Figure::Cpu,
+            Self::Memory => Figure::Memory,
+            Self::MemoryPerRecord => Figure::MemoryPerRecord,
+            Self::MemoryPerConnection => Figure::MemoryPerConnection,
+            Self::LoadTime => Figure::LoadTime,
+        }
+    }
 }
 
 /// A start of a cell.
@@ -127,6 +159,17 @@ pub struct Finding {
     pub cells: u32,
     /// The number of cells without a number, which are left out.
     pub without: u32,
+}
+
+/// The finding of an experiment by its name.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ExperimentFinding {
+    /// The name of the experiment.
+    pub experiment: String,
+    /// The finding in a few sentences.
+    pub sentence: String,
+    /// The finding in numbers.
+    pub finding: Finding,
 }
 
 /// The finding over the cells of an experiment. `factors` are the names of the factors that vary.

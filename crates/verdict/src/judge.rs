@@ -25,6 +25,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::compare::{self, Comparison};
 use crate::figure::{self, Figures};
+use crate::finding::{self, ExperimentFinding};
 use crate::scaling::{self, ScalingSeries};
 use crate::search::Goal;
 use cell::{Judging, goal_to_judge_by};
@@ -63,6 +64,9 @@ pub struct RunVerdict {
     /// Where the time of profiled subjects goes, in the order of the run's cells; empty if none was profiled.
     #[serde(default)]
     pub profiles: Vec<CellProfile>,
+    /// The finding of each experiment of a study; empty for other runs.
+    #[serde(default)]
+    pub findings: Vec<ExperimentFinding>,
 }
 
 /// Judges a run, finished or not. The result depends on the run alone.
@@ -70,11 +74,12 @@ pub fn judge(run: &Run) -> RunVerdict {
     let verdict = judge_to(run, Depth::Page);
     let figures = figure::of_run(run, &verdict.subjects, Depth::Page);
     let scaling = scaling::of_run(run, &verdict.subjects, &figures);
-    RunVerdict { figures, scaling, profiles: profile::of_run(run), ..verdict }
+    let verdict = RunVerdict { figures, scaling, profiles: profile::of_run(run), ..verdict };
+    RunVerdict { findings: finding::of_run(run, &verdict), ..verdict }
 }
 
 /// As [`judge`], for a caller who reads many runs, in a small part of the time. What only the page of a run shows is left
-/// out: rates as the host came, latency by load and at the figure, scaling laws and profiles.
+/// out: rates as the host came, latency by load and at the figure, scaling laws, profiles and findings.
 pub fn judge_figures(run: &Run) -> RunVerdict {
     let verdict = judge_to(run, Depth::Figures);
     RunVerdict { figures: figure::of_run(run, &verdict.subjects, Depth::Figures), ..verdict }
@@ -92,6 +97,7 @@ fn judge_to(run: &Run, depth: Depth) -> RunVerdict {
         figures: Vec::new(),
         scaling: Vec::new(),
         profiles: Vec::new(),
+        findings: Vec::new(),
         ceilings,
         goal,
     }

@@ -7,7 +7,7 @@ use kqps_observation::factors::ComparedAs;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::trial::LoadMode;
-use kqps_observation::{Accounts, Cell, Run, RunTrial, SubjectFacts, Trial};
+use kqps_observation::{Accounts, Cell, Histogram, Run, RunTrial, SubjectFacts, Trial};
 use kqps_verdict::compare::Figure;
 use kqps_verdict::judge::{judge, judge_figures};
 
@@ -117,6 +117,81 @@ fn a_comparison_has_ratios_to_the_very_reference_that_was_measured() {
     assert_ne!(other.last().unwrap().key, found.last().unwrap().key, "another reference is another series");
 }
 
+/// A run of an echo and of a subject whose rate is searched for in three blocks, with latency at half of the rate.
+fn searched() -> Run {
+    let mut run = run(&[(closed("echo mmsg", Role::EchoCeiling), 600_000.0)]);
+    run.goal = "quick".into();
+    let mut subject = closed("nsd", Role::Subject);
+    subject.load = CellLoad::default();
+    run.cells.push(subject);
+    for block in 0..3_u32 {
+        let mut play = |purpose, load_qps: f64, lost: u64| {
+            let number = run.trials.len() as u64 + 1;
+            let outcome = Outcome::Measured(Box::new(loaded(load_qps, lost)));
+            run.trials.push(RunTrial {
+                number,
+                cell: 1,
+                block,
+                start: u64::from(100 + block),
+                purpose,
+                outcome,
+            });
+        };
+        for (share, is_met) in
+            [(0.8, true), (1.2, false), (0.97, true), (1.03, false), (0.99, true), (1.01, false)]
+        {
+            let load_qps = 300_000.0 * share * (1.0 + 0.002 * f64::from(block));
+            for _ in 0..3 {
+                play(Purpose::Search, load_qps, if is_met { 0 } else { load_qps as u64 / 20 });
+            }
+        }
+        play(Purpose::Latency, 148_500.0, 0);
+    }
+    run
+}
+
+/// A trial in open loop.
+fn loaded(load_qps: f64, lost: u64) -> Trial {
+    let count = load_qps as u64;
+    let mut latency = Histogram::default();
+    for time_us in 1..1_000 {
+        latency.record_many_us(time_us, count / 1_000);
+    }
+    let mut trial = Trial {
+        accounts: Accounts {
+            intended: count,
+            sent: count,
+            correct: count - lost,
+            lost,
+            ..Accounts::default()
+        },
+        latency_us: latency.quantiles(),
+        subject: Some(SubjectFacts {
+            cpu_user_s: 0.4,
+            cpu_system_s: 0.5,
+            rss_bytes: 50 * MIB,
+            ..SubjectFacts::default()
+        }),
+        ..Trial::default()
+    };
+    trial.histograms.insert("latency".into(), latency.encode());
+    trial.load.mode = LoadMode::Open;
+    trial.load.intended_qps = Some(load_qps);
+    (trial.load.offered_qps, trial.load.duration_s) = (load_qps, 1.0);
+    trial.load.answered_qps = (count - lost) as f64;
+    trial
+}
+
+#[test]
+fn a_searched_rate_has_a_share_from_an_estimate_and_a_p99_at_half_load() {
+    let found = readings(&searched(), &Programs::new());
+    let kinds: Vec<Kind> = found.iter().map(|one| one.key.kind).collect();
+    assert_eq!(kinds, [Kind::Share, Kind::CpuPerMillion, Kind::Memory, Kind::P99AtHalf]);
+    let share = found[0].figure.unwrap();
+    assert!((share.value - 0.5).abs() < 0.01 && share.low.is_some(), "{share:?}");
+    assert!(found.iter().all(|one| one.figure.is_some()), "{found:?}");
+}
+
 /// `kqps history add` leaves out of the verdict what only a page shows.
 #[test]
 fn a_history_needs_the_figures_of_a_verdict_and_no_more() {
@@ -125,8 +200,8 @@ fn a_history_needs_the_figures_of_a_verdict_and_no_more() {
     let mut a = closed("old", Role::Subject);
     a.factors.set_compared_as(ComparedAs::A);
     let echo = || closed("echo mmsg", Role::EchoCeiling);
-    for cells in [vec![(echo(), 6e5), (closed("nsd", Role::Subject), 3e5)], vec![(a, 1e5), (b, 95e3)]] {
-        let run = run(&cells);
+    let beside_echo = run(&[(echo(), 6e5), (closed("nsd", Role::Subject), 3e5)]);
+    for run in [beside_echo, run(&[(a, 1e5), (b, 95e3)]), searched()] {
         let of = |verdict| entry_of(&run, &verdict, "/runs/one", &Programs::new());
         assert!(!of(judge(&run)).0.readings.is_empty());
         assert_eq!(of(judge(&run)), of(judge_figures(&run)));

@@ -21,7 +21,7 @@ use kqps_verdict::rate::plain;
 use super::extent::{AskedExtent, Extent};
 use super::{Args, Compared, sides, within};
 use crate::exit::{Lines, bad_input};
-use crate::run::{default_folder, named, random_seed, repeat, targets, write_page};
+use crate::run::{beside, default_folder, named, random_seed, repeat, targets, write_page};
 use crate::signals;
 
 const WINDOW: u64 = 500;
@@ -98,7 +98,8 @@ fn conduct(mut session: Session) -> anyhow::Result<Compared> {
     let conducted = session.conduct(interrupts, &mut |event| report(event, blocks));
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
-    let page = write_page(&session, &verdict);
+    let beside = beside(&session, &verdict);
+    let page = write_page(&session, &verdict, beside.as_ref());
     if conducted == Conducted::Interrupted {
         eprintln!("Interrupted; what was measured is stored. To go on: {go_on}");
     }

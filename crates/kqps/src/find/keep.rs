@@ -20,6 +20,7 @@ use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
 use super::ceiling::{Ceilings, Interface, Measured};
+use crate::before;
 use crate::run::{named, repeat};
 
 /// Claims the folder of `--out` before anything is measured.
@@ -88,10 +89,12 @@ impl Keeping {
         }
         let (folder, run) = (self.search.folder(), self.search.run());
         let (report, verdict) = (folder.report(), judge(run));
+        let beside = before::known(run, &verdict, folder.path(), folder.path());
         if let Some(hub) = shown {
-            hub.page(&kqps_report::page_body(run, &verdict));
+            hub.page(&kqps_report::page_body(run, &verdict, beside.as_ref()));
         }
-        folder.write(&report, kqps_report::page(run, &verdict).as_bytes()).with_context(|| {
+        let page = kqps_report::page_beside(run, &verdict, beside.as_ref());
+        folder.write(&report, page.as_bytes()).with_context(|| {
             format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())
         })?;
         eprintln!("The full report, with every trial: {}", report.display());

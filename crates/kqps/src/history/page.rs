@@ -8,7 +8,8 @@ use kqps_files::write_whole;
 use kqps_history::judge;
 use kqps_report::{HistoryInput, history_page};
 
-use super::{StoreArgs, links};
+use super::StoreArgs;
+use crate::links;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -76,7 +76,7 @@ impl Shown {
         let is_due = self.made.is_none_or(|(at, took)| at.elapsed() >= took * SHARE);
         if self.has_page && is_due {
             let began = Instant::now();
-            self.hub.page(&kqps_report::page_body(&self.run, &judge(&self.run)));
+            self.hub.page(&kqps_report::page_body(&self.run, &judge(&self.run), None));
             self.made = Some((Instant::now(), began.elapsed()));
         }
     }

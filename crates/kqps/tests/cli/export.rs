@@ -5,6 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use kqps_lab::subject::Definition;
 use kqps_observation::question::{Experiment, Factor, Question};
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::trial::LoadMode;
@@ -71,6 +72,7 @@ fn stored(folder: &Path, started_unix_ms: u64, times: f64) -> PathBuf {
     let run = Run {
         schema: SCHEMA,
         study: "mine".into(),
+        goal: "quick".into(),
         blocks: BLOCKS,
         started_unix_ms,
         question: Some(question),
@@ -128,7 +130,7 @@ fn every_table_is_a_file_and_a_crashed_cell_has_its_reason_and_no_rate() {
         let rows: usize = line.split_whitespace().nth(1).unwrap().parse().unwrap();
         assert_eq!(fs::read_to_string(file).unwrap().lines().count(), rows + 1, "{file}");
     }
-    for name in ["cells", "reasons", "starts", "findings", "figures", "ceilings", "trials"] {
+    for name in ["cells", "reasons", "starts", "findings", "figures", "ceilings", "trials", "hosts"] {
         assert!(listed.lines().any(|line| line.starts_with(&format!("{name} "))), "{name}: {listed}");
     }
     let cells = fs::read_to_string(out.join("cells.csv")).unwrap();
@@ -173,9 +175,8 @@ fn one_table_or_all_go_to_stdout_and_the_finding_is_among_them() {
     assert_eq!((&crashed["rate_qps"], &crashed["absence"]), (&Value::Null, &REASON.into()));
     let known: Vec<u64> = rows(table("trials")).iter().map(|row| row["trial"].as_u64().unwrap()).collect();
     for row in rows(table("starts")) {
-        for number in row["trials"].as_str().unwrap_or_default().split(' ').filter(|one| !one.is_empty()) {
-            assert!(known.contains(&number.parse().unwrap()), "{row}");
-        }
+        let numbers = row["trials"].as_array().unwrap_or_else(|| panic!("{row}"));
+        assert!(numbers.iter().all(|number| known.contains(&number.as_u64().unwrap())), "{row}");
     }
 
     for (more, sentence) in [
@@ -206,15 +207,62 @@ fn the_page_has_the_run_before_beside_it_if_it_is_named_or_known_to_the_history(
         "{named}"
     );
     assert!(named.contains("mine uring 1"), "every cell that both have");
+    assert!(named.contains("(run-1000)"), "the name of the other run's folder");
 
     let history = home.path().join("history.sqlite");
     let added = kqps(&["history", "add", before, run_text, "--store", history.to_str().unwrap()]);
     assert!(added.status.success(), "{}", said(&added.stderr));
     assert!(kqps(&["report", run_text]).status.success());
-    assert_eq!(page(), named, "the history names the same run");
+    // The earlier run has a page by now, to which the name leads.
+    assert!(kqps(&["report", before]).status.success() && kqps(&["report", run_text]).status.success());
+    let linked = "<a href=\"../run-1000/report.html\">1970-01-01";
+    assert!(page().contains(linked), "{}", page());
+    let exported = kqps(&["export", run_text, "--table", "beside", "--format", "json"]);
+    let exported: Value = serde_json::from_slice(&exported.stdout).unwrap();
+    let rate =
+        rows(&exported).iter().find(|row| row["name"] == "mine uring 1" && row["figure"] == "rate-qps");
+    let ratio = rate.unwrap_or_else(|| panic!("{exported}"))["ratio"].as_f64().unwrap();
+    assert!((ratio - 0.9).abs() < 1e-6, "{ratio}");
     // The first run has none before it.
-    assert!(kqps(&["report", before]).status.success());
     assert!(
         !fs::read_to_string(Path::new(before).join("report.html")).unwrap().contains("Beside the run of")
     );
+}
+
+/// The run is finished, so `kqps run --resume` plays nothing more.
+#[test]
+fn the_page_that_a_run_writes_has_the_run_before_beside_it() {
+    let home = TempDir::new().unwrap();
+    let (before, run) = (stored(home.path(), 1_000, 1.0), stored(home.path(), 90_000_000, 0.9));
+    for subject in ["echo", "mine"] {
+        let definition = Definition::of_command("true -p {port}").unwrap();
+        fs::create_dir_all(run.join("subjects")).unwrap();
+        fs::write(run.join("subjects").join(subject).with_extension("toml"), definition.text).unwrap();
+    }
+    let history = home.path().join("history.sqlite");
+    let paths = [&before, &run, &history].map(|path| path.to_str().unwrap());
+    assert!(kqps(&["history", "add", paths[0], paths[1], "--store", paths[2]]).status.success());
+    let resume = || kqps(&["run", "--resume", "--json", "--out", paths[1]]);
+    let page = || fs::read_to_string(run.join("report.html")).unwrap();
+    let output = resume();
+    let printed: Value =
+        serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", said(&output.stderr)));
+    let found = &printed["verdict"]["findings"][0];
+    assert!(found["sentence"].as_str().unwrap().starts_with("io mattered most: "), "{found}");
+    assert_eq!((&found["experiment"], &found["finding"]["quantity"]), (&"scaling".into(), &"rate".into()));
+    assert!(page().contains("Beside the run of 1970-01-01"), "{}", said(&output.stderr));
+
+    // A history that cannot be read is named, and so is a run whose folder is gone. The page goes without.
+    fs::rename(&before, home.path().join("elsewhere")).unwrap();
+    let gone = said(&resume().stderr);
+    let without = "the run before this one is not on the page: ";
+    assert!(gone.contains(without) && gone.contains("run-1000"), "{gone}");
+    assert!(!page().contains("Beside the run of"));
+    fs::write(
+        &history,
+        "this is no database, but longer than the header of one is, by some bytes, and then some more",
+    )
+    .unwrap();
+    let broken = said(&resume().stderr);
+    assert!(broken.contains(without) && broken.contains("is not a history"), "{broken}");
 }

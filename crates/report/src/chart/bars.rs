@@ -2,6 +2,7 @@
 //! and its length is proportional to its figure. A bar that would dwarf all others is cut, and drawn as
 //! cut.
 
+use super::Missing;
 use super::scale::Linear;
 use super::svg::{Anchor, Svg};
 use crate::format;
@@ -46,8 +47,10 @@ pub(crate) struct Bar {
     pub(crate) mean: Option<(f64, f64, f64)>,
     /// The published figure, with a mark of its own.
     pub(crate) published: Option<f64>,
-    /// Why there is no bar: a dashed frame over the whole width, which is no length.
-    pub(crate) missing: Option<&'static str>,
+    /// Why there is no bar: a short dashed frame at the axis, which is no length.
+    pub(crate) missing: Option<Missing>,
+    /// The cell whose trials are behind it.
+    pub(crate) cell: Option<u32>,
     pub(crate) fill: Fill,
 }
 
@@ -65,6 +68,7 @@ impl Bar {
             mean: None,
             published: None,
             missing: None,
+            cell: None,
             fill,
         }
     }
@@ -99,6 +103,8 @@ const BAR_HEIGHT: f64 = 16.0;
 /// Distance of mean, minimum and maximum below the bar, in pixels.
 const MEAN_BELOW: f64 = 4.0;
 const AXIS_HEIGHT: f64 = 22.0;
+/// The width of the mark that stands where there is no bar, in percent of the width.
+const MISSING: f64 = 4.0;
 /// The axis ends here, in percent of the width, so that a whisker or a last tick has room.
 const WIDTH: f64 = 98.0;
 /// The greatest length of a row's label and note together, in characters, so that both fit side by side on
@@ -135,7 +141,9 @@ fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64)
     let bar = top + BAR_TOP;
     let middle = bar + BAR_HEIGHT / 2.0;
     let room = TOGETHER_LONGEST.saturating_sub(row.note.chars().count()).max(LABEL_SHORTEST);
-    svg.text("label", 0.0, top + LABEL_BASE, Anchor::Start, &format::shortened(&row.label, room));
+    svg.of_cell(row.cell, |svg| {
+        svg.text("label", 0.0, top + LABEL_BASE, Anchor::Start, &format::shortened(&row.label, room));
+    });
     svg.text("note", 100.0, top + LABEL_BASE, Anchor::End, &row.note);
     if let Some(ceiling) = finite(row.ceiling) {
         let x = axis.place(ceiling) * WIDTH;
@@ -143,8 +151,8 @@ fn draw_row(svg: &mut Svg, chart: &Bars<'_>, axis: &Linear, row: &Bar, top: f64)
         svg.line("ceiling", (x, bar - 4.0), (x, bar + BAR_HEIGHT + 4.0));
     }
     if let Some(missing) = row.missing {
-        svg.group(&format!("{}: {missing}", row.label), |svg| {
-            svg.rect(super::absence_class(missing), 0.0, bar + 2.0, WIDTH, BAR_HEIGHT - 4.0);
+        svg.group(&format!("{}: {}", row.label, missing.words()), |svg| {
+            svg.rect(missing.class(), 0.0, bar + 2.0, MISSING, BAR_HEIGHT - 4.0);
         });
     }
     if let Some(value) = finite(row.value) {
@@ -320,6 +328,16 @@ mod tests {
         let drawn = draw(&[Bar { ceiling: Some(200.0), note: "no rate".to_owned(), ..row(None) }]);
         assert!(widths(&drawn, "bar subject").is_empty());
         assert!(drawn.contains("no rate"));
+    }
+
+    #[test]
+    fn a_missing_bar_has_a_short_mark_that_says_why() {
+        for (missing, class) in [(Missing::Refused, "refused"), (Missing::Crashed, "unmeasured")] {
+            let drawn = draw(&[row(Some(100.0)), Bar { missing: Some(missing), cell: Some(3), ..row(None) }]);
+            assert_eq!(widths(&drawn, class), [MISSING]);
+            assert!(drawn.contains(&format!("<title>nsd: {}</title>", missing.words())), "{drawn}");
+            assert_eq!(drawn.matches("<a href=\"#trials-3\"><text class=\"label\"").count(), 1, "{drawn}");
+        }
     }
 
     #[test]

@@ -12,6 +12,8 @@ pub(crate) struct Dot {
     pub(crate) bytes: f64,
     /// Replies a second.
     pub(crate) rate_qps: f64,
+    /// The cell whose trials are behind it.
+    pub(crate) cell: Option<u32>,
 }
 
 /// The capacity of one link.
@@ -79,7 +81,7 @@ pub(crate) fn links(chart: &Links<'_>) -> String {
     for dot in &dots {
         let tooltip =
             format!("{}: {} with replies of {:.0} bytes", dot.name, format::rate(dot.rate_qps), dot.bytes);
-        svg.dot("median", place(dot.bytes, dot.rate_qps), 3.5, &tooltip);
+        svg.of_cell(dot.cell, |svg| svg.dot("median", place(dot.bytes, dot.rate_qps), 3.5, &tooltip));
     }
     name_dots(&mut svg, dots.iter().map(|dot| (dot.name.as_str(), place(dot.bytes, dot.rate_qps))).collect());
     svg.finish(chart.id, HEIGHT, chart.title, chart.description)
@@ -128,7 +130,7 @@ mod tests {
     }
 
     fn dot(name: &str, bytes: f64, rate_qps: f64) -> Dot {
-        Dot { name: name.to_owned(), bytes, rate_qps }
+        Dot { name: name.to_owned(), bytes, rate_qps, cell: None }
     }
 
     #[test]

@@ -32,10 +32,35 @@ pub(crate) use strip::{Stretch, Strip, strip};
 /// The outline of the mark of a published figure, in pixels around its place.
 const DIAMOND: &str = "M0 -5.5L5.5 0L0 5.5L-5.5 0Z";
 
-/// The word for a refused figure.
-pub(crate) const REFUSED: &str = "no number";
+/// Why there is no figure where one was meant to be.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Missing {
+    /// It was measured, and is refused.
+    Refused,
+    /// No start could be measured.
+    Crashed,
+    /// The run left it out.
+    Skipped,
+    /// No trial of it was made.
+    NotMeasured,
+}
 
-/// The style class of the mark that stands where there is no figure.
-fn absence_class(missing: &str) -> &'static str {
-    if missing == REFUSED { "refused" } else { "unmeasured" }
+impl Missing {
+    /// What a chart says of it.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Refused => "no number",
+            Self::Crashed => "crashed",
+            Self::Skipped => "skipped",
+            Self::NotMeasured => "not measured",
+        }
+    }
+
+    /// The style class of its mark.
+    fn class(self) -> &'static str {
+        match self {
+            Self::Refused => "refused",
+            Self::Crashed | Self::Skipped | Self::NotMeasured => "unmeasured",
+        }
+    }
 }

@@ -2,6 +2,7 @@
 //! between minimum and maximum, and the published figure, side by side so that none hides another. A fitted curve
 //! with its band may lie behind them.
 
+use super::Missing;
 use super::scale::Linear;
 use super::svg::{Anchor, Svg};
 
@@ -17,8 +18,10 @@ pub(crate) struct Spread {
     pub(crate) mean: Option<(f64, f64, f64)>,
     /// The published figure.
     pub(crate) published: Option<f64>,
-    /// Why there is no mark: `crashed`.
-    pub(crate) missing: Option<&'static str>,
+    /// Why there is no mark.
+    pub(crate) missing: Option<Missing>,
+    /// The cell whose trials are behind the marks.
+    pub(crate) cell: Option<u32>,
 }
 
 impl Spread {
@@ -98,18 +101,19 @@ pub(crate) fn spreads(chart: &Spreads<'_>) -> String {
     trends(&mut svg, chart.spreads, &|index, side, value| (across(index) + apart * side, place(value)));
     let every = chart.spreads.len().div_ceil(LABELS);
     for (index, one) in chart.spreads.iter().enumerate() {
-        marks(&mut svg, chart, one, &|side, value| (across(index) + apart * side, place(value)));
-        if index % every == 0 {
-            let label = crate::format::shortened(&one.label, LABEL_LONGEST);
-            svg.text("tick", across(index), BOTTOM + 18.0, Anchor::Middle, &label);
-        }
-        if let Some(missing) = one.missing {
-            let width = MISSING.min(step * 0.8);
-            let class = super::absence_class(missing);
-            svg.group(&format!("{}: {missing}", one.label), |svg| {
-                svg.rect(class, across(index) - width / 2.0, TOP, width, PLOT - 3.0);
-            });
-        }
+        svg.of_cell(one.cell, |svg| {
+            marks(svg, chart, one, &|side, value| (across(index) + apart * side, place(value)));
+            if index % every == 0 {
+                let label = crate::format::shortened(&one.label, LABEL_LONGEST);
+                svg.text("tick", across(index), BOTTOM + 18.0, Anchor::Middle, &label);
+            }
+            if let Some(missing) = one.missing {
+                let width = MISSING.min(step * 0.8);
+                svg.group(&format!("{}: {}", one.label, missing.words()), |svg| {
+                    svg.rect(missing.class(), across(index) - width / 2.0, TOP, width, PLOT - 3.0);
+                });
+            }
+        });
     }
     svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
     let factor = crate::format::shortened(chart.factor, 30);
@@ -235,12 +239,23 @@ mod tests {
             missing: Some(missing),
             ..Spread::default()
         };
-        let drawn =
-            draw(&[at("1", 50.0, None), without("2", super::super::REFUSED), without("4", "crashed")], 100.0);
+        let drawn = draw(
+            &[at("1", 50.0, None), without("2", Missing::Refused), without("4", Missing::Crashed)],
+            100.0,
+        );
         assert_eq!(drawn.matches(r#"<rect class="refused""#).count(), 1);
         assert_eq!(drawn.matches(r#"<rect class="unmeasured""#).count(), 1);
         assert!(drawn.contains("<title>2: no number</title>"), "{drawn}");
         assert_eq!(drawn.matches("<circle").count(), 1, "of the figure alone");
+    }
+
+    #[test]
+    fn marks_and_label_lead_to_the_trials_of_their_cell() {
+        let drawn = draw(&[Spread { cell: Some(7), ..at("1", 50.0, None) }, at("2", 40.0, None)], 100.0);
+        let (before, linked) = drawn.split_once("<a href=\"#trials-7\">").unwrap();
+        let linked = linked.split("</a>").next().unwrap();
+        assert!(linked.contains("circle class=\"median\"") && linked.contains(">1</text>"), "{linked}");
+        assert!(!before.contains("circle") && !linked.contains(">2</text>"), "{drawn}");
     }
 
     #[test]

@@ -91,6 +91,14 @@ impl Svg {
         self.body.push_str("</g>");
     }
 
+    /// Shapes that lead to a place of the page: the trials of a cell. `None` draws them without a link.
+    pub(super) fn of_cell(&mut self, cell: Option<u32>, draw: impl FnOnce(&mut Self)) {
+        let Some(cell) = cell else { return draw(self) };
+        self.push(format_args!("<a href=\"#trials-{cell}\">"));
+        draw(self);
+        self.body.push_str("</a>");
+    }
+
     /// The whole drawing. `id` is unique on the page; title and description are for screen readers.
     pub(super) fn finish(self, id: &str, height: f64, title: &str, description: &str) -> String {
         let (id, title, description) = (escaped(id), escaped(title), escaped(description));

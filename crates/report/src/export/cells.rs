@@ -4,10 +4,9 @@ use std::collections::BTreeSet;
 
 use kqps_observation::{Run, cpu_list};
 use kqps_verdict::figure::{Figures, State};
-use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};
 
-use super::sheet::{Column, Sheet, Value, count, counted, named, number, numbers, text, words};
+use super::sheet::{Column, Sheet, Value, count, counted, ends, named, number, numbers, text, words};
 
 /// The columns before the factors.
 const FIRST: &[(&str, &str)] = &[
@@ -45,6 +44,7 @@ const REST: &[(&str, &str)] = &[
     ("ceiling_high_share", "high end of the share's interval"),
     ("player_ceiling_qps", "what the player reached with the same settings"),
     ("efficiency_share", "rate divided by workers times the rate of one"),
+    ("published_efficiency_share", "the same of the published rates"),
     ("bottleneck", "the resource that ended the climb"),
     ("cpu_s_per_million", "CPU seconds of the subject per million correct answers"),
     ("memory_bytes", "memory of the subject, also if the rate is refused"),
@@ -93,17 +93,17 @@ pub(super) fn cells(run: &Run, verdict: &RunVerdict) -> Sheet {
 }
 
 fn rates(subject: &CellVerdict, figures: &Figures) -> Vec<Value> {
-    let of = |part: fn(&Interval) -> f64| number(subject.figure_qps.as_ref().map(part));
-    let share = |part: fn(&Interval) -> f64| number(subject.share.as_ref().map(part));
+    let [rate_low, rate_high] = ends(subject.figure_qps.as_ref());
+    let [share_low, share_high] = ends(subject.share.as_ref());
     let spread = figures.spread_qps;
     vec![
         named(figures.state),
         words(&absence(subject, figures)),
         text(subject.grade.to_string()),
-        of(|rate| rate.median),
-        of(|rate| rate.low),
-        of(|rate| rate.high),
-        of(|rate| rate.coverage),
+        number(subject.figure_qps.map(|rate| rate.median)),
+        rate_low,
+        rate_high,
+        number(subject.figure_qps.map(|rate| rate.coverage).filter(|coverage| *coverage > 0.0)),
         subject.figure_qps.map_or(Value::None, |rate| count(rate.count)),
         number(subject.as_it_came_qps.map(|rate| rate.median)),
         number(subject.lower_bound_qps),
@@ -114,10 +114,11 @@ fn rates(subject: &CellVerdict, figures: &Figures) -> Vec<Value> {
         number(figures.published.as_ref().map(|published| published.rate_qps)),
         words(subject.ceiling.as_deref().unwrap_or_default()),
         number(subject.ceiling_share),
-        share(|share| share.low),
-        share(|share| share.high),
+        share_low,
+        share_high,
         number(subject.player_ceiling_qps),
         number(figures.efficiency),
+        number(figures.published_efficiency),
         named(subject.bottleneck.resource),
     ]
 }
@@ -176,6 +177,30 @@ pub(super) fn reasons(verdict: &RunVerdict) -> Sheet {
                 text(grade),
                 count(rank),
                 text(reason),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// A row for every kind of thread of every cell.
+pub(super) fn cpu_by_thread(verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        ("cell", "index of the cell in the run"),
+        ("name", "the cell's name"),
+        ("thread", "name of the threads, without a number at its end"),
+        ("cpu_s_per_million", "CPU seconds of these threads per million correct answers"),
+        ("trials", "numbers of the trials behind it"),
+    ];
+    let mut sheet = Sheet::new("cpu_by_thread", "one kind of thread of a subject", &columns);
+    for (subject, figures) in verdict.subjects.iter().zip(&verdict.figures) {
+        for (thread, cpu_s) in &figures.cpu_by_thread {
+            sheet.rows.push(vec![
+                count(subject.cell),
+                text(&subject.name),
+                text(thread),
+                number(*cpu_s),
+                numbers(&subject.trials),
             ]);
         }
     }

@@ -1,120 +1,18 @@
-//! The tables and charts of a study's experiments, a row for every figure of every combination, with the findings and
-//! the scaling laws.
+//! The tables and charts of a study's experiments: a row for every figure of every combination, the best of all, and
+//! the rates that links carry.
 
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure};
-use kqps_verdict::figure::{Absence, Grid, Slot, charts_of, tables_of};
-use kqps_verdict::finding::{self, Contrast, Interaction, Outcome};
+use kqps_verdict::figure::{Absence, Figures, Grid, Slot, best_of, charts_of, links, tables_of};
 use kqps_verdict::judge::RunVerdict;
 
 use super::cells::absence;
-use super::sheet::{Sheet, Value, count, number, numbers, text, words};
-use crate::section::value::ranged;
-
-/// The number of columns from the outcome to the places of a dependence.
-const PLACES: usize = 14;
+use super::sheet::{Sheet, Value, count, ends, number, numbers, text, words};
+use crate::section::plot;
+use crate::section::value::{Ranged, ranged};
 
 fn experiments(run: &Run) -> impl Iterator<Item = &Experiment> {
     run.question.iter().flat_map(|question| &question.experiments)
-}
-
-/// A row for every contrast and every dependence that a finding names.
-pub(super) fn findings(run: &Run, verdict: &RunVerdict) -> Sheet {
-    let columns = [
-        ("experiment", "the experiment"),
-        ("finding", "the finding in words"),
-        ("quantity", "rate or median latency"),
-        (
-            "outcome",
-            "mattered, depends, none (not beyond the MDE), no-interval, no-pair, one-cell or no-number",
-        ),
-        ("is_claimed", "whether the difference is more than scatter"),
-        ("factor", "the factor"),
-        ("greater", "its value with the greater quantity"),
-        ("lesser", "its value with the lesser quantity"),
-        (
-            "ratio",
-            "the quantity with the one divided by that with the other; of a dependence, the greatest ratio divided by the least",
-        ),
-        ("ratio_low", "low end of its interval"),
-        ("ratio_high", "high end of its interval"),
-        ("mde_share", "the least difference that would be found"),
-        ("pairs", "the number of pairs of cells"),
-        ("least_at", "where the ratio is least"),
-        ("least_ratio", "the ratio there"),
-        ("greatest_at", "where the ratio is greatest"),
-        ("greatest_ratio", "the ratio there"),
-        ("cells", "the number of cells"),
-        ("cells_without", "those without a number, which are left out"),
-    ];
-    let mut sheet = Sheet::new("findings", "a difference that the finding of an experiment names", &columns);
-    for experiment in experiments(run) {
-        let found = finding::of_experiment(run, verdict, experiment);
-        for middle in differences(&found.outcome) {
-            let mut row =
-                vec![text(&experiment.name), text(found.to_string()), text(found.quantity.to_string())];
-            row.extend(middle);
-            row.extend([count(found.cells), count(found.without)]);
-            sheet.rows.push(row);
-        }
-    }
-    sheet
-}
-
-/// The columns from the outcome to the places, for every difference of an outcome.
-fn differences(outcome: &Outcome) -> Vec<Vec<Value>> {
-    let without = |word: &str| {
-        let mut row = vec![text(word), Value::Flag(false)];
-        row.resize(PLACES, Value::None);
-        row
-    };
-    let contrast = |word: &str, one: &Contrast| {
-        let known = |part: f64| number(one.mde.map(|_| part));
-        let mut row = vec![
-            text(word),
-            Value::Flag(word == "mattered"),
-            text(&one.factor),
-            text(&one.greater),
-            text(&one.lesser),
-            number(one.ratio.1),
-            known(one.ratio.0),
-            known(one.ratio.2),
-            number(one.mde),
-            count(one.pairs),
-        ];
-        row.resize(PLACES, Value::None);
-        row
-    };
-    let dependence = |one: &Interaction| {
-        vec![
-            text("depends"),
-            Value::Flag(true),
-            text(&one.factor),
-            text(&one.greater),
-            text(&one.lesser),
-            number(one.apart.1),
-            number(one.apart.0),
-            number(one.apart.2),
-            Value::None,
-            Value::None,
-            text(&one.least.0),
-            number(one.least.1),
-            text(&one.greatest.0),
-            number(one.greatest.1),
-        ]
-    };
-    match outcome {
-        Outcome::NoNumber => vec![without("no-number")],
-        Outcome::OneCell => vec![without("one-cell")],
-        Outcome::NoPair => vec![without("no-pair")],
-        Outcome::NoInterval(one) => vec![contrast("no-interval", one)],
-        Outcome::None(one) => vec![contrast("none", one)],
-        Outcome::Together(depends) => depends.iter().map(dependence).collect(),
-        Outcome::Mattered { most, others, interactions } => {
-            let contrasts = [most].into_iter().chain(others).map(|one| contrast("mattered", one));
-            contrasts.chain(interactions.iter().map(dependence)).collect()
-        }
-    }
 }
 
 /// A row for every figure of every table and chart.
@@ -127,6 +25,7 @@ pub(super) fn figures(run: &Run, verdict: &RunVerdict) -> Sheet {
         ("column_factor", "the factor of the column, or of the axis"),
         ("column_value", "its value"),
         ("figure", "the figure; its unit is at its end"),
+        ("thread", "the kind of thread, if it is the CPU time of one"),
         ("value", "its value"),
         ("low", "low end of its interval or of its starts"),
         ("high", "high end of its interval or of its starts"),
@@ -151,32 +50,71 @@ fn add(sheet: &mut Sheet, verdict: &RunVerdict, experiment: &Experiment, shown_i
         let rows: Vec<String> =
             grid.rows.iter().zip(&line.values).map(|(name, value)| format!("{name} {value}")).collect();
         for (slot, column) in line.slots.iter().zip(&grid.column_values) {
-            let figures = slot.figures.map(|index| &verdict.figures[index]);
             let subject = slot.figures.map(|index| &verdict.subjects[index]);
             for figure in &grid.show {
-                let visible = figures.filter(|figures| figures.may_show(*figure));
-                let (value, low, high) = match figure {
-                    Figure::Published => (slot.published.as_ref().map(|one| one.rate_qps), None, None),
-                    _ => visible.map_or((None, None, None), |figures| ranged(*figure, figures)),
-                };
-                let why = if value.is_some() { String::new() } else { without(verdict, slot) };
-                sheet.rows.push(vec![
-                    text(&experiment.name),
-                    text(shown_in),
-                    words(&grid.title),
-                    words(&rows.join(", ")),
-                    words(&grid.columns),
-                    words(column),
-                    text(name(*figure)),
-                    number(value),
-                    number(low),
-                    number(high),
-                    figures.map_or(Value::None, |figures| count(figures.cell)),
-                    words(&why),
-                    subject.map_or(Value::None, |subject| numbers(&subject.trials)),
-                ]);
+                let trials = subject.filter(|_| *figure != Figure::Published);
+                for Shown { name, thread, ranged: (value, low, high) } in shown(verdict, slot, *figure) {
+                    let why = if value.is_some() { String::new() } else { without(verdict, slot) };
+                    sheet.rows.push(vec![
+                        text(&experiment.name),
+                        text(shown_in),
+                        words(&grid.title),
+                        words(&rows.join(", ")),
+                        words(&grid.columns),
+                        words(column),
+                        text(name),
+                        words(thread),
+                        number(value),
+                        number(low),
+                        number(high),
+                        subject.map_or(Value::None, |subject| count(subject.cell)),
+                        words(&why),
+                        trials.map_or(Value::None, |subject| numbers(&subject.trials)),
+                    ]);
+                }
             }
         }
+    }
+}
+
+/// A figure of a slot. `thread` is empty but for the CPU time of one kind of thread.
+struct Shown<'a> {
+    name: &'static str,
+    thread: &'a str,
+    ranged: Ranged,
+}
+
+/// What a slot shows of a figure: one number as a rule.
+fn shown<'a>(verdict: &'a RunVerdict, slot: &Slot, figure: Figure) -> Vec<Shown<'a>> {
+    let figures: Option<&Figures> = slot.figures.map(|index| &verdict.figures[index]);
+    let visible = figures.filter(|figures| figures.may_show(figure));
+    let none = (None, None, None);
+    let one = |ranged| Shown { name: name(figure), thread: "", ranged };
+    match figure {
+        Figure::Published => vec![one((slot.published.as_ref().map(|one| one.rate_qps), None, None))],
+        Figure::Efficiency => {
+            let published = figures.and_then(|figures| figures.published_efficiency);
+            let published = published.map(|share| Shown {
+                name: "published_efficiency_share",
+                thread: "",
+                ranged: (Some(share), None, None),
+            });
+            let own = one(visible.map_or(none, |figures| ranged(figure, figures)));
+            std::iter::once(own).chain(published).collect()
+        }
+        Figure::CpuByThread => {
+            let threads = visible.map_or(&[][..], |figures| &figures.cpu_by_thread);
+            if threads.is_empty() {
+                return vec![one(none)];
+            }
+            let of = |(thread, cpu_s): &'a (String, f64)| Shown {
+                name: name(figure),
+                thread,
+                ranged: (Some(*cpu_s), None, None),
+            };
+            threads.iter().map(of).collect()
+        }
+        _ => vec![one(visible.map_or(none, |figures| ranged(figure, figures)))],
     }
 }
 
@@ -212,35 +150,92 @@ fn name(figure: Figure) -> &'static str {
     }
 }
 
-/// A row for every number of workers of every scaling series.
-pub(super) fn scaling(verdict: &RunVerdict) -> Sheet {
+/// A row for every figure that others published as the best of all.
+pub(super) fn best(run: &Run, verdict: &RunVerdict) -> Sheet {
     let columns = [
         ("experiment", "the experiment"),
-        ("series", "the values of the other factors"),
-        ("factor", "the factor that counts the workers"),
-        ("is_published", "whether others published the rates"),
-        ("workers", "the number of workers"),
-        ("start_qps", "the rate of a start, correct answers a second"),
-        ("contention_share", "contention of the fitted law"),
-        ("coherency_share", "coherency of the fitted law"),
-        ("absence", "why no law is fitted"),
+        ("published_qps", "the best published rate"),
+        ("note", "a remark on it"),
+        ("rate_qps", "the best measured rate with the same settings"),
+        ("rate_low_qps", "low end of its interval"),
+        ("rate_high_qps", "high end of its interval"),
+        ("cell", "index of its cell in the run"),
+        ("name", "the cell's name"),
+        ("absence", "why there is no measured rate"),
+        ("trials", "numbers of the trials behind it"),
     ];
-    let mut sheet = Sheet::new("scaling", "one start at one number of workers", &columns);
-    for series in &verdict.scaling {
-        let fit = series.fit.as_ref();
-        for size in &series.sizes {
-            for start_qps in &size.starts_qps {
-                sheet.rows.push(vec![
-                    words(&series.experiment),
-                    words(&series.name),
-                    text(&series.factor),
-                    Value::Flag(series.is_published),
-                    count(size.workers),
-                    number(*start_qps),
-                    number(fit.map(|fit| fit.contention.value)),
-                    number(fit.map(|fit| fit.coherency.value)),
-                    words(series.refused.as_deref().unwrap_or_default()),
+    let mut sheet = Sheet::new("best", "the best published figure of an experiment", &columns);
+    for experiment in experiments(run) {
+        for best in best_of(run, &verdict.figures, experiment) {
+            let subject = best.measured.map(|index| &verdict.subjects[index]);
+            let rate = subject.and_then(|subject| subject.figure_qps);
+            let [low, high] = ends(rate.as_ref());
+            let why = if rate.is_some() { "" } else { "none of the cells has a number" };
+            sheet.rows.push(vec![
+                text(&experiment.name),
+                number(best.published.rate_qps),
+                words(&best.published.note),
+                number(rate.map(|rate| rate.median)),
+                low,
+                high,
+                subject.map_or(Value::None, |subject| count(subject.cell)),
+                subject.map_or(Value::None, |subject| text(&subject.name)),
+                words(why),
+                subject.map_or(Value::None, |subject| numbers(&subject.trials)),
+            ]);
+        }
+    }
+    sheet
+}
+
+/// A row for every cell of a chart of links, and for every point of the line of every link.
+pub(super) fn links(run: &Run, verdict: &RunVerdict) -> Sheet {
+    let columns = [
+        ("experiment", "the experiment"),
+        ("title", "the chart's title"),
+        ("link_gbit_per_s", "the link; nothing for a measured cell"),
+        ("cell", "index of the cell in the run; nothing for a link"),
+        ("name", "the cell's name"),
+        ("reply_bytes", "size of a reply"),
+        ("rate_qps", "the cell's rate, or what the link carries of such replies in a second"),
+        ("trials", "numbers of the trials behind it"),
+    ];
+    let mut sheet = Sheet::new("links", "a cell, or what a link carries at one size of replies", &columns);
+    for experiment in experiments(run) {
+        let points = links::points_of(run, &verdict.figures, experiment);
+        if points.is_empty() {
+            continue;
+        }
+        let sizes = plot::link_sizes(&points);
+        for chart in &experiment.links {
+            let head = || [text(&experiment.name), words(&chart.title)];
+            for point in &points {
+                let subject = &verdict.subjects[point.figures];
+                let mut row = Vec::from(head());
+                row.extend([
+                    Value::None,
+                    count(subject.cell),
+                    text(&subject.name),
+                    number(point.reply_bytes),
+                    number(point.rate_qps),
+                    numbers(&subject.trials),
                 ]);
+                sheet.rows.push(row);
+            }
+            for gbit in &chart.gbit_per_s {
+                for bytes in &sizes {
+                    let carried = number(links::carried_qps(*bytes, *gbit));
+                    let mut row = Vec::from(head());
+                    row.extend([
+                        number(*gbit),
+                        Value::None,
+                        Value::None,
+                        number(*bytes),
+                        carried,
+                        Value::None,
+                    ]);
+                    sheet.rows.push(row);
+                }
             }
         }
     }

@@ -1,36 +1,61 @@
 //! The data behind the page's tables and charts, as plain tables: every figure as a number with its unit in the name of
-//! its column, and every refused figure with its reason. docs/EXPORT.md describes each table.
+//! its column, and every refused figure with its reason. docs/EXPORT.md describes each table. The page names the table
+//! of each of its tables and charts (`data-sheet`), and a test compares both.
 
+mod beside;
 mod cells;
+mod findings;
 mod grids;
+mod hosts;
+mod laws;
+mod losses;
 mod points;
+mod profiles;
 mod sheet;
 mod trials;
 
+use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_verdict::judge::RunVerdict;
 
 pub use sheet::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value};
 
-/// All tables of a run, in the order of its page. Tables without a row are left out.
-pub fn sheets(run: &Run, verdict: &RunVerdict) -> Vec<Sheet> {
+/// All tables of a run, with another run beside it if there is one, in the order of its page. Tables without a row are
+/// left out.
+pub fn sheets(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Vec<Sheet> {
     let sheets = [
         cells::cells(run, verdict),
         cells::reasons(verdict),
         points::starts(verdict),
-        grids::findings(run, verdict),
+        findings::findings(verdict),
         grids::figures(run, verdict),
-        grids::scaling(verdict),
-        points::comparisons(verdict),
+        grids::best(run, verdict),
+        cells::cpu_by_thread(verdict),
+        grids::links(run, verdict),
+        laws::scaling(verdict),
+        laws::laws(verdict),
+        laws::curves(verdict),
+        points::comparisons(run, verdict),
+        beside::figures(other),
+        beside::differences(other),
         points::ceilings(verdict),
         points::speeds(run),
         points::latency(verdict),
         points::residence(verdict),
-        points::losses(verdict),
+        losses::fates(verdict),
+        losses::losses(verdict),
+        losses::drop_reasons(verdict),
         points::threads(run, verdict),
-        points::profiles(verdict),
-        trials::trials(run),
+        profiles::profiles(verdict),
+        profiles::threads(run, verdict),
+        profiles::locks(verdict),
+        profiles::growth(verdict),
+        profiles::functions(run, verdict),
+        trials::trials(run, verdict),
         trials::skipped(run),
+        hosts::hosts(run),
+        hosts::parts(run),
+        hosts::cores(run),
     ];
     sheets.into_iter().filter(|sheet| !sheet.rows.is_empty()).collect()
 }

@@ -1,17 +1,18 @@
-//! The points of the page's charts: starts, ratios of blocks, ceilings, speeds, latency by load, losses, threads and
-//! profiles.
+//! The points of the page's charts: starts, ratios of blocks, ceilings, speeds, latency by load, time in the server's host
+//! and threads.
 
 use kqps_observation::Run;
+use kqps_verdict::compare::{self, Case, Pairing};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::speed;
 
 use super::cells::absence;
-use super::sheet::{Sheet, Value, count, counted, named, number, numbers, text, words};
+use super::sheet::{Sheet, Value, count, counted, ends, named, number, numbers, text, words};
 
-const CELL: (&str, &str) = ("cell", "index of the cell in the run");
-const NAME: (&str, &str) = ("name", "the cell's name");
+pub(super) const CELL: (&str, &str) = ("cell", "index of the cell in the run");
+pub(super) const NAME: (&str, &str) = ("name", "the cell's name");
 const BLOCK: (&str, &str) = ("block", "the block, from 1");
-const TRIALS: (&str, &str) = ("trials", "numbers of the trials behind it");
+pub(super) const TRIALS: (&str, &str) = ("trials", "numbers of the trials behind it");
 
 /// A row for every start of every subject.
 pub(super) fn starts(verdict: &RunVerdict) -> Sheet {
@@ -51,7 +52,7 @@ pub(super) fn starts(verdict: &RunVerdict) -> Sheet {
 }
 
 /// A row for every block of every comparison.
-pub(super) fn comparisons(verdict: &RunVerdict) -> Sheet {
+pub(super) fn comparisons(run: &Run, verdict: &RunVerdict) -> Sheet {
     let columns = [
         ("figure", "the figure that is compared"),
         ("a", "subject A"),
@@ -64,26 +65,47 @@ pub(super) fn comparisons(verdict: &RunVerdict) -> Sheet {
         ("ratio_high", "high end of its interval"),
         ("mde_share", "the least difference that is found in 19 of 20 such comparisons"),
         ("absence", "why there is no verdict"),
+        ("doubts", "the doubts, the gravest first"),
     ];
     let mut sheet = Sheet::new("comparisons", "one block of a comparison", &columns);
     for one in &verdict.comparisons {
-        for (place, ratio) in one.case.blocks.iter().enumerate() {
+        let blocks = one.case.blocks.iter().enumerate();
+        let blocks = blocks.map(|(place, ratio)| (count(one.case.number(place) + 1), number(*ratio)));
+        let [low, high] = ends(one.ratio.as_ref());
+        for (block, ratio) in blocks {
             sheet.rows.push(vec![
                 named(one.case.figure),
                 text(&one.case.a),
                 text(&one.case.b),
-                count(one.case.number(place) + 1),
-                number(*ratio),
+                block,
+                ratio,
                 named(one.outcome),
                 number(one.ratio.map(|all| all.median)),
-                number(one.ratio.map(|all| all.low)),
-                number(one.ratio.map(|all| all.high)),
+                low.clone(),
+                high.clone(),
                 number(one.mde),
                 words(one.case.refusal().unwrap_or_default()),
+                words(&one.case.doubts.join("; ")),
             ]);
         }
     }
+    // A verdict leaves out comparisons without a block.
+    for case in without_block(run) {
+        let why = case.refusal().or(case.doubts.first().map(String::as_str));
+        let mut row = vec![named(case.figure), text(&case.a), text(&case.b)];
+        row.resize(columns.len() - 2, Value::None);
+        row.extend([text(why.unwrap_or("no block has a ratio")), words(&case.doubts.join("; "))]);
+        sheet.rows.push(row);
+    }
     sheet
+}
+
+/// The comparisons that a run was made for and that have no ratio.
+fn without_block(run: &Run) -> Vec<Case> {
+    let Some(pairing) = Pairing::of(run) else { return Vec::new() };
+    let figures = compare::figures_of(&run.cells[pairing.a]).iter();
+    let cases = figures.map(|figure| compare::of_run_for(run, pairing, *figure));
+    cases.filter(|case| case.blocks.is_empty()).collect()
 }
 
 /// A row for every start of every echo.
@@ -91,6 +113,7 @@ pub(super) fn ceilings(verdict: &RunVerdict) -> Sheet {
     let columns = [
         CELL,
         NAME,
+        ("role", "player (the player's ceiling), echo, or study (an echo that a study measures)"),
         ("io", "the echo's I/O model"),
         ("workers", "its number of workers"),
         ("start", "counted from 1"),
@@ -102,21 +125,26 @@ pub(super) fn ceilings(verdict: &RunVerdict) -> Sheet {
         TRIALS,
     ];
     let mut sheet = Sheet::new("ceilings", "one start of an echo", &columns);
-    for echo in verdict.ceilings.echoes.iter().chain(&verdict.ceilings.studied) {
+    let ceilings = &verdict.ceilings;
+    let all = ceilings.player.iter().map(|one| ("player", one));
+    let all = all.chain(ceilings.echoes.iter().map(|one| ("echo", one)));
+    for (role, echo) in all.chain(ceilings.studied.iter().map(|one| ("study", one))) {
         let rate = echo.figure_qps;
+        let [low, high] = ends(rate.as_ref());
         let starts =
             echo.starts_qps.iter().copied().map(Some).chain(echo.starts_qps.is_empty().then_some(None));
         for (start, start_qps) in (1u32..).zip(starts) {
             sheet.rows.push(vec![
                 count(echo.cell),
                 text(&echo.name),
+                text(role),
                 text(&echo.io),
                 count(echo.workers),
                 count(start),
                 number(start_qps),
                 number(rate.map(|rate| rate.median)),
-                number(rate.map(|rate| rate.low)),
-                number(rate.map(|rate| rate.high)),
+                low.clone(),
+                high.clone(),
                 words(&echo.failures.join("; ")),
                 numbers(&echo.trials),
             ]);
@@ -180,7 +208,7 @@ pub(super) fn latency(verdict: &RunVerdict) -> Sheet {
                 counted(of.p99.filter(|_| is_claimed)),
                 counted(of.p999.filter(|_| is_claimed)),
                 counted(of.max.filter(|_| is_claimed)),
-                number(point.bad_ratio),
+                number(Some(point.bad_ratio).filter(|_| is_claimed)),
                 words(&why),
                 numbers(&point.trials),
             ]);
@@ -204,7 +232,7 @@ pub(super) fn residence(verdict: &RunVerdict) -> Sheet {
         ("stamped_share", "share of the queries that were stamped and paired"),
         ("doubt", "why the times may not be those of all queries"),
         ("absence", "why there are no times"),
-        ("trials", "number of the trial"),
+        TRIALS,
     ];
     let mut sheet = Sheet::new("residence", "the time of queries in the server's host", &columns);
     for subject in &verdict.subjects {
@@ -223,38 +251,8 @@ pub(super) fn residence(verdict: &RunVerdict) -> Sheet {
             number(found.stamped_share),
             words(found.doubt.as_deref().unwrap_or_default()),
             words(found.failure.as_deref().unwrap_or_default()),
-            count(found.trial),
+            numbers(&[found.trial]),
         ]);
-    }
-    sheet
-}
-
-/// A row for every place at which a subject's queries were lost.
-pub(super) fn losses(verdict: &RunVerdict) -> Sheet {
-    let columns = [
-        CELL,
-        NAME,
-        ("place", "where; unexplained for what no counter explains"),
-        ("queries", "how many"),
-        ("is_shared", "whether other programs move the counter too"),
-        ("intended", "queries that the search intended, over all of its trials"),
-        ("lost", "queries without a reply"),
-    ];
-    let mut sheet = Sheet::new("losses", "the losses of a subject at one place", &columns);
-    for subject in &verdict.subjects {
-        let losses = &subject.losses;
-        let all = || [count(losses.accounts.intended), count(losses.accounts.lost)];
-        let mut row = |place: Value, queries: Value, is_shared: Value| {
-            let mut row = vec![count(subject.cell), text(&subject.name), place, queries, is_shared];
-            row.extend(all());
-            sheet.rows.push(row);
-        };
-        for loss in &losses.places {
-            row(named(loss.place), count(loss.count), Value::Flag(loss.shared));
-        }
-        if losses.unexplained != 0 {
-            row(text("unexplained"), count(losses.unexplained), Value::None);
-        }
     }
     sheet
 }
@@ -264,7 +262,7 @@ pub(super) fn threads(run: &Run, verdict: &RunVerdict) -> Sheet {
     let columns = [
         CELL,
         NAME,
-        ("trials", "number of the trial"),
+        TRIALS,
         ("side", "player or subject"),
         ("thread", "name of the thread"),
         ("tid", "its number"),
@@ -282,7 +280,7 @@ pub(super) fn threads(run: &Run, verdict: &RunVerdict) -> Sheet {
             sheet.rows.push(vec![
                 count(subject.cell),
                 text(&subject.name),
-                count(trial),
+                numbers(&[trial]),
                 text(side),
                 text(&thread.name),
                 count(thread.tid),
@@ -290,44 +288,6 @@ pub(super) fn threads(run: &Run, verdict: &RunVerdict) -> Sheet {
                 number(thread.busy),
                 number(thread.cpu_s),
             ]);
-        }
-    }
-    sheet
-}
-
-/// A row for every state in which profiled subjects spent time.
-pub(super) fn profiles(verdict: &RunVerdict) -> Sheet {
-    let columns = [
-        CELL,
-        NAME,
-        ("state", "the state of a thread"),
-        ("us_per_answer", "microseconds of it per correct answer"),
-        ("share", "share of the time of all states"),
-        ("echo", "the echo beside it"),
-        ("echo_us_per_answer", "the same of the echo"),
-        ("absence", "why there is no profile"),
-        ("trials", "number of the trial"),
-    ];
-    let mut sheet = Sheet::new("profiles", "where the time of a profiled subject goes", &columns);
-    for one in &verdict.profiles {
-        let mut row = |state: Value, us: Value, share: Value, echo_us: Value| {
-            sheet.rows.push(vec![
-                count(one.cell),
-                text(&one.name),
-                state,
-                us,
-                share,
-                words(one.echo.as_deref().unwrap_or_default()),
-                echo_us,
-                words(one.failure.as_deref().unwrap_or_default()),
-                count(one.trial),
-            ]);
-        };
-        for state in &one.states {
-            row(text(&state.state), number(state.us), number(state.share), number(state.echo_us));
-        }
-        if one.states.is_empty() {
-            row(Value::None, Value::None, Value::None, Value::None);
         }
     }
     sheet

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kqps_verdict::interval::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -22,6 +23,8 @@ pub enum Value {
     Number(f64),
     /// Yes or no.
     Flag(bool),
+    /// Numbers of trials: separated by spaces in CSV, an array in JSON.
+    Numbers(Vec<u64>),
 }
 
 /// A column of a table.
@@ -62,6 +65,7 @@ impl Sheet {
             Value::Number(number) if number.is_finite() => number.to_string(),
             Value::None | Value::Number(_) => String::new(),
             Value::Flag(flag) => flag.to_string(),
+            Value::Numbers(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
         };
         lines.extend(self.rows.iter().map(|row| row.iter().map(field).collect::<Vec<_>>().join(",")));
         lines.join("\n") + "\n"
@@ -130,9 +134,15 @@ pub(super) fn number(number: impl Into<Option<f64>>) -> Value {
     number.into().filter(|number| number.is_finite()).map_or(Value::None, Value::Number)
 }
 
-/// Numbers of trials, separated by spaces.
+/// Numbers of trials.
 pub(super) fn numbers(numbers: &[u64]) -> Value {
-    words(&numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" "))
+    Value::Numbers(numbers.to_vec())
+}
+
+/// The ends of an interval; not known if it covers the truth with no probability, as that of a lone start.
+pub(super) fn ends(interval: Option<&Interval>) -> [Value; 2] {
+    let known = interval.filter(|interval| interval.coverage > 0.0);
+    [number(known.map(|known| known.low)), number(known.map(|known| known.high))]
 }
 
 /// The word for a value that JSON writes as one.
@@ -158,5 +168,18 @@ mod tests {
         assert_eq!(json["rows"][0]["rate_qps"], serde_json::Value::Null);
         assert_eq!(json["rows"][1], serde_json::json!({"name": null, "rate_qps": 0.5, "is_good": null}));
         assert_eq!(json["columns"][1]["name"], "rate_qps");
+    }
+
+    #[test]
+    fn trials_are_a_list_and_a_lone_start_has_no_interval() {
+        let mut sheet = Sheet::new("t", "a row", &[("trials", "numbers"), ("low", "?"), ("high", "?")]);
+        for coverage in [0.0, 0.95] {
+            let interval = Interval { median: 2.0, low: 1.0, high: 3.0, coverage, count: 1 };
+            let [low, high] = ends(Some(&interval));
+            sheet.rows.push(vec![numbers(&[3, 7]), low, high]);
+        }
+        assert_eq!(sheet.csv(), "trials,low,high\n3 7,,\n3 7,1,3\n");
+        let json = serde_json::to_value(sheet.printed()).unwrap();
+        assert_eq!(json["rows"][0], serde_json::json!({"trials": [3, 7], "low": null, "high": null}));
     }
 }

@@ -2,6 +2,9 @@
 
 use kqps_observation::Run;
 use kqps_observation::run::Outcome;
+use kqps_verdict::judge::RunVerdict;
+
+use crate::section::trials::{behind, notes};
 
 use super::sheet::{Sheet, Value, count, counted, named, number, text, words};
 
@@ -32,11 +35,15 @@ const COLUMNS: &[(&str, &str)] = &[
     ("cpu_s", "CPU seconds of the subject"),
     ("rss_bytes", "resident memory of the subject"),
     ("is_interrupted", "whether the user ended it"),
+    ("is_behind_figure", "whether it is behind the figure of its cell"),
+    ("notes", "its warnings, and what else is to know of it"),
+    ("output", "the last lines of the subject, if it could not be measured"),
 ];
 
 /// A row for every trial.
-pub(super) fn trials(run: &Run) -> Sheet {
+pub(super) fn trials(run: &Run, verdict: &RunVerdict) -> Sheet {
     let mut sheet = Sheet::new("trials", "one trial", COLUMNS);
+    let behind = behind(verdict);
     for one in &run.trials {
         let mut row = vec![
             count(one.number),
@@ -47,7 +54,11 @@ pub(super) fn trials(run: &Run) -> Sheet {
             text(one.purpose.word()),
         ];
         match &one.outcome {
-            Outcome::Failed { reason, .. } => row.push(text(reason)),
+            Outcome::Failed { reason, output } => {
+                row.push(text(reason));
+                row.resize(COLUMNS.len() - 1, Value::None);
+                row.push(words(&output.join("\n")));
+            }
             Outcome::Measured(trial) => {
                 let (load, accounts, latency) = (&trial.load, &trial.accounts, &trial.latency_us);
                 let subject = trial.subject.as_ref();
@@ -72,6 +83,12 @@ pub(super) fn trials(run: &Run) -> Sheet {
                     number(subject.map(|subject| subject.cpu_user_s + subject.cpu_system_s)),
                     counted(subject.map(|subject| subject.rss_bytes)),
                     Value::Flag(trial.interrupted),
+                    Value::Flag(behind.contains(&one.number)),
+                    words(
+                        &run.cells
+                            .get(one.cell as usize)
+                            .map_or_else(String::new, |cell| notes(cell, trial, one.purpose)),
+                    ),
                 ]);
             }
         }

@@ -1,18 +1,24 @@
 //! The comparison that the run was made for: the verdict, the ratio of every block, and the least detectable
 //! difference.
 
-use kqps_verdict::compare::Comparison;
+use kqps_observation::Run;
+use kqps_verdict::compare::{Comparison, Pairing};
 use kqps_verdict::judge::RunVerdict;
 
 use super::Panel;
 use crate::chart::{Ratios, ratios};
 
 /// One panel for every figure that was compared.
-pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
-    verdict.comparisons.iter().enumerate().map(|(index, comparison)| panel(index, comparison)).collect()
+pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
+    let sides = Pairing::of(run).map_or(Vec::new(), |pairing| vec![pairing.a, pairing.again, pairing.b]);
+    let has_trials = |cell: &usize| run.trials_of(*cell).next().is_some();
+    let of_cell = |cell: usize| (run.cells[cell].name.clone(), format!("trials-{cell}"));
+    let cells: Vec<(String, String)> = sides.into_iter().filter(has_trials).map(of_cell).collect();
+    let comparisons = verdict.comparisons.iter().enumerate();
+    comparisons.map(|(index, comparison)| panel(index, comparison, &cells)).collect()
 }
 
-fn panel(index: usize, comparison: &Comparison) -> Panel {
+fn panel(index: usize, comparison: &Comparison, cells: &[(String, String)]) -> Panel {
     let case = &comparison.case;
     let caption = caption(comparison);
     let drawing = comparison.ratio.map_or(String::new(), |ratio| {
@@ -26,7 +32,7 @@ fn panel(index: usize, comparison: &Comparison) -> Panel {
             interval: (ratio.low, ratio.median, ratio.high),
         })
     });
-    Panel { name: comparison.to_string(), caption, drawing, cell: None }
+    Panel { name: comparison.to_string(), caption, drawing, link: None, cells: cells.to_vec() }
 }
 
 fn caption(comparison: &Comparison) -> String {

@@ -56,7 +56,13 @@ fn panel(cell: u32, name: &str, number: u64, trial: &Trial) -> Option<Panel> {
         cut: false,
         tick: format::busy,
     });
-    Some(Panel { name: name.to_owned(), caption: sentences.join(" "), drawing, cell: Some(cell) })
+    Some(Panel {
+        name: name.to_owned(),
+        caption: sentences.join(" "),
+        drawing,
+        link: Some(format!("trial-{number}")),
+        cells: Vec::new(),
+    })
 }
 
 /// A thread, and the name of its host if several players took part.

@@ -4,11 +4,13 @@
 use std::collections::BTreeSet;
 
 use kqps_observation::Run;
-use kqps_observation::question::Experiment;
+use kqps_observation::question::{Experiment, Figure};
 use kqps_verdict::figure::{Figures, State};
-use kqps_verdict::finding::{Quantity, quantity_of};
+use kqps_verdict::finding::{ExperimentFinding, Quantity};
 use kqps_verdict::judge::RunVerdict;
 
+use super::table::figure_of;
+use super::value::ranged;
 use super::words::{settings, title};
 use crate::format;
 
@@ -22,10 +24,11 @@ pub(crate) struct Finding {
 pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Finding {
     let own: Vec<&Figures> = verdict.figures.iter().filter(|one| one.experiment == experiment.name).collect();
     let measured: Vec<&Figures> = own.iter().copied().filter(|one| one.median_qps.is_some()).collect();
-    let mut sentences = vec![of_factors(run, verdict, experiment)];
-    sentences.extend(match quantity_of(run, verdict, experiment) {
-        Quantity::Latency => by_latency(run, experiment, measured),
+    let mut sentences = vec![of_factors(verdict, experiment)];
+    let quantity = of(verdict, experiment).map_or(Quantity::Rate, |found| found.finding.quantity);
+    sentences.extend(match quantity {
         Quantity::Rate => by_rate(run, experiment, measured),
+        _ => by_cost(run, experiment, quantity, own.iter().copied()),
     });
     sentences.extend(published(experiment));
     sentences.push(if own.is_empty() { left_out(run, experiment) } else { counted(&own) });
@@ -33,8 +36,12 @@ pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experi
 }
 
 /// Which factor mattered, or that none did.
-pub(super) fn of_factors(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> String {
-    kqps_verdict::finding::of_experiment(run, verdict, experiment).to_string()
+pub(super) fn of_factors(verdict: &RunVerdict, experiment: &Experiment) -> String {
+    of(verdict, experiment).map_or_else(String::new, |found| found.sentence.clone())
+}
+
+fn of<'a>(verdict: &'a RunVerdict, experiment: &Experiment) -> Option<&'a ExperimentFinding> {
+    verdict.findings.iter().find(|found| found.experiment == experiment.name)
 }
 
 /// The cells with the highest and the lowest rate.
@@ -50,17 +57,38 @@ fn by_rate(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> V
     extremes(&measured, ["Fastest, with", "Slowest, with"], text)
 }
 
-/// The cells with the least and the greatest latency, for a rate that was chosen and says nothing about them.
-fn by_latency(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> Vec<String> {
-    let mean_us = |one: &Figures| one.latency_us.map(|latency| latency.mean);
-    measured.retain(|one| mean_us(one).is_some());
-    measured.sort_by(|a, b| mean_us(a).unwrap_or_default().total_cmp(&mean_us(b).unwrap_or_default()));
+/// The cells with the least and the greatest latency, memory or time to load, for a rate that was chosen and says nothing
+/// about them. Of the median latency the table shows the mean.
+fn by_cost<'a>(
+    run: &Run,
+    experiment: &Experiment,
+    quantity: Quantity,
+    own: impl Iterator<Item = &'a Figures>,
+) -> Vec<String> {
+    let shown = quantity.figure();
+    let value = |one: &Figures| ranged(shown, one).0;
+    let mut known: Vec<&Figures> = own.filter(|one| one.may_show(shown) && value(one).is_some()).collect();
+    known.sort_by(|a, b| value(a).unwrap_or_default().total_cmp(&value(b).unwrap_or_default()));
     let text = |one: &Figures| {
-        let (settings, rate) = (settings(run, experiment, one), format::rate(rate_qps(one)));
-        let mean = format::time_us(mean_us(one).unwrap_or_default());
-        format!("{settings}: {mean} at {rate}, grade {}", one.grade)
+        let (settings, cost) = (settings(run, experiment, one), figure_of(shown, one).text);
+        match one.median_qps {
+            Some(rate) => format!("{settings}: {cost} at {}, grade {}", format::rate(rate.median), one.grade),
+            None => format!("{settings}: {cost}, grade {}", one.grade),
+        }
     };
-    extremes(&measured, ["Lowest mean latency, with", "Highest, with"], text)
+    let least = match shown {
+        Figure::LatencyMean => "Lowest mean latency, with",
+        Figure::LatencyP99 => "Lowest p99 latency, with",
+        Figure::Cpu => "Least CPU time, with",
+        Figure::LoadTime => "Shortest time to load, with",
+        _ => "Least memory, with",
+    };
+    let most = match shown {
+        Figure::LatencyMean | Figure::LatencyP99 => "Highest, with",
+        Figure::LoadTime => "Longest, with",
+        _ => "Most, with",
+    };
+    extremes(&known, [least, most], text)
 }
 
 fn rate_qps(one: &Figures) -> f64 {

@@ -13,6 +13,10 @@ pub(crate) struct Term {
 /// METHOD's words, in alphabetical order.
 pub(crate) const TERMS: &[Term] = &[
     Term {
+        word: "CPU per million",
+        meaning: "the server's CPU time for a million correct answers, at the rate of the figure.",
+    },
+    Term {
         word: "MDE",
         meaning: "minimum detectable effect: the least difference that 19 of 20 experiments or comparisons like this one would find.",
     },
@@ -58,6 +62,11 @@ pub(crate) const TERMS: &[Term] = &[
         meaning: "a reply in time, from the right address, to the right question, with the rcode and the answer that are expected.",
     },
     Term {
+        word: "efficiency",
+        meaning: "of several workers: their rate, divided by the number of workers times the rate of one. 100 % if each answers as \
+                  much as one alone.",
+    },
+    Term {
         word: "extrapolated",
         meaning: "of a rate: by the Universal Scalability Law, at more workers than were measured. Its range is what is known of it.",
     },
@@ -70,8 +79,8 @@ pub(crate) const TERMS: &[Term] = &[
     Term {
         word: "finding",
         meaning: "of an experiment: the factor between whose values the rate differs most, all other factors equal, with the interval of \
-                  this difference, or that no factor matters beyond the MDE. It is computed from the starts of all cells; \
-                  intervals of all differences hold together with 95 %.",
+                  this difference, or that no factor matters beyond the MDE. If the tables show no rate but memory or latency, \
+                  these are compared. It is computed from the starts of all cells; intervals of all differences hold together with 95 %.",
     },
     Term {
         word: "goal",
@@ -103,6 +112,10 @@ pub(crate) const TERMS: &[Term] = &[
         word: "part",
         meaning: "of a player, if several hosts took part: what it sent and got answered itself. The accounts and histograms of a \
                   trial are the sums of its players' parts.",
+    },
+    Term {
+        word: "peak",
+        meaning: "of the Universal Scalability Law: the number of workers with the highest rate. Beyond it, more workers answer less.",
     },
     Term {
         word: "player",

@@ -22,6 +22,8 @@ pub(crate) struct Row {
     pub(crate) p99: String,
     pub(crate) p999: String,
     pub(crate) bad: String,
+    /// The first of its trials.
+    pub(crate) trial: Option<u64>,
 }
 
 /// Draws the latency of every subject that has a figure. If the figure is refused, its latency is left out
@@ -80,5 +82,6 @@ fn row(point: &LoadPoint) -> Row {
         p99: time(point.latency_us.p99),
         p999: time(point.latency_us.p999),
         bad: format::percent(point.bad_ratio),
+        trial: point.trials.first().copied(),
     }
 }

@@ -20,6 +20,8 @@ pub(crate) struct Panel {
 
 #[derive(Debug)]
 pub(crate) struct Reasons {
+    /// The trial that counted them.
+    pub(crate) trial: u64,
     /// The trial that counted the reasons, and how far they can be trusted.
     pub(crate) explanation: String,
     /// The reason, and the number of packets.
@@ -55,7 +57,7 @@ fn reasons(reasons: &DropReasons) -> Reasons {
         ),
     };
     let rows = counts.iter().map(|(reason, count)| (reason_words(reason), format::count(*count))).collect();
-    Reasons { explanation, rows }
+    Reasons { trial: *trial, explanation, rows }
 }
 
 /// The kernel's name of a reason, or words for a reason that it did not specify.

@@ -37,8 +37,10 @@ pub(crate) struct Panel {
     pub(crate) caption: String,
     /// SVG; empty if there is nothing to draw.
     pub(crate) drawing: String,
-    /// The cell whose trials are behind it, if it is one.
-    pub(crate) cell: Option<u32>,
+    /// The fragment of the trial or the trials behind it, if there is one: `trial-7`.
+    pub(crate) link: Option<String>,
+    /// The cells whose trials are behind it, if they are several: name and fragment.
+    pub(crate) cells: Vec<(String, String)>,
 }
 
 /// What a cell was measured for, in words.

@@ -8,7 +8,7 @@ use kqps_verdict::figure::{Absence, Grid, GridRow, Slot, State, charts_of};
 use kqps_verdict::judge::RunVerdict;
 
 use super::scaling;
-use crate::chart::{Bar, Bars, CurvePoint, Dot, Fill, Link, Links, REFUSED, Spread, Spreads, bars, spreads};
+use crate::chart::{Bar, Bars, CurvePoint, Dot, Fill, Link, Links, Missing, Spread, Spreads, bars, spreads};
 use crate::format;
 
 /// A chart that the study asks for.
@@ -19,6 +19,8 @@ pub(crate) struct Plot {
     pub(crate) legend: Vec<(&'static str, &'static str)>,
     /// Heading and SVG of every series.
     pub(crate) drawings: Vec<(String, String)>,
+    /// The exported table that has its data.
+    pub(crate) sheet: &'static str,
 }
 
 /// The kind of figure that a drawing shows.
@@ -65,13 +67,14 @@ fn of_links(run: &Run, verdict: &RunVerdict, experiment: &Experiment, chart: &Li
     let dot = |point: &LinkPoint| {
         let name = &verdict.figures[point.figures].name;
         let name = if several(point) { name } else { &point.subject };
-        Dot { name: name.clone(), bytes: point.reply_bytes, rate_qps: point.rate_qps }
+        let cell = Some(verdict.figures[point.figures].cell);
+        Dot { name: name.clone(), bytes: point.reply_bytes, rate_qps: point.rate_qps, cell }
     };
     let dots: Vec<Dot> = points.iter().map(dot).collect();
-    let bytes_max = points.iter().map(|point| point.reply_bytes * 1.25).fold(BYTES_LEAST, f64::max);
+    let sizes = link_sizes(&points);
+    let bytes_max = sizes.last().copied().unwrap_or(BYTES_LEAST);
     let link = |gbit: &f64| {
-        let sizes = (0..=LINK_STEPS).map(|step| bytes_max * f64::from(step) / f64::from(LINK_STEPS));
-        let carried = sizes.map(|bytes| (bytes, links::carried_qps(bytes, *gbit))).collect();
+        let carried = sizes.iter().map(|bytes| (*bytes, links::carried_qps(*bytes, *gbit))).collect();
         Link { name: format!("{gbit} Gb/s"), carried }
     };
     let carrying: Vec<Link> = chart.gbit_per_s.iter().map(link).collect();
@@ -92,7 +95,14 @@ fn of_links(run: &Run, verdict: &RunVerdict, experiment: &Experiment, chart: &Li
         title: chart.title.clone(),
         legend: vec![("median", "median rate"), ("link", "what a link carries")],
         drawings,
+        sheet: "links",
     }
+}
+
+/// The sizes of replies at which the line of a link is drawn, bytes.
+pub(crate) fn link_sizes(points: &[LinkPoint]) -> Vec<f64> {
+    let bytes_max = points.iter().map(|point| point.reply_bytes * 1.25).fold(BYTES_LEAST, f64::max);
+    (0..=LINK_STEPS).map(|step| bytes_max * f64::from(step) / f64::from(LINK_STEPS)).collect()
 }
 
 fn is_rate(figure: Figure) -> bool {
@@ -126,7 +136,7 @@ fn plot(verdict: &RunVerdict, grid: &Grid, of: Of, id: &str) -> Plot {
     if curves.iter().flatten().any(|point| point.band.is_some()) {
         legend.push(("law-band", "its interval"));
     }
-    Plot { title, legend, drawings }
+    Plot { title, legend, drawings, sheet: "figures" }
 }
 
 fn named(grid: &Grid, line: &GridRow) -> String {
@@ -145,8 +155,10 @@ fn legend(series: &[Vec<Spread>], along: bool, of: Of) -> Vec<(&'static str, &'s
         (any(|one| !one.starts.is_empty()), "start", "each start"),
         (any(|one| one.mean.is_some()), "mean", "mean, minimum, maximum"),
         (any(|one| one.published.is_some()), "published", "published"),
-        (any(|one| one.missing == Some(REFUSED)), "refused", "refused"),
-        (any(|one| one.missing.is_some_and(|missing| missing != REFUSED)), "unmeasured", "not measured"),
+        (any(|one| one.missing == Some(Missing::Refused)), "refused", "refused"),
+        (any(|one| one.missing == Some(Missing::Crashed)), "unmeasured", "crashed"),
+        (any(|one| one.missing == Some(Missing::Skipped)), "unmeasured", "skipped"),
+        (any(|one| one.missing == Some(Missing::NotMeasured)), "unmeasured", "not measured"),
     ];
     known.into_iter().filter(|(occurs, ..)| *occurs).map(|(_, class, what)| (class, what)).collect()
 }
@@ -155,7 +167,8 @@ fn series(verdict: &RunVerdict, grid: &Grid, line: &GridRow, of: Of) -> Vec<Spre
     let spread = |(slot, label): (&Slot, &String)| {
         let shows = |figure| of == Of::Rates && grid.show.contains(&figure);
         let figures = slot.figures.map(|index| &verdict.figures[index]);
-        let mut spread = Spread { label: label.clone(), ..Spread::default() };
+        let cell = figures.filter(|one| one.state != State::NotMeasured).map(|one| one.cell);
+        let mut spread = Spread { label: label.clone(), cell, ..Spread::default() };
         if shows(Figure::Median) {
             let median = figures.and_then(|one| one.median_qps);
             spread.median = median.map(|figure| (figure.median, figure.low, figure.high));
@@ -183,13 +196,13 @@ fn series(verdict: &RunVerdict, grid: &Grid, line: &GridRow, of: Of) -> Vec<Spre
 }
 
 /// Why a cell that was meant to be measured has no mark.
-fn missing(verdict: &RunVerdict, slot: &Slot) -> Option<&'static str> {
+fn missing(verdict: &RunVerdict, slot: &Slot) -> Option<Missing> {
     match (slot.figures.map(|index| verdict.figures[index].state), &slot.absence) {
-        (Some(State::Crashed), _) => Some("crashed"),
-        (Some(State::Refused), _) => Some(REFUSED),
-        (Some(State::NotMeasured), _) => Some("not measured"),
+        (Some(State::Crashed), _) => Some(Missing::Crashed),
+        (Some(State::Refused), _) => Some(Missing::Refused),
+        (Some(State::NotMeasured), _) => Some(Missing::NotMeasured),
         (Some(State::Measured), _) | (None, Some(Absence::NotPlanned) | None) => None,
-        (None, Some(Absence::Skipped(_))) => Some("skipped"),
+        (None, Some(Absence::Skipped(_))) => Some(Missing::Skipped),
     }
 }
 
@@ -223,7 +236,7 @@ fn bar(one: &Spread, text: fn(f64) -> String) -> Bar {
     let value = one.median.or(one.mean).map(|(value, ..)| value);
     let note = match (value, one.missing) {
         (Some(value), _) => text(value),
-        (None, Some(missing)) => missing.to_owned(),
+        (None, Some(missing)) => missing.words().to_owned(),
         (None, None) => String::new(),
     };
     Bar {
@@ -232,6 +245,7 @@ fn bar(one: &Spread, text: fn(f64) -> String) -> Bar {
         mean: one.mean,
         published: one.published,
         missing: one.missing,
+        cell: one.cell,
         ..Bar::plain(one.label.clone(), note, value, Fill::Subject)
     }
 }
@@ -242,7 +256,7 @@ fn in_words(one: &Spread, text: fn(f64) -> String) -> String {
         .mean
         .map(|(mean, min, max)| format!("mean {} between {} and {}", text(mean), text(min), text(max)));
     let published = one.published.map(|published| format!("published {}", text(published)));
-    let missing = one.missing.map(str::to_owned);
+    let missing = one.missing.map(|missing| missing.words().to_owned());
     let parts: Vec<String> = [median, mean, published, missing].into_iter().flatten().collect();
     format!("At {}: {}.", one.label, if parts.is_empty() { "nothing".to_owned() } else { parts.join(", ") })
 }

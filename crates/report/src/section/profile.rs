@@ -18,6 +18,8 @@ const SHARE_OFF: f64 = 0.1;
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) name: String,
+    /// The profiled trial.
+    pub(crate) trial: u64,
     /// How it was sampled and what that cost, and what the server's own time is.
     pub(crate) caption: String,
     /// Whether the table of states has a column for the echo.
@@ -53,7 +55,8 @@ pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
     verdict.profiles.iter().map(|profile| panel(profile, facts(run, profile))).collect()
 }
 
-fn facts<'a>(run: &'a Run, profile: &CellProfile) -> Option<&'a ProfileFacts> {
+/// What was sampled of a profiled trial.
+pub(crate) fn facts<'a>(run: &'a Run, profile: &CellProfile) -> Option<&'a ProfileFacts> {
     let trial = run.trials.iter().find(|one| one.number == profile.trial).and_then(RunTrial::measured);
     trial?.subject.as_ref()?.profile.as_ref()
 }
@@ -73,6 +76,7 @@ fn panel(profile: &CellProfile, facts: Option<&ProfileFacts>) -> Panel {
     let shown = |one: &Grown| [one.what.clone(), micros(one.from_us), micros(one.to_us)];
     Panel {
         name: profile.name.clone(),
+        trial: profile.trial,
         caption: caption(profile, facts),
         has_echo: profile.echo.is_some(),
         states: profile.states.iter().map(state).collect(),

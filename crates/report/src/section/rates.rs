@@ -5,7 +5,7 @@ use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{Ceiling, CellVerdict, RunVerdict};
 use kqps_verdict::search::Bounds;
 
-use crate::chart::{Bar, Bars, Fill, REFUSED, bars};
+use crate::chart::{Bar, Bars, Fill, Missing, bars};
 use crate::format;
 
 /// Every subject's rate with its interval and its echo ceiling.
@@ -58,21 +58,22 @@ fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
         seen: if subject.figure_qps.is_none() { seen(subject) } else { Vec::new() },
         ceiling: ceiling_qps(verdict, subject),
         missing: missing(verdict, subject),
+        cell: Some(subject.cell).filter(|_| !subject.starts.is_empty()),
         ..Bar::plain(subject.name.clone(), note, figure_qps, Fill::Subject)
     }
 }
 
 /// Why a subject has no bar. Only a figure that was refused is drawn as refused.
-fn missing(verdict: &RunVerdict, subject: &CellVerdict) -> Option<&'static str> {
+fn missing(verdict: &RunVerdict, subject: &CellVerdict) -> Option<Missing> {
     if subject.figure_qps.is_some() {
         return None;
     }
     let state =
         verdict.figures.iter().find(|figures| figures.cell == subject.cell).map(|figures| figures.state);
     match state {
-        Some(State::Crashed) => Some("crashed"),
-        Some(State::NotMeasured) => Some("not measured"),
-        Some(State::Refused | State::Measured) | None => Some(REFUSED),
+        Some(State::Crashed) => Some(Missing::Crashed),
+        Some(State::NotMeasured) => Some(Missing::NotMeasured),
+        Some(State::Refused | State::Measured) | None => Some(Missing::Refused),
     }
 }
 
@@ -81,6 +82,7 @@ fn ceiling_row(ceiling: &Ceiling, fill: Fill) -> Bar {
     Bar {
         interval: ends(ceiling.figure_qps),
         points: several(ceiling.starts_qps.clone()),
+        cell: Some(ceiling.cell).filter(|_| !ceiling.trials.is_empty()),
         ..Bar::plain(ceiling.name.clone(), note, ceiling.median_qps(), fill)
     }
 }

@@ -8,6 +8,7 @@ use crate::format;
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) name: String,
+    pub(crate) trial: u64,
     /// The trial, what was stamped of it, and what is doubtful; or why there is no residence.
     pub(crate) note: String,
     pub(crate) load: String,
@@ -19,6 +20,7 @@ pub(crate) struct Row {
 pub(crate) fn rows(verdict: &RunVerdict) -> Vec<Row> {
     let row = |name: &str, residence: &CellResidence| Row {
         name: name.to_owned(),
+        trial: residence.trial,
         note: note(residence),
         load: format::rate(residence.load_qps),
         times: times(residence),

@@ -5,7 +5,8 @@ use kqps_verdict::figure::{Grid, GridRow};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::scaling::{self, Peak, Prediction, Ranged, ScalingFit, ScalingSeries, series_of};
 
-use super::table::{Note, Row, Table, TableCell};
+use super::order::Key;
+use super::table::{Head, Note, Row, Table, TableCell};
 use crate::chart::CurvePoint;
 use crate::format;
 
@@ -42,18 +43,30 @@ pub(super) fn table_of(verdict: &RunVerdict, experiment: &Experiment) -> Option<
     let own = of_experiment(verdict, experiment).filter_map(|one| Some((one, one.fit.as_ref()?)));
     let fitted: Vec<(&ScalingSeries, &ScalingFit)> = own.collect();
     let rows: Vec<Row> = fitted.iter().map(|(series, fit)| row(series, fit)).collect();
+    let heads = HEADS.map(|(name, term, _)| Head { name, term });
+    let key = |(column, (.., order)): (usize, (&str, Option<&str>, &str))| Key {
+        column,
+        name: order.to_owned(),
+        greatest_first: order.ends_with("highest first"),
+    };
+    let keys: Vec<Key> = HEADS.into_iter().enumerate().map(key).collect();
+    let title = "How far it scales: the Universal Scalability Law";
     (!rows.is_empty()).then(|| Table {
-        title: "How far it scales: the Universal Scalability Law".to_owned(),
-        corner: String::new(),
-        groups: Vec::new(),
-        figures: vec!["one worker", "contention", "coherency", "peak", "rate there", "beyond"],
-        tall: rows.len() > super::table::TALL,
-        id: String::new(),
-        orders: super::order::of_rows(rows.len(), &[], |_, _| None),
-        rows,
         notes: notes(&fitted),
+        sheet: "laws",
+        ..Table::plain(title, heads.into(), rows, &keys)
     })
 }
+
+/// The columns: the name, the word that explains it, and the order of rows by it.
+const HEADS: [(&str, Option<&str>, &str); 6] = [
+    ("one worker", None, "one worker, highest first"),
+    ("contention", Some("contention"), "contention, lowest first"),
+    ("coherency", Some("coherency"), "coherency, lowest first"),
+    ("peak", Some("peak"), "peak, highest first"),
+    ("rate there", Some("peak"), "rate there, highest first"),
+    ("beyond", Some("extrapolated"), "beyond, highest first"),
+];
 
 /// Why series of an experiment have no fit, a sentence for each reason, and what other fits leave out.
 pub(super) fn refusals(verdict: &RunVerdict, experiment: &Experiment) -> Vec<String> {
@@ -76,17 +89,18 @@ fn head(series: &ScalingSeries) -> String {
 
 fn row(series: &ScalingSeries, fit: &ScalingFit) -> Row {
     let class = if series.is_published { "published" } else { "" };
-    let cell = |(text, soft): (String, String)| {
+    let cell = |((text, soft), value): ((String, String), Option<f64>)| {
         let class = if text == format::NONE { "absent" } else { class };
-        TableCell { text, soft, class, ..TableCell::default() }
+        TableCell { text, soft, class, value, ..TableCell::default() }
     };
+    let rate_of = |one: Option<&Prediction>| one.map(|one| one.rate_qps);
     let texts = [
-        (format::rate(fit.alone_qps), String::new()),
-        constant(&fit.contention),
-        constant(&fit.coherency),
-        peak(&fit.peak),
-        rate(fit.peak.rate.as_ref()),
-        rate(fit.beyond.first()),
+        ((format::rate(fit.alone_qps), String::new()), Some(fit.alone_qps)),
+        (constant(&fit.contention), Some(fit.contention.value)),
+        (constant(&fit.coherency), Some(fit.coherency.value)),
+        (peak(&fit.peak), fit.peak.workers),
+        (rate(fit.peak.rate.as_ref()), rate_of(fit.peak.rate.as_ref())),
+        (rate(fit.beyond.first()), rate_of(fit.beyond.first())),
     ];
     Row { head: head(series), cells: texts.into_iter().map(cell).collect() }
 }

@@ -32,7 +32,13 @@ pub(crate) fn panel(run: &Run) -> Option<Panel> {
         stretches: &stretches(&moments, &cores),
     });
     let caption = format!("{} {disturbances}", slowest(&moments));
-    Some(Panel { name: "How fast the cores were".to_owned(), caption, drawing, cell: None })
+    Some(Panel {
+        name: "How fast the cores were".to_owned(),
+        caption,
+        drawing,
+        link: None,
+        cells: Vec::new(),
+    })
 }
 
 /// `Core 1: 78 % to 100 %.`

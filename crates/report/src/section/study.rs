@@ -2,11 +2,12 @@
 
 use kqps_observation::question::{Experiment, Path};
 use kqps_observation::{Question, Run};
-use kqps_verdict::figure::tables_of;
+use kqps_verdict::figure::{Grid, tables_of};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::steady;
 
 use super::finding::{self, Finding};
+use super::order;
 use super::plot::{self, Plot};
 use super::scaling;
 use super::table::{self, Table};
@@ -40,6 +41,10 @@ pub(crate) struct Part {
 pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
     let question: &Question = run.question.as_ref()?;
     let experiments = question.experiments.iter();
+    let mut room = Room {
+        bytes: order::PAGE_BYTES,
+        tables: experiments.clone().map(|one| one.tables.len().max(1)).sum(),
+    };
     Some(Study {
         question: question.question.clone(),
         source: question.source.clone(),
@@ -55,14 +60,33 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
         },
         unsteady: steady::not_looked_for(run).unwrap_or_default(),
         findings: experiments.clone().map(|one| finding::of_experiment(run, verdict, one)).collect(),
-        experiments: experiments.enumerate().map(|(index, one)| part(run, verdict, index, one)).collect(),
+        experiments: experiments
+            .enumerate()
+            .map(|(index, one)| part(run, verdict, index, one, &mut room))
+            .collect(),
     })
 }
 
-fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) -> Part {
+/// What the orders of further tables may add to the page. Each table gets an even share, and what it does not need is left
+/// for the others.
+struct Room {
+    bytes: usize,
+    tables: usize,
+}
+
+impl Room {
+    fn table(&mut self, verdict: &RunVerdict, grid: &Grid) -> Table {
+        let table = table::of_grid(verdict, grid, self.bytes / self.tables.max(1));
+        self.bytes = self.bytes.saturating_sub(table.added_bytes());
+        self.tables = self.tables.saturating_sub(1);
+        table
+    }
+}
+
+fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment, room: &mut Room) -> Part {
     let grids = tables_of(run, &verdict.figures, experiment);
     let grids = grids.iter().filter(|grid| !grid.lines.is_empty());
-    let mut tables: Vec<Table> = grids.map(|grid| table::of_grid(verdict, grid)).collect();
+    let mut tables: Vec<Table> = grids.map(|grid| room.table(verdict, grid)).collect();
     tables.splice(0..0, table::of_best(run, verdict, experiment));
     tables.extend(scaling::table_of(verdict, experiment));
     let mut shown: Vec<(&'static str, String)> = Vec::new();
@@ -78,6 +102,6 @@ fn part(run: &Run, verdict: &RunVerdict, index: usize, experiment: &Experiment) 
         tables,
         plots: plot::of_experiment(run, verdict, experiment, index),
         unknown_scaling: scaling::refusals(verdict, experiment),
-        finding: finding::of_factors(run, verdict, experiment),
+        finding: finding::of_factors(verdict, experiment),
     }
 }

@@ -6,6 +6,7 @@ use kqps_verdict::compare::Pairing;
 use kqps_verdict::figure::{Figures, State};
 use kqps_verdict::judge::RunVerdict;
 
+use super::order::{self, Key, Order};
 use super::table::{self, TableCell};
 
 #[derive(Debug)]
@@ -15,6 +16,15 @@ pub(crate) struct Summary {
     pub(crate) rows: Vec<Row>,
     /// Whether any server was measured with several settings.
     pub(crate) chosen: bool,
+    /// The orders in which the rows can be shown, that of the run first.
+    pub(crate) orders: Vec<Order>,
+}
+
+impl Summary {
+    /// The rows in an order.
+    pub(crate) fn rows_in<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = &'a Row> {
+        order.rows.iter().map(|index| &self.rows[*index])
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -23,6 +33,8 @@ pub(crate) struct Column {
     /// Its head, and its label on narrow screens.
     pub(crate) name: &'static str,
     pub(crate) meaning: &'static str,
+    /// The word of the glossary that explains it.
+    pub(crate) term: Option<&'static str>,
 }
 
 #[derive(Debug)]
@@ -36,24 +48,35 @@ pub(crate) struct Row {
 }
 
 const COLUMNS: [Column; 5] = [
-    Column { figure: Figure::Median, name: "rate", meaning: "its rate, over all of its starts" },
+    Column {
+        figure: Figure::Median,
+        name: "rate",
+        meaning: "its rate, over all of its starts",
+        term: Some("figure"),
+    },
     Column {
         figure: Figure::CeilingShare,
         name: "of the ceiling",
         meaning: "this rate as a share of that of the echo with the same I/O model",
+        term: Some("ceiling"),
     },
     Column {
         figure: Figure::Cpu,
         name: "CPU per million",
         meaning: "the server's CPU time for a million correct answers at this rate",
+        term: Some("CPU per million"),
     },
-    Column { figure: Figure::Memory, name: "memory", meaning: "its memory at this rate" },
+    Column { figure: Figure::Memory, name: "memory", meaning: "its memory at this rate", term: None },
     Column {
         figure: Figure::P99AtHalf,
         name: "p99 at half load",
         meaning: "the time that 1 % of the queries exceed at half of this rate",
+        term: Some("p99"),
     },
 ];
+
+/// The usual length of a cell on the page.
+const CELL_BYTES: usize = 150;
 
 /// The name of the subject in cells that measure the echo.
 const ECHO: &str = "echo";
@@ -91,7 +114,16 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
     let mut rows: Vec<Row> = subjects.iter().filter_map(row).collect();
     let chosen = rows.iter().any(|row| !row.settings.is_empty());
     let columns = leave_out_what_none_has(&mut rows);
-    (!rows.is_empty()).then_some(Summary { columns, rows, chosen })
+    let key = |(at, column): (usize, &Column)| {
+        let greatest_first = matches!(column.figure, Figure::Median | Figure::CeilingShare);
+        let first = if greatest_first { "highest" } else { "lowest" };
+        Key { column: at, name: format!("{}, {first} first", column.name), greatest_first }
+    };
+    let keys: Vec<Key> = columns.iter().enumerate().map(key).collect();
+    let value = |row: usize, column: usize| rows[row].figures[column].value;
+    let bytes = rows.len() * (columns.len() + 1) * CELL_BYTES;
+    let orders = order::of_rows(rows.len(), &keys, value, bytes, order::TABLE_BYTES);
+    (!rows.is_empty()).then_some(Summary { columns, rows, chosen, orders })
 }
 
 /// Removes the columns that no server has a figure for from all rows, and returns the columns that remain. A

@@ -21,8 +21,8 @@ pub(crate) struct Table {
     /// The column factor with each value; every one spans `figures.len()` columns. Empty without a column
     /// factor.
     pub(crate) groups: Vec<String>,
-    /// The names of the figures.
-    pub(crate) figures: Vec<&'static str>,
+    /// The heads of the figures.
+    pub(crate) figures: Vec<Head>,
     pub(crate) rows: Vec<Row>,
     /// Notes below: why cells crashed or were left out, and remarks on published figures.
     pub(crate) notes: Vec<Note>,
@@ -32,9 +32,41 @@ pub(crate) struct Table {
     pub(crate) id: String,
     /// The orders in which its rows can be shown, the planned one first.
     pub(crate) orders: Vec<Order>,
+    /// The exported table that has its data.
+    pub(crate) sheet: &'static str,
+}
+
+/// The head of a figure.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Head {
+    pub(crate) name: &'static str,
+    /// The word of the glossary that explains it.
+    pub(crate) term: Option<&'static str>,
 }
 
 impl Table {
+    /// A table without column groups and notes. `keys` name the columns by which its rows may be ordered.
+    pub(super) fn plain(title: &str, figures: Vec<Head>, rows: Vec<Row>, keys: &[Key]) -> Self {
+        let value = |row: usize, column: usize| rows[row].cells[column].value;
+        Self {
+            title: title.to_owned(),
+            corner: String::new(),
+            groups: Vec::new(),
+            figures,
+            notes: Vec::new(),
+            tall: rows.len() > TALL,
+            id: String::new(),
+            orders: order::of_rows(rows.len(), keys, value, bytes(&rows), order::TABLE_BYTES),
+            sheet: "figures",
+            rows,
+        }
+    }
+
+    /// About how many bytes its further orders add to the page.
+    pub(super) fn added_bytes(&self) -> usize {
+        order::added(&self.orders, bytes(&self.rows))
+    }
+
     /// The rows in an order.
     pub(crate) fn rows_in<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = &'a Row> {
         order.rows.iter().map(|index| &self.rows[*index])
@@ -77,7 +109,8 @@ pub(crate) struct Note {
 /// A table with more rows scrolls by itself.
 pub(super) const TALL: usize = 16;
 
-pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
+/// A table that the study asks for. Further orders of its rows add at most `bytes_most` to the page.
+pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid, bytes_most: usize) -> Table {
     let show = &grid.show;
     let with_published = show.contains(&Figure::Published);
     let row = |line: &kqps_verdict::figure::GridRow| {
@@ -91,13 +124,15 @@ pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
         grid.column_values.iter().map(|value| format!("{} {value}", grid.columns)).collect()
     };
     let value = |row: usize, column: usize| rows[row].cells[column].value;
-    let orders = order::of_rows(rows.len(), &keys(grid, with_published), value);
+    let keys = keys(grid, with_published);
+    let orders = order::of_rows(rows.len(), &keys, value, bytes(&rows), bytes_most);
     Table {
         title: grid.title.clone(),
         corner: grid.rows.join(", "),
         groups,
-        figures: show.iter().map(|figure| name(*figure, with_published)).collect(),
+        figures: show.iter().map(|figure| head_of(*figure, with_published)).collect(),
         orders,
+        sheet: "figures",
         rows,
         notes: notes(verdict, grid),
         tall: grid.lines.len() > TALL,
@@ -105,18 +140,29 @@ pub(crate) fn of_grid(verdict: &RunVerdict, grid: &Grid) -> Table {
     }
 }
 
-/// The columns by which the rows of a table may be ordered, the rates first.
+/// About how many bytes of HTML rows have.
+fn bytes(rows: &[Row]) -> usize {
+    let of_cell = |cell: &TableCell| CELL_BYTES + cell.text.len() + cell.soft.len();
+    let of_row = |row: &Row| CELL_BYTES + row.head.len() + row.cells.iter().map(of_cell).sum::<usize>();
+    rows.iter().map(of_row).sum()
+}
+
+/// The tags of a cell with a link to its trials.
+const CELL_BYTES: usize = 100;
+
+/// The columns by which the rows of a table may be ordered. Every figure comes once, in its last column, before any comes
+/// again: a table with many columns may have no room for all.
 fn keys(grid: &Grid, with_published: bool) -> Vec<Key> {
     let mut keys = Vec::new();
-    for (at, figure) in grid.show.iter().enumerate().filter(|(_, figure)| **figure != Figure::CpuByThread) {
-        for (column, value) in grid.column_values.iter().enumerate() {
-            let name = name(*figure, with_published);
-            let name = if value.is_empty() {
-                name.to_owned()
-            } else {
-                format!("{name} at {} {value}", grid.columns)
-            };
+    for (column, value) in grid.column_values.iter().enumerate().rev() {
+        for (at, figure) in grid.show.iter().enumerate().filter(|(_, figure)| **figure != Figure::CpuByThread)
+        {
+            let name = head_of(*figure, with_published).name;
             let greatest_first = has_greatest_first(*figure);
+            let first = if greatest_first { "highest" } else { "lowest" };
+            let place =
+                if value.is_empty() { String::new() } else { format!(" at {} {value}", grid.columns) };
+            let name = format!("{name}{place}, {first} first");
             keys.push(Key { column: column * grid.show.len() + at, name, greatest_first });
         }
     }
@@ -135,8 +181,9 @@ pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) 
     let row = |best: &Best| {
         let measured = best.measured.map(|index| &verdict.figures[index]);
         let measured = measured.map_or_else(none, |figures| {
-            let TableCell { text, soft, .. } = figure_of(Figure::Median, figures);
-            plain(text, format!("{}, {soft}", settings(run, experiment, figures)))
+            let TableCell { text, soft, value, .. } = figure_of(Figure::Median, figures);
+            let soft = format!("{}, {soft}", settings(run, experiment, figures));
+            TableCell { cell: Some(figures.cell), value, ..plain(text, soft) }
         });
         let published = TableCell {
             text: format::rate(best.published.rate_qps),
@@ -147,44 +194,37 @@ pub(crate) fn of_best(run: &Run, verdict: &RunVerdict, experiment: &Experiment) 
         Row { head: "best".to_owned(), cells: vec![measured, published] }
     };
     let rows: Vec<Row> = best_of(run, &verdict.figures, experiment).iter().map(row).collect();
-    let count = rows.len();
-    (!rows.is_empty()).then(|| Table {
-        title: "The best of all, measured and published".to_owned(),
-        corner: String::new(),
-        groups: Vec::new(),
-        figures: vec!["measured", "published"],
-        rows,
-        notes: Vec::new(),
-        tall: false,
-        id: String::new(),
-        orders: order::of_rows(count, &[], |_, _| None),
-    })
+    let heads = vec![Head { name: "measured", term: Some("figure") }, Head { name: "published", term: None }];
+    let title = "The best of all, measured and published";
+    (!rows.is_empty()).then(|| Table { sheet: "best", ..Table::plain(title, heads, rows, &[]) })
 }
 
 fn head(values: &[String]) -> String {
     if values.is_empty() { "all".to_owned() } else { values.join(", ") }
 }
 
-fn name(figure: Figure, with_published: bool) -> &'static str {
-    match figure {
-        Figure::Median if with_published => "measured",
-        Figure::Median => "median",
-        Figure::MeanMinMax => "mean",
-        Figure::Published => "published",
-        Figure::Efficiency => "efficiency",
-        Figure::CeilingShare => "of the ceiling",
-        Figure::Cpu => "CPU per million",
-        Figure::CpuByThread => "by thread",
-        Figure::Memory => "memory",
-        Figure::MemoryPerRecord => "memory per record",
-        Figure::MemoryPerConnection => "memory per connection",
-        Figure::LoadTime => "time to load",
-        Figure::ReplySize => "reply size",
-        Figure::P99AtHalf => "p99 at half load",
-        Figure::LatencyMean => "mean latency",
-        Figure::LatencyP99 => "p99 latency",
-        Figure::Lost => "lost",
-    }
+/// The name of a figure, and the word of the glossary that explains it.
+pub(super) fn head_of(figure: Figure, with_published: bool) -> Head {
+    let (name, term) = match figure {
+        Figure::Median if with_published => ("measured", Some("figure")),
+        Figure::Median => ("median", Some("figure")),
+        Figure::MeanMinMax => ("mean", Some("start")),
+        Figure::Published => ("published", None),
+        Figure::Efficiency => ("efficiency", Some("efficiency")),
+        Figure::CeilingShare => ("of the ceiling", Some("ceiling")),
+        Figure::Cpu => ("CPU per million", Some("CPU per million")),
+        Figure::CpuByThread => ("by thread", Some("CPU per million")),
+        Figure::Memory => ("memory", None),
+        Figure::MemoryPerRecord => ("memory per record", None),
+        Figure::MemoryPerConnection => ("memory per connection", None),
+        Figure::LoadTime => ("time to load", None),
+        Figure::ReplySize => ("reply size", None),
+        Figure::P99AtHalf => ("p99 at half load", Some("p99")),
+        Figure::LatencyMean => ("mean latency", None),
+        Figure::LatencyP99 => ("p99 latency", Some("p99")),
+        Figure::Lost => ("lost", Some("lost")),
+    };
+    Head { name, term }
 }
 
 /// The figures of one combination. If they are absent, the first column of a measured figure says why.

@@ -1,10 +1,11 @@
 //! The trials behind every figure: a table per cell, the failed trials with the subject's last output.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::trial::PlayerFacts;
 use kqps_observation::{Cell, ConnectionFacts, Replay, Run, RunTrial, Trial};
+use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::warning::{self, Code, Surroundings};
 
 use crate::format;
@@ -17,6 +18,15 @@ pub(crate) struct OfCell {
     /// The cell and its number of trials.
     pub(crate) summary: String,
     pub(crate) factors: String,
+    /// The trials behind the figure, and the others, each with what they are. Parts without a trial are left out.
+    pub(crate) parts: Vec<Part>,
+}
+
+/// Trials of a cell that belong together.
+#[derive(Debug)]
+pub(crate) struct Part {
+    /// What they are; empty if all trials of the cell are in one part.
+    pub(crate) title: &'static str,
     pub(crate) rows: Vec<Row>,
 }
 
@@ -49,14 +59,36 @@ pub(crate) struct Measured {
 }
 
 /// One entry per cell that has trials, in the order of the run's cells.
-pub(crate) fn of_run(run: &Run) -> Vec<OfCell> {
+pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<OfCell> {
+    let behind = behind(verdict);
     let of_cell = |(index, cell): (usize, &Cell)| {
         let trials: Vec<&RunTrial> = run.trials.iter().filter(|trial| trial.cell as usize == index).collect();
-        let rows = trials.iter().map(|trial| row(cell, trial)).collect();
+        let (counting, others): (Vec<&RunTrial>, Vec<&RunTrial>) =
+            trials.iter().copied().partition(|trial| behind.contains(&trial.number));
+        let parts = match (counting.as_slice(), others.as_slice()) {
+            ([], others) => vec![("", others)],
+            (counting, []) => vec![("All of them count", counting)],
+            (counting, others) => {
+                vec![("Those that count", counting), ("Others: warm-ups, further loads, what failed", others)]
+            }
+        };
+        let part = |(title, trials): (&'static str, &[&RunTrial])| Part {
+            title,
+            rows: trials.iter().map(|trial| row(cell, trial)).collect(),
+        };
+        let parts = parts.into_iter().map(part).collect();
         let (name, summary, factors) = (cell.name.clone(), summary(cell, &trials), factors(cell));
-        (!trials.is_empty()).then_some(OfCell { cell: index, name, summary, factors, rows })
+        (!trials.is_empty()).then_some(OfCell { cell: index, name, summary, factors, parts })
     };
     run.cells.iter().enumerate().filter_map(of_cell).collect()
+}
+
+/// The numbers of the trials behind the figures of all cells.
+pub(crate) fn behind(verdict: &RunVerdict) -> BTreeSet<u64> {
+    let ceilings = &verdict.ceilings;
+    let echoes = ceilings.player.iter().chain(&ceilings.echoes).flat_map(|echo| &echo.trials);
+    let subjects = verdict.subjects.iter().flat_map(|subject| &subject.trials);
+    echoes.chain(subjects).copied().collect()
 }
 
 fn summary(cell: &Cell, trials: &[&RunTrial]) -> String {
@@ -112,7 +144,8 @@ fn row(cell: &Cell, trial: &RunTrial) -> Row {
     }
 }
 
-fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
+/// What else is to know of a trial; may be empty.
+pub(crate) fn notes(cell: &Cell, trial: &Trial, purpose: Purpose) -> String {
     let mut notes = Vec::new();
     if let Purpose::Reasons { of } = purpose {
         let disturbed = if trial.disturbed { ", disturbed" } else { "" };
@@ -133,6 +166,10 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
     notes.extend(dropped(trial));
     notes.extend(begun(trial));
     notes.extend(players_notes(trial));
+    notes.join("; ")
+}
+
+fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
     let quantile = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     Measured {
         load: load(trial),
@@ -141,7 +178,7 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         bad: format::percent(trial.accounts.bad_ratio()),
         p50: quantile(trial.latency_us.p50),
         p99: quantile(trial.latency_us.p99),
-        notes: notes.join("; "),
+        notes: notes(cell, trial, purpose),
     }
 }
 
@@ -271,7 +308,7 @@ mod tests {
         let counts =
             |pairs: &[(&str, u64)]| pairs.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
         let mut trial = Trial::default();
-        let notes = |trial: &Trial| figures(&Cell::default(), trial, Purpose::Search).notes;
+        let notes = |trial: &Trial| notes(&Cell::default(), trial, Purpose::Search);
         let silent = notes(&trial);
         let well = ConnectionFacts { closed: counts(&[("player", 9)]), ..ConnectionFacts::default() };
         trial.connections = Some(well.clone());

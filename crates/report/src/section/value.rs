@@ -1,7 +1,7 @@
 //! Figures as numbers, for data and for the order of rows.
 
 use kqps_observation::question::Figure;
-use kqps_verdict::figure::Figures;
+use kqps_verdict::figure::{Figures, Spread};
 
 /// A figure and the ends of its interval, or of its starts.
 pub(crate) type Ranged = (Option<f64>, Option<f64>, Option<f64>);
@@ -12,13 +12,12 @@ pub(crate) fn ranged(figure: Figure, figures: &Figures) -> Ranged {
     match figure {
         Figure::Median => figures
             .median_qps
-            .map_or((None, None, None), |rate| (Some(rate.median), Some(rate.low), Some(rate.high))),
-        Figure::MeanMinMax => figures
-            .spread_qps
-            .map_or((None, None, None), |spread| (Some(spread.mean), Some(spread.min), Some(spread.max))),
-        Figure::LoadTime => figures
-            .load_time_s
-            .map_or((None, None, None), |spread| (Some(spread.mean), Some(spread.min), Some(spread.max))),
+            // A lone start has no interval.
+            .map_or((None, None, None), |rate| {
+                with_ends(rate.median, rate.low, rate.high, rate.coverage > 0.0)
+            }),
+        Figure::MeanMinMax => of_starts(figures.spread_qps),
+        Figure::LoadTime => of_starts(figures.load_time_s),
         Figure::Published => alone(figures.published.as_ref().map(|one| one.rate_qps)),
         Figure::Efficiency => alone(figures.efficiency),
         Figure::CeilingShare => alone(figures.ceiling_share),
@@ -32,4 +31,13 @@ pub(crate) fn ranged(figure: Figure, figures: &Figures) -> Ranged {
         Figure::LatencyP99 => alone(figures.latency_us.and_then(|latency| latency.p99).map(|us| us as f64)),
         Figure::Lost => alone(figures.lost_share),
     }
+}
+
+fn with_ends(value: f64, low: f64, high: f64, are_known: bool) -> Ranged {
+    (Some(value), Some(low).filter(|_| are_known), Some(high).filter(|_| are_known))
+}
+
+/// The mean of starts, with the least and the greatest of several.
+fn of_starts(spread: Option<Spread>) -> Ranged {
+    spread.map_or((None, None, None), |of| with_ends(of.mean, of.min, of.max, of.count > 1))
 }

@@ -37,6 +37,13 @@
     if (contrast < 4.5) wrong.push(`contrast ${contrast.toFixed(2)}: ${name(element)}`);
   }
 
+  for (const link of document.querySelectorAll('a[href^="#"]')) {
+    if (!document.getElementById(decodeURIComponent(link.getAttribute('href').slice(1)))) wrong.push(`leads nowhere: ${name(link)}`);
+  }
+  for (const one of document.querySelectorAll('[id]')) {
+    if (document.querySelectorAll(`[id="${CSS.escape(one.id)}"]`).length > 1) wrong.push(`is not the only one: ${name(one)}`);
+  }
+
   const charts = {};
   for (const chart of document.querySelectorAll('svg.chart')) {
     const box = chart.getBoundingClientRect();

@@ -49,7 +49,7 @@ fn expect_words(browser: &mut Browser) {
     {
         assert!(links.contains(&format!("#term-{word}").as_str()), "{word}: {links:?}");
     }
-    let astray = "[...document.querySelectorAll('a:not(.behind)')].filter(link => {\
+    let astray = "[...document.querySelectorAll('a[href^=\"#term-\"]')].filter(link => {\
         const meant = document.getElementById(link.getAttribute('href').slice(1));\
         return meant?.tagName !== 'DT' || !meant.nextElementSibling.textContent.trim();\
     }).length";

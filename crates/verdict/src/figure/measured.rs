@@ -76,6 +76,11 @@ fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {
 
 /// The trials at the rate of the figure: those of a search at its lower bounds, or all trials of a closed loop.
 pub(super) fn behind<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> {
+    by_start(run, verdict).into_iter().flat_map(|(_, trials)| trials).collect()
+}
+
+/// The same trials, each start's with its block.
+pub(super) fn by_start<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<(u32, Vec<&'a Trial>)> {
     let of_start = |start: &StartVerdict| {
         let lower_qps = start.bounds.as_ref().and_then(|bounds| bounds.lower_qps);
         let named = run.trials.iter().filter(|trial| start.trials.contains(&trial.number));
@@ -87,9 +92,9 @@ pub(super) fn behind<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> 
             _ => true,
         };
         let records = named.filter_map(RunTrial::measured);
-        records.filter(|trial| !is_above(trial)).collect::<Vec<_>>()
+        (start.block, records.filter(|trial| !is_above(trial)).collect::<Vec<_>>())
     };
-    starts(verdict).flat_map(of_start).collect()
+    starts(verdict).map(of_start).collect()
 }
 
 /// The CPU time of all trials over the answers of all trials. A mean of their quotients would give short trials

@@ -10,7 +10,7 @@ use super::{Figures, measured};
 use crate::judge::CellVerdict;
 
 /// Identifies cells that differ only in the number of connections.
-type Family = (String, String, BTreeMap<String, String>);
+pub(super) type Family = (String, String, BTreeMap<String, String>);
 
 /// Adds the memory of a connection to the cells of a family but the one with the fewest open connections.
 pub(super) fn add(run: &Run, verdicts: &[CellVerdict], figures: &mut [Figures]) {
@@ -36,7 +36,7 @@ pub(super) fn add(run: &Run, verdicts: &[CellVerdict], figures: &mut [Figures]) 
 }
 
 /// The family of a cell; `None` if its factors name no number of connections.
-fn family(run: &Run, cell: u32) -> Option<Family> {
+pub(super) fn family(run: &Run, cell: u32) -> Option<Family> {
     let cell = &run.cells[cell as usize];
     cell.factors.player().connections?;
     let others = cell.factors.filtered(|name| name != PLAYER_CONNECTIONS);

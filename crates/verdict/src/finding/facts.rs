@@ -1,16 +1,27 @@
 //! Takes the cells of an experiment from a run and its verdict.
 
 use kqps_observation::factors::name::{CORES, SUBJECT};
-use kqps_observation::question::Experiment;
+use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::run::CellLoad;
 use kqps_observation::{Cell, Run};
 
-use super::{FactorCell, FactorStart, Finding, Quantity, find};
+use super::{ExperimentFinding, FactorCell, FactorStart, Finding, Quantity, find};
+use crate::figure::by_start::{self, OfStart};
 use crate::figure::{Figures, State, factor};
-use crate::judge::{CellVerdict, RunVerdict, StartVerdict};
+use crate::judge::{CellVerdict, RunVerdict};
 
 /// The value of a factor that a cell does not have.
 const WITHOUT: &str = "none";
+
+/// The findings of all experiments of a run, in the order of its question. `verdict` has its subjects and their figures.
+pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<ExperimentFinding> {
+    let experiments = run.question.iter().flat_map(|question| &question.experiments);
+    let found = |experiment: &Experiment| {
+        let finding = of_experiment(run, verdict, experiment);
+        ExperimentFinding { experiment: experiment.name.clone(), sentence: finding.to_string(), finding }
+    };
+    experiments.map(found).collect()
+}
 
 /// The finding of one experiment of a run.
 pub fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Finding {
@@ -20,31 +31,66 @@ pub fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -
         .zip(&verdict.subjects)
         .filter(|(figures, _)| figures.experiment == experiment.name)
         .collect();
-    let quantity = quantity_of(run, verdict, experiment);
     let cells: Vec<&Cell> = own.iter().map(|(figures, _)| &run.cells[figures.cell as usize]).collect();
+    let quantity = quantity_of(&cells, experiment);
     let factors = varying(&cells, experiment);
-    let of_cell = |(cell, (figures, verdict)): (&&Cell, &(&Figures, &CellVerdict))| FactorCell {
+    let of_cell = |(cell, (figures, subject)): (&&Cell, &(&Figures, &CellVerdict))| FactorCell {
         values: factors.iter().map(|(first, _)| value(cell, first)).collect(),
-        starts: match quantity {
-            _ if figures.state != State::Measured => Vec::new(),
-            Quantity::Rate => rates_qps(verdict),
-            Quantity::Latency => latencies_us(verdict),
-        },
+        starts: starts(run, verdict, figures, subject, quantity),
     };
-    let of_cells: Vec<FactorCell> = cells.iter().zip(&own).map(of_cell).collect();
+    let mut of_cells: Vec<FactorCell> = cells.iter().zip(&own).map(of_cell).collect();
+    if quantity == Quantity::MemoryPerConnection {
+        // The cells with the fewest connections are the base of the others.
+        let has_figure = |(_, (figures, _)): &(FactorCell, &(&Figures, &CellVerdict))| {
+            figures.memory_bytes_per_connection.is_some() || figures.memory.is_none()
+        };
+        of_cells = of_cells.into_iter().zip(&own).filter(has_figure).map(|(cell, _)| cell).collect();
+    }
     let names: Vec<String> = factors.into_iter().map(|(_, name)| name).collect();
     find(quantity, &names, &of_cells)
 }
 
-/// What an experiment asks for: latency if the study chose the rate of every cell, and the rate otherwise.
-pub fn quantity_of(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Quantity {
-    let is_chosen = |figures: &Figures| {
-        let load = &run.cells[figures.cell as usize].load;
-        matches!(load, CellLoad::Rates { rates_qps, .. } if rates_qps.len() == 1)
+/// The starts of a cell as the finding compares them.
+fn starts(
+    run: &Run,
+    verdict: &RunVerdict,
+    figures: &Figures,
+    subject: &CellVerdict,
+    quantity: Quantity,
+) -> Vec<FactorStart> {
+    let starts = match quantity {
+        Quantity::Latency if figures.state != State::Measured => Vec::new(),
+        Quantity::Latency => by_start::latencies_us(subject, 1.0, |of| of.p50.map(|us| us as f64)),
+        _ => by_start::of_cell(run, &verdict.subjects, subject, figures, quantity.figure()),
     };
-    let mut own = verdict.figures.iter().filter(|figures| figures.experiment == experiment.name).peekable();
-    let is_latency = own.peek().is_some() && own.all(is_chosen);
-    if is_latency { Quantity::Latency } else { Quantity::Rate }
+    let of_start =
+        |OfStart { block, value, step }: OfStart| FactorStart { block, value, resolution: step / value };
+    starts.into_iter().filter(|start| start.value > 0.0).map(of_start).collect()
+}
+
+/// What an experiment asks for: the first figure of its tables and charts that can be compared start by start. If the study
+/// chose the load of every cell, a rate says nothing, and without another such figure it is the median latency.
+fn quantity_of(cells: &[&Cell], experiment: &Experiment) -> Quantity {
+    let is_chosen =
+        |cell: &&Cell| matches!(&cell.load, CellLoad::Rates { rates_qps, .. } if rates_qps.len() == 1);
+    let are_chosen = !cells.is_empty() && cells.iter().all(is_chosen);
+    let tables = experiment.tables.iter().flat_map(|table| &table.show);
+    let shown = tables.chain(experiment.charts.iter().flat_map(|chart| &chart.show));
+    let by_default = if are_chosen { Quantity::Latency } else { Quantity::Rate };
+    let quantity = |figure: &Figure| match figure {
+        Figure::Median | Figure::MeanMinMax | Figure::Efficiency | Figure::CeilingShare => {
+            (!are_chosen).then_some(Quantity::Rate)
+        }
+        Figure::Cpu => Some(Quantity::Cpu),
+        Figure::Memory => Some(Quantity::Memory),
+        Figure::MemoryPerRecord => Some(Quantity::MemoryPerRecord),
+        Figure::MemoryPerConnection => Some(Quantity::MemoryPerConnection),
+        Figure::LoadTime => Some(Quantity::LoadTime),
+        Figure::LatencyMean => Some(Quantity::LatencyMean),
+        Figure::LatencyP99 => Some(Quantity::LatencyP99),
+        _ => None,
+    };
+    shown.filter_map(quantity).next().unwrap_or(by_default)
 }
 
 /// The factors that vary, each with its name in words. Factors that always change together are one, since no cell shows
@@ -87,30 +133,4 @@ fn varying(cells: &[&Cell], experiment: &Experiment) -> Vec<(String, String)> {
 
 fn value(cell: &Cell, name: &str) -> String {
     factor(cell, name).unwrap_or_else(|| WITHOUT.to_owned())
-}
-
-/// The rate of every start. That of a search lies between its bounds.
-fn rates_qps(verdict: &CellVerdict) -> Vec<FactorStart> {
-    let of_start = |start: &StartVerdict| {
-        let bounds = start.bounds.as_ref()?;
-        let step = bounds.lower_qps.zip(bounds.upper_qps).filter(|_| start.is_searched);
-        let resolution = step.map_or(0.0, |(lower, upper)| (upper / lower - 1.0).max(0.0));
-        Some(FactorStart { block: start.block, value: bounds.throughput_qps?, resolution })
-    };
-    verdict.starts.iter().filter(|start| start.failure.is_none()).filter_map(of_start).collect()
-}
-
-/// The median latency of every start at its highest load, in whole microseconds.
-fn latencies_us(verdict: &CellVerdict) -> Vec<FactorStart> {
-    let mut starts: Vec<(u32, f64, f64)> = Vec::new();
-    for point in &verdict.latency {
-        let Some(p50) = point.latency_us.p50 else { continue };
-        match starts.iter_mut().find(|(block, ..)| *block == point.block) {
-            Some(known) if known.1 >= point.load_qps => {}
-            Some(known) => *known = (point.block, point.load_qps, p50 as f64),
-            None => starts.push((point.block, point.load_qps, p50 as f64)),
-        }
-    }
-    let of_start = |(block, _, value): (u32, f64, f64)| FactorStart { block, value, resolution: 1.0 / value };
-    starts.into_iter().map(of_start).collect()
 }

@@ -9,6 +9,13 @@ impl fmt::Display for Quantity {
         f.write_str(match self {
             Self::Rate => "rate",
             Self::Latency => "median latency",
+            Self::LatencyMean => "mean latency",
+            Self::LatencyP99 => "p99 latency",
+            Self::Cpu => "CPU time per answer",
+            Self::Memory => "memory",
+            Self::MemoryPerRecord => "memory per record",
+            Self::MemoryPerConnection => "memory per connection",
+            Self::LoadTime => "time to load",
         })
     }
 }

@@ -1,5 +1,7 @@
 //! Findings whose answer is known: cells are made with effects that the test chose.
 
+mod runs;
+
 use kqps_verdict::finding::{FactorCell, FactorStart, Finding, Outcome, Quantity, find};
 
 /// Starts scatter by ±1 %, evenly around the figure.

@@ -1,5 +1,6 @@
 //! A thousand runs: how long it takes to add them, and how long the page of 50 series is. One run is written as kqps
-//! stores it, and copied with other times and other figures.
+//! stores it, and copied with other times and other figures. Some subjects answer in closed loops, and for others a search
+//! finds the rate, which takes most of the time to judge.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,7 +18,16 @@ use crate::prove::{Bench, Size};
 /// Subjects of each run. Each has a share, CPU time and memory.
 const SUBJECTS: u32 = 17;
 
+/// Of these, so many are searched for; the first ones. They have p99 at half load, too.
+const SEARCHED: u32 = 2;
+
 const BLOCKS: u32 = 6;
+
+/// The loads of a search, as shares of the subject's rate. Those from 1 on lose a twentieth.
+const LOADS: [f64; 4] = [0.9, 1.1, 0.98, 1.02];
+
+/// Trials at each load of a search.
+const TRIALS: u32 = 2;
 
 /// The most seconds for adding all runs, and the most bytes of the page. They are reported, and fail the whole form only.
 const ADDED_WITHIN_S: f64 = 10.0;
@@ -73,7 +83,7 @@ fn kqps(bench: &Bench, history: &Path, words: &[&str], paths: &[PathBuf]) -> Res
     Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
 
-/// A run of an echo and of subjects in closed loops.
+/// A run of an echo, of subjects that are searched for, and of subjects in closed loops.
 fn template(folder: &Path) -> Result<PathBuf> {
     let cell = |name: String, role| Cell {
         subject: name.clone(),
@@ -86,27 +96,57 @@ fn template(folder: &Path) -> Result<PathBuf> {
     };
     let mut cells = vec![cell("echo mmsg".into(), Role::EchoCeiling)];
     cells.extend((0..SUBJECTS).map(|number| cell(format!("server {number}"), Role::Subject)));
-    let run = Run { schema: SCHEMA, study: "nightly".into(), blocks: BLOCKS, cells, ..Run::default() };
+    for searched in &mut cells[1..=SEARCHED as usize] {
+        searched.load = CellLoad::default();
+    }
+    let run = Run {
+        goal: "quick".into(),
+        schema: SCHEMA,
+        study: "nightly".into(),
+        blocks: BLOCKS,
+        cells,
+        ..Run::default()
+    };
     let path = folder.join("template.sqlite");
     let store = Store::create(&path, &run)?;
     let mut number = 0;
     for block in 0..BLOCKS {
         for (cell, facts) in (0..).zip(&run.cells) {
-            number += 1;
-            let purpose = if facts.role == Role::Subject { Purpose::Closed } else { Purpose::Ceiling };
-            let outcome = Outcome::Measured(Box::new(trial(block, cell)));
-            store.commit(&RunTrial { number, cell, block, start: number, purpose, outcome })?;
+            let start = u64::from(block) * 100 + u64::from(cell);
+            for (purpose, trial) in trials(facts, block, cell) {
+                number += 1;
+                let outcome = Outcome::Measured(Box::new(trial));
+                store.commit(&RunTrial { number, cell, block, start, purpose, outcome })?;
+            }
         }
     }
     store.finish(FIRST_UNIX_MS)?;
     Ok(path)
 }
 
-fn trial(block: u32, cell: u32) -> Trial {
+/// The trials of one start: one in closed loop, or those of a search and one at half of its rate.
+fn trials(facts: &Cell, block: u32, cell: u32) -> Vec<(Purpose, Trial)> {
     let spread = f64::from((block * block * 3 + block * 5 + cell * 2) % 9) / 8.0 * 0.004;
-    let answered_qps =
+    let rate_qps =
         if cell == 0 { 600_000.0 } else { 200_000.0 + 10_000.0 * f64::from(cell) } * (1.0 + spread);
-    let count = answered_qps as u64;
+    if (1..=SEARCHED).contains(&cell) {
+        let of_load = |share: &f64| {
+            let lost = if *share > 1.0 { (rate_qps * share) as u64 / 20 } else { 0 };
+            let one = (Purpose::Search, trial(Some(rate_qps * share), rate_qps * share, lost));
+            vec![one; TRIALS as usize]
+        };
+        let mut all: Vec<(Purpose, Trial)> = LOADS.iter().flat_map(of_load).collect();
+        all.push((Purpose::Latency, trial(Some(rate_qps * 0.49), rate_qps * 0.49, 0)));
+        return all;
+    }
+    let purpose = if facts.role == Role::Subject { Purpose::Closed } else { Purpose::Ceiling };
+    vec![(purpose, trial(None, rate_qps, 0))]
+}
+
+/// A trial of a second, in open loop at a load or in closed loop.
+fn trial(load_qps: Option<f64>, sent_qps: f64, lost: u64) -> Trial {
+    let count = sent_qps as u64;
+    let answered_qps = (count - lost) as f64;
     let mut latency = Histogram::default();
     for time_us in 1..1_000 {
         latency.record_many_us(time_us, count / 1_000);
@@ -114,7 +154,13 @@ fn trial(block: u32, cell: u32) -> Trial {
     let mut trial = Trial {
         schema: SCHEMA,
         kind: "trial".into(),
-        accounts: Accounts { intended: count, sent: count, correct: count, ..Accounts::default() },
+        accounts: Accounts {
+            intended: count,
+            sent: count,
+            correct: count - lost,
+            lost,
+            ..Accounts::default()
+        },
         latency_us: latency.quantiles(),
         subject: Some(SubjectFacts {
             cpu_user_s: 0.4,
@@ -125,7 +171,8 @@ fn trial(block: u32, cell: u32) -> Trial {
         ..Trial::default()
     };
     trial.histograms.insert("latency".into(), latency.encode());
-    trial.load.mode = LoadMode::Closed;
+    trial.load.mode = if load_qps.is_some() { LoadMode::Open } else { LoadMode::Closed };
+    (trial.load.intended_qps, trial.load.offered_qps) = (load_qps, sent_qps);
     (trial.load.answered_qps, trial.load.duration_s) = (answered_qps, 1.0);
     trial
 }
@@ -151,6 +198,9 @@ fn copy(template: &Path, folder: &Path, number: u64, count: u64) -> Result<PathB
              json_extract(record, '$.outcome.measured.load.answered_qps')
                  * (1.0 + ((?1 * 7919 + json_extract(record, '$.cell') * 104729) % 97) / 4850.0)
                  * iif(?2 AND json_extract(record, '$.cell') % 8 = 3, 0.92, 1.0),
+             '$.outcome.measured.load.intended_qps',
+             json_extract(record, '$.outcome.measured.load.intended_qps')
+                 * (1.0 + ((?1 * 7919 + json_extract(record, '$.cell') * 104729) % 97) / 4850.0),
              '$.outcome.measured.subject.cpu_user_s',
              0.4 + ((?1 * 6007 + json_extract(record, '$.cell') * 7907) % 89) / 8900.0)",
         params![number, late],

@@ -1,4 +1,4 @@
-//! Links from the page of a history to the pages of its runs, relative, so that all can be moved together.
+//! Links between the pages of runs and of a history, relative, so that all can be moved together.
 
 use std::fmt::Write as _;
 use std::os::unix::ffi::OsStrExt as _;
@@ -6,19 +6,17 @@ use std::path::{Component, Path, PathBuf};
 
 use kqps_history::Entry;
 
-/// The file name of a run's page in its folder.
-const PAGE: &str = "report.html";
+use crate::before::PAGE;
 
 /// The address of each run's page; `None` if it has none. `from` is the folder of the page with the links.
-pub(super) fn of(entries: &[Entry], from: &Path) -> Vec<Option<String>> {
-    let from = from.canonicalize().ok();
-    entries
-        .iter()
-        .map(|entry| {
-            let page = Path::new(&entry.folder).join(PAGE);
-            page.is_file().then(|| address(from.as_deref()?, &page)).flatten()
-        })
-        .collect()
+pub(crate) fn of(entries: &[Entry], from: &Path) -> Vec<Option<String>> {
+    entries.iter().map(|entry| to_page(&Path::new(&entry.folder).join(PAGE), from)).collect()
+}
+
+/// The address of a page, whose path is absolute; `None` if there is none. `from` is the folder of the page with the link.
+pub(crate) fn to_page(page: &Path, from: &Path) -> Option<String> {
+    let from = from.canonicalize().ok()?;
+    page.is_file().then(|| address(&from, page)).flatten()
 }
 
 /// The address of a file, as seen from a folder; both paths are absolute.

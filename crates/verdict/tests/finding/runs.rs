@@ -1,0 +1,224 @@
+//! Findings of whole runs: which factors vary, and which figure is compared. The runs are written with known figures.
+
+use std::collections::BTreeMap;
+
+use kqps_observation::question::{Experiment, Factor, Figure, Question, Table};
+use kqps_observation::run::{CellLoad, Outcome as Recorded, Purpose};
+use kqps_observation::trial::LoadMode;
+use kqps_observation::{Accounts, Cell, ConnectionFacts, Factors, Run, RunTrial, SubjectFacts, Trial};
+use kqps_verdict::finding::{Finding, Outcome, Quantity};
+use kqps_verdict::judge::judge;
+
+const BLOCKS: u32 = 6;
+const MIB: u64 = 1 << 20;
+
+/// What a cell is and does.
+#[derive(Clone, Default)]
+struct Made {
+    factors: &'static [(&'static str, &'static str)],
+    cores: Vec<u32>,
+    rate_qps: f64,
+    rss_bytes: u64,
+    open: u64,
+    ready_s: f64,
+}
+
+impl Made {
+    fn at(factors: &'static [(&'static str, &'static str)], rate_qps: f64) -> Self {
+        Self { factors, rate_qps, cores: vec![1], rss_bytes: 50 * MIB, ready_s: 1.0, ..Self::default() }
+    }
+
+    fn trial(&self, load: &CellLoad, block: u32) -> (Purpose, Trial) {
+        // Starts scatter by ±0.2 %.
+        let spread = 1.0 + 0.001 * (f64::from(block) - 2.5) * 0.8;
+        let is_closed = matches!(load, CellLoad::Closed(_));
+        let rate_qps = if is_closed { self.rate_qps * spread } else { self.rate_qps };
+        let count = rate_qps as u64;
+        let mut trial = Trial {
+            accounts: Accounts { intended: count, sent: count, correct: count, ..Accounts::default() },
+            subject: Some(SubjectFacts {
+                rss_bytes: (self.rss_bytes as f64 * spread) as u64,
+                ready_s: Some(self.ready_s * spread),
+                cpu_user_s: 0.5,
+                ..SubjectFacts::default()
+            }),
+            connections: Some(ConnectionFacts { open: self.open, ..ConnectionFacts::default() }),
+            ..Trial::default()
+        };
+        trial.load.mode = if is_closed { LoadMode::Closed } else { LoadMode::Open };
+        trial.load.intended_qps = Some(rate_qps).filter(|_| !is_closed);
+        (trial.load.offered_qps, trial.load.answered_qps, trial.load.duration_s) = (rate_qps, rate_qps, 1.0);
+        trial.latency_us.p50 = Some(80);
+        trial.latency_us.mean = Some(100.0 * spread);
+        (if is_closed { Purpose::Closed } else { Purpose::Rate }, trial)
+    }
+}
+
+/// The finding of an experiment with these cells, which lists these factors and shows these figures.
+fn finding(listed: &[&str], show: &[Figure], load: &CellLoad, made: &[Made]) -> Finding {
+    let words = |made: &Made| -> BTreeMap<String, String> {
+        made.factors.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    };
+    let factor = |name: &&str| Factor { name: (*name).to_owned(), ..Factor::default() };
+    let experiment = Experiment {
+        name: "e".into(),
+        factors: listed.iter().map(factor).collect(),
+        tables: vec![Table { show: show.to_vec(), ..Table::default() }],
+        ..Experiment::default()
+    };
+    let cell = |(index, made): (usize, &Made)| Cell {
+        name: format!("cell {index}"),
+        experiment: "e".into(),
+        subject: "echo".into(),
+        io: words(made).get("io").cloned().unwrap_or_default(),
+        workers: words(made).get("workers").map_or(1, |workers| workers.parse().unwrap()),
+        load: load.clone(),
+        player_cpus: vec![0],
+        subject_cpus: made.cores.clone(),
+        factors: Factors::read(words(made)).unwrap(),
+        ..Cell::default()
+    };
+    let mut run = Run {
+        goal: "quick".into(),
+        question: Some(Question { experiments: vec![experiment], ..Question::default() }),
+        cells: made.iter().enumerate().map(cell).collect(),
+        ..Run::default()
+    };
+    for block in 0..BLOCKS {
+        for (cell, made) in (0..).zip(made) {
+            let (purpose, trial) = made.trial(load, block);
+            let number = run.trials.len() as u64 + 1;
+            let outcome = Recorded::Measured(Box::new(trial));
+            run.trials.push(RunTrial { number, cell, block, start: number, purpose, outcome });
+        }
+    }
+    let found = judge(&run).findings.remove(0);
+    assert_eq!((found.experiment.as_str(), &found.sentence), ("e", &found.finding.to_string()));
+    found.finding
+}
+
+const CLOSED: CellLoad = CellLoad::Closed(1.0);
+
+/// Every number of workers has cores of its own, so no cell shows which of both mattered.
+#[test]
+fn factors_that_always_change_together_are_one() {
+    let made = [(&[("workers", "1")][..], 1), (&[("workers", "2")], 2), (&[("workers", "4")], 4)].map(
+        |(factors, workers)| Made {
+            cores: (1..=workers).collect(),
+            ..Made::at(factors, 1e5 * f64::from(workers))
+        },
+    );
+    let found = finding(&["workers"], &[Figure::Median], &CLOSED, &made);
+    assert_eq!(
+        (found.quantity, found.factors.as_slice()),
+        (Quantity::Rate, &["workers with cores".to_owned()][..])
+    );
+    let said = found.to_string().replace('\u{a0}', " ");
+    let expected = "workers with cores mattered: with workers with cores 4 the rate is 4.000 times that with workers with cores 1 ";
+    assert!(said.starts_with(expected), "{said}");
+    // With the same cores in all cells, the workers stand alone.
+    let made = made.map(|made| Made { cores: vec![1, 2, 3, 4], ..made });
+    let found = finding(&["workers"], &[Figure::Median], &CLOSED, &made);
+    assert_eq!(found.factors, ["workers"]);
+}
+
+#[test]
+fn cells_that_differ_in_two_factors_are_no_pair() {
+    // z differs from both others in io and in workers; x and y differ in io alone.
+    let made = [
+        Made::at(&[("io", "mmsg"), ("workers", "1")], 100e3),
+        Made::at(&[("io", "uring"), ("workers", "1")], 120e3),
+        Made::at(&[("io", "poll"), ("workers", "2")], 300e3),
+    ];
+    let found = finding(&["io", "workers"], &[Figure::Median], &CLOSED, &made);
+    assert_eq!(found.factors, ["io", "workers"]);
+    let Outcome::Mattered { most, others, .. } = &found.outcome else { panic!("{found:?}") };
+    assert_eq!((most.factor.as_str(), most.greater.as_str(), most.lesser.as_str()), ("io", "uring", "mmsg"));
+    assert!((most.ratio.1 - 1.2).abs() < 1e-3 && others.is_empty(), "{found:?}");
+    assert!(!found.to_string().contains("poll"), "{found}");
+    // Without y, io and workers always change together.
+    let two = [made[0].clone(), made[2].clone()];
+    let found = finding(&["io", "workers"], &[Figure::Median], &CLOSED, &two);
+    assert_eq!(found.factors, ["io with workers"], "two cells cannot show which of both mattered");
+    // Of these three, only uring and poll differ in io alone.
+    let three = [
+        Made::at(&[("io", "mmsg"), ("workers", "1")], 100e3),
+        Made::at(&[("io", "uring"), ("workers", "2")], 120e3),
+        Made::at(&[("io", "poll"), ("workers", "2")], 300e3),
+    ];
+    let found = finding(&["io", "workers"], &[Figure::Median], &CLOSED, &three);
+    let Outcome::Mattered { most, .. } = &found.outcome else { panic!("{found:?}") };
+    assert_eq!((most.greater.as_str(), most.lesser.as_str(), most.pairs), ("poll", "uring", 1));
+}
+
+/// The contrast of a finding without an interval, or of one that claims something.
+fn one_of(found: &Finding) -> kqps_verdict::finding::Contrast {
+    match &found.outcome {
+        Outcome::NoInterval(one) | Outcome::None(one) | Outcome::Mattered { most: one, .. } => one.clone(),
+        other => panic!("{other:?}"),
+    }
+}
+
+/// A factor that no cell names, but that all cells have in common, is none.
+#[test]
+fn a_factor_with_one_value_is_not_named() {
+    let made = [
+        Made::at(&[("io", "mmsg"), ("player.sockets", "8")], 100e3),
+        Made::at(&[("io", "uring"), ("player.sockets", "8")], 120e3),
+    ];
+    let found = finding(&["io", "player.sockets"], &[Figure::Median], &CLOSED, &made);
+    assert_eq!(found.factors, ["io"]);
+}
+
+/// At a load that the study chose, the tables' first figure is compared.
+#[test]
+fn the_figure_that_the_tables_show_is_compared() {
+    let chosen = CellLoad::Rates { rates_qps: vec![100.0], duration_s: 1.0 };
+    let made = [("mmsg", 50, 1.0), ("uring", 100, 3.0)].map(|(io, mib, ready_s)| {
+        let factors: &[(&str, &str)] = if io == "mmsg" { &[("io", "mmsg")] } else { &[("io", "uring")] };
+        Made { rss_bytes: mib * MIB, ready_s, ..Made::at(factors, 100.0) }
+    });
+    let of = |show: &[Figure]| {
+        let found = finding(&["io"], show, &chosen, &made);
+        (found.quantity, one_of(&found).ratio.1, one_of(&found).greater)
+    };
+    for (show, quantity, ratio) in [
+        (&[Figure::Memory, Figure::LatencyMean][..], Quantity::Memory, 2.0),
+        (&[Figure::Median, Figure::LoadTime], Quantity::LoadTime, 3.0),
+    ] {
+        let (found, by, greater) = of(show);
+        assert!(found == quantity && (by - ratio).abs() < 1e-3 && greater == "uring", "{found:?} {by}");
+    }
+    assert_eq!(of(&[Figure::LatencyMean]).0, Quantity::LatencyMean);
+    assert_eq!(of(&[Figure::Median]).0, Quantity::Latency, "the rate was chosen");
+    let closed = |show: &[Figure]| finding(&["io"], show, &CLOSED, &made).quantity;
+    assert_eq!((closed(&[Figure::Median, Figure::Memory]), closed(&[])), (Quantity::Rate, Quantity::Rate));
+}
+
+/// A connection takes 10 kB over TCP and 40 kB over TLS, beyond what one connection needs.
+#[test]
+fn the_memory_of_a_connection_is_compared_beyond_that_of_the_fewest() {
+    let chosen = CellLoad::Rates { rates_qps: vec![100.0], duration_s: 1.0 };
+    let cell = |factors, open: u64, bytes: u64| Made {
+        open,
+        rss_bytes: 50 * MIB + (open - 1) * bytes,
+        ..Made::at(factors, 100.0)
+    };
+    let made = [
+        cell(&[("player.transport", "tcp"), ("player.connections", "1")], 1, 10_000),
+        cell(&[("player.transport", "tcp"), ("player.connections", "50000")], 50_000, 10_000),
+        cell(&[("player.transport", "tls"), ("player.connections", "1")], 1, 40_000),
+        cell(&[("player.transport", "tls"), ("player.connections", "50000")], 50_000, 40_000),
+    ];
+    let factors = ["player.transport", "player.connections"];
+    let found = finding(&factors, &[Figure::MemoryPerConnection, Figure::Memory], &chosen, &made);
+    assert_eq!(
+        (found.quantity, found.cells, found.without),
+        (Quantity::MemoryPerConnection, 2, 0),
+        "{found:?}"
+    );
+    let Outcome::Mattered { most, .. } = &found.outcome else { panic!("{found:?}") };
+    assert_eq!((most.factor.as_str(), most.greater.as_str()), ("player.transport", "tls"));
+    assert!((most.ratio.1 - 4.0).abs() < 0.05, "{most:?}");
+    assert!(found.to_string().contains("the memory per connection is 4.0"), "{found}");
+}
