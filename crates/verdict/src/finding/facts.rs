@@ -75,7 +75,7 @@ fn quantity_of(cells: &[&Cell], experiment: &Experiment) -> Quantity {
         |cell: &&Cell| matches!(&cell.load, CellLoad::Rates { rates_qps, .. } if rates_qps.len() == 1);
     let are_chosen = !cells.is_empty() && cells.iter().all(is_chosen);
     let tables = experiment.tables.iter().flat_map(|table| &table.show);
-    let shown = tables.chain(experiment.charts.iter().flat_map(|chart| &chart.show));
+    let mut shown = tables.chain(experiment.charts.iter().flat_map(|chart| &chart.show));
     let by_default = if are_chosen { Quantity::Latency } else { Quantity::Rate };
     let quantity = |figure: &Figure| match figure {
         Figure::Median | Figure::MeanMinMax | Figure::Efficiency | Figure::CeilingShare => {
@@ -90,7 +90,7 @@ fn quantity_of(cells: &[&Cell], experiment: &Experiment) -> Quantity {
         Figure::LatencyP99 => Some(Quantity::LatencyP99),
         _ => None,
     };
-    shown.filter_map(quantity).next().unwrap_or(by_default)
+    shown.find_map(quantity).unwrap_or(by_default)
 }
 
 /// The factors that vary, each with its name in words. Factors that always change together are one, since no cell shows
