@@ -165,8 +165,10 @@ impl<S> KeptConnection for Connection<S> {
     }
 
     fn close(mut self, end: End) {
-        // A connection that is broken has no direction left to end.
-        if end != End::Broken {
+        // A broken connection has no direction left to end. The kernel ends that of TCP as it closes the socket, if all
+        // was read and written.
+        let ends_by_itself = end == End::Peer && self.stream.is_tcp() && self.output.is_empty();
+        if end != End::Broken && !ends_by_itself {
             // A peer that does not read cannot receive the rest.
             let _ = self.finish();
         }

@@ -39,6 +39,11 @@ impl Stream {
         matches!(self, Self::Tls(_) | Self::Https(_))
     }
 
+    /// Whether it is TCP with nothing above.
+    pub(super) fn is_tcp(&self) -> bool {
+        matches!(self, Self::Tcp(_))
+    }
+
     /// Whether messages come by HTTP. Each query then has a reply of one message, or an empty one.
     pub(super) fn is_http(&self) -> bool {
         matches!(self, Self::Https(_))
