@@ -60,7 +60,11 @@ fn proved(mut options: prove::Options) -> Result<()> {
         package::ready_for_proof()?;
     }
     options = options.with_kept(workspace::metadata()?.target_directory);
-    let program = workspace::program(options.program())?;
+    let program = if options.program().is_none() && options.proves_packages_alone() {
+        package::packaged_program()?
+    } else {
+        workspace::program(options.program())?
+    };
     // Beside a program that the user names stands the agent that was built with it.
     if options.needs_silent_agent() && options.program().is_none() {
         workspace::silent_agent()?;

@@ -54,11 +54,17 @@ Examples:
   kqps find 127.0.0.1:5300 -d bench.queries           # its highest rate
   kqps load 127.0.0.1:5300 -d bench.queries -Q 100k   # one load, accounted for";
 
+/// The version that is printed: that of the package if `cargo xtask package` builds the program.
+const VERSION: &str = match option_env!("KQPS_VERSION") {
+    Some(version) => version,
+    None => env!("CARGO_PKG_VERSION"),
+};
+
 /// Benchmark DNS reliably on multi-core systems: every query accounted for, every figure with its grade
 ///
 /// Without a command kqps does what `kqps run` does.
 #[derive(Parser)]
-#[command(name = "kqps", version, propagate_version = true, max_term_width = 110, after_help = EXAMPLES,
+#[command(name = "kqps", version = VERSION, propagate_version = true, max_term_width = 110, after_help = EXAMPLES,
           args_conflicts_with_subcommands = true)]
 struct Cli {
     /// Install no packages of name servers that are missing

@@ -10,7 +10,8 @@ use anyhow::{Context as _, Result};
 
 use kqps_proofs::shell;
 
-use super::{Release, copy, licences, program, tools, write};
+use super::libraries::libraries;
+use super::{Release, copy, licences, program, tools, version, write};
 use crate::workspace;
 
 /// The folder that the program starts in. It has the folder that kqps keeps runs in, if a current folder has it.
@@ -21,7 +22,7 @@ pub(super) fn make(release: &Release, asked: Option<&Path>) -> Result<PathBuf> {
     let built = program::fixed(asked)?;
     let parent = release.folder("image")?;
     let root = parent.join("root");
-    prepare(&built, &root)?;
+    prepare(&built, &root, asked)?;
     let out = release.out.join(format!("{}.oci.tar", release.static_name()));
     if out.exists() {
         fs::remove_file(&out).with_context(|| format!("cannot replace {}", out.display()))?;
@@ -35,19 +36,17 @@ pub(super) fn make(release: &Release, asked: Option<&Path>) -> Result<PathBuf> {
 }
 
 /// Fills the root of the image.
-fn prepare(built: &Path, root: &Path) -> Result<()> {
-    program::strip(built, &root.join("usr/bin/kqps"))?;
+fn prepare(built: &Path, root: &Path, asked: Option<&Path>) -> Result<()> {
+    program::strip(built, &root.join("usr/bin/kqps"), asked)?;
     for file in ["LICENSE-APACHE", "LICENSE-MIT"] {
         copy(&workspace::root().join(file), &root.join("usr/share/doc/kqps").join(file))?;
     }
     let crates = licences::crates(&tools::musl())?;
-    write(
-        &root.join("usr/share/doc/kqps/third-party.txt"),
-        licences::texts(&crates, &licences::libraries(true)?),
-    )?;
+    let texts = licences::texts(&crates, &libraries(&crates, true)?);
+    write(&root.join("usr/share/doc/kqps/third-party.txt"), texts)?;
     fs::create_dir_all(root.join(WORK).join("kqps-runs"))?;
     fs::create_dir_all(root.join("tmp"))?;
-    // Any user may be asked for, as in /tmp of a system.
+    // The container may run as any user.
     for folder in ["tmp", WORK, "work/kqps-runs"] {
         fs::set_permissions(root.join(folder), fs::Permissions::from_mode(0o1777))?;
     }
@@ -72,7 +71,8 @@ fn commit(release: &Release, parent: &Path, root: &Path, out: &Path) -> Result<(
     shell::run(config.arg(&container))?;
     let mut commit = buildah();
     commit.args(["commit", "--quiet", "--rm", "--timestamp", &release.epoch_s.to_string(), &container]);
-    shell::run(commit.arg(format!("oci-archive:{}:kqps:{}", out.display(), release.version)))
+    let tag = version::as_tag(&release.version);
+    shell::run(commit.arg(format!("oci-archive:{}:kqps:{tag}", out.display())))
 }
 
 /// The image's labels, by the annotations of the OCI.

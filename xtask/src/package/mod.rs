@@ -2,12 +2,16 @@
 //! folder, with their checksums.
 
 mod archive;
+mod copyright;
 mod deb;
+mod documents;
 mod image;
+mod libraries;
 mod licences;
 mod pages;
 mod program;
 mod tools;
+mod version;
 
 use std::collections::BTreeMap;
 use std::ffi::{OsStr, OsString};
@@ -48,7 +52,7 @@ pub enum Kind {
 
 /// The facts of this release that every kind needs.
 struct Release {
-    /// The version in `Cargo.toml`.
+    /// The version, the same in all kinds.
     version: String,
     /// The time of all files that are made, seconds since 1970.
     epoch_s: u64,
@@ -93,14 +97,21 @@ fn one_program_suffices(kinds: &[Kind]) -> Result<()> {
     Ok(())
 }
 
-/// Installs what the proof needs beside packages that exist.
+/// Installs what the proof needs beside packages that exist. An error if the user is not root.
 pub fn ready_for_proof() -> Result<()> {
+    let user = shell::read(Command::new("id").arg("-u"))?;
+    ensure!(user.trim() == "0", "the proof of the packages makes namespaces and needs root");
     tools::install_for_proof()
+}
+
+/// The program in the Debian package, before its symbols are removed; built if it is not there.
+pub fn packaged_program() -> Result<PathBuf> {
+    program::dynamic(None)
 }
 
 /// Makes all kinds, and installs what their proof needs. Returns their folder.
 pub fn for_proof() -> Result<PathBuf> {
-    tools::install_for_proof()?;
+    ready_for_proof()?;
     make(Kind::value_variants(), None, None)
 }
 
@@ -129,13 +140,11 @@ fn make(kinds: &[Kind], out: Option<&Path>, asked: Option<&Path>) -> Result<Path
 impl Release {
     fn new(out: Option<&Path>) -> Result<Self> {
         let metadata = workspace::metadata()?;
-        let kqps =
-            metadata.packages.iter().find(|package| package.name == "kqps").context("there is no kqps")?;
         let work = metadata.target_directory.join("release/package");
         let out = out.map_or_else(|| metadata.target_directory.join("package"), Path::to_owned);
         fs::create_dir_all(&out).with_context(|| format!("cannot make {}", out.display()))?;
         let out = out.canonicalize().with_context(|| format!("cannot use {}", out.display()))?;
-        Ok(Self { version: kqps.version.clone(), epoch_s: epoch_s()?, work, out })
+        Ok(Self { version: version::now()?, epoch_s: epoch_s()?, work, out })
     }
 
     /// An empty folder with this name for files that are made on the way.

@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::os::unix::ffi::OsStrExt as _;
-use std::os::unix::fs::PermissionsExt as _;
+use std::os::unix::fs::{PermissionsExt as _, symlink};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -10,17 +10,15 @@ use anyhow::{Context as _, Result, ensure};
 
 use kqps_proofs::shell;
 
-use super::tools::musl;
+use super::tools::{gnu, musl};
+use super::version;
 use crate::workspace::{self, cargo};
-
-/// Where musl-gcc finds the headers of the kernel, which musl does not have. They come after musl's own.
-const KERNEL_HEADERS: &str = "-idirafter /usr/include -idirafter /usr/include/x86_64-linux-gnu";
 
 /// The program against the system's C library.
 pub(super) fn dynamic(asked: Option<&Path>) -> Result<PathBuf> {
     match asked {
         Some(program) => Ok(program.to_owned()),
-        None => built_for(&format!("{}-unknown-linux-gnu", std::env::consts::ARCH), &[]),
+        None => built_for(&gnu(), None, ""),
     }
 }
 
@@ -29,24 +27,51 @@ pub(super) fn fixed(asked: Option<&Path>) -> Result<PathBuf> {
     let program = if let Some(program) = asked {
         program.to_owned()
     } else {
-        let underscored = musl().replace('-', "_");
-        let compiler = (format!("CC_{underscored}"), "musl-gcc");
-        built_for(&musl(), &[compiler, (format!("CFLAGS_{underscored}"), KERNEL_HEADERS)])?
+        let headers = format!("-idirafter {}", kernel_headers()?.display());
+        built_for(&musl(), Some("musl-gcc"), &headers)?
     };
-    ensure!(is_static(&fs::read(&program)?), "{} is not a static program", program.display());
+    ensure!(is_static(&program)?, "{} is not a static program", program.display());
     Ok(program)
 }
 
-/// Builds the program for a target with these variables. The folder of a target keeps it apart from builds that have the
-/// paths of this machine in them.
-fn built_for(target: &str, variables: &[(String, &str)]) -> Result<PathBuf> {
+/// A folder with the headers of the kernel alone, which musl does not have. The folders that they lie in have those of the
+/// system's C library, too.
+fn kernel_headers() -> Result<PathBuf> {
+    let folder = workspace::metadata()?.target_directory.join("package-tools/kernel-headers");
+    fs::create_dir_all(&folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    let include = Path::new("/usr/include");
+    // Debian has those of a processor in a folder of its own (multiarch).
+    let of_processor = include.join(format!("{}-linux-gnu", std::env::consts::ARCH));
+    for name in ["linux", "asm-generic", "asm"] {
+        let places = [include.join(name), of_processor.join(name)];
+        let place = places.iter().find(|place| place.is_dir());
+        let place = place.with_context(|| format!("there are no headers {}", places[0].display()))?;
+        let link = folder.join(name);
+        if fs::read_link(&link).ok().as_deref() != Some(place) {
+            // A first build has none.
+            let _ = fs::remove_file(&link);
+            symlink(place, &link).with_context(|| format!("cannot make {}", link.display()))?;
+        }
+    }
+    Ok(folder)
+}
+
+/// Builds the program for a target, its C code by a compiler of its own and with more flags. The folder of a target keeps
+/// the build apart from those that have the paths of this machine in them.
+fn built_for(target: &str, compiler: Option<&str>, c_flags: &str) -> Result<PathBuf> {
     let mut build = cargo();
-    build.args(["build", "--release", "--package", "kqps", "--target", target]);
+    build.args(["build", "--release", "--locked", "--package", "kqps", "--target", target]);
+    build.env("KQPS_VERSION", version::now()?);
     // The variables would take the place of all flags of configuration files.
     build.env_remove("RUSTFLAGS").env_remove("CARGO_ENCODED_RUSTFLAGS");
     let places = Places::of_this_machine();
-    build.arg("--config").arg(format!("build.rustflags={:?}", places.flags()));
-    build.envs(variables.iter().map(|(name, value)| (name, value)));
+    build.arg("--config").arg(format!("build.rustflags={:?}", places.flags("--remap-path-prefix")));
+    let underscored = target.replace('-', "_");
+    let c_flags = format!("{c_flags} {}", places.flags("-ffile-prefix-map").join(" "));
+    build.env(format!("CFLAGS_{underscored}"), c_flags.trim());
+    if let Some(compiler) = compiler {
+        build.env(format!("CC_{underscored}"), compiler);
+    }
     shell::run(&mut build).with_context(|| format!("kqps could not be built for {target}"))?;
     let built = workspace::metadata()?.target_directory.join(target).join("release/kqps");
     Ok(built)
@@ -75,9 +100,9 @@ impl Places {
         Self { cargo_home, sources }
     }
 
-    /// The compiler's flags that give these places other names. The last that fits counts.
-    fn flags(&self) -> Vec<String> {
-        let flag = |from: &Path, to: &str| format!("--remap-path-prefix={}={to}", from.display());
+    /// A compiler's flags of this name that give these places other names. If several match, the compiler uses the last.
+    fn flags(&self, name: &str) -> Vec<String> {
+        let flag = |from: &Path, to: &str| format!("{name}={}={to}", from.display());
         let first = [flag(workspace::root(), "/kqps"), flag(&self.cargo_home, "/cargo")];
         first.into_iter().chain(self.sources.iter().map(|source| flag(source, "/crates"))).collect()
     }
@@ -86,7 +111,8 @@ impl Places {
     fn in_program(&self, program: &[u8]) -> Option<String> {
         let servers = self.sources.iter().filter_map(|source| source.file_name());
         let home = self.cargo_home.as_os_str();
-        let mut places = servers.chain([home]).filter(|place| !place.is_empty());
+        let root = workspace::root().as_os_str();
+        let mut places = servers.chain([home, root]).filter(|place| !place.is_empty());
         let place = places.find(|place| contains(program, place.as_bytes()))?;
         Some(place.to_string_lossy().into_owned())
     }
@@ -97,58 +123,43 @@ fn contains(bytes: &[u8], part: &[u8]) -> bool {
     bytes.windows(part.len()).any(|window| window == part)
 }
 
-/// Copies a program without its symbols, which are most of its size.
-pub(super) fn strip(program: &Path, to: &Path) -> Result<()> {
+/// Copies a program without its symbols, which are most of its size. An error if a path of this machine is in it, unless the
+/// user `asked` for this program.
+pub(super) fn strip(program: &Path, to: &Path, asked: Option<&Path>) -> Result<()> {
     super::copy(program, to)?;
     shell::run(Command::new("strip").args(["--strip-all", "--remove-section=.comment"]).arg(to))?;
     if let Some(place) = Places::of_this_machine().in_program(&fs::read(to)?) {
-        eprintln!("warning: {} has the path {place} of this machine in it", program.display());
+        let found = format!("{} has the path {place} of this machine in it", program.display());
+        ensure!(asked.is_some(), found);
+        eprintln!("warning: {found}");
     }
     Ok(fs::set_permissions(to, fs::Permissions::from_mode(0o755))?)
 }
 
-/// Whether an ELF file for 64 bits names no interpreter: no program header has the type `PT_INTERP` (elf(5)).
-fn is_static(elf: &[u8]) -> bool {
-    const PT_INTERP: u32 = 3;
-    let number = |at: usize, bytes: usize| -> Option<usize> {
-        let field = elf.get(at..at + bytes)?;
-        Some(field.iter().rev().fold(0, |value, byte| value << 8 | usize::from(*byte)))
-    };
-    let headers = || Some((number(32, 8)?, number(54, 2)?, number(56, 2)?));
-    let (true, Some((first, bytes, count))) = (elf.starts_with(b"\x7fELF\x02\x01"), headers()) else {
-        return false;
-    };
-    count > 0
-        && (0..count)
-            .all(|place| number(first + place * bytes, 4).is_some_and(|kind| kind != PT_INTERP as usize))
+/// Whether a program names no interpreter, which loads libraries (`PT_INTERP`, elf(5)).
+fn is_static(program: &Path) -> Result<bool> {
+    let headers = shell::read(Command::new("readelf").args(["--program-headers", "--wide"]).arg(program))?;
+    ensure!(headers.contains("LOAD"), "{} is no program", program.display());
+    Ok(!headers.contains("INTERP"))
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// An ELF file with program headers of these types and nothing else.
-    fn elf(types: &[u32]) -> Vec<u8> {
-        let mut bytes = vec![0; 64];
-        bytes[..6].copy_from_slice(b"\x7fELF\x02\x01");
-        bytes[32] = 64;
-        bytes[54] = 56;
-        bytes[56] = types.len() as u8;
-        for kind in types {
-            bytes.extend(kind.to_le_bytes());
-            bytes.extend([0; 52]);
-        }
-        bytes
+    #[test]
+    fn tests_are_no_static_programs() {
+        assert!(!is_static(&std::env::current_exe().unwrap()).unwrap());
+        assert!(is_static(Path::new("/etc/passwd")).is_err());
     }
 
     #[test]
-    fn a_static_program_names_no_interpreter() {
-        assert!(is_static(&elf(&[6, 1, 1])));
-        assert!(!is_static(&elf(&[6, 3, 1])));
-        assert!(!is_static(&elf(&[])));
-        assert!(!is_static(b"#!/bin/sh"));
-        // The tests themselves are linked to the system's C library.
-        assert!(!is_static(&fs::read(std::env::current_exe().unwrap()).unwrap()));
+    fn the_headers_of_the_kernel_come_without_those_of_a_c_library() {
+        let folder = kernel_headers().unwrap();
+        for header in ["linux/random.h", "asm/types.h", "asm-generic/types.h"] {
+            assert!(folder.join(header).is_file(), "{header}");
+        }
+        assert!(!folder.join("stdio.h").exists());
     }
 
     #[test]
@@ -157,7 +168,7 @@ mod tests {
         let source = home.path().join("registry/src/index.example-0a");
         fs::create_dir_all(&source).unwrap();
         let places = Places::below(home.path().to_owned());
-        let flags = places.flags();
+        let flags = places.flags("--remap-path-prefix");
         let root = workspace::root().display();
         assert_eq!(flags[0], format!("--remap-path-prefix={root}=/kqps"));
         // The compiler takes the last that fits, so the longest comes last.

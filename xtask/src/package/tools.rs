@@ -51,9 +51,10 @@ pub(super) fn install(kinds: &[Kind]) -> Result<()> {
 /// Installs what the proof of the packages needs beside them.
 pub(super) fn install_for_proof() -> Result<()> {
     have(&[
+        Package::with_program("buildah", "buildah"),
         Package::with_program("iproute2", "ip"),
         Package::with_program("mmdebstrap", "mmdebstrap"),
-        Package::with_program("util-linux", "setpriv"),
+        Package::with_program("util-linux", "unshare"),
     ])
 }
 
@@ -65,6 +66,11 @@ fn have(wanted: &[Package]) -> Result<()> {
         bail!("these Debian packages are missing: {missing}");
     }
     Ok(())
+}
+
+/// The target of the program against the system's C library.
+pub(super) fn gnu() -> String {
+    format!("{}-unknown-linux-gnu", std::env::consts::ARCH)
 }
 
 /// The target of the static program.

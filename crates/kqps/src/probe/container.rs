@@ -87,7 +87,7 @@ mod tests {
     fn the_documents_have_the_same_command() {
         let facts = Facts { effective: Some(0), ..Facts::default() };
         let rights = format!("setcap {}=ep ", facts.for_setcap().join(","));
-        for file in ["docs/INSTALL.md", "deploy/debian/README.Debian"] {
+        for file in ["docs/INSTALL.md", "docs/HOSTS.md", "deploy/debian/README.Debian"] {
             let path = format!("{}/../../{file}", env!("CARGO_MANIFEST_DIR"));
             let text = std::fs::read_to_string(path).unwrap();
             assert!(text.contains(&rights), "{file} lacks {rights}");

@@ -15,6 +15,11 @@ fn accounts_agree_with_a_relay_that_makes_faults() -> Result<()> {
     small(Proof::Accounts)
 }
 
+#[test]
+fn a_tree_without_a_shell_suffices_for_a_load() -> Result<()> {
+    small(Proof::Package)
+}
+
 /// A part of the proof of connections.
 fn of_connections(part: &str) -> Result<()> {
     prove_part(Proof::Connections, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))

@@ -129,9 +129,14 @@ impl Options {
         self.packages.is_none() && self.proves_packages()
     }
 
-    /// Whether packages are proved.
+    /// Whether packages are proved, and not only a program (the small form).
     pub fn proves_packages(&self) -> bool {
-        self.proofs.contains(&Proof::Package)
+        self.size == Size::Whole && self.proofs.contains(&Proof::Package)
+    }
+
+    /// Whether packages are proved and nothing else is.
+    pub fn proves_packages_alone(&self) -> bool {
+        self.proves_packages() && self.proofs.iter().all(|proof| *proof == Proof::Package)
     }
 
     /// The same with a folder for files that later proofs use again.

@@ -1,32 +1,56 @@
 //! The packages, on systems that have nothing else: a bare Debian without a compiler, a tree with the archive alone, and the
-//! image. No container engine runs: the trees are entered by namespaces and `chroot(2)`, as engines do it.
+//! image in buildah. The trees are entered by namespaces and `chroot(2)`. The small form is the tested program in such a tree.
 
 mod alone;
 mod deb;
 mod files;
+mod image;
 mod results;
+mod rights;
 mod tree;
 
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use serde_json::Value;
 
-use super::Bench;
+use super::{Bench, Size};
+use crate::shell;
 
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 
-const PARTS: [Part; 3] = [("deb", deb::prove), ("archive", alone::archive), ("image", alone::image)];
+/// The part that needs no packages.
+const SMALL: Part = ("program", alone::program);
+
+const PARTS: [Part; 4] = [SMALL, ("deb", deb::prove), ("archive", alone::archive), ("image", image::prove)];
 
 /// Proves every part, or the one that the user names.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    ensure!(
-        kqps_kernel::process::effective_user() == 0,
-        "the proof of the packages makes namespaces and needs root"
-    );
-    for (name, part) in bench.parts(&PARTS, |(name, _)| name)? {
+    let parts = match bench.size {
+        Size::Small => &PARTS[..1],
+        Size::Whole => &PARTS[..],
+    };
+    for (name, part) in bench.parts(parts, |(name, _)| name)? {
         part(bench).with_context(|| format!("package, {name}"))?;
     }
     Ok(())
+}
+
+/// The version of all packages. An error if they are not of one version.
+fn version(bench: &Bench) -> Result<String> {
+    let deb =
+        shell::read(Command::new("dpkg-deb").arg("--field").arg(package(bench, ".deb")?).arg("Version"))?;
+    let version =
+        deb.trim().strip_suffix("-1").context("the Debian package is not the first of its version")?;
+    let archive = package(bench, ".tar.gz")?;
+    let name = archive.file_name().unwrap_or_default().to_string_lossy();
+    ensure!(name.starts_with(&format!("kqps-{version}-")), "the archive of {version} is called {name}");
+    let sbom: Value = serde_json::from_slice(&std::fs::read(package(bench, ".cdx.json")?)?)
+        .context("the list of crates is not JSON")?;
+    let listed = &sbom["metadata"]["component"]["version"];
+    ensure!(*listed == *version, "the list of crates is of {listed}, and the Debian package of {version}");
+    Ok(version.to_owned())
 }
 
 /// The only file among the packages whose name ends like this.

@@ -8,21 +8,38 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::super::Bench;
 use super::files::Files;
-use super::results;
+use super::rights::{self, USER, as_user};
 use super::tree::Tree;
+use super::{alone, results};
 use crate::scratch::Scratch;
 use crate::shell;
 
-/// What is in the tree beside the packages that every Debian has: a name server, a reader of manual pages, and shells with
-/// completions.
-const INCLUDED: &str = "nsd,man-db,bash-completion,zsh,fish,libcap2-bin";
+/// What is in the tree beside the packages that every Debian has: a name server, a reader of manual pages, shells with
+/// completions, and what the rights of the program need.
+const INCLUDED: &str = "nsd,man-db,bash-completion,zsh,fish,libcap2-bin,adduser";
 
-/// What apt, dpkg and man-db write whatever is installed: logs, caches, and the state before the last change.
-const IGNORED: [&str; 5] =
-    ["var/log", "var/cache", "var/lib/apt", "var/lib/dpkg/status-old", "var/lib/dpkg/available-old"];
+/// What apt, dpkg, man-db and adduser write whatever is installed: logs, caches, and the state before the last change.
+const IGNORED: [&str; 10] = [
+    "var/log",
+    "var/cache",
+    "var/lib/apt",
+    "var/lib/dpkg/status-old",
+    "var/lib/dpkg/available-old",
+    "var/lib/dpkg/statoverride-old",
+    "etc/group-",
+    "etc/gshadow-",
+    "etc/passwd-",
+    "etc/shadow-",
+];
 
-/// Where the user's runs are.
-const HOME: &str = "root";
+/// The homes of root and of an ordinary user.
+const HOMES: [&str; 2] = ["root", "home/user"];
+
+/// What kqps writes in a home.
+const OURS: [&str; 2] = [".local/share/kqps", ".cache/kqps"];
+
+/// What the tested shells write in a home.
+const OF_SHELLS: [&str; 3] = [".config/fish", ".local/share/fish", ".cache/fish"];
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let deb = super::package(bench, ".deb")?;
@@ -31,29 +48,87 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     unpack(bench, &root)?;
     let variables = [("HOME", "/root"), ("LC_ALL", "C.UTF-8"), ("DEBIAN_FRONTEND", "noninteractive")];
     let variables = variables.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-    let tree = Tree::at(&root, "/root", variables, false)?;
+    let tree = Tree::at(&root, "/root", variables)?;
     for compiler in ["cc", "gcc", "clang", "rustc", "cargo"] {
         ensure!(!root.join("usr/bin").join(compiler).exists(), "the bare tree has {compiler}");
     }
+    tree.read(&["adduser", "--quiet", "--disabled-password", "--gecos", "", USER])?;
     let before = Files::read(&root, &IGNORED)?;
+    let older = older(&deb, scratch.path())?;
+    install(&tree, &older)?;
+    ensure!(root.join(DROPPED).exists(), "the older package lacks /{DROPPED}");
+    ordinary_user(&tree)?;
+    rights::given(&tree)?;
     install(&tree, &deb)?;
+    ensure!(!root.join(DROPPED).exists(), "the upgrade leaves /{DROPPED}");
+    let (said, version) = (tree.read(&["kqps", "--version"])?, super::version(bench)?);
+    ensure!(
+        said.trim() == format!("kqps {version}"),
+        "the program of version {version} says that it is {said}"
+    );
+    rights::after_upgrade(&tree)?;
     let installed = Files::read(&root, &IGNORED)?;
     eprintln!("the bare tree has {} files, and {} with kqps", before.len(), installed.len());
+    let copyright = fs::read_to_string(root.join("usr/share/doc/kqps/copyright"))?;
+    ensure!(copyright.contains("\nFiles: vendor/rust-std-"), "the copyright file lacks the libraries");
     main_job(&tree)?;
     pages(&tree)?;
     completions(&tree)?;
+    tree.read(&["apt-get", "remove", "--yes", "kqps"])?;
+    ensure!(!root.join("usr/bin/kqps").exists(), "the removal leaves the program");
+    install(&tree, &deb)?;
     tree.read(&["apt-get", "purge", "--yes", "kqps"])?;
+    rights::taken(&tree)?;
     let after = Files::read(&root, &IGNORED)?;
-    let (ours, others): (Vec<String>, Vec<String>) =
-        after.since(&before).into_iter().partition(|change| change[1..].starts_with(&format!("{HOME}/")));
-    ensure!(others.is_empty(), "after the purge these differ from before: {}", others.join(" "));
-    let runs = ours.iter().filter(|change| change.ends_with("/run.sqlite")).count();
-    ensure!(
-        runs == 1 && ours.iter().all(|change| change.starts_with('+')),
-        "the user's files: {}",
-        ours.join(" ")
-    );
-    eprintln!("after the purge all files are as before, byte for byte, and {} of the user stay", ours.len());
+    let changes = after.since(&before);
+    let others: Vec<&String> = changes.iter().filter(|change| !is_of_a_user(change)).collect();
+    ensure!(others.is_empty(), "after the purge these differ from before: {others:?}");
+    let runs = changes.iter().filter(|change| change.ends_with("/run.sqlite")).count();
+    ensure!(runs == 1, "{runs} runs are left of 1: {changes:?}");
+    eprintln!("after the purge all files are as before, byte for byte, and {} of users stay", changes.len());
+    Ok(())
+}
+
+/// Whether a change since an earlier moment is a new file of kqps or of a shell in a home, or a folder above it.
+fn is_of_a_user(change: &str) -> bool {
+    let Some(path) = change.strip_prefix('+') else { return false };
+    HOMES.iter().any(|home| {
+        let Ok(path) = Path::new(path).strip_prefix(home) else { return false };
+        OURS.iter().chain(&OF_SHELLS).any(|ours| path.starts_with(ours) || Path::new(ours).starts_with(path))
+    })
+}
+
+/// A file of the older package that the proved one does not have.
+const DROPPED: &str = "usr/share/doc/kqps/dropped";
+
+/// The package under an older version, with one more file.
+fn older(deb: &Path, folder: &Path) -> Result<PathBuf> {
+    let unpacked = folder.join("older");
+    shell::run(Command::new("dpkg-deb").arg("--raw-extract").arg(deb).arg(&unpacked))?;
+    let control = unpacked.join("DEBIAN/control");
+    let text = fs::read_to_string(&control)?;
+    let line =
+        text.lines().find(|line| line.starts_with("Version: ")).context("the package has no version")?;
+    fs::write(&control, text.replace(line, &format!("Version: {OLDER}")))?;
+    fs::write(unpacked.join(DROPPED), "")?;
+    let older = folder.join("older.deb");
+    let mut build = Command::new("dpkg-deb");
+    build.args(["--root-owner-group", "-Zgzip", "-z1", "--build"]).arg(&unpacked).arg(&older);
+    shell::read(&mut build)?;
+    fs::remove_dir_all(unpacked)?;
+    Ok(older)
+}
+
+/// A version before every one.
+const OLDER: &str = "0~older-1";
+
+/// An ordinary user gets a version, and every query of a load answered.
+fn ordinary_user(tree: &Tree) -> Result<()> {
+    let user = as_user(tree);
+    let version = user.read(&["kqps", "--version"])?;
+    user.read(&["mkdir", "-p", ".cache/kqps"])?;
+    let played = alone::load(&user, "kqps", ".cache/kqps/queries")?;
+    eprintln!("an ordinary user has {}: load at the echo: {played}", version.trim());
     Ok(())
 }
 
@@ -62,6 +137,7 @@ fn unpack(bench: &Bench, root: &Path) -> Result<()> {
     let name = release()?;
     let kept = kept(bench.kept.as_deref().context("the tree has no folder to be kept in")?, &name);
     if !kept.is_file() {
+        remove_older(&kept)?;
         let partly = kept.with_extension("partly.tar");
         let mut make = Command::new("mmdebstrap");
         make.args(["--quiet", "--variant=minbase", &format!("--include={INCLUDED}"), &name]).arg(&partly);
@@ -75,10 +151,26 @@ fn unpack(bench: &Bench, root: &Path) -> Result<()> {
     )
 }
 
+/// Removes the trees that were kept before this one, which are large.
+fn remove_older(kept: &Path) -> Result<()> {
+    let folder = kept.parent().context("the tree lies in a folder")?;
+    for entry in fs::read_dir(folder).with_context(|| format!("cannot read {}", folder.display()))? {
+        let path = entry?.path();
+        let name = path.file_name().unwrap_or_default().to_string_lossy();
+        if name.starts_with(TREE) && name.ends_with(".tar") {
+            fs::remove_file(&path).with_context(|| format!("cannot remove {}", path.display()))?;
+        }
+    }
+    Ok(())
+}
+
+/// The beginning of a kept tree's name.
+const TREE: &str = "package-tree-";
+
 /// Where the tree of a release is kept. Other packages in it are another tree.
 fn kept(folder: &Path, release: &str) -> PathBuf {
     let included = blake3::hash(INCLUDED.as_bytes()).to_hex();
-    folder.join(format!("package-tree-{release}-{:.8}.tar", included.as_str()))
+    folder.join(format!("{TREE}{release}-{:.8}.tar", included.as_str()))
 }
 
 /// The code name of this host's Debian.
@@ -88,28 +180,26 @@ fn release() -> Result<String> {
     Ok(name.context("/etc/os-release has no VERSION_CODENAME")?.trim_matches('"').to_owned())
 }
 
+/// Installs a package without a network, and checks its version.
 fn install(tree: &Tree, deb: &Path) -> Result<()> {
     let inside = tree.root().join("kqps.deb");
     fs::copy(deb, &inside).with_context(|| format!("cannot copy {}", deb.display()))?;
     let said = tree.read(&["apt-get", "install", "--yes", "/kqps.deb"]);
     fs::remove_file(&inside)?;
     said?;
-    let version = tree.read(&["kqps", "--version"])?;
-    eprintln!("apt-get install ./kqps.deb, without a network: {}", version.trim());
+    let installed = tree.read(&["dpkg-query", "--show", "--showformat", "${Version}", "kqps"])?;
+    let wanted = shell::read(Command::new("dpkg-deb").arg("--field").arg(deb).arg("Version"))?;
+    ensure!(installed == wanted.trim(), "installed is {installed}, and not {}", wanted.trim());
+    tree.read(&["kqps", "--version"])?;
+    eprintln!("apt-get install ./kqps.deb, without a network: {installed}");
     Ok(())
 }
 
 /// The main job, as short as its flags allow: the echo and a name server.
 fn main_job(tree: &Tree) -> Result<()> {
     let words =
-        ["kqps", "run", "--subject", "nsd", "--echo", "mmsg", "--budget", "25s", "--seed", "1", "--json"];
-    let output = tree.run(&words)?;
-    let text = String::from_utf8_lossy(&output.stdout);
-    let said = String::from_utf8_lossy(&output.stderr);
-    // A busy host may refuse the figure, which is a result as well.
-    let verdict = results::of_run(&text, "nsd")
-        .with_context(|| format!("{}: {}\n{text}{said}", words.join(" "), output.status))?;
-    eprintln!("{}: {verdict}", words.join(" "));
+        ["kqps", "run", "--subject", "nsd", "--echo", "mmsg", "--budget", "60s", "--seed", "1", "--json"];
+    results::run(tree, &words, "nsd")?;
     let report = tree.read(&["kqps", "report", "--why", &newest_run(tree)?])?;
     ensure!(report.contains("nsd"), "kqps report does not name nsd: {report}");
     Ok(())
@@ -162,4 +252,38 @@ fn completions(tree: &Tree) -> Result<()> {
     }
     eprintln!("bash, zsh and fish find the completions of kqps");
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_new_tree_takes_the_place_of_those_before() {
+        let folder = tempfile::tempdir().unwrap();
+        let others = ["kqps.tar", "package-tools"].map(|name| folder.path().join(name));
+        let before = kept(folder.path(), "bookworm");
+        for path in others.iter().chain([&before]) {
+            fs::write(path, "").unwrap();
+        }
+        remove_older(&kept(folder.path(), "trixie")).unwrap();
+        assert!(!before.exists() && others.iter().all(|other| other.exists()));
+    }
+
+    #[test]
+    fn only_files_of_kqps_and_of_the_shells_are_a_users() {
+        for change in [
+            "+root/.local",
+            "+root/.local/share/kqps/runs/a/run.sqlite",
+            "+home/user/.cache/kqps/queries",
+            "+root/.config/fish/config.fish",
+        ] {
+            assert!(is_of_a_user(change), "{change}");
+        }
+        for change in
+            ["+root/kqps-runs", "*root/.cache/kqps", "-root/.bashrc", "+etc/kqps", "+root/.local/bin"]
+        {
+            assert!(!is_of_a_user(change), "{change}");
+        }
+    }
 }
