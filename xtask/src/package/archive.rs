@@ -16,7 +16,7 @@ use kqps_proofs::shell;
 use super::documents::{self, Place};
 use super::libraries::{Library, libraries};
 use super::licences::Crate;
-use super::{Release, licences, pages, program, tools, write};
+use super::{Release, licences, pages, program, third_party, tools, write};
 use crate::workspace;
 
 /// What of the repository is in the archive.
@@ -48,7 +48,7 @@ pub(super) fn make(release: &Release, asked: Option<&Path>) -> Result<[PathBuf; 
     let libraries = libraries(&crates, true)?;
     let folder = parent.join(&name);
     prepare(&built, &folder, asked)?;
-    write(&folder.join("third-party.txt"), licences::texts(&crates, &libraries))?;
+    write(&folder.join("third-party.txt"), third_party::texts(&crates, &libraries))?;
     let out = release.out.join(format!("{name}.tar.gz"));
     pack(&parent, &name, release.epoch_s, &out)?;
     let list = release.out.join(format!("{name}.cdx.json"));

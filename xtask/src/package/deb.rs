@@ -11,7 +11,7 @@ use kqps_proofs::shell;
 use super::copyright::copyright;
 use super::documents::{self, Place};
 use super::libraries::libraries;
-use super::{Release, copy, gzip, licences, pages, program, tools, write};
+use super::{Release, copy, gzip, licences, pages, program, third_party, tools, write};
 use crate::workspace;
 
 /// The maintainer, as in `crates/kqps/Cargo.toml`.
@@ -87,7 +87,7 @@ fn prepare(release: &Release, built: &Path, asked: Option<&Path>) -> Result<Path
     let crates = licences::crates(&tools::gnu())?;
     let libraries = libraries(&crates, false)?;
     write(&folder.join("copyright"), copyright(&crates, &libraries)?)?;
-    write(&folder.join("third-party.txt"), licences::texts(&crates, &libraries))?;
+    write(&folder.join("third-party.txt"), third_party::texts(&crates, &libraries))?;
     gzip(&folder.join("third-party.txt"))?;
     copy(&workspace::root().join("CHANGELOG.md"), &folder.join("changelog"))?;
     gzip(&folder.join("changelog"))?;

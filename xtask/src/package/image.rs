@@ -11,7 +11,7 @@ use anyhow::{Context as _, Result};
 use kqps_proofs::shell;
 
 use super::libraries::libraries;
-use super::{Release, copy, licences, program, tools, version, write};
+use super::{Release, copy, licences, program, third_party, tools, version, write};
 use crate::workspace;
 
 /// The folder that the program starts in. It has the folder that kqps keeps runs in, if a current folder has it.
@@ -42,7 +42,7 @@ fn prepare(built: &Path, root: &Path, asked: Option<&Path>) -> Result<()> {
         copy(&workspace::root().join(file), &root.join("usr/share/doc/kqps").join(file))?;
     }
     let crates = licences::crates(&tools::musl())?;
-    let texts = licences::texts(&crates, &libraries(&crates, true)?);
+    let texts = third_party::texts(&crates, &libraries(&crates, true)?);
     write(&root.join("usr/share/doc/kqps/third-party.txt"), texts)?;
     fs::create_dir_all(root.join(WORK).join("kqps-runs"))?;
     fs::create_dir_all(root.join("tmp"))?;

@@ -1,7 +1,6 @@
-//! The crates in the program, and the texts of the licences of all that is in it.
+//! The crates in the program, with the texts of their licences.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -10,7 +9,6 @@ use serde::Deserialize;
 
 use kqps_proofs::shell;
 
-use super::libraries::Library;
 use crate::workspace::{self, cargo};
 
 /// The facts of `cargo metadata` about all crates.
@@ -196,31 +194,6 @@ fn read_texts(folder: &Path, above: &str, deep: u32, found: &mut Vec<(String, St
     Ok(())
 }
 
-/// The texts of all crates and of these libraries. Equal texts stand once, below all crates that have them.
-pub(super) fn texts(crates: &[Crate], libraries: &[Library]) -> String {
-    let mut whose: BTreeMap<&str, Vec<String>> = BTreeMap::new();
-    let mut text = String::from(
-        "kqps contains these crates, under these licences, and the libraries at the end. Their texts follow.\n\n",
-    );
-    for one in crates {
-        let Crate { name, version, license, .. } = one;
-        writeln!(text, "{name} {version}: {license}").expect("a string takes everything");
-        for (file, content) in &one.texts {
-            whose.entry(content.trim()).or_default().push(format!("{name} {version} ({file})"));
-        }
-    }
-    let mut sections: Vec<_> = whose.into_iter().map(|(content, names)| (names, content)).collect();
-    sections.sort();
-    for (names, content) in sections {
-        write!(text, "\n{}\n{}:\n\n{content}\n", "-".repeat(80), names.join(", ")).expect("as above");
-    }
-    for Library { name, version, license, text: content, .. } in libraries {
-        let line = "-".repeat(80);
-        write!(text, "\n{line}\n{name} {version}: {license}\n\n{}\n", content.trim()).expect("as above");
-    }
-    text
-}
-
 #[cfg(test)]
 mod tests {
     use super::super::tools::gnu;
@@ -233,34 +206,5 @@ mod tests {
         assert!(names.contains(&"serde") && !names.contains(&"serde_derive"), "{names:?}");
         let native = crates.iter().find(|one| one.name == "aws-lc-sys").unwrap();
         assert!(native.texts.iter().any(|(file, _)| file == "aws-lc/third_party/fiat/LICENSE"));
-    }
-
-    #[test]
-    fn equal_texts_stand_once() {
-        let one = |name: &str, license: &str, text: &str| Crate {
-            name: name.into(),
-            version: "1.0.0".into(),
-            license: license.into(),
-            authors: Vec::new(),
-            texts: vec![("LICENSE".into(), text.into())],
-            folder: PathBuf::new(),
-        };
-        let crates = [
-            one("alpha", "MIT", "the same\n"),
-            one("beta", "MIT", "the same"),
-            one("gamma", "ISC", "another"),
-        ];
-        let library = Library {
-            name: "lib",
-            version: "2".into(),
-            license: "MIT",
-            holders: &["us"],
-            text: "its text".into(),
-        };
-        let text = texts(&crates, &[library]);
-        assert!(text.ends_with("\nlib 2: MIT\n\nits text\n"), "{text}");
-        assert_eq!(text.matches("the same").count(), 1);
-        assert!(text.contains("alpha 1.0.0 (LICENSE), beta 1.0.0 (LICENSE):\n\nthe same\n"), "{text}");
-        assert!(text.contains("gamma 1.0.0: ISC\n"), "{text}");
     }
 }

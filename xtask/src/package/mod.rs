@@ -10,6 +10,7 @@ mod libraries;
 mod licences;
 mod pages;
 mod program;
+mod third_party;
 mod tools;
 mod version;
 
