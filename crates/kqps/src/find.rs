@@ -161,16 +161,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         plan: &plan,
         queries: &queries,
     };
-    views.draw();
+    views.begin()?;
     let shown = Shown::new(views.hub(), &goal, targets.clone());
     let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
         Ceilings::default()
     } else {
         ceiling::measure(&interface, (&player, &shown), &subject.cpus, &gauges)
     };
-    let begun =
-        claimed.map(|claimed| Keeping::begin(claimed, &goal, (&plan, &subject), &interface, &ceilings));
-    let keeping = begun.transpose()?;
+    let keeping = Keeping::begin(claimed, views.page(), &goal, (&plan, &subject), &interface, &ceilings)?;
     let cores = are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
     let mut search = Search {
         json: args.json,
@@ -195,7 +193,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Ok(()) => false,
         Err(Ended::Interrupted) => true,
         Err(Ended::Failed(error)) => {
-            if let Some(Err(other)) = keeping.map(|keeping| keeping.end(false, Some(&error), None)) {
+            if let Some(Err(other)) = keeping.map(|keeping| keeping.end(false, Some(&error))) {
                 eprintln!("kqps: {other:#}");
             }
             return Err(error);
@@ -219,12 +217,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             folder: args.out.as_deref(),
             is_why: args.why,
         };
-        let words = words::words(&searched);
-        words.lines().for_each(print::pass_on);
-        print!("{words}");
+        print!("{}", words::words(&searched));
     }
     if let Some(keeping) = keeping {
-        keeping.end(!interrupted, None, views.hub())?;
+        keeping.end(!interrupted, None)?;
     }
     views.end();
     Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })

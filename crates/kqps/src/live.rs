@@ -3,10 +3,13 @@
 
 mod address;
 mod asked;
+mod page_so_far;
+#[cfg(test)]
+mod panicked;
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
-use std::net::SocketAddr;
+use std::net::{SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -23,6 +26,7 @@ use crate::value::parse_duration;
 use address::{parse_shown_at, why_not};
 
 pub(crate) use asked::asked;
+pub(crate) use page_so_far::PageSoFar;
 
 /// The time between two readings of a player's counts.
 pub(crate) const EVERY: Duration = Duration::from_millis(250);
@@ -45,13 +49,13 @@ pub(crate) struct LiveArgs {
 
     /// Offer the counts to Prometheus, at /metrics of this address or port
     ///
-    /// A port alone is one of 127.0.0.1. docs/LIVE.md has the metrics, and deploy/grafana a dashboard.
+    /// A port alone means 127.0.0.1. docs/LIVE.md has the metrics, and deploy/grafana a dashboard.
     #[arg(long, value_name = "ADDR", value_parser = parse_shown_at, help_heading = "Live")]
     metrics: Option<SocketAddr>,
 
     /// Serve a page that follows the measurement, at this address or port
     ///
-    /// A port alone is one of 127.0.0.1. When the measurement is over, the page is its report, if there is one.
+    /// A port alone means 127.0.0.1. When the measurement is over, the page is its report, or what a load printed.
     #[arg(long, value_name = "ADDR", value_parser = parse_shown_at, help_heading = "Live")]
     live: Option<SocketAddr>,
 
@@ -64,14 +68,18 @@ pub(crate) struct LiveArgs {
 pub(crate) struct Views {
     /// `None` if nothing shows it.
     hub: Option<Arc<Hub>>,
+    has_page: bool,
     wants_tui: bool,
     tui: Option<Tui>,
+    /// Where it will be served: the listener, the flag that asked for it, and what is there.
+    listening: Vec<(TcpListener, &'static str, LiveSite)>,
     serving: Vec<Serving>,
     linger: Duration,
 }
 
 impl Views {
-    /// Serves what was asked for from now on. Nothing is measured yet. `command` is what the user typed, in short.
+    /// Takes the addresses that were asked for. Nothing is shown before [`Self::begin`]. `command` is what the user typed,
+    /// in short.
     pub(crate) fn open(args: &LiveArgs, command: &str) -> anyhow::Result<Self> {
         if args.linger.is_some() && args.metrics.is_none() && args.live.is_none() {
             return Err(bad_input("--linger: there is nothing to serve; add --metrics ADDR or --live ADDR"));
@@ -79,10 +87,17 @@ impl Views {
         let wants_tui = args.tui && can_draw();
         let is_any = wants_tui || args.metrics.is_some() || args.live.is_some();
         let hub = is_any.then(|| Hub::new(command.to_owned()));
-        let mut views =
-            Self { hub, wants_tui, tui: None, serving: Vec::new(), linger: args.linger.unwrap_or_default() };
+        let mut views = Self {
+            hub,
+            has_page: args.live.is_some(),
+            wants_tui,
+            tui: None,
+            listening: Vec::new(),
+            serving: Vec::new(),
+            linger: args.linger.unwrap_or_default(),
+        };
         if let Some(hub) = views.hub.clone() {
-            views.serve(args, &hub)?;
+            views.listen(args, &hub)?;
             signals::on_asking({
                 let hub = hub.clone();
                 move || hub.ending()
@@ -93,7 +108,7 @@ impl Views {
     }
 
     /// Listens at the addresses. Both paths may be at one address.
-    fn serve(&mut self, args: &LiveArgs, hub: &Arc<Hub>) -> anyhow::Result<()> {
+    fn listen(&mut self, args: &LiveArgs, hub: &Arc<Hub>) -> anyhow::Result<()> {
         let is_shared = args.metrics.is_some() && args.metrics == args.live;
         for (flag, address, has_page, has_metrics) in [
             ("--live", args.live, true, is_shared),
@@ -104,31 +119,43 @@ impl Views {
                 LiveSite { hub: hub.clone(), version: env!("CARGO_PKG_VERSION"), has_page, has_metrics };
             let listeners = tcp::listen(address, 1).map_err(|error| why_not(flag, address, &error))?;
             let listener = listeners.into_iter().next().context("there is no listener")?;
-            let serving = kqps_web::serve(listener, &flag[2..], Arc::new(site))?;
-            if has_page {
-                eprintln!("The page of this measurement is at http://{}/", serving.address);
-            }
-            if has_metrics {
-                eprintln!("Its counts are at http://{}/metrics", serving.address);
-            }
-            if !address.ip().is_loopback() {
-                eprintln!("kqps: {flag} {address}: every host that reaches this address can read them");
-            }
-            self.serving.push(serving);
+            self.listening.push((listener, flag, site));
         }
         Ok(())
     }
 
-    /// Draws on the terminal from now on, if that was asked for. What the command prints waits until [`Self::give_back`].
-    pub(crate) fn draw(&mut self) {
+    /// Serves, and draws on the terminal, from now on, as far as that was asked for. The command has been accepted, and
+    /// nothing is measured yet. What it prints on a terminal that is drawn on waits until [`Self::give_back`].
+    pub(crate) fn begin(&mut self) -> anyhow::Result<()> {
+        for (listener, flag, site) in self.listening.drain(..) {
+            let (has_page, has_metrics, hub) = (site.has_page, site.has_metrics, site.hub.clone());
+            let serving = kqps_web::serve(listener, &flag[2..], Arc::new(site))?;
+            let address = serving.address;
+            if has_page {
+                print::beside(&format!("The page of this measurement is at http://{address}/"));
+                hub.served_at(format!("page http://{address}/"));
+            }
+            if has_metrics {
+                print::beside(&format!("Its counts are at http://{address}/metrics"));
+                hub.served_at(format!("metrics http://{address}/metrics"));
+            }
+            if !address.ip().is_loopback() {
+                print::beside(&format!(
+                    "kqps: {flag} {address}: every host that reaches this address can read what kqps shows there"
+                ));
+            }
+            self.serving.push(serving);
+        }
+        self.draw();
+        Ok(())
+    }
+
+    fn draw(&mut self) {
         if let Some(hub) = self.hub.clone().filter(|_| self.wants_tui) {
             print::hold();
             let is_colored = std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-            match Tui::start(hub, is_colored, signals::interrupt) {
-                Ok(tui) => {
-                    self.tui = Some(tui);
-                    release_on_panic();
-                }
+            match Tui::start(hub, is_colored, signals::interrupt, print::release) {
+                Ok(tui) => self.tui = Some(tui),
                 Err(error) => {
                     print::release();
                     self.wants_tui = false;
@@ -136,6 +163,12 @@ impl Views {
                 }
             }
         }
+    }
+
+    /// What makes the page of a run that goes on; `None` if no page is shown.
+    pub(crate) fn page(&self) -> Option<PageSoFar> {
+        let hub = self.hub.as_ref().filter(|_| self.has_page)?;
+        Some(PageSoFar::new(hub.clone()))
     }
 
     /// The source of what is shown; `None` if nothing shows it.
@@ -174,10 +207,8 @@ impl Views {
         if !self.linger.is_zero() {
             let until = clock::local_time(clock::wall_s() + self.linger.as_secs());
             let until = until.map(|at| format!("{:02}:{:02}:{:02}", at.hour, at.minute, at.second));
-            eprintln!(
-                "Serving until {}; Ctrl-C ends it.",
-                until.unwrap_or_else(|| "--linger is over".to_owned())
-            );
+            let until = until.unwrap_or_else(|| "--linger is over".to_owned());
+            print::beside(&format!("Serving until {until}; Ctrl-C ends it."));
         }
         let until = Instant::now() + self.linger;
         while Instant::now() < until && signals::count() == came_before {
@@ -191,16 +222,6 @@ impl Drop for Views {
     fn drop(&mut self) {
         self.give_back();
     }
-}
-
-/// From now on, a panic of any thread also prints what waits for the terminal, since that is restored.
-fn release_on_panic() {
-    let before = std::panic::take_hook();
-    std::panic::set_hook(Box::new(move |panic| {
-        tui::restore();
-        print::release();
-        before(panic);
-    }));
 }
 
 /// Says why the terminal is not drawn on.
@@ -226,11 +247,6 @@ fn can_draw() -> bool {
 }
 
 impl LiveArgs {
-    /// Whether a page is served.
-    pub(crate) fn has_page(&self) -> bool {
-        self.live.is_some()
-    }
-
     /// Whether lines are printed at intervals, because `--tui` was asked for and there is no terminal.
     pub(crate) fn wants_lines(&self, views: &Views) -> bool {
         self.tui && !views.wants_tui

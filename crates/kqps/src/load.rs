@@ -182,6 +182,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let silence = silence(&trial).filter(|_| !trial.interrupted);
     let failed = failed(&args.fail_on, |condition| condition.judge(&trial, &warnings, &surroundings));
     views.give_back();
+    let words = words::words(&trial, &warnings, surroundings.workers);
+    if let Some(hub) = views.hub() {
+        hub.result(&words);
+    }
     if args.json {
         let failed_on = failed.iter().map(|(condition, _)| condition.to_string()).collect();
         let (trial, warnings) = (&trial, &*warnings);
@@ -190,8 +194,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             eprintln!("kqps: {why}");
         }
     } else {
-        let words = words::words(&trial, &warnings, surroundings.workers);
-        words.lines().for_each(print::pass_on);
         print!("{words}");
     }
     for (_, said) in &failed {
@@ -215,7 +217,7 @@ fn watched_trial(
     let targets = plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut views = Views::open(&args.live, &format!("kqps load {targets}"))?;
     let watcher = Watcher::new();
-    views.draw();
+    views.begin()?;
     let lines = args.live.wants_lines(&views).then_some(LINE_EVERY);
     let every = args.interval.or(lines);
     let bar = io::stderr().is_terminal() && every.is_none() && !views.is_drawn();

@@ -110,6 +110,11 @@ pub(crate) fn to_stderr(said: Arguments<'_>) {
     write_to_stderr(text.as_bytes());
 }
 
+/// Writes one line to stderr that says how to see the others, so it is not passed on.
+pub(crate) fn beside(line: &str) {
+    write_to_stderr(format!("{}\n", visible_line(line)).as_bytes());
+}
+
 /// Writes one line to stderr, even if a quoted text in it has line feeds.
 pub(crate) fn line_to_stderr(said: Arguments<'_>) {
     let said = said.to_string();

@@ -184,11 +184,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let mut views = Views::open(&args.live, &typed(args))?;
     let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
-    views.draw();
+    views.begin()?;
     let mut progress = Progress::new(session.run(), !views.is_drawn());
     session.print_by(progress.printer());
-    let shows_page = args.live.has_page();
-    let mut shown = views.hub().map(|hub| Shown::new(hub.clone(), session.goal(), session.run(), shows_page));
+    let mut shown =
+        views.hub().map(|hub| Shown::new(hub.clone(), session.goal(), session.run(), views.page()));
     if let Some(sink) = views.sink() {
         session.live_by(sink);
     }
@@ -208,8 +208,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let page = write_page(&session, &verdict, beside.as_ref());
     print_verdict(args, &session, &verdict, page.as_deref().ok(), conducted)?;
     page?;
-    if let Some(hub) = views.hub().filter(|_| shows_page) {
-        hub.page(&kqps_report::page_body(session.run(), &verdict, beside.as_ref()));
+    if let Some(shown) = &shown {
+        shown.end(session.run(), &verdict, beside.as_ref());
     }
     let status = status(&session, &verdict, conducted, &go_on);
     views.end();

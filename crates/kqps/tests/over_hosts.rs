@@ -2,15 +2,22 @@
 //! no command and the others by env(1). A player that a busy host makes late voids its trial, so those that play have the
 //! host to themselves: this is a test program of its own, and they take turns.
 
+#[path = "cli/live/watched.rs"]
+mod watched;
+
 use std::collections::BTreeSet;
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::path::PathBuf;
 use std::process::{Command, Output, Stdio};
 use std::sync::{Mutex, PoisonError};
+use std::thread;
 use std::time::Duration;
 
+use kqps_kernel::process::{Signal, signal};
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Accounts, HostRole, Run, Store, Trial};
 use tempfile::TempDir;
+use watched::{Killed, Values, get, shown_at, values_of};
 
 /// The echo at a fixed rate, by one player, by two, and by more than there are.
 const STUDY: &str = r#"
@@ -101,6 +108,28 @@ impl Lab {
         command
     }
 
+    /// Runs the study over these hosts with its counts for Prometheus. Returns its output, and the last counts.
+    fn scraped(&self, hosts: &str) -> (Output, Values) {
+        let mut study = self.study(&["--hosts", hosts, "--metrics", "0", "--linger", "1h"]);
+        let mut child = Killed(study.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let mut stdout = child.0.stdout.take().unwrap();
+        let printed = thread::spawn(move || {
+            let mut printed = Vec::new();
+            stdout.read_to_end(&mut printed).unwrap();
+            printed
+        });
+        let mut stderr = BufReader::new(child.0.stderr.take().unwrap());
+        let (address, mut said) = shown_at(&mut stderr, "/metrics");
+        while !said.contains("Serving until ") {
+            assert!(stderr.read_line(&mut said).unwrap() > 0, "it ended by itself: {said}");
+        }
+        let metrics = values_of(&get(address, "/metrics").1);
+        signal(child.0.id(), Signal::Interrupt).unwrap();
+        stderr.read_to_string(&mut said).unwrap();
+        let (status, stdout) = (child.0.wait().unwrap(), printed.join().unwrap());
+        (Output { status, stdout, stderr: said.into_bytes() }, metrics)
+    }
+
     fn stored(&self) -> Run {
         Store::read(&self.out().join("run.sqlite")).unwrap()
     }
@@ -108,15 +137,14 @@ impl Lab {
     /// Kills a run over the hosts of this file once it has stored a trial. Returns what it stored.
     fn killed_after_a_trial(&self, hosts: &str) -> Run {
         let mut study = self.study(&["--hosts", hosts]);
-        let mut child = study.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut child = Killed(study.stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap());
         let has_trial =
             || Store::read(&self.out().join("run.sqlite")).is_ok_and(|run| !run.trials.is_empty());
         while !has_trial() {
-            assert!(child.try_wait().unwrap().is_none(), "it ended before it could be killed");
-            std::thread::sleep(Duration::from_millis(5));
+            assert!(child.0.try_wait().unwrap().is_none(), "it ended before it could be killed");
+            thread::sleep(Duration::from_millis(5));
         }
-        child.kill().unwrap();
-        child.wait().unwrap();
+        drop(child);
         self.stored()
     }
 
@@ -169,12 +197,13 @@ fn the_account_of_two_players_is_the_sum_of_both() {
 fn is_the_sum() -> bool {
     let lab = Lab::new();
     let hosts = lab.hosts().display().to_string();
-    let output = lab.study(&["--hosts", &hosts]).output().unwrap();
+    let (output, metrics) = lab.scraped(&hosts);
     let said = text_of(&output);
     let run = lab.stored();
     if is_disturbed(&run) {
         return false;
     }
+    expect_latencies(&metrics);
     assert!(run.finished_unix_ms.is_some(), "{said}");
     assert!(said.contains("Subjects are started on ns1 (127.0.0.1), and the players are p1, p2."), "{said}");
     let named: Vec<_> = run.hosts.iter().map(|host| (host.name.as_str(), host.role)).collect();
@@ -204,6 +233,15 @@ fn is_the_sum() -> bool {
     let kept = std::fs::read_to_string(lab.out().join("hosts.toml")).unwrap();
     assert!(kept.contains("[server]") && kept.contains("name = \"p2\""), "{kept}");
     true
+}
+
+/// Players on other hosts show nothing while they play, and all latencies when they have played.
+fn expect_latencies(metrics: &Values) {
+    let correct = metrics["kqps_replies_correct_total"] as u64;
+    assert!(correct > 0, "{metrics:?}");
+    for name in ["kqps_latency_seconds_count", r#"kqps_latency_seconds_bucket{le="+Inf"}"#] {
+        assert_eq!(metrics[name] as u64, correct, "{name}");
+    }
 }
 
 /// Of each cell one trial was stamped at loopback: every query once, with its reply.

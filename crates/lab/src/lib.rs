@@ -36,7 +36,7 @@ pub mod request;
 mod residence;
 pub mod running_server;
 pub mod search;
-pub mod search_folder;
+pub mod search_run;
 pub mod session;
 pub mod signing;
 pub mod started;

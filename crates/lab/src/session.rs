@@ -29,7 +29,7 @@ use crate::materials::{Materials, Wanted};
 use crate::patience::Patience;
 use crate::record;
 use crate::request::RunRequest;
-use crate::search_folder;
+use crate::search_run;
 use crate::site::Site;
 use crate::subject::Definition;
 use crate::subject::remains;
@@ -126,7 +126,7 @@ impl Session {
         // The lock on the store shows that no other kqps conducts this run, so these processes are left over.
         remains::end_all_under(folder.path());
         let run = store.run()?;
-        if run.study == search_folder::NAME {
+        if run.study == search_run::NAME {
             return Err(LabError::Search { path: folder.path().into() });
         }
         let hosts = at_hosts::Session::of_run(&folder, &run)?;

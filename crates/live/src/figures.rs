@@ -17,14 +17,11 @@ pub fn phase_words(snapshot: &Snapshot) -> String {
     if snapshot.is_over {
         return "over".to_owned();
     }
-    let phase = match snapshot.now.phase {
-        LivePhase::Over => "the trial is over",
-        phase => phase.word(),
-    };
+    let phase = snapshot.phase().word();
     let ending = if snapshot.is_ending { ", ending early" } else { "" };
     let at_s = snapshot.now.at_s;
     match snapshot.standing.planned_s {
-        _ if at_s <= 0.0 => format!("{phase}{ending}"),
+        _ if at_s <= 0.0 || snapshot.now.phase == LivePhase::Over => format!("{phase}{ending}"),
         Some(planned_s) => format!("{phase}, {at_s:.1} of {planned_s:.1} s{ending}"),
         None => format!("{phase}, {at_s:.1} s{ending}"),
     }
@@ -108,11 +105,12 @@ pub fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
 fn bad_words(counts: &LiveCounts) -> String {
     let accounts = &counts.accounts;
     let parts = [
-        ("lost", accounts.lost + counts.overdue),
+        ("lost", accounts.lost),
+        ("overdue", counts.overdue),
         ("wrong", accounts.wrong),
         ("late", accounts.late),
         ("unsent", accounts.unsent),
-        ("refused", accounts.send_failed),
+        ("send failed", accounts.send_failed),
     ];
     let seen = parts.iter().filter(|(_, count)| *count > 0);
     let parts: Vec<String> = seen.map(|(name, count)| format!("{name} {}", number(*count))).collect();
@@ -136,15 +134,17 @@ pub fn panel(snapshot: &Snapshot) -> LiveInput {
         p50_us: interval.quantile_us(0.5).map(|us| us as f64),
         p99_us: interval.quantile_us(0.99).map(|us| us as f64),
     };
-    // At the end they are the result.
-    let shown = if snapshot.is_over { usize::MAX } else { LINES_SHOWN };
-    let hidden = snapshot.lines.len().saturating_sub(shown);
+    // The result has the exact figures.
+    let has_result = snapshot.is_over && !snapshot.result.is_empty();
+    let facts = if has_result { Vec::new() } else { facts(snapshot) };
+    let hidden = snapshot.lines.len().saturating_sub(LINES_SHOWN);
     LiveInput {
         headline: snapshot.command.clone(),
         standing: standing_words(snapshot),
-        facts: facts(snapshot).into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
+        facts: facts.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
         moments: snapshot.history.intervals().iter().map(moment).collect(),
         lines: snapshot.lines.iter().skip(hidden).cloned().collect(),
+        result: if has_result { snapshot.result.to_string() } else { String::new() },
     }
 }
 
@@ -174,6 +174,22 @@ mod tests {
         let accounts = Accounts { correct: 90, lost: 5, unsent: 5, ..Accounts::default() };
         let counts = LiveCounts { accounts, ..LiveCounts::default() };
         assert_eq!(bad_words(&counts), "10.000 % (lost 5, unsent 5)");
+        let counts = LiveCounts { overdue: 10, ..counts };
+        assert_eq!(bad_words(&counts), "18.182 % (lost 5, overdue 10, unsent 5)");
         assert_eq!(bad_words(&LiveCounts::default()), "0.000 %");
+    }
+
+    #[test]
+    fn at_the_end_the_result_replaces_the_figures_of_the_moment() {
+        let hub = crate::Hub::new("kqps load x".into());
+        hub.print("a notice");
+        hub.result("sent 7");
+        let now = || hub.read(panel);
+        assert!(now().result.is_empty() && !now().facts.is_empty(), "it is not over");
+        hub.end();
+        assert_eq!(
+            (now().result.as_str(), now().facts.len(), &*now().lines),
+            ("sent 7", 0, &["a notice".to_owned()][..])
+        );
     }
 }

@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use kqps_observation::{LiveCounts, LivePhase};
 
@@ -26,7 +26,7 @@ pub struct Snapshot {
     pub command: String,
     /// Where the command stands.
     pub standing: Standing,
-    /// The counts of the present trial. CPU times count from its first reading.
+    /// The counts of the present trial. The subject's CPU time counts from its first reading.
     pub now: LiveCounts,
     /// The counts of all trials so far, the present one among them.
     pub totals: LiveCounts,
@@ -42,6 +42,10 @@ pub struct Snapshot {
     pub page: Arc<str>,
     /// How often the page was exchanged.
     pub page_version: u64,
+    /// Where else this is shown, in words: `page http://127.0.0.1:8080/`.
+    pub addresses: Vec<String>,
+    /// What the command printed as its result; empty before the end, and if a page shows that.
+    pub result: Arc<str>,
     /// Whether the user has asked the command to end.
     pub is_ending: bool,
     /// Whether all is measured.
@@ -59,6 +63,8 @@ pub struct Snapshot {
 /// The source, shared by what puts in and what reads.
 #[derive(Debug)]
 pub struct Hub {
+    /// A number that no other source has: microseconds since 1970 at its start.
+    pub id: u64,
     began: Instant,
     snapshot: Mutex<Snapshot>,
     changed: Condvar,
@@ -68,7 +74,8 @@ impl Hub {
     /// A source for a command that was typed like this.
     pub fn new(command: String) -> Arc<Self> {
         let snapshot = Mutex::new(Snapshot { command, ..Snapshot::default() });
-        Arc::new(Self { began: Instant::now(), snapshot, changed: Condvar::new() })
+        let id = SystemTime::UNIX_EPOCH.elapsed().unwrap_or_default().as_micros() as u64;
+        Arc::new(Self { id, began: Instant::now(), snapshot, changed: Condvar::new() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Snapshot> {
@@ -105,6 +112,8 @@ impl Hub {
             let (knows_player, knows_subject) =
                 (counts.player_cpu_s.is_some(), counts.subject_cpu_s.is_some());
             let (player, subject) = &mut snapshot.cpu_read;
+            // A player's readings begin at 0 with its trial. A subject has used time before it.
+            player.get_or_insert(0.0);
             grow(&mut counts.player_cpu_s, player, snapshot.now.player_cpu_s);
             grow(&mut counts.subject_cpu_s, subject, snapshot.now.subject_cpu_s);
             let mut interval = counts.since(&snapshot.now);
@@ -123,6 +132,11 @@ impl Hub {
         });
     }
 
+    /// What is shown is also at this address, in words.
+    pub fn served_at(&self, words: String) {
+        self.change(|snapshot| snapshot.addresses.push(words));
+    }
+
     /// The command printed a line.
     pub fn print(&self, line: &str) {
         self.change(|snapshot| {
@@ -139,6 +153,11 @@ impl Hub {
             snapshot.page = body.into();
             snapshot.page_version += 1;
         });
+    }
+
+    /// What the command prints as its result. In a view without a page it replaces the figures of the moment.
+    pub fn result(&self, words: &str) {
+        self.change(|snapshot| snapshot.result = words.into());
     }
 
     /// The user has asked the command to end.
@@ -169,6 +188,14 @@ impl Hub {
 }
 
 impl Snapshot {
+    /// What the player does. Between trials the next one is prepared, until the command has printed its result.
+    pub fn phase(&self) -> LivePhase {
+        match self.totals.phase {
+            LivePhase::Over if !self.is_over => LivePhase::Preparing,
+            phase => phase,
+        }
+    }
+
     /// Adds the present trial to those before it.
     fn fold(&mut self) {
         self.before = self.totals.clone();
@@ -198,7 +225,7 @@ impl Snapshot {
     }
 }
 
-/// Makes a reading of CPU time a counter, which begins at the first reading and never goes back. Readings are sums of
+/// Makes a reading of CPU time a counter, which begins at the reading before it, or else at this one, and never goes back. Readings are sums of
 /// processes that live, so they fall when one has ended, and are missing when none is left.
 fn grow(now_s: &mut Option<f64>, read_s: &mut Option<f64>, counted_s: Option<f64>) {
     *now_s = match *now_s {
@@ -232,8 +259,8 @@ mod tests {
     fn totals_grow_over_trials_and_intervals_are_differences() {
         let hub = Hub::new("kqps find".into());
         hub.begin_trial(Standing::default());
-        hub.count(counts(0.5, 10, 7.0));
-        hub.count(counts(1.0, 30, 7.5));
+        hub.count(counts(0.5, 10, 0.25));
+        hub.count(counts(1.0, 30, 0.5));
         hub.begin_trial(Standing { trial: 2, ..Standing::default() });
         hub.read(|snapshot| {
             assert_eq!((snapshot.totals.accounts.sent, snapshot.totals.outstanding), (30, 0));
@@ -246,7 +273,7 @@ mod tests {
                 snapshot.history.intervals().iter().map(|one| one.counts.accounts.sent).collect();
             assert_eq!(sent, [10, 20, 5, 3]);
             assert_eq!((snapshot.totals.accounts.sent, snapshot.now.accounts.sent), (38, 8));
-            assert_eq!((snapshot.totals.player_cpu_s, snapshot.now.player_cpu_s), (Some(0.75), Some(0.25)));
+            assert_eq!((snapshot.totals.player_cpu_s, snapshot.now.player_cpu_s), (Some(1.75), Some(1.25)));
             assert_eq!(snapshot.totals.connections.map(|all| (all.established, all.open())), Some((38, 8)));
             assert_eq!((snapshot.trials, snapshot.standing.trial), (2, 2));
         });

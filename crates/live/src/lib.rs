@@ -24,5 +24,5 @@ pub mod tui;
 pub use history::{History, Interval};
 pub use hub::{Hub, Snapshot};
 pub use site::LiveSite;
-pub use standing::{Load, Place, Standing};
+pub use standing::{Load, Place, STARTING, Standing};
 pub use tui::Tui;

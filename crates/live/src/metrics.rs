@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use kqps_observation::visible::visible_line;
 use kqps_observation::{LiveConnections, LiveCounts, LivePhase, LiveTimes};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
@@ -14,7 +15,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Registry;
 
 use crate::hub::Snapshot;
-use crate::standing::Load;
+use crate::standing::{Load, STARTING, Standing};
 
 /// The media type of the text.
 pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
@@ -27,20 +28,38 @@ const LIMITS_US: (u64, u64) = (16, 1 << 23);
 pub fn text(snapshot: &Snapshot, version: &str) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(OpenMetrics {
-        totals: snapshot.totals.clone(),
+        totals: LiveCounts { phase: snapshot.phase(), ..snapshot.totals.clone() },
         trials: snapshot.trials,
         load_qps: match snapshot.standing.load {
             Load::Open(rate_qps) => rate_qps,
             Load::Closed => 0.0,
         },
         bounds: [("lower", snapshot.standing.lower_qps), ("upper", snapshot.standing.upper_qps)],
-        command: snapshot.command.clone(),
+        trial: trial(snapshot),
+        command: visible_line(&snapshot.command).into_owned(),
         version: version.to_owned(),
     }));
     let mut text = String::new();
     // Writing to a string cannot fail.
     encode(&mut text, &registry).expect("a string takes text");
     text
+}
+
+/// The labels of the present trial, or of the last one until the next begins; `None` while a subject starts, and if there
+/// is no trial.
+fn trial(snapshot: &Snapshot) -> Option<Vec<(&'static str, String)>> {
+    let Standing { what, role, purpose, block, .. } = &snapshot.standing;
+    let labels = || {
+        let purpose = if purpose.is_empty() { "load" } else { purpose };
+        let block = block.map_or_else(String::new, |block| block.number.to_string());
+        vec![
+            ("cell", visible_line(what).into_owned()),
+            ("role", role.word().to_owned()),
+            ("purpose", purpose.to_owned()),
+            ("block", block),
+        ]
+    };
+    (!snapshot.is_over && !what.is_empty() && purpose != STARTING).then(labels)
 }
 
 /// What is exported of a snapshot.
@@ -50,6 +69,8 @@ struct OpenMetrics {
     trials: u64,
     load_qps: f64,
     bounds: [(&'static str, Option<f64>); 2],
+    /// The labels of the present trial.
+    trial: Option<Vec<(&'static str, String)>>,
     command: String,
     version: String,
 }
@@ -59,10 +80,15 @@ impl Collector for OpenMetrics {
         let (version, command) = (self.version.as_str(), self.command.as_str());
         to.encode_descriptor("kqps", "What is running", None, MetricType::Info)?
             .encode_info(&[("version", version), ("command", command)])?;
+        if let Some(labels) = &self.trial {
+            to.encode_descriptor("kqps_trial", "The trial that is played", None, MetricType::Info)?
+                .encode_info(labels)?;
+        }
         queries(&mut to, &self.totals)?;
         connections(&mut to, self.totals.connections.unwrap_or_default())?;
         self.state(&mut to)?;
-        latency(&mut to, &self.totals.latency)
+        // A histogram of a part of the replies would look like one of all.
+        if self.totals.misses_latencies { Ok(()) } else { latency(&mut to, &self.totals.latency) }
     }
 }
 
@@ -131,7 +157,7 @@ fn queries(to: &mut DescriptorEncoder<'_>, counts: &LiveCounts) -> fmt::Result {
     for (name, help, count) in [
         ("kqps_queries_intended", "Queries that the load called for", accounts.intended),
         ("kqps_queries_sent", "Queries that were sent", accounts.sent),
-        ("kqps_queries_refused", "Queries that this host's kernel refused", accounts.send_failed),
+        ("kqps_queries_send_failed", "Queries that this host's kernel refused to send", accounts.send_failed),
         ("kqps_replies_received", "Replies of every kind", received),
         ("kqps_replies_correct", "Correct replies in time", accounts.correct),
         ("kqps_replies_late", "Correct replies after the timeout", accounts.late),
@@ -145,7 +171,7 @@ fn queries(to: &mut DescriptorEncoder<'_>, counts: &LiveCounts) -> fmt::Result {
     by_name(to, unsent, &["late", "window", "room"], &counts.unsent_causes)?;
     by_name(to, ("kqps_queries_lost", "Queries without a reply", "cause"), &["time"], &counts.lost_causes)?;
     by_name(to, ("kqps_replies_wrong", "Wrong replies in time", "cause"), &["rcode"], &counts.wrong_causes)?;
-    let rcodes = ("kqps_replies", "Replies in time that match their question, by rcode", "rcode");
+    let rcodes = ("kqps_response_rcodes", "Replies in time that match their question, by rcode", "rcode");
     by_name(to, rcodes, &["NOERROR"], &counts.rcodes)?;
     gauge(to, "kqps_queries_outstanding", "Queries that may be answered in time", counts.outstanding)?;
     gauge(
@@ -200,9 +226,11 @@ mod tests {
 
     use kqps_observation::Accounts;
     use kqps_observation::live::{LIVE_RANGES, live_range_of};
+    use kqps_observation::run::Role;
 
     use super::*;
     use crate::hub::Hub;
+    use crate::standing::Place;
 
     fn times(times_us: &[u64]) -> LiveTimes {
         let mut counts = [0; LIVE_RANGES];
@@ -225,7 +253,14 @@ mod tests {
             player_cpu_s: Some(1.5),
             ..LiveCounts::default()
         };
-        snapshot.standing.lower_qps = Some(1000.0);
+        snapshot.standing = Standing {
+            what: "echo\nmmsg".into(),
+            role: Role::EchoCeiling,
+            purpose: "search".into(),
+            block: Some(Place { number: 2, of: 3 }),
+            lower_qps: Some(1000.0),
+            ..Standing::default()
+        };
         snapshot
     }
 
@@ -234,10 +269,11 @@ mod tests {
         let text = text(&sample(), "0.1.0");
         for line in [
             r#"kqps_info{version="0.1.0",command="kqps load \"x\""} 1"#,
+            r#"kqps_trial_info{cell="echo\\x0ammsg",role="echo-ceiling",purpose="search",block="2"} 1"#,
             "# TYPE kqps_queries_sent counter",
             "kqps_queries_sent_total 8",
             "kqps_replies_received_total 6",
-            r#"kqps_replies_total{rcode="NXDOMAIN"} 5"#,
+            r#"kqps_response_rcodes_total{rcode="NXDOMAIN"} 5"#,
             r#"kqps_queries_lost_total{cause="reset"} 1"#,
             r#"kqps_queries_lost_total{cause="time"} 0"#,
             r#"kqps_phase{phase="sending"} 1"#,
@@ -254,6 +290,31 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }
+    }
+
+    #[test]
+    fn a_trial_is_named_while_it_is_played_and_between_trials_nothing_is_over() {
+        let mut snapshot = sample();
+        snapshot.totals.phase = LivePhase::Over;
+        let text_of = |snapshot: &Snapshot| text(snapshot, "0.1.0");
+        assert!(text_of(&snapshot).contains(r#"kqps_phase{phase="preparing"} 1"#));
+        snapshot.standing.purpose = STARTING.into();
+        assert!(!text_of(&snapshot).contains("kqps_trial_info"), "a subject starts");
+        snapshot.standing.purpose = "search".into();
+        snapshot.is_over = true;
+        let text = text_of(&snapshot);
+        assert!(
+            text.contains(r#"kqps_phase{phase="over"} 1"#) && !text.contains("kqps_trial_info"),
+            "{text}"
+        );
+    }
+
+    #[test]
+    fn a_histogram_that_would_miss_replies_is_left_out() {
+        let mut snapshot = sample();
+        assert!(text(&snapshot, "0.1.0").contains("kqps_latency_seconds_count 5"));
+        snapshot.totals.misses_latencies = true;
+        assert!(!text(&snapshot, "0.1.0").contains("kqps_latency"));
     }
 
     #[test]
@@ -280,7 +341,11 @@ mod tests {
         let mut expressions = Vec::new();
         for panel in parsed["panels"].as_array().unwrap() {
             let targets = panel["targets"].as_array().map(Vec::as_slice).unwrap_or_default();
-            expressions.extend(targets.iter().map(|target| target["expr"].as_str().unwrap().to_owned()));
+            for target in targets {
+                expressions.push(target["expr"].as_str().unwrap().to_owned());
+                let legend = target["legendFormat"].as_str().unwrap();
+                assert!(legend.starts_with("{{instance}}: "), "{legend} is of one of several");
+            }
         }
         let text = text(&sample(), "0.1.0");
         let exported: BTreeSet<&str> = text

@@ -1,6 +1,10 @@
 //! Where a command stands: which trial of which cell it plays, and what its search knows so far.
 
+use kqps_observation::run::Role;
 use kqps_verdict::rate::rate;
+
+/// The purpose of a cell whose subject starts: it has no trial yet.
+pub const STARTING: &str = "starting";
 
 /// One of several, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,6 +30,8 @@ pub enum Load {
 pub struct Standing {
     /// What is measured: a cell of a study, or a target.
     pub what: String,
+    /// What the cell is for. A target is a subject.
+    pub role: Role,
     /// Which of the cells of this block it is; `None` outside of a study.
     pub cell: Option<Place>,
     /// Which block it is; `None` outside of a study.

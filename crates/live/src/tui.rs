@@ -46,13 +46,18 @@ pub struct Tui {
 
 impl Tui {
     /// Draws what `hub` has on the terminal from now on. `is_colored` is whether it may use colours. `end` is called
-    /// when the user asks the command to end.
+    /// when the user asks the command to end, and `on_panic` after a panic of any thread has restored the terminal.
     ///
     /// # Errors
     ///
     /// If the terminal cannot be set up.
-    pub fn start(hub: Arc<Hub>, is_colored: bool, end: impl Fn() + Send + 'static) -> io::Result<Self> {
-        let screen = Screen::enter()?;
+    pub fn start(
+        hub: Arc<Hub>,
+        is_colored: bool,
+        end: impl Fn() + Send + 'static,
+        on_panic: impl Fn() + Send + Sync + 'static,
+    ) -> io::Result<Self> {
+        let screen = Screen::enter(on_panic)?;
         let is_over = Arc::new(AtomicBool::new(false));
         let thread = {
             let is_over = is_over.clone();

@@ -122,38 +122,92 @@ impl Accounts {
         (self.intended - self.correct) as f64 / self.intended as f64
     }
 
+    /// How many counts there are.
+    pub const COUNT: usize = 12;
+
+    /// The counts, in the order of the fields.
+    pub fn to_array(&self) -> [u64; Self::COUNT] {
+        let Self {
+            intended,
+            unsent,
+            send_failed,
+            sent,
+            correct,
+            wrong,
+            late,
+            lost,
+            truncated,
+            slipped,
+            duplicate,
+            unsolicited,
+        } = *self;
+        [
+            intended,
+            unsent,
+            send_failed,
+            sent,
+            correct,
+            wrong,
+            late,
+            lost,
+            truncated,
+            slipped,
+            duplicate,
+            unsolicited,
+        ]
+    }
+
+    /// Accounts of these counts, which are in the order of the fields.
+    pub fn of_array(counts: [u64; Self::COUNT]) -> Self {
+        let [
+            intended,
+            unsent,
+            send_failed,
+            sent,
+            correct,
+            wrong,
+            late,
+            lost,
+            truncated,
+            slipped,
+            duplicate,
+            unsolicited,
+        ] = counts;
+        Self {
+            intended,
+            unsent,
+            send_failed,
+            sent,
+            correct,
+            wrong,
+            late,
+            lost,
+            truncated,
+            slipped,
+            duplicate,
+            unsolicited,
+        }
+    }
+
     /// The sum of these accounts and those of another player; `None` if a count does not fit.
     pub fn checked_add(&self, other: &Self) -> Option<Self> {
-        Some(Self {
-            intended: self.intended.checked_add(other.intended)?,
-            unsent: self.unsent.checked_add(other.unsent)?,
-            send_failed: self.send_failed.checked_add(other.send_failed)?,
-            sent: self.sent.checked_add(other.sent)?,
-            correct: self.correct.checked_add(other.correct)?,
-            wrong: self.wrong.checked_add(other.wrong)?,
-            late: self.late.checked_add(other.late)?,
-            lost: self.lost.checked_add(other.lost)?,
-            truncated: self.truncated.checked_add(other.truncated)?,
-            slipped: self.slipped.checked_add(other.slipped)?,
-            duplicate: self.duplicate.checked_add(other.duplicate)?,
-            unsolicited: self.unsolicited.checked_add(other.unsolicited)?,
-        })
+        let mut sum = self.to_array();
+        for (count, more) in sum.iter_mut().zip(other.to_array()) {
+            *count = count.checked_add(more)?;
+        }
+        Some(Self::of_array(sum))
     }
 
     /// Adds the accounts of another thread or trial to these.
     pub fn add(&mut self, other: &Self) {
-        self.intended += other.intended;
-        self.unsent += other.unsent;
-        self.send_failed += other.send_failed;
-        self.sent += other.sent;
-        self.correct += other.correct;
-        self.wrong += other.wrong;
-        self.late += other.late;
-        self.lost += other.lost;
-        self.truncated += other.truncated;
-        self.slipped += other.slipped;
-        self.duplicate += other.duplicate;
-        self.unsolicited += other.unsolicited;
+        *self = self.with(other, |count, more| count + more);
+    }
+
+    /// Each count made from those of both.
+    #[must_use]
+    pub fn with(&self, other: &Self, of: impl Fn(u64, u64) -> u64) -> Self {
+        let (ours, theirs) = (self.to_array(), other.to_array());
+        Self::of_array(std::array::from_fn(|at| of(ours[at], theirs[at])))
     }
 }
 
@@ -188,8 +242,10 @@ mod tests {
             duplicate: 4,
             unsolicited: 5,
         };
+        assert_eq!(Accounts::of_array(one.to_array()), one);
         let mut twice = one;
         twice.add(&one);
+        assert_eq!((twice.intended, twice.unsolicited), (24, 10));
         assert_eq!(one.checked_add(&one), Some(twice));
         assert_eq!(Accounts { unsolicited: u64::MAX, ..one }.checked_add(&one), None);
     }

@@ -57,6 +57,17 @@ impl Histogram {
         (beyond > SAMPLES_BEYOND - 1e-6).then(|| self.0.value_at_quantile(quantile))
     }
 
+    /// The times that were recorded, microseconds, each as the longest that is counted as the same, and how many they
+    /// are. The shortest come first.
+    pub fn times(&self) -> impl Iterator<Item = (u64, u64)> {
+        self.0.iter_recorded().map(|step| (step.value_iterated_to(), step.count_since_last_iteration()))
+    }
+
+    /// Whether two times are counted as the same.
+    pub fn are_same(&self, one_us: u64, other_us: u64) -> bool {
+        self.0.equivalent(one_us, other_us)
+    }
+
     /// The share of samples that were longer than `time_us`, 0 to 1.
     pub fn share_above(&self, time_us: u64) -> f64 {
         if self.0.is_empty() {

@@ -30,9 +30,12 @@ pub struct LiveCounts {
     pub rcodes: BTreeMap<String, u64>,
     /// The latencies of correct replies in time.
     pub latency: LiveTimes,
+    /// Whether latencies of correct replies are missing in [`Self::latency`].
+    #[serde(default)]
+    pub misses_latencies: bool,
     /// The connections; `None` without any.
     pub connections: Option<LiveConnections>,
-    /// CPU seconds that the player's process has used; `None` if they are not known.
+    /// CPU seconds that the player's threads have used; `None` if they are not known.
     pub player_cpu_s: Option<f64>,
     /// CPU seconds that the subject has used since it started; `None` if they are not known.
     pub subject_cpu_s: Option<f64>,
@@ -220,7 +223,7 @@ impl LiveCounts {
         Self {
             at_s: seconds(self.at_s, other.at_s),
             phase: self.phase,
-            accounts: accounts(&self.accounts, &other.accounts, &of),
+            accounts: self.accounts.with(&other.accounts, &of),
             outstanding: self.outstanding,
             overdue: self.overdue,
             unsent_causes: by_name(&self.unsent_causes, &other.unsent_causes),
@@ -228,6 +231,7 @@ impl LiveCounts {
             lost_causes: by_name(&self.lost_causes, &other.lost_causes),
             rcodes: by_name(&self.rcodes, &other.rcodes),
             latency: times(&self.latency, &other.latency),
+            misses_latencies: self.misses_latencies || other.misses_latencies,
             connections: connections.or(other.connections),
             player_cpu_s: cpu(self.player_cpu_s, other.player_cpu_s),
             subject_cpu_s: cpu(self.subject_cpu_s, other.subject_cpu_s),
@@ -244,23 +248,6 @@ impl LiveCounts {
     pub fn bad_share(&self) -> f64 {
         let bad = self.bad();
         bad as f64 / (bad + self.accounts.correct).max(1) as f64
-    }
-}
-
-fn accounts(ours: &Accounts, theirs: &Accounts, of: &impl Fn(u64, u64) -> u64) -> Accounts {
-    Accounts {
-        intended: of(ours.intended, theirs.intended),
-        unsent: of(ours.unsent, theirs.unsent),
-        send_failed: of(ours.send_failed, theirs.send_failed),
-        sent: of(ours.sent, theirs.sent),
-        correct: of(ours.correct, theirs.correct),
-        wrong: of(ours.wrong, theirs.wrong),
-        late: of(ours.late, theirs.late),
-        lost: of(ours.lost, theirs.lost),
-        truncated: of(ours.truncated, theirs.truncated),
-        slipped: of(ours.slipped, theirs.slipped),
-        duplicate: of(ours.duplicate, theirs.duplicate),
-        unsolicited: of(ours.unsolicited, theirs.unsolicited),
     }
 }
 

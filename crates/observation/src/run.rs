@@ -134,6 +134,18 @@ pub enum Role {
     Canary,
 }
 
+impl Role {
+    /// The role in a word, as in the record.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::PlayerCeiling => "player-ceiling",
+            Self::EchoCeiling => "echo-ceiling",
+            Self::Subject => "subject",
+            Self::Canary => "canary",
+        }
+    }
+}
+
 /// How the subject of a cell is loaded.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]

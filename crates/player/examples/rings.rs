@@ -4,6 +4,7 @@
 //! ```sh
 //! cargo run --release -p kqps-player --example rings                  # as fast as it goes
 //! cargo run --release -p kqps-player --example rings 1000000 4096     # so many queries, with 4,096 outstanding
+//! cargo run --release -p kqps-player --example rings 1000000 4096 live # the player also publishes what live views show
 //! perf stat -e instructions:u target/release/examples/rings 1000000   # both threads
 //! ```
 //!
@@ -11,6 +12,7 @@
 
 use std::error::Error;
 use std::fmt::Write as _;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -18,7 +20,9 @@ use kqps_dataset::{Dataset, Options};
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::affinity;
 use kqps_kernel::xdp::memory::{MemoryDevice, pair};
-use kqps_player::{Control, Io, LoadPlan, Part, PerQueryPlan, Plan, Stop, UdpPlan, Wire, play_in_memory};
+use kqps_player::{
+    Control, Io, Live, LoadPlan, Part, PerQueryPlan, Plan, Stop, UdpPlan, Wire, play_in_memory,
+};
 use kqps_stack::turn_round;
 
 /// Frames of the player's socket, of which half receive.
@@ -100,6 +104,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     let mut arguments = std::env::args().skip(1);
     let queries: u64 = arguments.next().map_or(Ok(USUAL), |text| text.parse())?;
     let outstanding: u64 = arguments.next().map_or(Ok(USUAL_OUTSTANDING), |text| text.parse())?;
+    let live = Live::new(1);
+    let live = if arguments.next().is_some_and(|word| word == "live") { live.with_fates() } else { live };
+    let control = Control { live: Arc::new(live), ..Control::new(1) };
     let folder = tempfile::tempdir()?;
     let file = folder.path().join("queries");
     let mut text = String::new();
@@ -120,7 +127,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (trial, turns) = std::thread::scope(|scope| {
         let device = scope.spawn(|| answer(device, other, &stop));
         let watch = |player: &PlayerWatched| Watch::begin(player, &SubjectWatched::default());
-        let trial = play_in_memory(&plan, &dataset, &Control::new(1), vec![socket], watch);
+        let trial = play_in_memory(&plan, &dataset, &control, vec![socket], watch);
         stop.store(true, Relaxed);
         (trial, device.join().expect("the device only answers"))
     });

@@ -7,7 +7,7 @@ mod fates;
 mod times;
 
 use std::sync::OnceLock;
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use kqps_kernel::clock;
 use kqps_observation::live::{LIVE_RANGES, live_range_end_us, live_range_of};
@@ -43,6 +43,10 @@ pub struct ThreadLive {
     detail: Option<Box<Detail>>,
     /// The fates of queries and connections, if they were asked for.
     fates: Option<Box<Fates>>,
+    /// The thread's ID; 0 before it is ready.
+    id: AtomicU32,
+    /// The CPU time that the thread had used when it ended, nanoseconds; 0 before.
+    cpu_ns: AtomicU64,
 }
 
 impl Default for ThreadLive {
@@ -54,6 +58,8 @@ impl Default for ThreadLive {
             latency: [const { AtomicU64::new(0) }; LIVE_RANGES],
             detail: None,
             fates: None,
+            id: AtomicU32::new(0),
+            cpu_ns: AtomicU64::new(0),
         }
     }
 }
@@ -167,13 +173,19 @@ impl Live {
         }
     }
 
-    /// The counts so far of all threads, without CPU time. Accounts and causes are 0 unless [`Self::with_fates`] asked
-    /// for them.
+    /// The CPU time that the threads have used, seconds; `None` if that of none is known.
+    fn cpu_s(&self) -> Option<f64> {
+        let of_each = self.threads.iter().filter_map(ThreadLive::cpu_ns);
+        of_each.reduce(|sum, one| sum + one).map(|sum_ns| sum_ns as f64 / 1e9)
+    }
+
+    /// The counts so far of all threads. The subject's CPU time is not known here. Accounts and causes are 0 unless
+    /// [`Self::with_fates`] asked for them.
     pub fn counts(&self) -> LiveCounts {
         let phase = self.phase();
         let until_ns = self.ended_ns.get().copied().unwrap_or_else(clock::now_ns);
         let latency = LiveTimes::of_ranges(self.latencies());
-        let mut counts = LiveCounts { phase, latency, ..LiveCounts::default() };
+        let mut counts = LiveCounts { phase, latency, player_cpu_s: self.cpu_s(), ..LiveCounts::default() };
         for fates in self.threads.iter().filter_map(|thread| thread.fates.as_deref()) {
             fates.add_to(&mut counts);
         }
@@ -183,6 +195,25 @@ impl Live {
 }
 
 impl ThreadLive {
+    /// Notes that the thread with this ID is ready.
+    pub(crate) fn thread_begins(&self, id: u32) {
+        self.id.store(id, Relaxed);
+    }
+
+    /// Notes that the calling thread has played. Its CPU time cannot be read when it is gone.
+    pub(crate) fn thread_ends(&self) {
+        self.cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
+    }
+
+    /// The CPU time that the thread has used, nanoseconds, 0 before it is ready; `None` if it is not known.
+    fn cpu_ns(&self) -> Option<u64> {
+        match (self.cpu_ns.load(Relaxed), self.id.load(Relaxed)) {
+            (0, 0) => Some(0),
+            (0, id) => clock::thread_cpu_ns_of(id).ok(),
+            (ended_ns, _) => Some(ended_ns),
+        }
+    }
+
     /// Publishes the thread's counts. `waiting` are queries that may still be answered in time.
     #[inline]
     pub(crate) fn publish(&self, tally: &Tally, waiting: u64) {
@@ -291,6 +322,7 @@ impl Snapshot {
 
 #[cfg(test)]
 mod tests {
+    use kqps_kernel::affinity;
     use kqps_observation::Accounts;
 
     use super::*;
@@ -314,5 +346,25 @@ mod tests {
         assert_eq!((then.bad, then.bad_share()), (1, 1.0 / 3.0));
         let nothing = live.snapshot().since(&live.snapshot());
         assert_eq!((nothing.bad, nothing.bad_share()), (0, 0.0));
+    }
+
+    #[test]
+    fn cpu_time_is_that_of_the_threads_alone_also_when_they_have_ended() {
+        let live = Live::new(3);
+        assert_eq!(live.counts().player_cpu_s, Some(0.0), "no thread is ready");
+        let play = |number: usize, notes_its_end: bool| {
+            live.thread(number).thread_begins(affinity::thread_id());
+            assert!(live.thread(number).cpu_ns().is_some());
+            if notes_its_end {
+                live.thread(number).thread_ends();
+            }
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(|| play(0, true)).join().unwrap();
+            scope.spawn(|| play(1, false)).join().unwrap();
+        });
+        let ended_ns = live.thread(0).cpu_ns().unwrap();
+        assert_eq!((live.thread(1).cpu_ns(), live.thread(2).cpu_ns()), (None, Some(0)));
+        assert_eq!(live.counts().player_cpu_s, Some(ended_ns as f64 / 1e9));
     }
 }

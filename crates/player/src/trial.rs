@@ -321,7 +321,9 @@ fn one_thread(
     // shows as lag.
     let _ = clock::set_timer_slack_ns(1);
     let state = state(context, (team, number), part.flows);
+    let live = context.control.live.thread(number);
     let ready = || {
+        live.thread_begins(affinity::thread_id());
         guard.ready();
         *context.gate.start_ns.wait()
     };
@@ -329,6 +331,7 @@ fn one_thread(
     let (stop, broken) = (&context.control.stop, &context.gate.broken);
     let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
     let result = part.play(team, state, signals)?;
+    live.thread_ends();
     guard.done();
     Ok(result)
 }

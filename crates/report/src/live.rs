@@ -24,6 +24,8 @@ pub struct LiveInput {
     pub moments: Vec<LiveMoment>,
     /// The last lines that the command printed.
     pub lines: Vec<String>,
+    /// What the command printed as its result; empty before it.
+    pub result: String,
 }
 
 /// The figures of an interval.
@@ -59,7 +61,7 @@ pub fn live_panel(input: &LiveInput) -> String {
     };
     let rates = [
         course("sent", "p999", |moment| moment.sent_qps),
-        course("answered", "p50", |moment| moment.answered_qps),
+        course("replies", "p50", |moment| moment.answered_qps),
     ];
     let times = [course("p50", "p50", |moment| moment.p50_us), course("p99", "p99", |moment| moment.p99_us)];
     let draw = |id, title, kind, courses: &[MomentCourse]| {
@@ -81,12 +83,19 @@ struct LivePage<'a> {
     title: &'a str,
     panel: String,
     body: &'a str,
+    page_name: &'a str,
 }
 
-/// The whole document, in which a script puts the events of the stream at `events` beside it: `live` is a new panel,
-/// `page` a new body below it, and `end` the body that replaces all. `body` is [`page_body`] or empty.
-pub fn live_page(title: &str, input: &LiveInput, body: &str, kqps_version: &str) -> String {
-    let page = LivePage { kqps_version, title, panel: live_panel(input), body };
+/// The whole document, in which a script puts the events of the stream at `events/NAME` beside it: `live` is a new panel,
+/// `page` a new body below it, and `end` the body that replaces all. `body` is [`page_body`] or empty, and `page_name` is
+/// NAME, which says to the server what page the reader has.
+pub fn live_page(
+    title: &str,
+    input: &LiveInput,
+    (body, page_name): (&str, &str),
+    kqps_version: &str,
+) -> String {
+    let page = LivePage { kqps_version, title, panel: live_panel(input), body, page_name };
     // The body is visible already, which changes nothing in it.
     visible(&page.render().expect("the template only writes to memory")).into_owned()
 }
@@ -110,6 +119,7 @@ mod tests {
                 LiveMoment { at_s: 1.0, sent_qps: Some(9.0), p50_us: Some(50.0), ..LiveMoment::default() },
             ],
             lines: vec!["a\u{1b}[31m".into()],
+            result: String::new(),
         }
     }
 
@@ -120,11 +130,13 @@ mod tests {
         assert_eq!(panel.matches("<svg class=\"chart\"").count(), 2, "{panel}");
         assert!(!panel.contains('\u{1b}') && panel.contains("\\x1b"), "{panel}");
         assert!(!live_panel(&LiveInput::default()).contains("<svg"));
+        let result = live_panel(&LiveInput { result: "sent <7>".into(), ..LiveInput::default() });
+        assert!(result.contains("<pre id=\"live-result\">sent &#60;7&#62;</pre>"), "{result}");
     }
 
     #[test]
     fn the_document_has_one_script_and_the_body_as_it_is() {
-        let page = live_page("kqps", &input(), "<main>here</main>", "0.1.0");
+        let page = live_page("kqps", &input(), ("<main>here</main>", "7/3"), "0.1.0");
         assert_eq!(page.matches("<script").count(), 1);
         assert!(page.contains("<div id=\"page\"><main>here</main></div>"), "{page}");
     }

@@ -7,6 +7,8 @@ mod beside;
 mod history;
 #[path = "page/links.rs"]
 mod links;
+#[path = "page/live.rs"]
+mod live;
 #[path = "page/orders.rs"]
 mod orders;
 #[path = "page/sheets.rs"]

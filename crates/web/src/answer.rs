@@ -1,8 +1,12 @@
 //! What a path shows, and how it is written to a client (RFC 9112).
 
 use std::fmt::Write as _;
-use std::io::{self, Write};
+use std::io::{self, BufWriter, Write};
+use std::sync::Arc;
 use std::time::Duration;
+
+/// Room for an event's lines, so that a client gets them by few calls.
+const ROOM_BYTES: usize = 1 << 15;
 
 /// How long a stream may be silent. A comment then shows whether the client is still there.
 const SILENCE_MOST: Duration = Duration::from_secs(5);
@@ -31,8 +35,8 @@ pub trait Events: Send {
 /// What comes next in a stream of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
-    /// An event: its name and its data, which may have several lines.
-    Event(&'static str, String),
+    /// An event: its name and its data, which may have several lines. Clients share the data.
+    Event(&'static str, Arc<str>),
     /// Nothing has happened yet.
     Nothing,
     /// The stream is over.
@@ -94,21 +98,32 @@ fn head(status: u16, media_type: &str, length: Option<usize>, to: &mut impl Writ
 
 /// Writes events until the stream is over or the client has gone.
 fn stream(events: &mut dyn Events, to: &mut impl Write) -> io::Result<()> {
-    loop {
-        match events.next(SILENCE_MOST) {
-            Next::Over => return Ok(()),
-            Next::Nothing => to.write_all(b":\n\n")?,
-            Next::Event(name, data) => to.write_all(event(name, &data).as_bytes())?,
+    let mut to = BufWriter::with_capacity(ROOM_BYTES, to);
+    let mut each = || -> io::Result<()> {
+        loop {
+            match events.next(SILENCE_MOST) {
+                Next::Over => return Ok(()),
+                Next::Nothing => to.write_all(b":\n\n")?,
+                Next::Event(name, data) => event(name, &data, &mut to)?,
+            }
+            to.flush()?;
         }
-        to.flush()?;
-    }
+    };
+    let outcome = each();
+    // What a client did not take is not written again.
+    drop(to.into_parts());
+    outcome
 }
 
-/// An event as a stream has it. A carriage return would end a line there, and data has none.
-fn event(name: &str, data: &str) -> String {
-    let lines: Vec<String> =
-        data.split('\n').map(|line| format!("data: {}\n", line.replace('\r', ""))).collect();
-    format!("event: {name}\n{}\n", lines.concat())
+/// Writes an event as a stream has it. A carriage return would end a line there, so it is left out.
+fn event(name: &str, data: &str, to: &mut impl Write) -> io::Result<()> {
+    writeln!(to, "event: {name}")?;
+    for line in data.split('\n') {
+        to.write_all(b"data: ")?;
+        line.split('\r').try_for_each(|part| to.write_all(part.as_bytes()))?;
+        to.write_all(b"\n")?;
+    }
+    to.write_all(b"\n")
 }
 
 #[cfg(test)]
@@ -117,7 +132,9 @@ mod tests {
 
     #[test]
     fn each_line_of_data_is_a_field() {
-        assert_eq!(event("live", "a\r\n\nb"), "event: live\ndata: a\ndata: \ndata: b\n\n");
+        let mut written = Vec::new();
+        event("live", "a\r\n\nb", &mut written).unwrap();
+        assert_eq!(written, b"event: live\ndata: a\ndata: \ndata: b\n\n");
     }
 
     #[test]

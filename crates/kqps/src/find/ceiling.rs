@@ -16,7 +16,7 @@ use kqps_lab::subject::{LaunchSetting, Over, Subject, Zone, builtin};
 use kqps_lab::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_observation::factors::CertificateType;
-use kqps_observation::run::Purpose;
+use kqps_observation::run::{Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_player::{LoadPlan, Plan, Wire};
 use kqps_tls::Trust;
@@ -86,6 +86,15 @@ impl Measured {
     }
 }
 
+/// The name of the cell of an echo in this role.
+pub(super) fn cell_name(role: Role, interface: &Interface) -> String {
+    match (role, interface.transport) {
+        (Role::PlayerCeiling, _) => "player ceiling".to_owned(),
+        (_, Transport::Udp) => format!("echo {}", interface.io),
+        (_, transport) => format!("echo {}", transport.word()),
+    }
+}
+
 /// Measures both ceilings, each even if the other fails, with the player of the search: the ceiling of
 /// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
 /// interrupt it starts nothing more.
@@ -96,14 +105,16 @@ pub(super) fn measure(
     gauges: &Gauges,
 ) -> Ceilings {
     eprintln!("measuring the echo's ceiling on this host ...");
-    let measured = |what: &str, io: &str, workers| {
+    let measured = |role, io: &str, workers| {
         if player.is_over() {
             return None;
         }
-        shown.begin_ceiling(io, DURATION.as_secs_f64());
+        shown.begin_ceiling(role, cell_name(role, interface), DURATION.as_secs_f64());
         match against((io, workers, interface.transport), player, cpus, gauges) {
             Ok(trial) => Some(Measured { io: io.to_owned(), trial }),
             Err(Ended::Failed(error)) if !player.is_over() => {
+                let what =
+                    if role == Role::PlayerCeiling { "the player's ceiling" } else { "the echo's ceiling" };
                 eprintln!("kqps: {what} could not be measured with {io}: {error:#}");
                 None
             }
@@ -114,17 +125,17 @@ pub(super) fn measure(
         // The echo has one model for connections, so one figure serves for both.
         return Ceilings {
             player: None,
-            echo: measured("the echo's ceiling", &interface.io, interface.workers),
+            echo: measured(Role::EchoCeiling, &interface.io, interface.workers),
         };
     }
+    // One echo serves for both, and has one figure.
+    let is_both = |io: &str| io == interface.io && interface.workers == 1;
+    let role = |io| if is_both(io) { Role::EchoCeiling } else { Role::PlayerCeiling };
     let mut cheapest = echo_io::cheapest_first();
-    let player = cheapest.find_map(|io| measured("the player's ceiling", io, 1));
+    let player = cheapest.find_map(|io| measured(role(io), io, 1));
     match player {
-        // One echo serves for both, and has one figure.
-        Some(both) if both.io == interface.io && interface.workers == 1 => {
-            Ceilings { player: None, echo: Some(both) }
-        }
-        player => Ceilings { player, echo: measured("the echo's ceiling", &interface.io, interface.workers) },
+        Some(both) if is_both(&both.io) => Ceilings { player: None, echo: Some(both) },
+        player => Ceilings { player, echo: measured(Role::EchoCeiling, &interface.io, interface.workers) },
     }
 }
 

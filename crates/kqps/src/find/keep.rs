@@ -1,15 +1,13 @@
-//! `kqps find --out DIR`: stores a search as a run, and writes its page. `kqps report` can write the page
-//! again later.
+//! A search as a run: `kqps find --out DIR` stores it and writes its page, which `kqps report` can write again later, and
+//! `kqps find --live` shows the page while the search goes on.
 
 use std::path::Path;
-use std::sync::Arc;
 
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
 use kqps_http::Method;
 use kqps_kernel::local_address::is_local;
-use kqps_lab::search_folder::{Claimed, NAME, SearchFolder};
-use kqps_live::Hub;
+use kqps_lab::search_run::{Claimed, NAME, SearchRun};
 use kqps_observation::factors::{CloseChoice, MethodChoice, PlayerFactors, TrustChoice};
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::trial::Transport;
@@ -19,8 +17,9 @@ use kqps_tls::Trust;
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
-use super::ceiling::{Ceilings, Interface, Measured};
+use super::ceiling::{Ceilings, Interface, Measured, cell_name};
 use crate::before;
+use crate::live::PageSoFar;
 use crate::run::{named, repeat};
 
 /// Claims the folder of `--out` before anything is measured.
@@ -28,71 +27,87 @@ pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
     Ok(Claimed::new(&named(folder)?)?)
 }
 
-/// A stored search, with the index of the subject's cell.
+/// A search that is stored or shown, with the index of the subject's cell.
 pub(super) struct Keeping {
-    search: SearchFolder,
+    search: SearchRun,
     subject: u32,
+    /// `None` if no page is shown.
+    page: Option<PageSoFar>,
 }
 
 impl Keeping {
-    /// Begins the run, and stores the trials of the echoes.
+    /// Begins the run with the trials of the echoes; `None` if it is neither stored nor shown.
     pub(super) fn begin(
-        claimed: Claimed,
+        claimed: Option<Claimed>,
+        page: Option<PageSoFar>,
         goal: &Goal,
         (plan, watched): (&Plan, &SubjectWatched),
         interface: &Interface,
         ceilings: &Ceilings,
-    ) -> anyhow::Result<Self> {
-        let echo = |role, name: &str, io: &str, workers| echo(role, name, io, workers, (plan, watched));
-        let player = ceilings
-            .player
+    ) -> anyhow::Result<Option<Self>> {
+        if claimed.is_none() && page.is_none() {
+            return Ok(None);
+        }
+        let cell = |role, measured: &Measured, workers| {
+            of_echo(role, &cell_name(role, interface), &measured.io, workers, (plan, watched))
+        };
+        let player =
+            ceilings.player.as_ref().map(|measured| (measured, cell(Role::PlayerCeiling, measured, 1)));
+        let standard = ceilings
+            .echo
             .as_ref()
-            .map(|measured| (measured, echo(Role::PlayerCeiling, "player ceiling", &measured.io, 1)));
-        let interface_name = format!(
-            "echo {}",
-            match interface.transport {
-                Transport::Udp => interface.io.as_str(),
-                transport => transport.word(),
-            }
-        );
-        let standard = ceilings.echo.as_ref().map(|measured| {
-            (measured, echo(Role::EchoCeiling, &interface_name, &measured.io, interface.workers))
-        });
+            .map(|measured| (measured, cell(Role::EchoCeiling, measured, interface.workers)));
         let echoes: Vec<(&Measured, Cell)> = player.into_iter().chain(standard).collect();
         let mut cells: Vec<Cell> = echoes.iter().map(|(_, cell)| cell.clone()).collect();
         let subject = cells.len() as u32;
         cells.push(of_subject(interface, plan, watched));
-        let mut search = claimed.begin(run(goal, cells))?;
+        let run = run(goal, cells);
+        let mut search = match claimed {
+            Some(claimed) => claimed.begin(run)?,
+            None => SearchRun::unstored(run),
+        };
         for (cell, (measured, _)) in (0..).zip(&echoes) {
             search.add(cell, Purpose::Ceiling, &measured.trial)?;
         }
-        Ok(Self { search, subject })
+        let mut keeping = Self { search, subject, page };
+        keeping.show();
+        Ok(Some(keeping))
     }
 
     pub(super) fn add(&mut self, purpose: Purpose, trial: &Trial) -> anyhow::Result<()> {
-        Ok(self.search.add(self.subject, purpose, trial)?)
+        self.search.add(self.subject, purpose, trial)?;
+        self.show();
+        Ok(())
     }
 
-    /// Writes the page and prints its path, whether the search is over, was interrupted, or failed for the
-    /// given reason. `shown` gets the page, too.
-    pub(super) fn end(
-        mut self,
-        is_over: bool,
-        failed: Option<&anyhow::Error>,
-        shown: Option<&Arc<Hub>>,
-    ) -> anyhow::Result<()> {
+    fn show(&mut self) {
+        if let Some(page) = &mut self.page {
+            page.make(self.search.run());
+        }
+    }
+
+    /// Makes the page, whether the search is over, was interrupted, or failed for the given reason. If the search is
+    /// stored, writes the page and prints its path.
+    pub(super) fn end(mut self, is_over: bool, failed: Option<&anyhow::Error>) -> anyhow::Result<()> {
         if let Some(error) = failed {
             self.search.fail(self.subject, Purpose::Search, format!("{error:#}"))?;
         }
         if is_over {
             self.search.finish()?;
         }
-        let (folder, run) = (self.search.folder(), self.search.run());
-        let (report, verdict) = (folder.report(), judge(run));
+        let run = self.search.run();
+        let verdict = judge(run);
+        let Some(folder) = self.search.folder() else {
+            if let Some(page) = &self.page {
+                page.end(run, &verdict, None);
+            }
+            return Ok(());
+        };
         let beside = before::known(run, &verdict, folder.path(), folder.path());
-        if let Some(hub) = shown {
-            hub.page(&kqps_report::page_body(run, &verdict, beside.as_ref()));
+        if let Some(page) = &self.page {
+            page.end(run, &verdict, beside.as_ref());
         }
+        let report = folder.report();
         let page = kqps_report::page_beside(run, &verdict, beside.as_ref());
         folder.write(&report, page.as_bytes()).with_context(|| {
             format!("what was measured is stored; to make its page: kqps report {}", folder.path().display())
@@ -174,11 +189,17 @@ fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> C
         target: plan.targets.first().map(|&address| Target { address, on_this_host }),
         subject: name.clone(),
         workers: if interface.are_workers_given { interface.workers } else { 0 },
-        ..echo(Role::Subject, &name, &interface.io, 0, (plan, watched))
+        ..of_echo(Role::Subject, &name, &interface.io, 0, (plan, watched))
     }
 }
 
-fn echo(role: Role, name: &str, io: &str, workers: u32, (plan, watched): (&Plan, &SubjectWatched)) -> Cell {
+fn of_echo(
+    role: Role,
+    name: &str,
+    io: &str,
+    workers: u32,
+    (plan, watched): (&Plan, &SubjectWatched),
+) -> Cell {
     let mut factors = Factors::default();
     let of_all = PlayerFactors {
         senders: Some(plan.threads as u32),

@@ -7,7 +7,7 @@ use kqps_lab::search;
 use kqps_lab::trial_request::{Played, TrialRequest};
 use kqps_live::{Hub, Standing};
 use kqps_observation::Trial;
-use kqps_observation::run::Purpose;
+use kqps_observation::run::{Purpose, Role};
 use kqps_verdict::search::Goal;
 
 use crate::live::asked;
@@ -26,11 +26,12 @@ impl<'a> Shown<'a> {
         Self { hub: hub.map(|hub| &**hub), goal, targets, played: RefCell::default() }
     }
 
-    /// A trial of the echo with this I/O model begins.
-    pub(super) fn begin_ceiling(&self, io: &str, planned_s: f64) {
+    /// A trial of the echo of this cell begins.
+    pub(super) fn begin_ceiling(&self, role: Role, cell: String, planned_s: f64) {
         let Some(hub) = self.hub else { return };
         hub.begin_trial(Standing {
-            what: format!("echo {io}"),
+            what: cell,
+            role,
             trial: 1,
             purpose: Purpose::Ceiling.word().to_owned(),
             planned_s: Some(planned_s),

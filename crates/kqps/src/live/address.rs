@@ -3,9 +3,9 @@
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};
 
-/// Parses an address to show something at. A port alone is one of 127.0.0.1.
+/// Parses an address to show something at. A port alone means 127.0.0.1.
 pub(super) fn parse_shown_at(text: &str) -> Result<SocketAddr, String> {
-    let expected = "expected ADDR:PORT or a port of 127.0.0.1, such as 127.0.0.1:9153, [::1]:9153 or 9153";
+    let expected = "expected ADDR:PORT or a port alone, such as 127.0.0.1:9153, [::1]:9153 or 9153";
     match text.parse::<u16>() {
         Ok(port) => Ok((Ipv4Addr::LOCALHOST, port).into()),
         Err(_) => text.parse().map_err(|_| expected.into()),

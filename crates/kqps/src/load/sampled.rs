@@ -2,10 +2,11 @@
 //! any case.
 
 use std::sync::mpsc::{self, RecvTimeoutError};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
-use kqps_host::usage;
-use kqps_kernel::{clock, priority};
+use kqps_host::usage::Usage;
+use kqps_kernel::priority;
 use kqps_observation::LiveCounts;
 use kqps_player::Live;
 
@@ -26,12 +27,10 @@ pub(super) fn beside<T>(
     trial: impl FnOnce() -> T,
 ) -> T {
     let Some(Sampled { every, receive }) = sampled else { return trial() };
+    let usage = Mutex::new(Usage::of(subject));
     let read = || {
-        receive(LiveCounts {
-            player_cpu_s: Some(clock::process_cpu_ns() as f64 / 1e9),
-            subject_cpu_s: usage::cpu_s(subject),
-            ..live.counts()
-        });
+        let mut usage = usage.lock().unwrap_or_else(PoisonError::into_inner);
+        receive(LiveCounts { subject_cpu_s: usage.cpu_s(), ..live.counts() });
     };
     let (over, is_over) = mpsc::channel::<()>();
     let outcome = std::thread::scope(|scope| {

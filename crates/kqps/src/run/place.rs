@@ -5,7 +5,7 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use kqps_lab::{comparison, search_folder};
+use kqps_lab::{comparison, search_run};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -50,7 +50,7 @@ pub(super) fn newest_run() -> Option<PathBuf> {
     let folders = std::fs::read_dir(runs()).ok()?.flatten().map(|entry| entry.path());
     let unfinished = |folder: &PathBuf| {
         kqps_observation::Store::read(&folder.join("run.sqlite")).is_ok_and(|run| {
-            run.finished_unix_ms.is_none() && ![comparison::NAME, search_folder::NAME].contains(&&*run.study)
+            run.finished_unix_ms.is_none() && ![comparison::NAME, search_run::NAME].contains(&&*run.study)
         })
     };
     folders.filter(unfinished).max()

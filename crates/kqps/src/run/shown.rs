@@ -2,20 +2,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
+use kqps_history::Beside;
 use kqps_lab::conduct::Event;
 use kqps_lab::search;
 use kqps_lab::trial_request::{Played, TrialRequest};
-use kqps_live::{Hub, Place, Standing, of_trial};
+use kqps_live::{Hub, Place, STARTING, Standing, of_trial};
 use kqps_observation::{Cell, Run, RunTrial};
-use kqps_verdict::judge::judge;
+use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::search::Goal;
 
-use crate::live::asked;
-
-/// The page so far is made between trials. It takes at most this part of the run's time.
-const SHARE: u32 = 50;
+use crate::live::{PageSoFar, asked};
 
 /// What shows a run. It follows the run's events.
 pub(super) struct Shown {
@@ -25,19 +22,17 @@ pub(super) struct Shown {
     run: Run,
     /// Cell → the trials of its present start.
     played: BTreeMap<String, Vec<Played>>,
-    /// Whether the page is shown.
-    has_page: bool,
-    /// When the page was made last, and how long that took.
-    made: Option<(Instant, Duration)>,
+    /// `None` if no page is shown.
+    page: Option<PageSoFar>,
 }
 
 impl Shown {
     /// What shows a run that is about to go on.
-    pub(super) fn new(hub: Arc<Hub>, goal: &Goal, run: &Run, has_page: bool) -> Self {
-        let (goal, run) = (goal.clone(), run.clone());
-        let mut shown = Self { hub, goal, run, played: BTreeMap::new(), has_page, made: None };
-        shown.make_page();
-        shown
+    pub(super) fn new(hub: Arc<Hub>, goal: &Goal, run: &Run, mut page: Option<PageSoFar>) -> Self {
+        if let Some(page) = &mut page {
+            page.make(run);
+        }
+        Self { hub, goal: goal.clone(), run: run.clone(), played: BTreeMap::new(), page }
     }
 
     /// Follows an event.
@@ -60,24 +55,21 @@ impl Shown {
         }
     }
 
+    /// Makes the last page.
+    pub(super) fn end(&self, run: &Run, verdict: &RunVerdict, beside: Option<&Beside>) {
+        if let Some(page) = &self.page {
+            page.end(run, verdict, beside);
+        }
+    }
+
     fn add(&mut self, cell: &Cell, trial: &RunTrial) {
         if let Some(trial) = trial.measured().filter(|_| self.hub.read(|snapshot| snapshot.now.at_s <= 0.0)) {
             self.hub.count(of_trial::counts(trial));
         }
         self.played.entry(cell.name.clone()).or_default().extend(Played::of(trial));
-        if self.has_page {
+        if let Some(page) = &mut self.page {
             self.run.trials.push(trial.clone());
-            self.make_page();
-        }
-    }
-
-    /// Makes the page of the run so far, unless that would take too much of the run's time.
-    fn make_page(&mut self) {
-        let is_due = self.made.is_none_or(|(at, took)| at.elapsed() >= took * SHARE);
-        if self.has_page && is_due {
-            let began = Instant::now();
-            self.hub.page(&kqps_report::page_body(&self.run, &judge(&self.run), None));
-            self.made = Some((Instant::now(), began.elapsed()));
+            page.make(&self.run);
         }
     }
 
@@ -93,11 +85,12 @@ impl Shown {
         let bounds = is_searched.then(|| search::so_far(&self.goal, played));
         Standing {
             what: cell.name.clone(),
+            role: cell.role,
             cell: number.map(|number| Place { number: number as u64 + 1, of }),
             trial: played.len() as u64 + 1,
             lower_qps: bounds.as_ref().and_then(|bounds| bounds.lower_qps),
             upper_qps: bounds.as_ref().and_then(|bounds| bounds.upper_qps),
-            ..request.map_or_else(|| Standing { purpose: "starting".into(), ..Standing::default() }, asked)
+            ..request.map_or_else(|| Standing { purpose: STARTING.into(), ..Standing::default() }, asked)
         }
     }
 }

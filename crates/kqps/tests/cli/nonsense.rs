@@ -61,7 +61,7 @@ fn nonsense_is_refused_with_what_to_write() {
         (find, "--out queries", "queries: expected a folder"),
         ("run", "--out queries --subject kqps-auth", "queries: expected a folder"),
         ("run", "--budget 0", "--budget 0"),
-        ("run", "--live 65536", "expected ADDR:PORT or a port of 127.0.0.1"),
+        ("run", "--live 65536", "expected ADDR:PORT or a port alone"),
         ("run", "--linger 1m", "there is nothing to serve"),
         (find, "--metrics localhost:1", "such as 127.0.0.1:9153"),
         ("run", "--seed -1", "expected a whole number from 0 to"),

@@ -51,12 +51,14 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     let head_rows = rows(1 + standing_rows(snapshot, area.width), &mut left);
     let bar_rows = rows(u16::from(figures::done(snapshot).is_some()), &mut left);
     let facts_rows = rows(facts.len() as u16, &mut left);
-    let [head, bar, facts_area, charts_area, lines_area, foot] = Layout::vertical([
+    let address_rows = rows(u16::from(!snapshot.addresses.is_empty()), &mut left);
+    let [head, bar, facts_area, charts_area, lines_area, addresses, foot] = Layout::vertical([
         Constraint::Length(head_rows),
         Constraint::Length(bar_rows),
         Constraint::Length(facts_rows),
         Constraint::Fill(if has_charts(area) { 3 } else { 0 }),
         Constraint::Fill(u16::from(has_lines || !has_charts(area))),
+        Constraint::Length(address_rows),
         Constraint::Length(foot_rows),
     ])
     .areas(area);
@@ -71,6 +73,8 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     if has_lines && lines_area.height >= LINES_LEAST {
         draw_lines(frame, lines_area, snapshot);
     }
+    let served = Paragraph::new(shown(&snapshot.addresses.join("  ")));
+    frame.render_widget(served.style(style(look, Color::DarkGray)), addresses);
     let paused = if look.is_paused { "PAUSED  " } else { "" };
     let keys = format!("{paused}q end early  p pause  ? help");
     frame.render_widget(Paragraph::new(keys).style(style(look, Color::DarkGray)), foot);
@@ -213,6 +217,8 @@ mod tests {
             });
         }
         hub.print("trial 1 met the goal");
+        hub.served_at("page http://127.0.0.1:45678/".into());
+        hub.served_at("metrics http://127.0.0.1:45679/metrics".into());
         hub.read(Clone::clone)
     }
 
@@ -248,6 +254,7 @@ mod tests {
             " queries a second: sent, answered ",
             " latency: p50, p99 ",
             "trial 1 met the goal",
+            "page http://127.0.0.1:45678/  metrics http://127.0.0.1:45679/metrics ",
             "q end early",
         ] {
             assert!(text.contains(wanted), "{wanted} in\n{text}");

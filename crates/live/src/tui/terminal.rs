@@ -73,14 +73,16 @@ pub(super) struct Screen {
 }
 
 impl Screen {
-    /// Sets the terminal up: keys come at once and are not echoed, and what it showed comes back later.
-    pub(super) fn enter() -> io::Result<Self> {
+    /// Sets the terminal up: keys come at once and are not echoed, and what it showed comes back later. If a thread panics,
+    /// the terminal is restored, and `on_panic` is called before the panic is printed.
+    pub(super) fn enter(on_panic: impl Fn() + Send + Sync + 'static) -> io::Result<Self> {
         static HOOK: Once = Once::new();
         let (mut tty, drawn_on) = (Tty::open()?, Tty::open()?);
-        HOOK.call_once(|| {
+        HOOK.call_once(move || {
             let before = panic::take_hook();
             panic::set_hook(Box::new(move |panic| {
                 restore();
+                on_panic();
                 before(panic);
             }));
         });

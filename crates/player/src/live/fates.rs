@@ -16,9 +16,6 @@ use crate::tally::Tally;
 /// Why a query was not sent. The first cause has what the others leave.
 const UNSENT: [&str; 3] = ["late", "window", "room"];
 
-/// The number of [`Accounts`].
-const ACCOUNTS: usize = 12;
-
 /// Connections: whether there are any, attempts, made, failed, ended.
 const CONNECTIONS: usize = 5;
 
@@ -26,7 +23,7 @@ const CONNECTIONS: usize = 5;
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Fates {
-    accounts: [AtomicU64; ACCOUNTS],
+    accounts: [AtomicU64; Accounts::COUNT],
     waiting: AtomicU64,
     unsent: [AtomicU64; UNSENT.len()],
     wrong: [AtomicU64; Cause::NAMES.len()],
@@ -38,7 +35,7 @@ pub(super) struct Fates {
 impl Default for Fates {
     fn default() -> Self {
         Self {
-            accounts: [const { AtomicU64::new(0) }; ACCOUNTS],
+            accounts: [const { AtomicU64::new(0) }; Accounts::COUNT],
             waiting: AtomicU64::new(0),
             unsent: [const { AtomicU64::new(0) }; UNSENT.len()],
             wrong: [const { AtomicU64::new(0) }; Cause::NAMES.len()],
@@ -52,42 +49,13 @@ impl Default for Fates {
 impl Fates {
     /// Publishes the thread's tally. `waiting` are queries that may still be answered in time.
     pub(super) fn publish(&self, tally: &Tally, waiting: u64) {
-        let Accounts {
-            intended: _,
-            unsent,
-            send_failed,
-            sent,
-            correct,
-            wrong,
-            late,
-            lost,
-            truncated,
-            slipped,
-            duplicate,
-            unsolicited,
-        } = tally.accounts;
+        let accounts = &tally.accounts;
         // While the thread plays, what is intended is what has left or was given up.
-        let intended = sent + unsent + send_failed;
-        store(
-            &self.accounts,
-            &[
-                intended,
-                unsent,
-                send_failed,
-                sent,
-                correct,
-                wrong,
-                late,
-                lost,
-                truncated,
-                slipped,
-                duplicate,
-                unsolicited,
-            ],
-        );
+        let intended = accounts.sent + accounts.unsent + accounts.send_failed;
+        store(&self.accounts, &Accounts { intended, ..*accounts }.to_array());
         self.waiting.store(waiting, Relaxed);
         let (window, room) = (tally.unsent_for_window, tally.unsent_for_ids);
-        store(&self.unsent, &[unsent.saturating_sub(window + room), window, room]);
+        store(&self.unsent, &[accounts.unsent.saturating_sub(window + room), window, room]);
         store(&self.wrong, &tally.wrong_causes);
         store(&self.lost, &tally.lost_by);
         let extended = tally.extended_rcodes.iter().map(|(rcode, count)| (usize::from(*rcode), *count));
@@ -104,34 +72,9 @@ impl Fates {
 
     /// Adds what was published to these counts.
     pub(super) fn add_to(&self, counts: &mut LiveCounts) {
-        let [
-            intended,
-            unsent,
-            send_failed,
-            sent,
-            correct,
-            wrong,
-            late,
-            lost,
-            truncated,
-            slipped,
-            duplicate,
-            unsolicited,
-        ] = load(&self.accounts);
-        counts.accounts.add(&Accounts {
-            intended,
-            unsent,
-            send_failed,
-            sent,
-            correct,
-            wrong,
-            late,
-            lost,
-            truncated,
-            slipped,
-            duplicate,
-            unsolicited,
-        });
+        let accounts = Accounts::of_array(load(&self.accounts));
+        counts.accounts.add(&accounts);
+        let Accounts { sent, correct, wrong, late, lost, .. } = accounts;
         let waiting = self.waiting.load(Relaxed);
         counts.outstanding += waiting;
         // A reply may be published before the query that it answers.

@@ -47,6 +47,8 @@ const LEFT: f64 = 17.0;
 const RIGHT: f64 = 84.0;
 /// The least distance between names of lines, in pixels.
 const NAME_APART: f64 = 14.0;
+/// The highest place of a name, in pixels.
+const NAME_TOP: f64 = 10.0;
 
 enum Axis {
     Linear(Linear),
@@ -120,9 +122,11 @@ pub(crate) fn moments(chart: &Moments<'_>) -> String {
         }
     }
     names.sort_by(|a, b| b.1.total_cmp(&a.1));
-    let mut lowest_free = BOTTOM;
-    for (course, y) in names {
-        let y = y.min(lowest_free);
+    let (mut lowest_free, count) = (BOTTOM, names.len());
+    for (at, (course, y)) in names.into_iter().enumerate() {
+        // Those above it need room, too.
+        let highest = NAME_TOP + (count - 1 - at) as f64 * NAME_APART;
+        let y = y.min(lowest_free).max(highest);
         lowest_free = y - NAME_APART;
         svg.text(&format!("name {}", course.class), RIGHT + 2.0, y + 4.0, Anchor::Start, course.name);
     }

@@ -160,6 +160,8 @@ fn prometheus_reads_the_same_counts() {
         }
         assert!(begin.elapsed() < PATIENCE, "{text}");
     };
+    let types = [("kqps_front_queries", "counter"), ("kqps_front_back_end_up", "gauge")];
+    crate::live::openmetrics::expect_valid(&[&get(address, "/metrics").1], &types);
     for (name, expected) in [
         ("kqps_front_queries_total{transport=\"udp\"}", 6),
         ("kqps_front_queries_total{transport=\"tcp\"}", 0),

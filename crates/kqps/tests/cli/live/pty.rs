@@ -16,6 +16,9 @@ use rustix::termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize};
 
 use super::PATIENCE;
 
+/// Gives the whole screen back: what is shown then is on the screen of before.
+const LEAVES: &str = "\x1b[?1049l";
+
 /// A terminal with a program in it.
 pub(super) struct Terminal {
     child: Child,
@@ -24,6 +27,8 @@ pub(super) struct Terminal {
     theirs: OwnedFd,
     bytes: Receiver<Vec<u8>>,
     screen: vt100::Parser,
+    /// All that the program wrote.
+    written: Vec<u8>,
     /// Whether anything was ever shown in colour.
     pub(super) was_colored: bool,
 }
@@ -75,7 +80,7 @@ impl Terminal {
             }
         });
         let screen = vt100::Parser::new(some(rows), some(columns), 1000);
-        Self { child, ours, theirs, bytes, screen, was_colored: false }
+        Self { child, ours, theirs, bytes, screen, written: Vec::new(), was_colored: false }
     }
 
     /// Presses keys.
@@ -122,6 +127,7 @@ impl Terminal {
 
     fn take(&mut self, bytes: &[u8]) {
         self.screen.process(bytes);
+        self.written.extend_from_slice(bytes);
         let screen = self.screen.screen();
         let (rows, columns) = screen.size();
         let (rows, columns) = (u16::from(rows), u16::from(columns));
@@ -131,7 +137,8 @@ impl Terminal {
             .any(|cell| (cell.fgcolor(), cell.bgcolor()) != (vt100::Color::Default, vt100::Color::Default));
     }
 
-    /// Waits until the program has ended. Returns its status, and the screen that it leaves.
+    /// Waits until the program has ended. Returns its status, and what it wrote after it gave the whole screen back; all
+    /// that it wrote if it never had it.
     pub(super) fn end(mut self) -> (ExitStatus, String) {
         let status = self.child.wait().unwrap();
         let local = tcgetattr(&self.theirs).unwrap().local_modes;
@@ -140,7 +147,8 @@ impl Terminal {
         self.wait("end", |terminal| terminal.text().contains("~~~"));
         assert!(local.contains(LocalModes::ICANON | LocalModes::ECHO | LocalModes::ISIG), "{local:?}");
         assert!(!self.is_drawn() && !self.screen.screen().hide_cursor(), "it is as it was before");
-        (status, self.text())
+        let written = String::from_utf8_lossy(&self.written).into_owned();
+        (status, written.split_once(LEAVES).map_or(written.clone(), |(_, left)| left.to_owned()))
     }
 }
 

@@ -5,6 +5,7 @@ use std::process::Stdio;
 use kqps_kernel::process::Signal;
 use kqps_observation::Trial;
 
+use super::get;
 use super::pty::Terminal;
 use crate::load::bench::{Bench, kqps, words};
 
@@ -77,6 +78,47 @@ fn without_colour_a_search_is_drawn_all_the_same_and_a_signal_restores_the_termi
         left.contains("grade") || left.contains("interrupted"),
         "the verdict is on the normal screen: {left}"
     );
+}
+
+/// One cell whose trial only ends early.
+pub(super) const STUDY: &str = r#"
+name = "tiny"
+title = "A tiny study"
+question = "Does it show?"
+source = "a test"
+repetitions = 1
+load = { rates_qps = [1000], seconds = 3600 }
+[[experiment]]
+name = "one"
+title = "One"
+[experiment.factors]
+io = ["mmsg"]
+"#;
+
+#[test]
+fn a_study_is_drawn_with_its_place_and_a_key_ends_it_early() {
+    let folder = tempfile::tempdir().unwrap();
+    let (study, out) = (folder.path().join("study.toml"), folder.path().join("out"));
+    std::fs::write(&study, STUDY).unwrap();
+    let mut command = kqps(&["run", &study.display().to_string(), "--records", "200", "--tui", "--out"]);
+    command.args([&out.display().to_string(), "--live", "0", "--metrics", "0"]);
+    command.env("TERM", "xterm").env_remove("KQPS_INSTALL_SUBJECTS");
+    let mut terminal = Terminal::start((24, 80), &command, |_| ());
+    for wanted in ["kqps run ", "cell 2 of 2, block 1 of 1, trial ", "(fixed rate)", "1,000 q/s", "NOERROR "]
+    {
+        terminal.wait_for(wanted);
+    }
+    for (name, path) in [("page", "/"), ("metrics", "/metrics")] {
+        terminal.wait_for(&format!("{name} http://"));
+        let text = terminal.text();
+        let url = text.split_once(&format!("{name} http://")).unwrap().1.split_whitespace().next().unwrap();
+        let address = url.strip_suffix(path).unwrap().parse().unwrap();
+        assert!(get(address, path).0.starts_with("HTTP/1.1 200 "), "{text}");
+    }
+    terminal.press("q");
+    let (status, left) = terminal.end();
+    assert_eq!(status.code(), Some(130), "{left}");
+    assert!(left.contains("kqps run --resume --out"), "{left}");
 }
 
 #[test]

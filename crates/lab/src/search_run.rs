@@ -1,6 +1,5 @@
-//! A stored search of `kqps find`: a run with one subject's cell, and the echoes beside it, in a folder like
-//! that of any run. kqps did not start the subject, so it cannot resume the run, but it can write the page
-//! again.
+//! A search of `kqps find` as a run: one subject's cell, and the echoes beside it. It may be stored in a folder like that
+//! of any run. kqps did not start the subject, so it cannot resume the run, but it can write the page again.
 
 use std::path::Path;
 
@@ -24,12 +23,12 @@ pub struct Claimed {
     claim: Claim,
 }
 
-/// The folder of a search, whose trials are stored one by one.
+/// The run of a search. Its trials are added one by one.
 #[derive(Debug)]
-pub struct SearchFolder {
-    folder: Folder,
-    store: Store,
+pub struct SearchRun {
     run: Run,
+    /// Where it is stored; `None` if nothing stores it.
+    stored: Option<(Folder, Store)>,
 }
 
 impl Claimed {
@@ -44,18 +43,23 @@ impl Claimed {
     }
 
     /// Makes the store of a run, without trials.
-    pub fn begin(self, run: Run) -> Result<SearchFolder, LabError> {
+    pub fn begin(self, run: Run) -> Result<SearchRun, LabError> {
         let run = Run { started_unix_ms: unix_ms(), ..run };
         self.folder.write(&self.folder.study(), record::of(&run).as_bytes())?;
         let store = self.claim.create(&run)?;
-        Ok(SearchFolder { folder: self.folder, store, run })
+        Ok(SearchRun { run, stored: Some((self.folder, store)) })
     }
 }
 
-impl SearchFolder {
-    /// The folder of the run.
-    pub fn folder(&self) -> &Folder {
-        &self.folder
+impl SearchRun {
+    /// A run without trials, which nothing stores.
+    pub fn unstored(run: Run) -> Self {
+        Self { run: Run { started_unix_ms: unix_ms(), ..run }, stored: None }
+    }
+
+    /// The folder of the run; `None` if nothing stores it.
+    pub fn folder(&self) -> Option<&Folder> {
+        self.stored.as_ref().map(|(folder, _)| folder)
     }
 
     /// The run with all trials so far.
@@ -63,21 +67,23 @@ impl SearchFolder {
         &self.run
     }
 
-    /// Stores a measured trial of a cell, which has one start.
+    /// Adds a measured trial of a cell, which has one start.
     pub fn add(&mut self, cell: u32, purpose: Purpose, trial: &Trial) -> Result<(), StoreError> {
         self.commit(cell, purpose, Outcome::Measured(Box::new(trial.clone())))
     }
 
-    /// Stores why a trial of a cell could not be measured.
+    /// Adds why a trial of a cell could not be measured.
     pub fn fail(&mut self, cell: u32, purpose: Purpose, reason: String) -> Result<(), StoreError> {
         self.commit(cell, purpose, Outcome::Failed { reason, output: Vec::new() })
     }
 
     fn commit(&mut self, cell: u32, purpose: Purpose, outcome: Outcome) -> Result<(), StoreError> {
-        let number = self.store.next_number()?;
+        let number = self.run.trials.len() as u64 + 1;
         let start = u64::from(cell) + 1;
         let trial = RunTrial { number, cell, block: 0, start, purpose, outcome };
-        self.store.commit(&trial)?;
+        if let Some((_, store)) = &self.stored {
+            store.commit(&trial)?;
+        }
         self.run.trials.push(trial);
         Ok(())
     }
@@ -85,7 +91,9 @@ impl SearchFolder {
     /// Marks the search as finished.
     pub fn finish(&mut self) -> Result<(), StoreError> {
         let now = unix_ms();
-        self.store.finish(now)?;
+        if let Some((_, store)) = &self.stored {
+            store.finish(now)?;
+        }
         self.run.finished_unix_ms = Some(now);
         Ok(())
     }
