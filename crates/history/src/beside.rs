@@ -1,6 +1,8 @@
 //! Two runs side by side: the figures that both have, and what differs between their hosts and programs. It decides
 //! nothing: hosts change between two runs, and `kqps compare` plays both builds in turns.
 
+use std::collections::HashMap;
+
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, Run, cpu_list};
 use kqps_verdict::judge::RunVerdict;
@@ -22,9 +24,6 @@ pub const NOT_KNOWN: &str = "no such figure is known of it";
 
 /// The error rate of all rows together: the chance, among equals, that any row is apart.
 const ERROR_RATE: f64 = 0.05;
-
-/// Student's t-distribution with so many degrees of freedom is the normal one.
-const NORMAL: usize = 1_000_000;
 
 /// The least probability of covering the truth with which the interval of a rate counts as one.
 const COVERAGE_LEAST: f64 = 0.95;
@@ -122,8 +121,11 @@ pub fn beside(now: Side<'_>, then: Side<'_>) -> Beside {
     }
     hold_together(&mut rows);
     // All figures of a cell stand together, in the order of the later run.
-    let order: Vec<String> = rows.iter().map(|row| row.cell.clone()).collect();
-    rows.sort_by_key(|row| order.iter().position(|cell| *cell == row.cell));
+    let mut order: HashMap<String, usize> = HashMap::new();
+    for (at, row) in rows.iter().enumerate() {
+        order.entry(row.cell.clone()).or_insert(at);
+    }
+    rows.sort_by_key(|row| order[&row.cell]);
     let then_unix_ms = then.run.started_unix_ms;
     let has_common =
         now.run.cells.iter().any(|cell| then.run.cells.iter().any(|other| is_same_cell(cell, other)));
@@ -147,11 +149,15 @@ fn hold_together(rows: &mut [BesideRow]) {
     }
 }
 
-/// The probability, among equals, of a ratio as far from 1 as that of a row; `None` if its interval is not known.
+/// The probability, among equals, of a ratio as far from 1 as that of a row; `None` if its interval is not known. The
+/// scatter is known from few starts, and least well from the run with fewer, so its tail is that of Student's t.
 fn chance(row: &BesideRow) -> Option<f64> {
     let (low, by, _) = row.ratio.filter(|(low, _, high)| low < high)?;
-    let deviation = (by / low).ln() / student::quantile(1.0 - (1.0 - COVERAGE_LEAST) / 2.0, NORMAL);
-    Some(student::chance_beyond(by.ln() / deviation, NORMAL))
+    let count = |figure: &Result<Figure, String>| figure.as_ref().ok()?.count;
+    let fewest = count(&row.then)?.min(count(&row.now)?);
+    let freedom = (fewest as usize).checked_sub(1).filter(|freedom| *freedom > 0)?;
+    let deviation = (by / low).ln() / student::quantile(1.0 - (1.0 - COVERAGE_LEAST) / 2.0, freedom);
+    Some(student::chance_beyond(by.ln() / deviation, freedom))
 }
 
 /// The cells of both runs whose subject had other cores.
@@ -199,6 +205,7 @@ fn rates(now: Side<'_>, then: Side<'_>) -> Vec<BesideRow> {
             low: (rate.coverage >= COVERAGE_LEAST).then_some(rate.low),
             high: (rate.coverage >= COVERAGE_LEAST).then_some(rate.high),
             mde: None,
+            count: (rate.coverage >= COVERAGE_LEAST).then_some(rate.count),
         };
         subject.figure_qps.map(of).ok_or_else(why)
     };
@@ -268,7 +275,7 @@ mod tests {
     use crate::key::Key;
 
     fn known(value: f64, low: f64, high: f64) -> Figure {
-        Figure { value, low: Some(low), high: Some(high), mde: None }
+        Figure { value, low: Some(low), high: Some(high), mde: None, count: Some(1_000_000) }
     }
 
     #[test]
@@ -297,6 +304,14 @@ mod tests {
             [false; 5]
         );
         assert_eq!(apart(vec![apart_by(0.1), apart_by(0.025), apart_by(0.0)]), [true, true, false], "Holm");
+        // Half again as far as the interval reaches, beside nine equals: that is 2.94 standard deviations. With many starts its
+        // chance is 0.3 %, below a tenth of the error rate; with six, t is 3.86 with five degrees of freedom, and it is 1.2 %.
+        let of_starts = |count: u32| {
+            let figure = |value: f64| Figure { count: Some(count), ..figure(value) };
+            let by = |by: f64| row("nsd", None, None, Some(Ok(figure(1.0))), Some(Ok(figure(by.exp()))));
+            apart([0.0294].into_iter().chain([0.0; 9]).map(by).collect())[0]
+        };
+        assert_eq!((of_starts(1_000_000), of_starts(6)), (true, false));
         let alone = Figure { value: 2.0, ..Figure::default() };
         let unknown = row("nsd", None, None, Some(Ok(figure(1.0))), Some(Ok(alone)));
         assert_eq!(apart(vec![unknown]), [false], "no interval is known");

@@ -70,6 +70,9 @@ pub struct Figure {
     /// The minimum detectable effect of the run, a share; for a figure that was not compared, half the width of its
     /// interval. `None` if neither is known.
     pub mde: Option<f64>,
+    /// The number of starts or blocks behind its interval; `None` if it has none, or if an earlier version recorded it.
+    #[serde(default)]
+    pub count: Option<u32>,
 }
 
 /// A program that was measured.

@@ -201,13 +201,14 @@ fn absence(verdict: &CellVerdict, figures: &Figures) -> String {
 
 /// A figure whose minimum detectable effect is half the width of its interval.
 fn of_interval(interval: Interval) -> Option<Figure> {
-    let Interval { median, low, high, coverage, .. } = interval;
+    let Interval { median, low, high, coverage, count } = interval;
     if !is_usable(median) {
         return None;
     }
     let is_known = coverage > 0.0 && is_usable(low) && is_usable(high) && low <= high;
     let mde = is_known.then(|| ((high / low).ln() / 2.0).exp_m1());
-    Some(Figure { value: median, low: is_known.then_some(low), high: is_known.then_some(high), mde })
+    let [low, high] = [low, high].map(|end| is_known.then_some(end));
+    Some(Figure { value: median, low, high, mde, count: is_known.then_some(count) })
 }
 
 fn is_usable(value: f64) -> bool {

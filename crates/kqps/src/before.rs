@@ -35,7 +35,7 @@ pub(crate) fn named(run: &Run, verdict: &RunVerdict, other: &Path, from: &Path) 
 }
 
 /// The run before this one, whose folder is `folder`, if the history knows one. What is wrong with the history or with the
-/// folder of that run is printed, and the page goes without.
+/// folder of that run is printed, and the page goes without. Runs whose folder is gone are passed over.
 pub(crate) fn known(run: &Run, verdict: &RunVerdict, folder: &Path, from: &Path) -> Option<Beside> {
     match found(run, folder) {
         Ok(found) => {
@@ -44,7 +44,7 @@ pub(crate) fn known(run: &Run, verdict: &RunVerdict, folder: &Path, from: &Path)
         }
         Err(error) => {
             let error = format!("{error:#}");
-            eprintln!("kqps: the run before this one is not on the page: {}", visible_line(&error));
+            eprintln!("kqps: no run stands beside this one: {}", visible_line(&error));
             None
         }
     }
@@ -52,14 +52,20 @@ pub(crate) fn known(run: &Run, verdict: &RunVerdict, folder: &Path, from: &Path)
 
 /// The run before this one with its folder; `None` if the history knows none, or if there is no history.
 fn found(run: &Run, folder: &Path) -> anyhow::Result<Option<(Run, PathBuf)>> {
-    let records = match History::read(&store_of(folder)) {
+    let mut records = match History::read(&store_of(folder)) {
         Err(StoreError::Missing { .. }) => return Ok(None),
         read => read?,
     };
+    records.entries.retain(|entry| entry.study == run.study && Path::new(&entry.folder).is_dir());
     let Some(entry) = run_before(&records.entries, run) else { return Ok(None) };
     let other = PathBuf::from(&entry.folder);
     let then = Store::read(&store_in(&other)?)?;
     Ok(Some((then, other)))
+}
+
+/// The same without the address of the other run's page, for a page that is not in the run's folder.
+pub(crate) fn without_link(beside: Option<&Beside>) -> Option<Beside> {
+    beside.map(|beside| Beside { then_page: None, ..beside.clone() })
 }
 
 fn both(run: &Run, verdict: &RunVerdict, then: &Run, other: &Path, from: &Path) -> Beside {

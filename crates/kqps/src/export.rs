@@ -70,7 +70,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let verdict = judge(&run);
     let beside = match &args.beside {
         Some(other) => Some(before::named(&run, &verdict, other, &args.run)?),
-        None => before::known(&run, &verdict, &args.run, &args.run),
+        None if may_have_beside(&args.tables) => before::known(&run, &verdict, &args.run, &args.run),
+        None => None,
     };
     let all = sheets(&run, &verdict, beside.as_ref());
     if args.list {
@@ -87,6 +88,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         None => print!("{}", on_stdout(&chosen, format)?),
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Whether a table of another run is wanted: the history, which may be long, is read for these alone.
+fn may_have_beside(named: &[String]) -> bool {
+    named.is_empty() || named.iter().any(|name| ["beside", "differences"].contains(&name.as_str()))
 }
 
 /// The tables that the user named, or all.

@@ -311,7 +311,12 @@ fn a_rate_that_was_chosen_is_no_finding() {
     let page = kqps_report::page(&run, &judge(&run));
     let at = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what} is not on the page"));
     // A closed loop finds a rate. If the study chose the rate, the page compares what its tables show.
-    let found = ["Fastest, with io", "Slowest, with io", "Least memory, with subject", "Most, with subject"];
+    let found = [
+        "Fastest, with io",
+        "Slowest, with io",
+        "Least memory per record, with subject",
+        "Most, with subject",
+    ];
     assert!(found.map(at).is_sorted());
     assert_eq!(page.matches("Fastest, with").count(), 1);
 }

@@ -128,17 +128,19 @@ pub struct Crash {
 
 /// The figures of every cell that has a verdict, in the order of the verdicts.
 pub(crate) fn of_run(run: &Run, verdicts: &[CellVerdict], depth: Depth) -> Vec<Figures> {
-    let mut figures: Vec<Figures> = verdicts.iter().map(|verdict| of_cell(run, verdict, depth)).collect();
+    let trials = measured::Trials::of(run);
+    let mut figures: Vec<Figures> =
+        verdicts.iter().map(|verdict| of_cell(run, &trials, verdict, depth)).collect();
     scaling::add(run, &mut figures);
-    per_connection::add(run, verdicts, &mut figures);
+    per_connection::add(run, &trials, verdicts, &mut figures);
     figures
 }
 
-fn of_cell(run: &Run, verdict: &CellVerdict, depth: Depth) -> Figures {
+fn of_cell(run: &Run, trials: &measured::Trials<'_>, verdict: &CellVerdict, depth: Depth) -> Figures {
     let cell = &run.cells[verdict.cell as usize];
     let crashes = crashes(run, verdict.cell);
     let is_measured = verdict.figure_qps.is_some();
-    let behind = measured::behind(run, verdict);
+    let behind = measured::behind(trials, verdict);
     let memory = measured::memory(&behind);
     Figures {
         cell: verdict.cell,

@@ -3,7 +3,8 @@
 //!
 //! Both cells of a pair are compared within each block, so the host's drift between blocks cancels. Every pair has its own
 //! scatter over the blocks, and Welch's degrees of freedom give the interval of the mean over all pairs. The figures' resolution
-//! widens it. All differences and all dependences between factors are one family: with equals, at most 5 of 100
+//! widens it. Memory per connection is an exception: the pairs of a block share the start that is subtracted, so they are averaged
+//! within the block first, and the scatter is that over blocks. All differences and all dependences between factors are one family: with equals, at most 5 of 100
 //! experiments name a factor (Bonferroni).
 
 mod contrast;
@@ -17,7 +18,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use contrast::{Difference, Known, Tests, contrasts, interactions};
-pub use facts::of_experiment;
 pub(crate) use facts::of_run;
 
 /// What is compared between the cells of an experiment.
@@ -89,9 +89,10 @@ pub struct Contrast {
     pub greater: String,
     /// The value with the lesser quantity.
     pub lesser: String,
-    /// The quantity with the one divided by that with the other: low end, estimate (1 or more), high end. The ends are equal
-    /// to the estimate if no interval is known.
-    pub ratio: (f64, f64, f64),
+    /// The quantity with the one divided by that with the other, 1 or more.
+    pub ratio: f64,
+    /// The low and the high end of its interval; `None` if no interval is known.
+    pub interval: Option<(f64, f64)>,
     /// The least difference that would be found, a share; `None` if no interval is known.
     pub mde: Option<f64>,
     /// The number of pairs of cells.
@@ -149,6 +150,9 @@ pub struct Finding {
     pub quantity: Quantity,
     /// The factors that vary. Factors that always change together are one, such as `workers with cores`.
     pub factors: Vec<String>,
+    /// Whether the cells are compared at rates of their own, which searches or closed loops found, and not at those that the
+    /// study chose. Only latencies say so.
+    pub own_rates: bool,
     /// The outcome.
     pub outcome: Outcome,
     /// The MDE of the contrast that is known least well, a share.
@@ -176,7 +180,8 @@ pub struct ExperimentFinding {
 pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Finding {
     let known: Vec<Known<'_>> =
         cells.iter().map(Known::of).filter(|known| !known.starts.is_empty()).collect();
-    let mut found = contrasts(factors, &known);
+    let shares_base = quantity == Quantity::MemoryPerConnection;
+    let mut found = contrasts(factors, &known, shares_base);
     // Of equal contrasts, the first factor's stands first.
     found.sort_by(|a, b| b.spread.by.total_cmp(&a.spread.by));
     let tests = Tests::of(&found);
@@ -189,6 +194,7 @@ pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Fin
     Finding {
         quantity,
         factors: factors.to_vec(),
+        own_rates: false,
         outcome,
         mde: reported.iter().filter_map(|one| one.mde).max_by(f64::total_cmp),
         untested: reported.iter().filter(|one| one.mde.is_none()).count() as u32,

@@ -75,7 +75,7 @@ pub fn judge(run: &Run) -> RunVerdict {
     let figures = figure::of_run(run, &verdict.subjects, Depth::Page);
     let scaling = scaling::of_run(run, &verdict.subjects, &figures);
     let verdict = RunVerdict { figures, scaling, profiles: profile::of_run(run), ..verdict };
-    RunVerdict { findings: finding::of_run(run, &verdict), ..verdict }
+    RunVerdict { findings: finding::of_run(run, &verdict.subjects, &verdict.figures), ..verdict }
 }
 
 /// As [`judge`], for a caller who reads many runs, in a small part of the time. What only the page of a run shows is left

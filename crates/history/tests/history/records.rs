@@ -27,6 +27,7 @@ pub(crate) fn reading(key: &Key, value: Option<f64>, ceiling_qps: Option<f64>) -
         low: Some(value * 0.99),
         high: Some(value * 1.01),
         mde: Some(0.01),
+        count: Some(6),
     });
     Reading {
         key: key.clone(),

@@ -8,6 +8,8 @@ use kqps_live::Hub;
 use kqps_observation::Run;
 use kqps_verdict::judge::{RunVerdict, judge};
 
+use crate::before;
+
 /// Pages take at most one part in so many of the run's time.
 const PARTS: u32 = 50;
 
@@ -24,9 +26,10 @@ impl PageSoFar {
         Self { hub, made: None }
     }
 
-    /// Makes the page of the run so far, unless that would take too much of the run's time.
+    /// Makes the page of the run so far, unless that would take too much of the run's time. The first trial is shown in any
+    /// case.
     pub(crate) fn make(&mut self, run: &Run) {
-        if self.made.is_none_or(|(at, took)| at.elapsed() >= took * PARTS) {
+        if run.trials.len() == 1 || self.made.is_none_or(|(at, took)| at.elapsed() >= took * PARTS) {
             let began = Instant::now();
             self.put(run, &judge(run), None);
             self.made = Some((Instant::now(), began.elapsed()));
@@ -38,7 +41,9 @@ impl PageSoFar {
         self.put(run, verdict, beside);
     }
 
+    /// Passes a page on, without the link to the other run's page, which would lead nowhere there.
     fn put(&self, run: &Run, verdict: &RunVerdict, beside: Option<&Beside>) {
-        self.hub.page(&kqps_report::page_body(run, verdict, beside));
+        let beside = before::without_link(beside);
+        self.hub.page(&kqps_report::page_body(run, verdict, beside.as_ref()));
     }
 }

@@ -252,11 +252,11 @@ fn the_page_that_a_run_writes_has_the_run_before_beside_it() {
     assert_eq!((&found["experiment"], &found["finding"]["quantity"]), (&"scaling".into(), &"rate".into()));
     assert!(page().contains("Beside the run of 1970-01-01"), "{}", said(&output.stderr));
 
-    // A history that cannot be read is named, and so is a run whose folder is gone. The page goes without.
+    // A run whose folder is gone is passed over. A history that cannot be read is named, and the page goes without.
     fs::rename(&before, home.path().join("elsewhere")).unwrap();
     let gone = said(&resume().stderr);
-    let without = "the run before this one is not on the page: ";
-    assert!(gone.contains(without) && gone.contains("run-1000"), "{gone}");
+    let without = "kqps: no run stands beside this one: ";
+    assert!(!gone.contains(without), "{gone}");
     assert!(!page().contains("Beside the run of"));
     fs::write(
         &history,
@@ -265,4 +265,7 @@ fn the_page_that_a_run_writes_has_the_run_before_beside_it() {
     .unwrap();
     let broken = said(&resume().stderr);
     assert!(broken.contains(without) && broken.contains("is not a history"), "{broken}");
+    // A table that no other run is in does not ask the history.
+    let of_table = |name: &str| said(&kqps(&["export", paths[1], "--table", name]).stderr);
+    assert!(!of_table("cells").contains(without) && of_table("beside").contains(without));
 }

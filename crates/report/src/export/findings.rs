@@ -57,16 +57,15 @@ fn differences(outcome: &Outcome) -> Vec<Vec<Value>> {
         row
     };
     let contrast = |word: &str, one: &Contrast| {
-        let known = |part: f64| number(one.mde.map(|_| part));
         let mut row = vec![
             text(word),
             Value::Flag(word == "mattered"),
             text(&one.factor),
             text(&one.greater),
             text(&one.lesser),
-            number(one.ratio.1),
-            known(one.ratio.0),
-            known(one.ratio.2),
+            number(one.ratio),
+            number(one.interval.map(|(low, _)| low)),
+            number(one.interval.map(|(_, high)| high)),
             number(one.mde),
             count(one.pairs),
         ];

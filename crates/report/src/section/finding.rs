@@ -81,6 +81,8 @@ fn by_cost<'a>(
         Figure::LatencyP99 => "Lowest p99 latency, with",
         Figure::Cpu => "Least CPU time, with",
         Figure::LoadTime => "Shortest time to load, with",
+        Figure::MemoryPerRecord => "Least memory per record, with",
+        Figure::MemoryPerConnection => "Least memory per connection, with",
         _ => "Least memory, with",
     };
     let most = match shown {

@@ -1,5 +1,6 @@
 //! The orders in which a table can be shown: as the study plans it, and by its figures. The page has no script, so every
-//! order is rendered, and the reader chooses one. The further orders of a page have at most [`PAGE_BYTES`] together.
+//! order is rendered, and the reader chooses one. The further orders of all tables of experiments have at most [`PAGE_BYTES`] together,
+//! and those of each other table at most [`TABLE_BYTES`].
 
 /// An order of rows.
 #[derive(Debug)]

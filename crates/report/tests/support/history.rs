@@ -143,6 +143,7 @@ fn reading(kept: &Kept, value: Option<f64>, ceiling_qps: Option<f64>) -> Reading
         low: has_interval.then_some(value * 0.99),
         high: has_interval.then_some(value * 1.01),
         mde: has_interval.then_some(0.015),
+        count: has_interval.then_some(6),
     });
     let absence = if value.is_none() { format!("the player was the limit {HOSTILE}") } else { String::new() };
     Reading {

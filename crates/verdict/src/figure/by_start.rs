@@ -3,9 +3,10 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::question::Figure;
-use kqps_observation::{Quantiles, Run};
+use kqps_observation::{Quantiles, Run, Trial};
 
-use super::per_connection::family;
+use super::measured::Trials;
+use super::per_connection::{Family, family};
 use super::{Figures, measured};
 use crate::judge::CellVerdict;
 
@@ -22,34 +23,97 @@ pub(crate) struct OfStart {
     pub(crate) step: f64,
 }
 
-/// A figure of every start of a cell that has one. Figures that [`Figures::may_show`] forbids, and those that start by start
-/// mean nothing, such as the efficiency, have none. `verdicts` are those of all cells.
-pub(crate) fn of_cell(
-    run: &Run,
-    verdicts: &[CellVerdict],
-    verdict: &CellVerdict,
-    figures: &Figures,
-    figure: Figure,
-) -> Vec<OfStart> {
-    if !figures.may_show(figure) {
-        return Vec::new();
-    }
-    let records = run.cells[verdict.cell as usize].factors.dataset().records;
-    let memory = |per: f64| {
-        of_trials(run, verdict, PAGE_BYTES / per, |trials| Some(measured::memory(trials)?.bytes as f64 / per))
-    };
-    match figure {
-        Figure::Median => rates_qps(verdict),
-        Figure::Cpu => of_trials(run, verdict, 0.0, measured::cpu_s_per_million),
-        Figure::Memory => memory(1.0),
-        Figure::MemoryPerRecord => {
-            records.filter(|records| *records > 0).map_or_else(Vec::new, |records| memory(records as f64))
+/// The starts of a run, from which the figures of its experiments are taken.
+pub(crate) struct Starts<'a> {
+    run: &'a Run,
+    trials: Trials<'a>,
+    /// Cell → block → connections that were open and the memory then; only of cells with a number of connections.
+    held: BTreeMap<u32, Held>,
+    /// The same of the cell with the fewest connections of each family.
+    fewest: BTreeMap<Family, Held>,
+}
+
+/// Block → open connections and the memory then, bytes.
+type Held = BTreeMap<u32, (u64, u64)>;
+
+impl<'a> Starts<'a> {
+    /// `verdicts` are those of all cells.
+    pub(crate) fn of(run: &'a Run, verdicts: &[CellVerdict]) -> Self {
+        let trials = Trials::of(run);
+        let mut held: BTreeMap<u32, Held> = BTreeMap::new();
+        let mut fewest: BTreeMap<Family, Held> = BTreeMap::new();
+        for verdict in verdicts {
+            let Some(family) = family(run, verdict.cell) else { continue };
+            let least = fewest.entry(family).or_default();
+            for (block, trials) in measured::by_start(&trials, verdict) {
+                let Some(one) = measured::memory_with_connections(&trials) else { continue };
+                held.entry(verdict.cell).or_default().insert(block, one);
+                let known = least.entry(block).or_insert(one);
+                *known = one.min(*known);
+            }
         }
-        Figure::MemoryPerConnection => per_connection(run, verdicts, verdict),
-        Figure::LoadTime => load_times_s(run, verdict),
-        Figure::LatencyMean => latencies_us(verdict, 0.0, |of| of.mean),
-        Figure::LatencyP99 => latencies_us(verdict, 1.0, |of| of.p99.map(|us| us as f64)),
-        _ => Vec::new(),
+        Self { run, trials, held, fewest }
+    }
+
+    /// A figure of every start of a cell that has one. Figures that [`Figures::may_show`] forbids, and those that start by
+    /// start mean nothing, such as the efficiency, have none. `proportional`: whether memory is PSS, which all cells that
+    /// are compared must have, or RSS.
+    pub(crate) fn of_cell(
+        &self,
+        verdict: &CellVerdict,
+        figures: &Figures,
+        figure: Figure,
+        proportional: bool,
+    ) -> Vec<OfStart> {
+        if !figures.may_show(figure) {
+            return Vec::new();
+        }
+        let records = self.run.cells[verdict.cell as usize].factors.dataset().records;
+        let memory = |per: f64| {
+            let of = |trials: &[&Trial]| Some(measured::memory_bytes(trials, proportional)? as f64 / per);
+            self.of_trials(verdict, PAGE_BYTES / per, of)
+        };
+        match figure {
+            Figure::Median => rates_qps(verdict),
+            Figure::Cpu => self.of_trials(verdict, 0.0, measured::cpu_s_per_million),
+            Figure::Memory => memory(1.0),
+            Figure::MemoryPerRecord => {
+                records.filter(|records| *records > 0).map_or_else(Vec::new, |records| memory(records as f64))
+            }
+            Figure::MemoryPerConnection => self.per_connection(verdict),
+            Figure::LoadTime => load_times_s(self.run, verdict),
+            Figure::LatencyMean => {
+                self.of_trials(verdict, 0.0, |trials| Some(measured::latency_us(trials)?.mean))
+            }
+            Figure::LatencyP99 => {
+                self.of_trials(verdict, 1.0, |trials| Some(measured::latency_us(trials)?.p99? as f64))
+            }
+            _ => Vec::new(),
+        }
+    }
+
+    fn of_trials(
+        &self,
+        verdict: &CellVerdict,
+        step: f64,
+        of: impl Fn(&[&Trial]) -> Option<f64>,
+    ) -> Vec<OfStart> {
+        let starts = measured::by_start(&self.trials, verdict).into_iter();
+        starts.filter_map(|(block, trials)| Some(OfStart { block, value: of(&trials)?, step })).collect()
+    }
+
+    /// Memory beyond that of the cell with the fewest open connections in the same block, by connection. It is below 0 if
+    /// the scatter of that cell is more than the connections take.
+    fn per_connection(&self, verdict: &CellVerdict) -> Vec<OfStart> {
+        let fewest = family(self.run, verdict.cell).and_then(|own| self.fewest.get(&own));
+        let (Some(fewest), Some(held)) = (fewest, self.held.get(&verdict.cell)) else { return Vec::new() };
+        let of_start = |(block, (open, bytes)): (&u32, &(u64, u64))| {
+            let (fewest, base) = fewest.get(block)?;
+            let further = open.checked_sub(*fewest).filter(|further| *further > 0)? as f64;
+            let value = (*bytes as f64 - *base as f64) / further;
+            Some(OfStart { block: *block, value, step: PAGE_BYTES / further })
+        };
+        held.iter().filter_map(of_start).collect()
     }
 }
 
@@ -80,36 +144,6 @@ pub(crate) fn latencies_us(
         }
     }
     starts.into_iter().map(|(block, (_, value))| OfStart { block, value, step }).collect()
-}
-
-fn of_trials(
-    run: &Run,
-    verdict: &CellVerdict,
-    step: f64,
-    of: impl Fn(&[&kqps_observation::Trial]) -> Option<f64>,
-) -> Vec<OfStart> {
-    let starts = measured::by_start(run, verdict).into_iter();
-    starts.filter_map(|(block, trials)| Some(OfStart { block, value: of(&trials)?, step })).collect()
-}
-
-/// Memory beyond that of the cell with the fewest open connections in the same block, by connection.
-fn per_connection(run: &Run, verdicts: &[CellVerdict], verdict: &CellVerdict) -> Vec<OfStart> {
-    let Some(own) = family(run, verdict.cell) else { return Vec::new() };
-    let held = |one: &CellVerdict| -> BTreeMap<u32, (u64, u64)> {
-        let starts = measured::by_start(run, one).into_iter();
-        let with_memory =
-            starts.filter_map(|(block, trials)| Some((block, measured::memory_with_connections(&trials)?)));
-        with_memory.collect()
-    };
-    let relatives = verdicts.iter().filter(|one| family(run, one.cell).as_ref() == Some(&own));
-    let of_relatives: Vec<BTreeMap<u32, (u64, u64)>> = relatives.map(held).collect();
-    let of_start = |(block, (open, bytes)): (u32, (u64, u64))| {
-        let (fewest, base) = of_relatives.iter().filter_map(|held| held.get(&block)).min()?;
-        let further = open.checked_sub(*fewest).filter(|further| *further > 0)? as f64;
-        let value = bytes.checked_sub(*base)? as f64 / further;
-        Some(OfStart { block, value, step: PAGE_BYTES / further })
-    };
-    held(verdict).into_iter().filter_map(of_start).collect()
 }
 
 /// The time until each start answered, seconds.

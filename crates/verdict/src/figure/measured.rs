@@ -1,10 +1,10 @@
 //! Figures from the trials of one cell alone.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
-use kqps_observation::{Cell, Histogram, Run, RunTrial, Trial};
+use kqps_observation::{Cell, Histogram, Run, RunTrial, SubjectFacts, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -74,16 +74,25 @@ fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {
     })
 }
 
+/// The trials of a run by their number.
+pub(super) struct Trials<'a>(HashMap<u64, &'a RunTrial>);
+
+impl<'a> Trials<'a> {
+    pub(super) fn of(run: &'a Run) -> Self {
+        Self(run.trials.iter().map(|trial| (trial.number, trial)).collect())
+    }
+}
+
 /// The trials at the rate of the figure: those of a search at its lower bounds, or all trials of a closed loop.
-pub(super) fn behind<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> {
-    by_start(run, verdict).into_iter().flat_map(|(_, trials)| trials).collect()
+pub(super) fn behind<'a>(trials: &Trials<'a>, verdict: &CellVerdict) -> Vec<&'a Trial> {
+    by_start(trials, verdict).into_iter().flat_map(|(_, trials)| trials).collect()
 }
 
 /// The same trials, each start's with its block.
-pub(super) fn by_start<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<(u32, Vec<&'a Trial>)> {
+pub(super) fn by_start<'a>(trials: &Trials<'a>, verdict: &CellVerdict) -> Vec<(u32, Vec<&'a Trial>)> {
     let of_start = |start: &StartVerdict| {
         let lower_qps = start.bounds.as_ref().and_then(|bounds| bounds.lower_qps);
-        let named = run.trials.iter().filter(|trial| start.trials.contains(&trial.number));
+        let named = start.trials.iter().filter_map(|number| trials.0.get(number).copied());
         let is_above = move |trial: &Trial| match (trial.load.mode, load_qps(trial), lower_qps) {
             (LoadMode::Closed, ..) => false,
             (_, Some(load_qps), Some(lower_qps)) => {
@@ -143,6 +152,15 @@ pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
         Some(bytes) => Memory { bytes, proportional: true },
         None => Memory { bytes: resident, proportional: false },
     })
+}
+
+/// The same of one kind: proportional (PSS) or resident (RSS), bytes.
+pub(super) fn memory_bytes(trials: &[&Trial], proportional: bool) -> Option<u64> {
+    let watched = trials.iter().filter_map(|trial| trial.subject.as_ref());
+    let bytes = |subject: &SubjectFacts| {
+        if proportional { subject.pss_bytes } else { Some(subject.rss_bytes) }
+    };
+    watched.filter_map(bytes).max().filter(|bytes| *bytes > 0)
 }
 
 /// Connections that were open when the last query was sent, and the subject's resident memory then, bytes: of the trial

@@ -13,12 +13,17 @@ use crate::judge::CellVerdict;
 pub(super) type Family = (String, String, BTreeMap<String, String>);
 
 /// Adds the memory of a connection to the cells of a family but the one with the fewest open connections.
-pub(super) fn add(run: &Run, verdicts: &[CellVerdict], figures: &mut [Figures]) {
+pub(super) fn add(
+    run: &Run,
+    trials: &measured::Trials<'_>,
+    verdicts: &[CellVerdict],
+    figures: &mut [Figures],
+) {
     let held: Vec<Option<(Family, (u64, u64))>> = verdicts
         .iter()
         .map(|verdict| {
             let family = family(run, verdict.cell)?;
-            Some((family, measured::memory_with_connections(&measured::behind(run, verdict))?))
+            Some((family, measured::memory_with_connections(&measured::behind(trials, verdict))?))
         })
         .collect();
     let mut fewest: BTreeMap<&Family, (u64, u64)> = BTreeMap::new();

@@ -1,7 +1,8 @@
 //! Differences between the values of a factor, over pairs of cells that are equal in all other factors, and how these
 //! differences depend on the other factors.
 
-use std::collections::BTreeMap;
+use std::cell::RefCell;
+use std::collections::{BTreeMap, HashMap};
 
 use super::{Contrast, FactorCell, Interaction};
 use crate::compare::ERROR_RATE;
@@ -56,14 +57,15 @@ pub(super) struct Spread {
 }
 
 /// A pair of cells that differ in one factor alone.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Pair {
     /// Index of the cell with the first value; its values of the other factors are the place of the pair.
     place: usize,
     by: f64,
-    /// The variance of `by`, and the number of blocks that have both cells. The variance is 0 with one block.
+    /// The variance of `by`.
     variance: f64,
-    blocks: usize,
+    /// Block → the difference within it, for the blocks that have both cells.
+    within: BTreeMap<u32, f64>,
     resolution: f64,
 }
 
@@ -76,6 +78,8 @@ pub(super) struct Difference {
     pub(super) spread: Spread,
     /// The differences at every place, with the sign of `by`.
     pairs: Vec<Pair>,
+    /// Whether all pairs of a block share a start, so that they are not independent.
+    shares_base: bool,
 }
 
 /// The quantiles of a family of tests.
@@ -83,131 +87,181 @@ pub(super) struct Tests {
     /// The error rate of one contrast, and that of one dependence.
     of_contrast: f64,
     of_interaction: f64,
+    /// (Share as bits, degrees of freedom) → quantile: a big experiment asks for few of them a great many times.
+    quantiles: RefCell<HashMap<(u64, usize), f64>>,
 }
 
 fn mean(logs: &[f64]) -> f64 {
     logs.iter().sum::<f64>() / logs.len() as f64
 }
 
-/// The differences between every two values of every factor for which there is a pair of cells.
-pub(super) fn contrasts(factors: &[String], cells: &[Known<'_>]) -> Vec<Difference> {
+/// The cells that have the same values of all factors but one: each value of that factor → index of its cell.
+type Places<'a> = HashMap<Vec<&'a str>, HashMap<&'a str, usize>>;
+
+/// The differences between every two values of every factor for which there is a pair of cells. `shares_base`: whether all
+/// figures of a block are differences from one start.
+pub(super) fn contrasts(factors: &[String], cells: &[Known<'_>], shares_base: bool) -> Vec<Difference> {
     let mut found = Vec::new();
     for factor in 0..factors.len() {
-        let mut values: Vec<&String> = Vec::new();
-        for cell in cells {
-            if !values.contains(&&cell.values[factor]) {
-                values.push(&cell.values[factor]);
+        let mut places: Places<'_> = HashMap::new();
+        let mut values: Vec<&str> = Vec::new();
+        let mut of_value: HashMap<&str, Vec<usize>> = HashMap::new();
+        for (index, cell) in cells.iter().enumerate() {
+            let own = cell.values[factor].as_str();
+            places.entry(place_without(cell, factor)).or_default().entry(own).or_insert(index);
+            let others = of_value.entry(own).or_default();
+            if others.is_empty() {
+                values.push(own);
             }
+            others.push(index);
         }
         for (index, one) in values.iter().enumerate() {
-            let others = values[index + 1..].iter();
-            found.extend(others.filter_map(|other| difference(factor, one, other, cells)));
+            for other in &values[index + 1..] {
+                let pairs = of_value[one].iter().filter_map(|place| {
+                    let cell = &cells[*place];
+                    let partner = places.get(&place_without(cell, factor))?.get(other)?;
+                    pair(*place, cell, &cells[*partner])
+                });
+                found.extend(difference(factor, one, other, pairs.collect(), shares_base));
+            }
         }
     }
     found
 }
 
-fn difference(factor: usize, one: &str, other: &str, cells: &[Known<'_>]) -> Option<Difference> {
-    let is_same_place = |a: &[String], b: &[String]| {
-        a.iter().zip(b).enumerate().all(|(index, (a, b))| index == factor || a == b)
-    };
-    let mut pairs: Vec<Pair> = Vec::new();
-    for (place, cell) in cells.iter().enumerate().filter(|(_, cell)| cell.values[factor] == one) {
-        let partner = cells
-            .iter()
-            .find(|theirs| theirs.values[factor] == other && is_same_place(cell.values, theirs.values));
-        pairs.extend(partner.and_then(|theirs| pair(place, cell, theirs)));
-    }
+/// The values of a cell without that of one factor.
+fn place_without<'a>(cell: &Known<'a>, factor: usize) -> Vec<&'a str> {
+    let others = cell.values.iter().enumerate().filter(|(index, _)| *index != factor);
+    others.map(|(_, value)| value.as_str()).collect()
+}
+
+fn difference(
+    factor: usize,
+    one: &str,
+    other: &str,
+    mut pairs: Vec<Pair>,
+    shares_base: bool,
+) -> Option<Difference> {
     // A pair with one block has no scatter of its own. It counts only if no pair has one.
-    if pairs.iter().any(|pair| pair.blocks > 1) {
-        pairs.retain(|pair| pair.blocks > 1);
+    if pairs.iter().any(|pair| pair.within.len() > 1) {
+        pairs.retain(|pair| pair.within.len() > 1);
     }
-    let spread = pooled(&pairs)?;
+    let spread = pooled(&pairs, shares_base)?;
     let (mut greater, mut lesser) = (one.to_owned(), other.to_owned());
     if spread.by < 0.0 {
         std::mem::swap(&mut greater, &mut lesser);
         for pair in &mut pairs {
             pair.by = -pair.by;
+            pair.within.values_mut().for_each(|by| *by = -*by);
         }
     }
     let spread = Spread { by: spread.by.abs(), ..spread };
-    Some(Difference { factor, greater, lesser, spread, pairs })
+    Some(Difference { factor, greater, lesser, spread, pairs, shares_base })
 }
 
 /// Two cells within the blocks that have both; `None` if there is no such block.
 fn pair(place: usize, one: &Known<'_>, other: &Known<'_>) -> Option<Pair> {
-    let within: Vec<f64> =
-        one.starts.iter().filter_map(|(block, log)| Some(log - other.starts.get(block)?)).collect();
-    let blocks = within.len();
-    if blocks == 0 {
+    let both = one.starts.iter().filter_map(|(block, log)| Some((*block, log - other.starts.get(block)?)));
+    let within: BTreeMap<u32, f64> = both.collect();
+    if within.is_empty() {
         return None;
     }
-    let by = mean(&within);
-    let squares: f64 = within.iter().map(|log| (log - by).powi(2)).sum();
-    let of_block = if blocks > 1 { squares / (blocks - 1) as f64 } else { 0.0 };
-    let variance = of_block.max(2.0 * SCATTER_LEAST * SCATTER_LEAST) / blocks as f64;
+    let logs: Vec<f64> = within.values().copied().collect();
     // Each figure may be off by half of its step.
     let resolution = f64::midpoint(one.resolution, other.resolution);
-    Some(Pair { place, by, variance, blocks, resolution })
+    Some(Pair { place, by: mean(&logs), variance: variance_of_mean(&logs), within, resolution })
 }
 
-/// The mean over pairs. Welch's degrees of freedom, since the scatter of pairs may differ.
-fn pooled(pairs: &[Pair]) -> Option<Spread> {
+/// The variance of the mean of these differences, one for each block. That of a single block is not known: it is the least.
+fn variance_of_mean(logs: &[f64]) -> f64 {
+    let mean = mean(logs);
+    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
+    let of_block = if logs.len() > 1 { squares / (logs.len() - 1) as f64 } else { 0.0 };
+    of_block.max(2.0 * SCATTER_LEAST * SCATTER_LEAST) / logs.len() as f64
+}
+
+/// The mean over pairs.
+fn pooled(pairs: &[Pair], shares_base: bool) -> Option<Spread> {
     let count = pairs.len() as f64;
     if pairs.is_empty() {
         return None;
     }
+    let weighted: Vec<(&Pair, f64)> = pairs.iter().map(|pair| (pair, 1.0 / count)).collect();
     Some(Spread {
-        by: pairs.iter().map(|pair| pair.by).sum::<f64>() / count,
-        error: welch(pairs).map(|(variance, freedom)| (variance / (count * count), freedom)),
+        by: mean(&pairs.iter().map(|pair| pair.by).collect::<Vec<_>>()),
+        error: if shares_base { over_blocks(&weighted) } else { welch(&weighted) },
         resolution: pairs.iter().map(|pair| pair.resolution).sum::<f64>() / count,
     })
 }
 
-/// The variance of the sum, and its degrees of freedom; `None` if the blocks are too few.
-fn welch(pairs: &[Pair]) -> Option<(f64, usize)> {
-    let all: usize = pairs.iter().map(|pair| pair.blocks - 1).sum();
-    if all < FREEDOM_LEAST || pairs.iter().any(|pair| pair.blocks < 2) {
+/// The variance of a weighted sum of independent pairs, and Welch's degrees of freedom, since the scatter of pairs may
+/// differ; `None` if the blocks are too few.
+fn welch(pairs: &[(&Pair, f64)]) -> Option<(f64, usize)> {
+    let all: usize = pairs.iter().map(|(pair, _)| pair.within.len() - 1).sum();
+    if all < FREEDOM_LEAST || pairs.iter().any(|(pair, _)| pair.within.len() < 2) {
         return None;
     }
-    let variance: f64 = pairs.iter().map(|pair| pair.variance).sum();
-    let squares: f64 = pairs.iter().map(|pair| pair.variance.powi(2) / (pair.blocks - 1) as f64).sum();
+    let own = |(pair, weight): &(&Pair, f64)| pair.variance * weight * weight;
+    let variance: f64 = pairs.iter().map(own).sum();
+    let squares: f64 = pairs.iter().map(|one| own(one).powi(2) / (one.0.within.len() - 1) as f64).sum();
     Some((variance, ((variance * variance / squares) as usize).max(1)))
+}
+
+/// The same of pairs that share a start in each block: they are added within each block that all of them have, and the
+/// scatter is that of the sums.
+fn over_blocks(pairs: &[(&Pair, f64)]) -> Option<(f64, usize)> {
+    let (first, _) = pairs.first()?;
+    let of_block = |block: &u32| -> Option<f64> {
+        pairs.iter().map(|(pair, weight)| Some(pair.within.get(block)? * weight)).sum()
+    };
+    let sums: Vec<f64> = first.within.keys().filter_map(of_block).collect();
+    let freedom = sums.len().checked_sub(1).filter(|freedom| *freedom >= FREEDOM_LEAST)?;
+    Some((variance_of_mean(&sums), freedom))
 }
 
 impl Difference {
     pub(super) fn contrast(&self, factors: &[String], tests: &Tests) -> Contrast {
         let by = self.spread.by;
-        let reach = self.spread.reach(tests.of_contrast);
+        let reach = self.spread.reach(tests.of_contrast, tests);
         Contrast {
             factor: factors[self.factor].clone(),
             greater: self.greater.clone(),
             lesser: self.lesser.clone(),
-            ratio: reach.map_or((by.exp(), by.exp(), by.exp()), |reach| around(by, reach)),
-            mde: self.spread.detectable(tests.of_contrast).map(f64::exp_m1),
+            ratio: by.exp(),
+            interval: reach.map(|reach| ((by - reach).exp(), (by + reach).exp())),
+            mde: self.spread.detectable(tests.of_contrast, tests).map(f64::exp_m1),
             pairs: self.pairs.len() as u32,
+        }
+    }
+
+    /// How far the difference at one place is above that at another.
+    fn apart(&self, least: &Pair, greatest: &Pair) -> Spread {
+        let both = [(greatest, 1.0), (least, -1.0)];
+        Spread {
+            by: greatest.by - least.by,
+            error: if self.shares_base { over_blocks(&both) } else { welch(&both) },
+            resolution: least.resolution + greatest.resolution,
         }
     }
 }
 
-fn around(by: f64, reach: f64) -> (f64, f64, f64) {
-    ((by - reach).exp(), by.exp(), (by + reach).exp())
-}
-
 impl Spread {
     /// Half the width of an interval with this error rate.
-    fn reach(&self, error_rate: f64) -> Option<f64> {
+    fn reach(&self, error_rate: f64, tests: &Tests) -> Option<f64> {
         let (variance, freedom) = self.error?;
-        Some(quantile(1.0 - error_rate / 2.0, freedom) * variance.sqrt() + self.resolution)
+        Some(tests.quantile(1.0 - error_rate / 2.0, freedom) * variance.sqrt() + self.resolution)
     }
 
-    fn detectable(&self, error_rate: f64) -> Option<f64> {
+    fn detectable(&self, error_rate: f64, tests: &Tests) -> Option<f64> {
         let (variance, freedom) = self.error?;
-        Some(self.reach(error_rate)? + quantile(FOUND, freedom) * variance.sqrt())
+        Some(self.reach(error_rate, tests)? + tests.quantile(FOUND, freedom) * variance.sqrt())
     }
 
-    fn is_claimed(&self, error_rate: f64) -> bool {
-        let limits = self.reach(error_rate).zip(self.detectable(error_rate));
+    fn is_claimed(&self, error_rate: f64, tests: &Tests) -> bool {
+        if self.by <= self.resolution {
+            return false;
+        }
+        let limits = self.reach(error_rate, tests).zip(self.detectable(error_rate, tests));
         limits.is_some_and(|(reach, detectable)| self.by > reach && self.by >= CLAIMED * detectable)
     }
 }
@@ -220,12 +274,18 @@ impl Tests {
         Self {
             of_contrast: ERROR_RATE * (1.0 - share) / found.len().max(1) as f64,
             of_interaction: ERROR_RATE * share / of_places.max(1) as f64,
+            quantiles: RefCell::default(),
         }
     }
 
     /// Whether a difference of this size is one.
     pub(super) fn is_claimed(&self, spread: &Spread) -> bool {
-        spread.is_claimed(self.of_contrast)
+        spread.is_claimed(self.of_contrast, self)
+    }
+
+    fn quantile(&self, share: f64, freedom: usize) -> f64 {
+        let mut known = self.quantiles.borrow_mut();
+        *known.entry((share.to_bits(), freedom)).or_insert_with(|| quantile(share, freedom))
     }
 }
 
@@ -255,17 +315,16 @@ fn dependence(
     one: &Difference,
     tests: &Tests,
 ) -> Option<Dependence> {
-    let mut farthest: Option<(Spread, Pair, Pair)> = None;
+    let mut farthest: Option<(Spread, &Pair, &Pair)> = None;
     for least in &one.pairs {
-        for greatest in one.pairs.iter().filter(|pair| pair.by > least.by) {
-            let spread = Spread {
-                by: greatest.by - least.by,
-                error: welch(&[*least, *greatest]),
-                resolution: least.resolution + greatest.resolution,
-            };
-            let is_farther = farthest.is_none_or(|(known, ..)| spread.by > known.by);
-            if is_farther && spread.is_claimed(tests.of_interaction) {
-                farthest = Some((spread, *least, *greatest));
+        for greatest in &one.pairs {
+            let known = farthest.map_or(0.0, |(spread, ..)| spread.by);
+            if greatest.by - least.by <= known {
+                continue;
+            }
+            let spread = one.apart(least, greatest);
+            if spread.is_claimed(tests.of_interaction, tests) {
+                farthest = Some((spread, least, greatest));
             }
         }
     }
@@ -282,13 +341,14 @@ fn dependence(
     all.push(one.factor);
     all.sort_unstable();
     all.dedup();
+    let reach = spread.reach(tests.of_interaction, tests)?;
     let interaction = Interaction {
         factor: factors[one.factor].clone(),
         greater: one.greater.clone(),
         lesser: one.lesser.clone(),
         least: place(at_least, least.by),
         greatest: place(at_greatest, greatest.by),
-        apart: around(spread.by, spread.reach(tests.of_interaction)?),
+        apart: ((spread.by - reach).exp(), spread.by.exp(), (spread.by + reach).exp()),
     };
     Some(Dependence { factors: all, apart: spread.by, interaction })
 }

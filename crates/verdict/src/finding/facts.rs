@@ -1,79 +1,95 @@
 //! Takes the cells of an experiment from a run and its verdict.
 
+use std::collections::BTreeMap;
+
 use kqps_observation::factors::name::{CORES, SUBJECT};
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::run::CellLoad;
 use kqps_observation::{Cell, Run};
 
 use super::{ExperimentFinding, FactorCell, FactorStart, Finding, Quantity, find};
-use crate::figure::by_start::{self, OfStart};
+use crate::figure::by_start::{self, OfStart, Starts};
 use crate::figure::{Figures, State, factor};
-use crate::judge::{CellVerdict, RunVerdict};
+use crate::judge::CellVerdict;
 
 /// The value of a factor that a cell does not have.
 const WITHOUT: &str = "none";
 
-/// The findings of all experiments of a run, in the order of its question. `verdict` has its subjects and their figures.
-pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<ExperimentFinding> {
+/// The findings of all experiments of a run, in the order of its question. `subjects` are the verdicts on its subjects, and
+/// `figures` their figures, in the same order.
+pub(crate) fn of_run(run: &Run, subjects: &[CellVerdict], figures: &[Figures]) -> Vec<ExperimentFinding> {
+    let starts = Starts::of(run, subjects);
     let experiments = run.question.iter().flat_map(|question| &question.experiments);
     let found = |experiment: &Experiment| {
-        let finding = of_experiment(run, verdict, experiment);
+        let finding = found_in(run, subjects, figures, &starts, experiment);
         ExperimentFinding { experiment: experiment.name.clone(), sentence: finding.to_string(), finding }
     };
     experiments.map(found).collect()
 }
 
 /// The finding of one experiment of a run.
-pub fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> Finding {
-    let own: Vec<(&Figures, &CellVerdict)> = verdict
-        .figures
-        .iter()
-        .zip(&verdict.subjects)
-        .filter(|(figures, _)| figures.experiment == experiment.name)
-        .collect();
-    let cells: Vec<&Cell> = own.iter().map(|(figures, _)| &run.cells[figures.cell as usize]).collect();
-    let quantity = quantity_of(&cells, experiment);
+fn found_in(
+    run: &Run,
+    subjects: &[CellVerdict],
+    figures: &[Figures],
+    starts: &Starts<'_>,
+    experiment: &Experiment,
+) -> Finding {
+    let cell = |figures: &Figures| &run.cells[figures.cell as usize];
+    let mut own: Vec<(&Figures, &CellVerdict)> =
+        figures.iter().zip(subjects).filter(|(figures, _)| figures.experiment == experiment.name).collect();
+    let all: Vec<&Cell> = own.iter().map(|(figures, _)| cell(figures)).collect();
+    let quantity = quantity_of(&all, experiment);
+    if quantity == Quantity::MemoryPerConnection {
+        // The cells with the fewest connections are the base of the others. What varies with the base alone is no factor.
+        own.retain(|(figures, _)| figures.memory_bytes_per_connection.is_some() || figures.memory.is_none());
+    }
+    let cells: Vec<&Cell> = own.iter().map(|(figures, _)| cell(figures)).collect();
     let factors = varying(&cells, experiment);
+    // One kind of memory for all cells: a cell whose PSS is not known has RSS alone.
+    let proportional = own.iter().filter_map(|(figures, _)| figures.memory).all(|memory| memory.proportional);
     let of_cell = |(cell, (figures, subject)): (&&Cell, &(&Figures, &CellVerdict))| FactorCell {
         values: factors.iter().map(|(first, _)| value(cell, first)).collect(),
-        starts: starts(run, verdict, figures, subject, quantity),
+        starts: known_starts(starts, figures, subject, quantity, proportional),
     };
-    let mut of_cells: Vec<FactorCell> = cells.iter().zip(&own).map(of_cell).collect();
-    if quantity == Quantity::MemoryPerConnection {
-        // The cells with the fewest connections are the base of the others.
-        let has_figure = |(_, (figures, _)): &(FactorCell, &(&Figures, &CellVerdict))| {
-            figures.memory_bytes_per_connection.is_some() || figures.memory.is_none()
-        };
-        of_cells = of_cells.into_iter().zip(&own).filter(has_figure).map(|(cell, _)| cell).collect();
-    }
+    let of_cells: Vec<FactorCell> = cells.iter().zip(&own).map(of_cell).collect();
     let names: Vec<String> = factors.into_iter().map(|(_, name)| name).collect();
-    find(quantity, &names, &of_cells)
+    let own_rates = matches!(quantity, Quantity::LatencyMean | Quantity::LatencyP99)
+        && cells.iter().any(|cell| !is_chosen(cell));
+    Finding { own_rates, ..find(quantity, &names, &of_cells) }
 }
 
-/// The starts of a cell as the finding compares them.
-fn starts(
-    run: &Run,
-    verdict: &RunVerdict,
+/// The starts of a cell as the finding compares them. A cell with a start at or below 0 has none: the mean of its other
+/// starts would be too great.
+fn known_starts(
+    starts: &Starts<'_>,
     figures: &Figures,
     subject: &CellVerdict,
     quantity: Quantity,
+    proportional: bool,
 ) -> Vec<FactorStart> {
     let starts = match quantity {
         Quantity::Latency if figures.state != State::Measured => Vec::new(),
         Quantity::Latency => by_start::latencies_us(subject, 1.0, |of| of.p50.map(|us| us as f64)),
-        _ => by_start::of_cell(run, &verdict.subjects, subject, figures, quantity.figure()),
+        _ => starts.of_cell(subject, figures, quantity.figure(), proportional),
     };
+    if starts.iter().any(|start| start.value <= 0.0) {
+        return Vec::new();
+    }
     let of_start =
         |OfStart { block, value, step }: OfStart| FactorStart { block, value, resolution: step / value };
-    starts.into_iter().filter(|start| start.value > 0.0).map(of_start).collect()
+    starts.into_iter().map(of_start).collect()
+}
+
+/// Whether the study chose the load of a cell.
+fn is_chosen(cell: &Cell) -> bool {
+    matches!(&cell.load, CellLoad::Rates { rates_qps, .. } if rates_qps.len() == 1)
 }
 
 /// What an experiment asks for: the first figure of its tables and charts that can be compared start by start. If the study
 /// chose the load of every cell, a rate says nothing, and without another such figure it is the median latency.
 fn quantity_of(cells: &[&Cell], experiment: &Experiment) -> Quantity {
-    let is_chosen =
-        |cell: &&Cell| matches!(&cell.load, CellLoad::Rates { rates_qps, .. } if rates_qps.len() == 1);
-    let are_chosen = !cells.is_empty() && cells.iter().all(is_chosen);
+    let are_chosen = !cells.is_empty() && cells.iter().all(|cell| is_chosen(cell));
     let tables = experiment.tables.iter().flat_map(|table| &table.show);
     let mut shown = tables.chain(experiment.charts.iter().flat_map(|chart| &chart.show));
     let by_default = if are_chosen { Quantity::Latency } else { Quantity::Rate };
@@ -106,9 +122,9 @@ fn varying(cells: &[&Cell], experiment: &Experiment) -> Vec<(String, String)> {
     }
     // For each cell the first cell with the same value: equal lists are factors that change together.
     let pattern = |name: &str| -> Vec<usize> {
-        let values: Vec<String> = cells.iter().map(|cell| value(cell, name)).collect();
-        let first = |value: &String| values.iter().position(|other| other == value).unwrap_or_default();
-        values.iter().map(first).collect()
+        let mut firsts: BTreeMap<String, usize> = BTreeMap::new();
+        let indexed = cells.iter().enumerate();
+        indexed.map(|(index, cell)| *firsts.entry(value(cell, name)).or_insert(index)).collect()
     };
     let mut groups: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
     for name in names {

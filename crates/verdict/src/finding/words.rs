@@ -65,15 +65,20 @@ impl fmt::Display for Finding {
                 };
                 write!(
                     f,
-                    "{which} the {what} beyond the MDE: the greatest difference is {} (95\u{a0}%: {} to {}).",
-                    plain(greatest),
-                    change(greatest.ratio.0),
-                    change(greatest.ratio.2)
+                    "{which} the {what} beyond the MDE: the greatest difference is {}",
+                    plain(greatest)
                 )?;
+                if let Some((low, high)) = greatest.interval {
+                    write!(f, " (95\u{a0}%: {} to {})", change(low), change(high))?;
+                }
+                f.write_str(".")?;
                 if let Some(mde) = self.mde {
                     write!(f, " A difference of {} would have been found.", percent(mde))?;
                 }
             }
+        }
+        if self.own_rates {
+            f.write_str(" Each cell is at its own rate.")?;
         }
         if self.untested > 0 && !matches!(self.outcome, Outcome::NoInterval(_)) {
             match self.untested {
@@ -104,17 +109,18 @@ fn depends(f: &mut fmt::Formatter<'_>, interactions: &[Interaction]) -> fmt::Res
 
 /// `with io uring the rate is 1.240 times that with io mmsg (95\u{a0}%: 1.200 to 1.280, 4 pairs of cells)`.
 fn compared(what: Quantity, one: &Contrast) -> String {
-    let (low, ratio, high) = one.ratio;
+    let interval =
+        one.interval.map_or_else(String::new, |(low, high)| format!("95\u{a0}%: {low:.3} to {high:.3}, "));
     let pairs = match one.pairs {
         1 => "one pair of cells".to_owned(),
         some => format!("{some} pairs of cells"),
     };
     let mean = if one.pairs > 1 { "on the average " } else { "" };
     format!(
-        "with {factor} {} the {what} is {mean}{ratio:.3} times that with {factor} {} (95\u{a0}%: {low:.3} to {high:.3}, \
-         {pairs})",
+        "with {factor} {} the {what} is {mean}{ratio:.3} times that with {factor} {} ({interval}{pairs})",
         one.greater,
         one.lesser,
+        ratio = one.ratio,
         factor = one.factor
     )
 }
@@ -123,7 +129,7 @@ fn compared(what: Quantity, one: &Contrast) -> String {
 fn plain(one: &Contrast) -> String {
     format!(
         "{} between {factor} {} and {factor} {}",
-        percent(one.ratio.1 - 1.0),
+        percent(one.ratio - 1.0),
         one.greater,
         one.lesser,
         factor = one.factor

@@ -5,7 +5,9 @@ use std::collections::BTreeMap;
 use kqps_observation::question::{Experiment, Factor, Figure, Question, Table};
 use kqps_observation::run::{CellLoad, Outcome as Recorded, Purpose};
 use kqps_observation::trial::LoadMode;
-use kqps_observation::{Accounts, Cell, ConnectionFacts, Factors, Run, RunTrial, SubjectFacts, Trial};
+use kqps_observation::{
+    Accounts, Cell, ConnectionFacts, Factors, Histogram, Run, RunTrial, SubjectFacts, Trial,
+};
 use kqps_verdict::finding::{Finding, Outcome, Quantity};
 use kqps_verdict::judge::judge;
 
@@ -19,6 +21,11 @@ struct Made {
     cores: Vec<u32>,
     rate_qps: f64,
     rss_bytes: u64,
+    pss_bytes: Option<u64>,
+    /// Every answer takes so long at the cell's rate, and so long at twice that rate, which the cell cannot answer. 0: that
+    /// rate is not played.
+    latency_us: u64,
+    beyond_us: u64,
     open: u64,
     ready_s: f64,
 }
@@ -26,6 +33,30 @@ struct Made {
 impl Made {
     fn at(factors: &'static [(&'static str, &'static str)], rate_qps: f64) -> Self {
         Self { factors, rate_qps, cores: vec![1], rss_bytes: 50 * MIB, ready_s: 1.0, ..Self::default() }
+    }
+
+    fn trials(&self, load: &CellLoad, block: u32) -> Vec<(Purpose, Trial)> {
+        let (purpose, mut within) = self.trial(load, block);
+        let with_latency = |trial: &mut Trial, us: u64| {
+            let mut latency = Histogram::default();
+            latency.record_many_us(us, 20_000);
+            trial.histograms.insert("latency".into(), latency.encode());
+            trial.latency_us = latency.quantiles();
+        };
+        if self.latency_us > 0 {
+            with_latency(&mut within, self.latency_us);
+        }
+        if self.beyond_us == 0 {
+            return vec![(purpose, within)];
+        }
+        let mut beyond = within.clone();
+        beyond.accounts.intended *= 2;
+        beyond.accounts.sent *= 2;
+        beyond.accounts.lost = beyond.accounts.correct;
+        beyond.load.intended_qps = Some(self.rate_qps * 2.0);
+        beyond.load.offered_qps = self.rate_qps * 2.0;
+        with_latency(&mut beyond, self.beyond_us);
+        vec![(purpose, within), (purpose, beyond)]
     }
 
     fn trial(&self, load: &CellLoad, block: u32) -> (Purpose, Trial) {
@@ -38,6 +69,7 @@ impl Made {
             accounts: Accounts { intended: count, sent: count, correct: count, ..Accounts::default() },
             subject: Some(SubjectFacts {
                 rss_bytes: (self.rss_bytes as f64 * spread) as u64,
+                pss_bytes: self.pss_bytes,
                 ready_s: Some(self.ready_s * spread),
                 cpu_user_s: 0.5,
                 ..SubjectFacts::default()
@@ -86,10 +118,12 @@ fn finding(listed: &[&str], show: &[Figure], load: &CellLoad, made: &[Made]) -> 
     };
     for block in 0..BLOCKS {
         for (cell, made) in (0..).zip(made) {
-            let (purpose, trial) = made.trial(load, block);
-            let number = run.trials.len() as u64 + 1;
-            let outcome = Recorded::Measured(Box::new(trial));
-            run.trials.push(RunTrial { number, cell, block, start: number, purpose, outcome });
+            let start = run.trials.len() as u64 + 1;
+            for (purpose, trial) in made.trials(load, block) {
+                let number = run.trials.len() as u64 + 1;
+                let outcome = Recorded::Measured(Box::new(trial));
+                run.trials.push(RunTrial { number, cell, block, start, purpose, outcome });
+            }
         }
     }
     let found = judge(&run).findings.remove(0);
@@ -134,7 +168,7 @@ fn cells_that_differ_in_two_factors_are_no_pair() {
     assert_eq!(found.factors, ["io", "workers"]);
     let Outcome::Mattered { most, others, .. } = &found.outcome else { panic!("{found:?}") };
     assert_eq!((most.factor.as_str(), most.greater.as_str(), most.lesser.as_str()), ("io", "uring", "mmsg"));
-    assert!((most.ratio.1 - 1.2).abs() < 1e-3 && others.is_empty(), "{found:?}");
+    assert!((most.ratio - 1.2).abs() < 1e-3 && others.is_empty(), "{found:?}");
     assert!(!found.to_string().contains("poll"), "{found}");
     // Without y, io and workers always change together.
     let two = [made[0].clone(), made[2].clone()];
@@ -176,11 +210,11 @@ fn the_figure_that_the_tables_show_is_compared() {
     let chosen = CellLoad::Rates { rates_qps: vec![100.0], duration_s: 1.0 };
     let made = [("mmsg", 50, 1.0), ("uring", 100, 3.0)].map(|(io, mib, ready_s)| {
         let factors: &[(&str, &str)] = if io == "mmsg" { &[("io", "mmsg")] } else { &[("io", "uring")] };
-        Made { rss_bytes: mib * MIB, ready_s, ..Made::at(factors, 100.0) }
+        Made { rss_bytes: mib * MIB, ready_s, latency_us: 100, ..Made::at(factors, 100.0) }
     });
     let of = |show: &[Figure]| {
         let found = finding(&["io"], show, &chosen, &made);
-        (found.quantity, one_of(&found).ratio.1, one_of(&found).greater)
+        (found.quantity, one_of(&found).ratio, one_of(&found).greater)
     };
     for (show, quantity, ratio) in [
         (&[Figure::Memory, Figure::LatencyMean][..], Quantity::Memory, 2.0),
@@ -219,6 +253,52 @@ fn the_memory_of_a_connection_is_compared_beyond_that_of_the_fewest() {
     );
     let Outcome::Mattered { most, .. } = &found.outcome else { panic!("{found:?}") };
     assert_eq!((most.factor.as_str(), most.greater.as_str()), ("player.transport", "tls"));
-    assert!((most.ratio.1 - 4.0).abs() < 0.05, "{most:?}");
+    assert!((most.ratio - 4.0).abs() < 0.05, "{most:?}");
     assert!(found.to_string().contains("the memory per connection is 4.0"), "{found}");
+    // One number of connections is left, so that it was not tested, and the sentence does not say that it did nothing.
+    assert_eq!(found.factors, ["player.transport"]);
+    assert!(found.to_string().ends_with(", one pair of cells)."), "{found}");
+    // A connection that takes less than the base scatters cannot be told from none.
+    let mut made = made;
+    made[1].rss_bytes = made[0].rss_bytes - MIB;
+    let found = finding(&factors, &[Figure::MemoryPerConnection], &chosen, &made);
+    assert_eq!((found.outcome.clone(), found.cells, found.without), (Outcome::NoPair, 2, 1), "{found:?}");
+}
+
+/// The cells with the shorter latency at their own rate have the longer one beyond it, as a search plays it, too.
+#[test]
+fn latency_is_compared_at_the_rate_of_the_cell_as_the_tables_show_it() {
+    let made = |beyond: [u64; 2]| {
+        [
+            Made { latency_us: 100, beyond_us: beyond[0], ..Made::at(&[("io", "mmsg")], 100e3) },
+            Made { latency_us: 200, beyond_us: beyond[1], ..Made::at(&[("io", "uring")], 100e3) },
+        ]
+    };
+    let rates = CellLoad::Rates { rates_qps: vec![100e3, 200e3], duration_s: 1.0 };
+    for (load, beyond) in [(&rates, [900, 300]), (&CLOSED, [0, 0])] {
+        for figure in [Figure::LatencyMean, Figure::LatencyP99] {
+            let found = finding(&["io"], &[figure], load, &made(beyond));
+            let one = one_of(&found);
+            assert_eq!((found.without, one.greater.as_str()), (0, "uring"), "{found:?}");
+            assert!((one.ratio - 2.0).abs() < 1e-3, "{found:?}");
+            assert!(found.to_string().contains(" Each cell is at its own rate."), "{found}");
+        }
+    }
+    let chosen = CellLoad::Rates { rates_qps: vec![100e3], duration_s: 1.0 };
+    let found = finding(&["io"], &[Figure::LatencyMean], &chosen, &made([0, 0]));
+    assert!((one_of(&found).ratio - 2.0).abs() < 1e-3, "{found:?}");
+    assert!(!found.to_string().contains("own rate"), "{found}");
+}
+
+/// PSS of one cell beside RSS of the other would be a difference that is none.
+#[test]
+fn memory_is_of_one_kind_in_all_cells() {
+    let made = [Some(20 * MIB), None].map(|pss_bytes| Made {
+        pss_bytes,
+        ..Made::at(if pss_bytes.is_some() { &[("io", "mmsg")] } else { &[("io", "uring")] }, 100e3)
+    });
+    let ratio = |made: &[Made]| one_of(&finding(&["io"], &[Figure::Memory], &CLOSED, made)).ratio;
+    assert!((ratio(&made) - 1.0).abs() < 1e-3, "both have 50 MiB of RSS");
+    let both = made.map(|made| Made { pss_bytes: Some(made.pss_bytes.unwrap_or(40 * MIB)), ..made });
+    assert!((ratio(&both) - 2.0).abs() < 1e-3, "20 and 40 MiB of PSS");
 }

@@ -7,7 +7,6 @@ use comfy_table::{Table, presets};
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::{Question, Run};
 use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, tables_of};
-use kqps_verdict::finding;
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::steady;
 
@@ -50,7 +49,8 @@ fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> St
     for (index, figures) in own {
         text += &without_number(verdict, index, figures);
     }
-    text + &wrapped("Finding: ", &finding::of_experiment(run, verdict, experiment).to_string())
+    let found = verdict.findings.iter().find(|found| found.experiment == experiment.name);
+    text + &found.map_or_else(String::new, |found| wrapped("Finding: ", &found.sentence))
 }
 
 /// The best measured rate, beside the best published one.

@@ -37,7 +37,7 @@ struct Followed {
 /// What the page shows: whether all is measured, its figures, its standing, and the trials in the tables of its report so
 /// far.
 const SHOWN: &str = r##"[document.body.dataset.over === "1", document.getElementById("live-facts")?.innerText ?? "",
-    document.getElementById("live-standing")?.innerText ?? "", document.querySelectorAll("#page table[id^=trials-] > tbody > tr").length]"##;
+    document.getElementById("live-standing")?.innerText ?? "", document.querySelectorAll("#page tr[id^=trial-]").length]"##;
 
 impl Followed {
     /// Starts a command with `--live`, and opens its page.
