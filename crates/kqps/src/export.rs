@@ -20,7 +20,6 @@ const EXAMPLES: &str = "\
 Examples:
   kqps export kqps-runs/20261121T220507Z-default --list
   kqps export kqps-runs/20261121T220507Z-default --out data
-  kqps export kqps-runs/20261121T220507Z-default --table latency >latency.csv
   kqps export kqps-runs/new --beside kqps-runs/old --table beside
   kqps export kqps-runs/20261121T220507Z-default --format json >all.json";
 

@@ -146,17 +146,22 @@ fn replays_are_laid_beside_those_of_other_programs() {
     }
     let table = measured(Name::Replay, "replay.json");
     let singles = table["singles"].as_array().unwrap();
-    // Three figures of each of three players, and two of compiling.
-    assert_eq!(singles.len(), 11);
+    // Three figures of each of four players, and two of compiling. A host may lack AF_XDP.
+    let players = 4 - table["skipped"].as_array().unwrap().len();
+    assert_eq!(singles.len(), 3 * players + 2, "{table}");
     let limited = singles.iter().filter(|one| one["pass"].is_boolean());
-    assert_eq!(limited.count(), 4, "{table}");
+    assert_eq!(limited.count(), 2 * (players - 2) + 2, "{table}");
     for one in singles {
         assert!(one["found"]["median"].is_f64(), "{one}");
     }
-    let arrived = |at: usize| singles[at]["beside"][0]["arrived"].as_u64().unwrap();
+    let arrived = |player: &str| {
+        let of_player = |one: &&Value| one["what"].as_str().is_some_and(|what| what.starts_with(player));
+        let first = singles.iter().find(of_player).unwrap();
+        first["beside"][0]["arrived"].as_u64().unwrap()
+    };
     // kqps gives up queries that it reaches late, as it may beside other tests.
-    assert!((1..=12_000).contains(&arrived(0)), "{table}");
-    assert_eq!(arrived(3), 12_000, "tcpreplay sends every frame: {table}");
+    assert!((1..=12_000).contains(&arrived("replay of a capture by kqps at")), "{table}");
+    assert_eq!(arrived("replay of a capture by tcpreplay"), 12_000, "tcpreplay sends every frame: {table}");
 }
 
 #[test]

@@ -165,8 +165,10 @@ mod tests {
 
     /// The capabilities of the first `setcap` of a text, without `cap_`, in capitals.
     fn of_setcap(text: &str) -> Vec<String> {
-        let words = text.split("+ep").next().unwrap().rsplit([' ', '"']).next().unwrap();
-        words.split(',').map(|word| word.strip_prefix("cap_").unwrap().to_uppercase()).collect()
+        let is_list = |word: &&str| word.starts_with("cap_") && word.ends_with("ep");
+        let list = text.split(|one: char| one.is_whitespace() || one == '"').find(is_list).unwrap();
+        let names = list.trim_end_matches("ep").trim_end_matches(['+', '=']);
+        names.split(',').map(|word| word.strip_prefix("cap_").unwrap().to_uppercase()).collect()
     }
 
     /// Those of the table of rights, which root does not stand for.
@@ -183,9 +185,9 @@ mod tests {
 
     #[test]
     fn the_docs_the_role_and_the_manifest_give_the_capabilities_of_the_table() {
-        let mut of_docs = of_setcap(HOSTS);
-        of_docs.sort();
-        assert_eq!(of_docs, of_table());
+        // The command of the docs gives those of runs on one host as well.
+        let of_docs = of_setcap(HOSTS);
+        assert!(of_table().iter().all(|name| of_docs.contains(name)), "{of_docs:?}");
         let mut of_role = of_setcap(PRESENT);
         of_role.sort();
         assert_eq!(of_role, of_table());
