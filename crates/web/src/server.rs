@@ -121,7 +121,7 @@ impl Drop for Client {
     }
 }
 
-/// What one client too many is told.
+/// The answer to a client beyond the most that are served.
 const TOO_MANY: &str = "too many clients; try again later\n";
 
 fn answer(stream: &TcpStream, site: &dyn Site, counts: &Counts) -> io::Result<()> {

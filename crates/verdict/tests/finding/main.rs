@@ -229,8 +229,8 @@ fn simulated(effect: f64, experiments: u32, seed: u64) -> (u32, u32) {
     (named, missed)
 }
 
-/// Four transports with one base: what scatters is the start that all of them subtract, so their pairs tell one thing
-/// between them and not four.
+/// Four transports with one base: what scatters is the start that all of them subtract, so their four pairs hold no more
+/// than one of them.
 #[test]
 fn pairs_that_share_a_start_are_not_independent() {
     let shared = [0.07, -0.04, 0.05, -0.06, 0.03, -0.04];

@@ -258,7 +258,7 @@ fn the_memory_of_a_connection_is_compared_beyond_that_of_the_fewest() {
     // One number of connections is left, so that it was not tested, and the sentence does not say that it did nothing.
     assert_eq!(found.factors, ["player.transport"]);
     assert!(found.to_string().ends_with(", one pair of cells)."), "{found}");
-    // A connection that takes less than the base scatters cannot be told from none.
+    // A connection that takes less than the base scatters looks the same as none.
     let mut made = made;
     made[1].rss_bytes = made[0].rss_bytes - MIB;
     let found = finding(&factors, &[Figure::MemoryPerConnection], &chosen, &made);
