@@ -3,7 +3,7 @@
 
 use anyhow::{Result, bail};
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use crate::workspace::cargo;
 

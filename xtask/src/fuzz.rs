@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result};
 use clap::ValueEnum;
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use crate::workspace;
 

@@ -1,13 +1,11 @@
 //! `cargo xtask COMMAND`: it parses the arguments and calls the command.
 
-use std::path::PathBuf;
+use std::ffi::OsString;
+use std::os::unix::process::CommandExt as _;
 use std::process::ExitCode;
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 use clap::Parser;
-use kqps_faults::relay;
-use kqps_proofs::peers::Programs;
-use kqps_proofs::{peers, prove};
 use xtask::{deny, fuzz, package, test, tidy, workspace};
 
 /// The project's own chores.
@@ -21,15 +19,25 @@ enum Command {
     /// Advisories, licences, duplicate versions and sources of all dependencies, by cargo-deny
     Deny,
     /// Measure kqps beside other programs, in interleaved blocks
-    Peers(peers::Options),
+    #[command(disable_help_flag = true)]
+    Peers(Arguments),
     /// The long proofs: known answers that kqps must reproduce
-    Prove(prove::Options),
+    #[command(disable_help_flag = true)]
+    Prove(Arguments),
     /// Make the Debian package, the static archive and the container image
     Package(package::Options),
     /// Fuzz the readers of bytes, with libFuzzer
     Fuzz(fuzz::Options),
     /// A UDP relay that makes faults and counts them
-    Relay(relay::Options),
+    #[command(disable_help_flag = true)]
+    Relay(Arguments),
+}
+
+/// The arguments of a chore that another program does.
+#[derive(clap::Args)]
+struct Arguments {
+    #[arg(trailing_var_arg = true, allow_hyphen_values = true)]
+    arguments: Vec<OsString>,
 }
 
 fn main() -> ExitCode {
@@ -37,11 +45,11 @@ fn main() -> ExitCode {
         Command::Test(options) => return test::run(&options),
         Command::Tidy => tidy::run(),
         Command::Deny => deny::run(),
-        Command::Peers(options) => measure(&options),
-        Command::Prove(options) => proved(options),
+        Command::Peers(given) => by_proofs("peers", &given),
+        Command::Prove(given) => by_proofs("prove", &given),
         Command::Package(options) => package::run(&options),
         Command::Fuzz(options) => fuzz::run(&options),
-        Command::Relay(options) => relay::run(&options),
+        Command::Relay(given) => by_proofs("relay", &given),
     };
     match outcome {
         Ok(()) => ExitCode::SUCCESS,
@@ -52,31 +60,10 @@ fn main() -> ExitCode {
     }
 }
 
-/// Builds what the proofs need, and proves what the options ask for.
-fn proved(mut options: prove::Options) -> Result<()> {
-    if options.needs_packages() {
-        options = options.with_packages(package::for_proof()?);
-    } else if options.proves_packages() {
-        package::ready_for_proof()?;
-    }
-    options = options.with_kept(workspace::metadata()?.target_directory);
-    let program = if options.program().is_none() && options.proves_packages_alone() {
-        package::packaged_program()?
-    } else {
-        workspace::program(options.program())?
-    };
-    // Beside a program that the user names stands the agent that was built with it.
-    if options.needs_silent_agent() && options.program().is_none() {
-        workspace::silent_agent()?;
-    }
-    prove::run(&options, &program)
-}
-
-/// Builds what is measured beside other programs, and measures it. The figures go to `target/peers`.
-fn measure(options: &peers::Options) -> Result<()> {
-    let kqps = workspace::program(options.program())?;
-    let calls = if options.needs_calls() { workspace::calls()? } else { PathBuf::new() };
-    let rings = if options.needs_rings() { workspace::rings()? } else { PathBuf::new() };
-    let folder = workspace::metadata()?.target_directory.join("peers");
-    peers::run(options, Programs { kqps: &kqps, calls: &calls, rings: &rings }, &folder)
+/// Turns this process into the program of `kqps-proofs`, which is built if need be. Only that program contains kqps's
+/// crates, so that the other chores are built in seconds.
+fn by_proofs(chore: &str, given: &Arguments) -> Result<()> {
+    let mut cargo = workspace::cargo_here();
+    cargo.args(["run", "--quiet", "--package", "kqps-proofs", "--", chore]).args(&given.arguments);
+    Err(Error::new(cargo.exec()).context("cannot start cargo"))
 }

@@ -6,7 +6,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use serde::Deserialize;
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 /// The facts of `cargo metadata` about the workspace's own packages.
 #[derive(Deserialize)]
@@ -64,9 +64,14 @@ pub fn root() -> &'static Path {
 
 /// `cargo`, to be run in the workspace's root. If a cargo runs this program, it is that one.
 pub fn cargo() -> Command {
-    let mut command = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    let mut command = cargo_here();
     command.current_dir(root());
     command
+}
+
+/// The same in the user's folder, for a program that is given the user's paths.
+pub fn cargo_here() -> Command {
+    Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }
 
 /// Asks cargo about the workspace's own packages. An error if cargo fails.

@@ -13,4 +13,5 @@ pub mod peers;
 pub mod program;
 pub mod prove;
 pub mod scratch;
-pub mod shell;
+
+use kqps_programs::shell;

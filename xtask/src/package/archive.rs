@@ -11,7 +11,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use serde_json::{Value, json};
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use super::documents::{self, Place};
 use super::libraries::{Library, libraries};

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use super::libraries::libraries;
 use super::{Release, copy, licences, program, third_party, tools, version, write};

@@ -7,7 +7,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use super::licences::Crate;
 use super::tools::musl;

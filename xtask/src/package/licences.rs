@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context as _, Result, ensure};
 use serde::Deserialize;
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use crate::workspace::{self, cargo};
 

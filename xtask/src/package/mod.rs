@@ -23,7 +23,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use crate::workspace;
 

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 /// A shell, and the name of the file that it looks for.
 pub(super) const SHELLS: [(&str, &str); 3] = [("bash", "kqps"), ("zsh", "_kqps"), ("fish", "kqps.fish")];

@@ -8,7 +8,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use super::tools::{gnu, musl};
 use super::version;

@@ -6,7 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use super::Kind;
 use crate::test::packages::{self, Package};

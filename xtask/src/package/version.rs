@@ -5,7 +5,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use crate::workspace;
 

@@ -10,7 +10,6 @@ use kqps_skips::Skip;
 
 use super::skips;
 use crate::workspace::cargo;
-use kqps_proofs::scratch::Scratch;
 
 /// Counts of tests, and what they skipped. A test that skipped something has also passed or failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -49,7 +48,7 @@ pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
         Some(threads) => threads,
         None => (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string().into(),
     };
-    let folder = Scratch::new()?;
+    let folder = tempfile::tempdir().context("cannot make a folder for the list of skips")?;
     let skipped = folder.path().join("skips");
     let mut child = cargo()
         .args(["test", "--quiet", "--workspace", "--no-fail-fast"])

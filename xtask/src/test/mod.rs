@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use kqps_proofs::shell;
+use kqps_programs::shell;
 use kqps_skips::{Capability, Skip};
 
 use crate::workspace::cargo;

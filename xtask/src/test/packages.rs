@@ -9,8 +9,8 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context as _, Result};
 use signal_hook::consts::{SIGINT, SIGTERM};
 
-use kqps_lab::packages::NoServices;
-use kqps_proofs::shell;
+use kqps_programs::services::NoServices;
+use kqps_programs::shell;
 
 /// A package, and the sign of its presence, no matter how it was installed.
 pub(crate) struct Package {

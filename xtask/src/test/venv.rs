@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 
 use super::packages;
-use kqps_proofs::shell;
+use kqps_programs::shell;
 
 use crate::workspace;
 

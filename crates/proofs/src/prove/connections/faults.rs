@@ -12,7 +12,7 @@ use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size, player_ios};
 use super::compare::{compare, doubt};
-use super::mix::{Mix, OF_ENDS, OF_REPLIES, PAST_KERNEL, URING};
+use super::mix::{BY_URING, Mix, OF_ENDS, OF_REPLIES, OF_STREAMS, PAST_KERNEL, URING};
 use super::wire::{Kind, Wired};
 use crate::child::Running;
 use crate::path;
@@ -80,11 +80,24 @@ pub(super) fn of_ends(bench: &Bench) -> Result<()> {
     by_sockets(bench, &OF_ENDS)
 }
 
+/// Compares trials whose queries wait for a stream, and trials whose datagrams are lost or change places.
+pub(super) fn of_streams(bench: &Bench) -> Result<()> {
+    by_sockets(bench, &OF_STREAMS)
+}
+
+/// Compares trials of a player by `io_uring`, where that is offered.
+pub(super) fn by_uring(bench: &Bench) -> Result<()> {
+    if !player_ios().contains(&URING) {
+        return Ok(());
+    }
+    by_sockets(bench, &BY_URING)
+}
+
 fn by_sockets(bench: &Bench, mixes: &[&'static Mix]) -> Result<()> {
-    let ios = player_ios();
-    let offered = mixes.iter().copied().filter(|mix| !mix.needs_uring() || ios.contains(&URING));
-    let seen = of_mixes(bench, offered, AT_A_TIME)?;
-    eprintln!("{seen} queries over tcp, tls, https and quic: every count equals that of the server");
+    let seen = of_mixes(bench, mixes.iter().copied(), AT_A_TIME)?;
+    let is_played = |kind: &Kind| mixes.iter().any(|mix| mix.kinds.contains(kind));
+    let wires: Vec<&str> = Kind::ALL.into_iter().filter(is_played).map(Kind::name).collect();
+    eprintln!("{seen} queries over {}: every count equals that of the server", wires.join(", "));
     Ok(())
 }
 

@@ -117,49 +117,54 @@ const DISORDER: Mix = Mix {
     ..REPLIES
 };
 
-/// The I/O model of the mixes by it.
+/// The I/O model of those mixes.
 pub(super) const URING: &str = "uring";
 
 /// The wires over which there is that model.
-const BY_URING: &[Kind] = &[Kind::Tcp, Kind::Tls, Kind::Https];
+const URING_KINDS: &[Kind] = &[Kind::Tcp, Kind::Tls, Kind::Https];
 
 const REPLIES_BY_URING: Mix = Mix {
     what: "replies by uring",
-    kinds: BY_URING,
+    kinds: URING_KINDS,
     flags: &["-c", "16", "-q", "2000", "--io", URING],
     ..REPLIES
 };
 const ENDS_BY_URING: Mix = Mix {
     what: "ends by uring",
-    kinds: BY_URING,
+    kinds: URING_KINDS,
     flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1", "--io", URING],
     ..ENDS
 };
 const HANDSHAKES_BY_URING: Mix = Mix {
     what: "handshakes by uring",
-    kinds: BY_URING,
+    kinds: URING_KINDS,
     flags: &["-c", "64", "-q", "20k", "-a", "127.1.0.0/16", "--io", URING],
     ..HANDSHAKES
 };
 
 /// Those whose replies have faults.
-pub(super) const OF_REPLIES: [&Mix; 5] =
-    [&REPLIES, &REPLIES_AT_A_RATE, &FEW_STREAMS, &DISORDER, &REPLIES_BY_URING];
+pub(super) const OF_REPLIES: [&Mix; 2] = [&REPLIES, &REPLIES_AT_A_RATE];
 
 /// Those whose connections end, or are never made.
-pub(super) const OF_ENDS: [&Mix; 5] = [&ENDS, &CLOSED, &HANDSHAKES, &ENDS_BY_URING, &HANDSHAKES_BY_URING];
+pub(super) const OF_ENDS: [&Mix; 3] = [&ENDS, &CLOSED, &HANDSHAKES];
+
+/// Those in which queries wait for a stream, or datagrams of a connection are lost.
+pub(super) const OF_STREAMS: [&Mix; 2] = [&FEW_STREAMS, &DISORDER];
+
+/// Those of a player by `io_uring`.
+pub(super) const BY_URING: [&Mix; 3] = [&REPLIES_BY_URING, &ENDS_BY_URING, &HANDSHAKES_BY_URING];
 
 /// The I/O model of the mixes past the kernel.
 const XDP: &str = "xdp";
 
 /// The wires over which there is that model.
-const BY_XDP: &[Kind] = BY_URING;
+const XDP_KINDS: &[Kind] = URING_KINDS;
 
 /// The mixes over veth paths by a player whose connections are not the kernel's.
 pub(super) const PAST_KERNEL: [&Mix; 5] = [
     &Mix {
         what: "replies past the kernel",
-        kinds: BY_XDP,
+        kinds: XDP_KINDS,
         flags: &["-c", "16", "-q", "2000", "--io", XDP],
         ..REPLIES
     },
@@ -171,7 +176,7 @@ pub(super) const PAST_KERNEL: [&Mix; 5] = [
     },
     &Mix {
         what: "ends past the kernel",
-        kinds: BY_XDP,
+        kinds: XDP_KINDS,
         flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1", "--io", XDP],
         ..ENDS
     },
@@ -183,7 +188,7 @@ pub(super) const PAST_KERNEL: [&Mix; 5] = [
     },
     &Mix {
         what: "handshakes past the kernel",
-        kinds: BY_XDP,
+        kinds: XDP_KINDS,
         flags: &["-c", "64", "-q", "20k", "-a", path::SOURCES, "--io", XDP],
         ..HANDSHAKES
     },
@@ -193,11 +198,6 @@ impl Mix {
     /// The path between player and server.
     pub(super) fn path(&self) -> Path {
         if self.flags.contains(&XDP) { Path::Veth } else { Path::Loopback }
-    }
-
-    /// Whether a player must have `io_uring` for it.
-    pub(super) fn needs_uring(&self) -> bool {
-        self.flags.contains(&URING)
     }
 
     /// Its faults on a wire.

@@ -25,9 +25,11 @@ use super::Bench;
 /// The name of a part, and its proof.
 type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 
-const PARTS: [ProofPart; 11] = [
+const PARTS: [ProofPart; 13] = [
     ("replies", faults::of_replies),
     ("ends", faults::of_ends),
+    ("streams", faults::of_streams),
+    ("uring", faults::by_uring),
     ("past-kernel", faults::past_kernel),
     ("refusals", refusals::prove),
     ("freeze", freeze::prove),

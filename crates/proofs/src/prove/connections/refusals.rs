@@ -72,12 +72,12 @@ fn over(bench: &Bench, wired: &Wired) -> Result<()> {
         // What did not reach the server.
         *lost_known.entry("refused".to_owned()).or_default() += lost;
     }
-    if is_quic {
-        // The server cannot know whether its close reached the player before the kernel's refusal did, nor whether
-        // queries were on their way then.
-        for counts in [&mut lost_causes, &mut lost_known, &mut closed, &mut closed_known] {
-            merge(counts, &["idle", "quic-close", "refused"], "ended");
-        }
+    // The server cannot know whether queries were on their way or unread when it closed a connection, whose kernel then
+    // resets it; nor, over QUIC, whether its close reached the player before the kernel's refusal did.
+    let ended: &[&str] =
+        if is_quic { &["idle", "quic-close", "refused"] } else { &["idle", "refused", "reset"] };
+    for counts in [&mut lost_causes, &mut lost_known, &mut closed, &mut closed_known] {
+        merge(counts, ended, "ended");
     }
     ensure!(
         lost_causes == lost_known,

@@ -75,7 +75,7 @@ fn script(place: &Path, lines: &str) -> PathBuf {
 }
 
 fn prove(name: &str, program: &Path) -> Command {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_xtask"));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps-proofs"));
     tie(command.args(["prove", name, "--program"]).arg(program));
     command
 }

@@ -1,0 +1,9 @@
+//! Other programs that kqps and its chores run.
+//!
+//! For: programs that run to their end (`shell`), and the installation of Debian packages that must start no service
+//! (`services`). Not for: name servers under test, nor programs that run beside the caller.
+//!
+//! Invariant: a program that fails is an error with its command line.
+
+pub mod services;
+pub mod shell;
