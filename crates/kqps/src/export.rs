@@ -15,6 +15,7 @@ use kqps_verdict::judge::judge;
 use crate::before;
 use crate::exit::bad_input;
 use crate::print;
+use crate::run::named;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -64,6 +65,7 @@ enum Format {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let out = args.out.as_deref().map(named).transpose()?;
     let store = store_in(&args.run).map_err(bad_input)?;
     let run = Store::read(&store).map_err(bad_input)?;
     let verdict = judge(&run);
@@ -82,7 +84,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let chosen = chosen(&all, &args.tables)?;
     let by_default = if args.out.is_some() || args.tables.len() == 1 { Format::Csv } else { Format::Json };
     let format = args.format.unwrap_or(by_default);
-    match &args.out {
+    match &out {
         Some(folder) => write(folder, &chosen, format)?,
         None => print!("{}", on_stdout(&chosen, format)?),
     }

@@ -21,6 +21,7 @@ use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::path::LaidPath;
 use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile};
 use kqps_lab::player_setup::PlayerSetup;
+use kqps_lab::search;
 use kqps_lab::trial_request::{NoTrial, Played, RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
@@ -181,49 +182,38 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         shown,
         shows_bar: io::stderr().is_terminal() && !views.is_drawn(),
     };
-    let mut played = Vec::new();
-    let ended = kqps_lab::search::run(&goal, &Start::default(), &mut played, |request| {
-        search.play_and_print(request)
-    })
-    .and_then(|bounds| {
-        kqps_lab::search::refine(&goal, &bounds, &mut played, |request| search.play_and_print(request))
-    });
+    let (played, interrupted) = search.play_all()?;
     let keeping = search.keeping;
-    let interrupted = match ended {
-        Ok(()) => false,
-        Err(Ended::Interrupted) => true,
-        Err(Ended::Failed(error)) => {
-            if let Some(Err(other)) = keeping.map(|keeping| keeping.end(false, Some(&error))) {
-                eprintln!("kqps: {other:#}");
-            }
-            return Err(error);
-        }
-    };
     views.give_back();
     let surroundings = surroundings(&args.player, &plan, &subject);
     let verdict = judged(&goal, surroundings, &played, &ceilings, interrupted);
-    if args.json {
-        print::json(&verdict)?;
-    } else {
-        let searched = words::Searched {
-            verdict: &verdict,
-            targets: targets + alone,
-            ceilings: &ceilings,
-            interface: &interface,
-            subject: played.last().and_then(|one| watched(&one.trial)),
-            accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
-            is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
-            timeout: plan.timeout,
-            folder: args.out.as_deref(),
-            is_why: args.why,
-        };
-        print!("{}", words::words(&searched));
-    }
+    let searched = words::Searched {
+        verdict: &verdict,
+        targets: targets + alone,
+        ceilings: &ceilings,
+        interface: &interface,
+        subject: played.last().and_then(|one| watched(&one.trial)),
+        accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
+        is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
+        timeout: plan.timeout,
+        folder: args.out.as_deref(),
+        is_why: args.why,
+    };
+    print_verdict(&searched, args.json)?;
     if let Some(keeping) = keeping {
         keeping.end(!interrupted, None)?;
     }
     views.end();
     Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+fn print_verdict(searched: &words::Searched<'_>, as_json: bool) -> anyhow::Result<()> {
+    if as_json {
+        print::json(searched.verdict)?;
+    } else {
+        print!("{}", words::words(searched));
+    }
+    Ok(())
 }
 
 /// The queries, if they may be a capture, whose clients decide what the plan is.
@@ -266,6 +256,27 @@ struct Search<'a> {
 }
 
 impl Search<'_> {
+    /// Plays all trials. Returns them, and whether the user ended the search early. If the search fails, its run keeps the
+    /// reason.
+    fn play_all(&mut self) -> anyhow::Result<(Vec<Played>, bool)> {
+        let (goal, mut played) = (self.goal, Vec::new());
+        let ended = search::run(goal, &Start::default(), &mut played, |request| self.play_and_print(request))
+            .and_then(|bounds| {
+                search::refine(goal, &bounds, &mut played, |request| self.play_and_print(request))
+            });
+        match ended {
+            Ok(()) => Ok((played, false)),
+            Err(Ended::Interrupted) => Ok((played, true)),
+            Err(Ended::Failed(error)) => {
+                if let Some(Err(other)) = self.keeping.take().map(|keeping| keeping.end(false, Some(&error)))
+                {
+                    eprintln!("kqps: {other:#}");
+                }
+                Err(error)
+            }
+        }
+    }
+
     /// Plays one trial, prints its result, and stores it.
     fn play_and_print(&mut self, request: &TrialRequest) -> Result<Trial, Ended> {
         self.shown.begin(request);

@@ -117,7 +117,8 @@ impl Views {
             let Some(address) = address else { continue };
             let site =
                 LiveSite { hub: hub.clone(), version: env!("CARGO_PKG_VERSION"), has_page, has_metrics };
-            let listeners = tcp::listen(address, 1).map_err(|error| why_not(flag, address, &error))?;
+            let live = args.live.filter(|_| !has_page).map(|live| ("--live", live));
+            let listeners = tcp::listen(address, 1).map_err(|error| why_not(flag, address, &error, live))?;
             let listener = listeners.into_iter().next().context("there is no listener")?;
             self.listening.push((listener, flag, site));
         }
@@ -131,15 +132,17 @@ impl Views {
             let (has_page, has_metrics, hub) = (site.has_page, site.has_metrics, site.hub.clone());
             let serving = kqps_web::serve(listener, &flag[2..], Arc::new(site))?;
             let address = serving.address;
+            let is_open = !address.ip().is_loopback();
+            let open = if is_open { " (open to other hosts)" } else { "" };
             if has_page {
                 print::beside(&format!("The page of this measurement is at http://{address}/"));
-                hub.served_at(format!("page http://{address}/"));
+                hub.served_at(format!("page http://{address}/{open}"));
             }
             if has_metrics {
                 print::beside(&format!("Its counts are at http://{address}/metrics"));
-                hub.served_at(format!("metrics http://{address}/metrics"));
+                hub.served_at(format!("metrics http://{address}/metrics{open}"));
             }
-            if !address.ip().is_loopback() {
+            if is_open {
                 print::beside(&format!(
                     "kqps: {flag} {address}: every host that reaches this address can read what kqps shows there"
                 ));

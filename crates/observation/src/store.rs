@@ -249,8 +249,15 @@ fn read_run(path: &Path, connection: &Connection) -> Result<Run, StoreError> {
     let Some(run) = runs.into_iter().next() else {
         return Err(StoreError::NotAStore { path: path.into(), reason: "it holds no run".into() });
     };
-    let cells = read_records(path, &moment, Table::Cells)?;
-    let trials = read_records(path, &moment, Table::Trials)?;
+    let cells: Vec<Cell> = read_records(path, &moment, Table::Cells)?;
+    let trials: Vec<RunTrial> = read_records(path, &moment, Table::Trials)?;
+    if let Some(trial) = trials.iter().find(|trial| trial.cell as usize >= cells.len()) {
+        return Err(StoreError::Damaged {
+            path: path.into(),
+            record: Table::Trials.row(trial.number),
+            reason: format!("it is of cell {}, and the run has {} cells", trial.cell, cells.len()),
+        });
+    }
     Ok(Run { cells, trials, ..run })
 }
 

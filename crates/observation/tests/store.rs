@@ -186,6 +186,13 @@ fn a_newer_record_is_refused_and_a_broken_one_named() {
     Store::create(&path, &a_run()).unwrap().commit(&a_trial(1, 1)).unwrap();
     let change = |sql: &str| rusqlite::Connection::open(&path).unwrap().execute_batch(sql).unwrap();
 
+    change("UPDATE trials SET record = json_set(record, '$.cell', 9)");
+    let error = refused(&path);
+    assert!(
+        error.to_string().contains("trial 1 cannot be read: it is of cell 9, and the run has 2 cells"),
+        "{error}"
+    );
+
     change("UPDATE trials SET schema = 99");
     let error = refused(&path);
     assert!(matches!(error, StoreError::Newer { found: 99, known: SCHEMA, .. }), "{error}");

@@ -18,6 +18,6 @@ mod section;
 
 pub use export::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, sheets};
 pub use history::history_page;
-pub use live::{LiveInput, LiveMoment, live_page, live_panel, page_body};
+pub use live::{LiveInput, LiveMoment, live_page, live_panel, page_body, page_so_far};
 pub use page::{page, page_beside};
 pub use section::history::HistoryInput;

@@ -9,7 +9,7 @@ use kqps_observation::visible::visible;
 use kqps_verdict::judge::RunVerdict;
 
 use crate::chart::{MomentCourse, MomentKind, Moments, moments};
-use crate::page;
+use crate::page::{self, Moment};
 
 /// The figures of this moment.
 #[derive(Clone, Debug, Default)]
@@ -87,7 +87,7 @@ struct LivePage<'a> {
 }
 
 /// The whole document, in which a script puts the events of the stream at `events/NAME` beside it: `live` is a new panel,
-/// `page` a new body below it, and `end` the body that replaces all. `body` is [`page_body`] or empty, and `page_name` is
+/// `page` a new body below it, and `end` the body that replaces all. `body` is [`page_so_far`], [`page_body`] or empty, and `page_name` is
 /// NAME, which says to the server what page the reader has.
 pub fn live_page(
     title: &str,
@@ -102,7 +102,12 @@ pub fn live_page(
 
 /// The body of a run's page, as [`crate::page`] has it between its tags.
 pub fn page_body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> String {
-    page::body(run, verdict, other)
+    page::body(run, verdict, other, Moment::AtEnd)
+}
+
+/// The same while the run goes on. Nothing in it says that the run ended early.
+pub fn page_so_far(run: &Run, verdict: &RunVerdict) -> String {
+    page::body(run, verdict, None, Moment::SoFar)
 }
 
 #[cfg(test)]

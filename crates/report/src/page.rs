@@ -1,11 +1,13 @@
 //! The page as a whole: the data for the template, and the template.
 
+use std::borrow::Cow;
+
 use askama::Template;
 use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_observation::visible::visible;
 use kqps_verdict::caveats;
-use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::judge::{NEVER_TRIED, RunVerdict};
 
 use crate::format;
 use crate::prose::Prose;
@@ -32,12 +34,23 @@ pub fn page(run: &Run, verdict: &RunVerdict) -> String {
 /// As [`page`], with another run beside it.
 pub fn page_beside(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> String {
     let started = format::moment(run.started_unix_ms);
-    let page = Page { run, started, body: body(run, verdict, other) };
+    let page = Page { run, started, body: body(run, verdict, other, Moment::AtEnd) };
     visible(&page.render().expect("the template only writes to memory")).into_owned()
 }
 
+/// When a page is made.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Moment {
+    /// While the run goes on.
+    SoFar,
+    /// After the run, which may have ended early.
+    AtEnd,
+}
+
 /// The body of the page: all that is shown.
-pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> String {
+pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>, moment: Moment) -> String {
+    let goes_on = moment == Moment::SoFar;
+    let verdict = &if goes_on { so_far(verdict) } else { Cow::Borrowed(verdict) };
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(caveats::of_run(run, verdict));
     let server = host::of_subjects(run);
@@ -46,14 +59,19 @@ pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> S
         headline: headline(run, verdict),
         host_line: host::line_of_run(run),
         started: format::moment(run.started_unix_ms),
-        finished: run.finished_unix_ms.map_or("it did not".to_owned(), format::moment),
+        finished: match run.finished_unix_ms {
+            Some(unix_ms) => format::moment(unix_ms),
+            None if goes_on => "not yet".to_owned(),
+            None => "it did not".to_owned(),
+        },
         study: study::of_run(run, verdict),
         summary: summary::of_run(run, verdict),
         comparisons: comparison::panels(run, verdict),
         beside: other.map(beside::of),
         answers,
         common_reasons: common_reasons.into_iter().map(Prose).collect(),
-        unfinished: Prose(unfinished(run).to_owned()),
+        unfinished: Prose(unfinished(run, moment).to_owned()),
+        goes_on,
         terms: glossary::TERMS,
         warnings: glossary::warnings(),
         player_ceiling: answer::player_ceiling(run, verdict),
@@ -91,16 +109,28 @@ fn headline(run: &Run, verdict: &RunVerdict) -> String {
 
 /// The sentence about an unfinished run. It names `--resume` only if kqps can resume the run: kqps did not
 /// start the server of a search.
-fn unfinished(run: &Run) -> &'static str {
-    match (run.finished_unix_ms, run.study.as_str()) {
-        (Some(_), _) => "",
-        (None, OF_FIND) => {
+fn unfinished(run: &Run, moment: Moment) -> &'static str {
+    match (run.finished_unix_ms, run.study.as_str(), moment) {
+        (Some(_), ..) => "",
+        (None, OF_FIND, Moment::SoFar) => "This search goes on. All that follows rests on the trials so far.",
+        (None, _, Moment::SoFar) => "This run goes on. All that follows rests on the trials so far.",
+        (None, OF_FIND, Moment::AtEnd) => {
             "This search did not finish. All that follows rests on the trials until then, which remain valid."
         }
-        (None, _) => {
+        (None, _, Moment::AtEnd) => {
             "This run did not finish. All that follows rests on the trials until then; `--resume` continues it."
         }
     }
+}
+
+/// The verdict on a run that goes on: what was not tried may be yet.
+fn so_far(verdict: &RunVerdict) -> Cow<'_, RunVerdict> {
+    let mut verdict = verdict.clone();
+    let reasons = verdict.subjects.iter_mut().flat_map(|subject| &mut subject.reasons);
+    reasons
+        .filter(|reason| *reason == NEVER_TRIED)
+        .for_each(|reason| "No load was tried yet.".clone_into(reason));
+    Cow::Owned(verdict)
 }
 
 /// The document around the body.
@@ -130,6 +160,8 @@ struct Body<'a> {
     player_ceiling: Option<String>,
     /// The sentence about an unfinished run; empty for others.
     unfinished: Prose,
+    /// Whether the run goes on.
+    goes_on: bool,
     terms: &'static [Term],
     warnings: Vec<(&'static str, &'static str)>,
     /// Whether the echo of any subject was measured; a comparison has none.

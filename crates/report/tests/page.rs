@@ -14,6 +14,8 @@ mod orders;
 #[path = "page/sheets.rs"]
 mod sheets;
 mod support;
+#[path = "page/values.rs"]
+mod values;
 
 use std::fs;
 use std::path::{Path, PathBuf};

@@ -39,6 +39,7 @@ pub use profile::{CellProfile, Grown, Growth, NamedLock, StateTime, differ_in_wo
 pub use reasons::DropReasons;
 pub use residence::CellResidence;
 pub use search::{Known, SearchVerdict, judge_search};
+pub use searches::NEVER_TRIED;
 pub use sought::{facts_of, goal_of};
 pub use start::StartVerdict;
 pub use wording::Wording;

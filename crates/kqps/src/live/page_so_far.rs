@@ -31,18 +31,14 @@ impl PageSoFar {
     pub(crate) fn make(&mut self, run: &Run) {
         if run.trials.len() == 1 || self.made.is_none_or(|(at, took)| at.elapsed() >= took * PARTS) {
             let began = Instant::now();
-            self.put(run, &judge(run), None);
+            self.hub.page(&kqps_report::page_so_far(run, &judge(run)));
             self.made = Some((Instant::now(), began.elapsed()));
         }
     }
 
-    /// Makes the last page, whatever time that takes, with the run that stands beside it, if one does.
+    /// Makes the last page, whatever time that takes, with the run that stands beside it, if one does. The link to the other
+    /// run's page is left out, since it would lead nowhere here.
     pub(crate) fn end(&self, run: &Run, verdict: &RunVerdict, beside: Option<&Beside>) {
-        self.put(run, verdict, beside);
-    }
-
-    /// Passes a page on, without the link to the other run's page, which would lead nowhere there.
-    fn put(&self, run: &Run, verdict: &RunVerdict, beside: Option<&Beside>) {
         let beside = before::without_link(beside);
         self.hub.page(&kqps_report::page_body(run, verdict, beside.as_ref()));
     }

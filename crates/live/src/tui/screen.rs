@@ -51,7 +51,8 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     let head_rows = rows(1 + standing_rows(snapshot, area.width), &mut left);
     let bar_rows = rows(u16::from(figures::done(snapshot).is_some()), &mut left);
     let facts_rows = rows(facts.len() as u16, &mut left);
-    let address_rows = rows(u16::from(!snapshot.addresses.is_empty()), &mut left);
+    let served = served(snapshot, area.width);
+    let address_rows = rows(served.len() as u16, &mut left);
     let [head, bar, facts_area, charts_area, lines_area, addresses, foot] = Layout::vertical([
         Constraint::Length(head_rows),
         Constraint::Length(bar_rows),
@@ -73,8 +74,7 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     if has_lines && lines_area.height >= LINES_LEAST {
         draw_lines(frame, lines_area, snapshot);
     }
-    let served = Paragraph::new(shown(&snapshot.addresses.join("  ")));
-    frame.render_widget(served.style(style(look, Color::DarkGray)), addresses);
+    frame.render_widget(Paragraph::new(served).style(style(look, Color::DarkGray)), addresses);
     let paused = if look.is_paused { "PAUSED  " } else { "" };
     let keys = format!("{paused}q end early  p pause  ? help");
     frame.render_widget(Paragraph::new(keys).style(style(look, Color::DarkGray)), foot);
@@ -86,6 +86,18 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
 /// The rows of the line that says where the command stands: two if it is long.
 fn standing_rows(snapshot: &Snapshot, width: u16) -> u16 {
     1 + u16::from(figures::standing_words(snapshot).chars().count() > usize::from(width))
+}
+
+/// Where else the command is shown: in one row if there is room, or else each address in a row of its own.
+fn served(snapshot: &Snapshot, width: u16) -> Vec<Line<'static>> {
+    let together = snapshot.addresses.join("  ");
+    let is_short = together.chars().count() <= usize::from(width);
+    let line = |words: &String| Line::from(shown(words));
+    match &*together {
+        "" => Vec::new(),
+        _ if is_short => vec![line(&together)],
+        _ => snapshot.addresses.iter().map(line).collect(),
+    }
 }
 
 fn has_charts(area: Rect) -> bool {
@@ -260,6 +272,17 @@ mod tests {
             assert!(text.contains(wanted), "{wanted} in\n{text}");
         }
         assert!(is_colored);
+    }
+
+    #[test]
+    fn addresses_that_do_not_fit_in_a_row_have_one_each() {
+        let (text, _) = drawn(60, 24, Look::default());
+        let rows: Vec<&str> = text.lines().map(str::trim_end).filter(|row| row.contains("http://")).collect();
+        assert_eq!(
+            rows,
+            ["page http://127.0.0.1:45678/", "metrics http://127.0.0.1:45679/metrics"],
+            "{text}"
+        );
     }
 
     #[test]

@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use kqps_report::{LiveInput, LiveMoment, live_page, page_body};
+use kqps_observation::Run;
+use kqps_report::{LiveInput, LiveMoment, live_page, page_body, page_so_far};
 use kqps_verdict::judge::judge;
 use serde_json::json;
 
@@ -69,8 +70,8 @@ fn a_live_page_is_readable_on_every_screen() {
     let target = Path::new(env!("CARGO_TARGET_TMPDIR")).parent().unwrap();
     let folder = target.join("report-screenshots");
     fs::create_dir_all(&folder).unwrap();
-    let run = sample::run();
-    let body = page_body(&run, &judge(&run), None);
+    let run = Run { finished_unix_ms: None, ..sample::run() };
+    let body = page_so_far(&run, &judge(&run));
     let mut browser = Browser::start();
     for (state, input, body) in [("during", during(), body.as_str()), ("at-end", at_end(), "")] {
         let file = folder.join(format!("live-{state}.html"));
@@ -89,4 +90,24 @@ fn a_live_page_is_readable_on_every_screen() {
             );
         }
     }
+}
+
+#[test]
+fn a_run_that_goes_on_is_not_said_to_have_ended_early() {
+    let mut run = Run { finished_unix_ms: None, ..sample::run() };
+    // The subject of the last cell is still to come.
+    let last = run.cells.len() as u32 - 1;
+    run.trials.retain(|one| one.cell != last);
+    let verdict = judge(&run);
+    let early = ["did not finish", "It was never tried", "it did not"];
+    let at_end = page_body(&run, &verdict, None);
+    assert!(early.iter().all(|words| at_end.contains(words)), "{at_end}");
+    let so_far = page_so_far(&run, &verdict);
+    for words in early {
+        assert!(!so_far.contains(words), "{words}");
+    }
+    assert!(so_far.contains("This run goes on.") && so_far.contains("No load was tried yet."));
+    run.trials.clear();
+    run.cells.clear();
+    assert!(page_so_far(&run, &judge(&run)).contains("This run has no verdict on any name server yet."));
 }

@@ -1,4 +1,4 @@
-//! Every table and chart of a page has its data in an exported table, which it names (`data-sheet`).
+//! Every table and chart of a page has its data in an exported table, which it names (`data-sheet`), with the same values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -12,7 +12,7 @@ use serde_json::Value as Json;
 
 use super::support::browser::Browser;
 use super::support::{comparison, hosts, profiled, sample, scaling, study};
-use super::{SCREENS, stored};
+use super::{SCREENS, stored, values};
 
 /// Every table and chart: the name of its exported table, its number of rows (0 for a chart) and the id of a chart.
 const ALL: &str = r"[...document.querySelectorAll('table, svg.chart')].map((one) => ({
@@ -22,6 +22,21 @@ const ALL: &str = r"[...document.querySelectorAll('table, svg.chart')].map((one)
   chart: one.tagName === 'TABLE' ? '' : one.getAttribute('aria-labelledby').replace(/-t .*/, ''),
   html: one.outerHTML.slice(0, 120),
 }))";
+
+/// The sheets whose rows stand in tables of their own on one of the pages.
+const WITH_VALUES: [&str; 11] = [
+    "beside",
+    "best",
+    "cells",
+    "drop_reasons",
+    "growth",
+    "hosts",
+    "latency",
+    "locks",
+    "profiles",
+    "residence",
+    "trials",
+];
 
 /// The study with a rate that was published as the best of all.
 fn with_best() -> Run {
@@ -33,9 +48,10 @@ fn with_best() -> Run {
 }
 
 #[test]
-fn every_table_and_chart_of_a_page_has_a_sheet() {
+fn every_table_and_chart_of_a_page_has_a_sheet_with_its_values() {
     let mut browser = Browser::start();
     let mut seen: BTreeSet<String> = BTreeSet::new();
+    let mut compared: BTreeSet<String> = BTreeSet::new();
     let earlier = sample::run();
     for (name, run) in [
         ("sample", sample::run()),
@@ -65,7 +81,9 @@ fn every_table_and_chart_of_a_page_has_a_sheet() {
             let is_complete = shown <= exported || sheet == "cells";
             assert!(is_complete, "{name}: {sheet} has {exported} rows, and the page shows {shown}");
         }
+        compared.extend(values::expect(name, &mut browser, &exported));
     }
+    assert_eq!(compared, WITH_VALUES.map(str::to_owned).into(), "the pages show values of each of them");
     let expected = [
         "beside",
         "best",

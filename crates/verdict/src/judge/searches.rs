@@ -5,6 +5,9 @@ use crate::interval::outlying;
 use crate::rate::rate;
 use crate::search::{Bounds, Futile};
 
+/// The reason of a cell without any load that was tried, in a run that is over.
+pub const NEVER_TRIED: &str = "It was never tried: the run or its budget ended before it began.";
+
 pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
     starts.iter().filter_map(|start| start.verdict.failure.as_deref())
 }
@@ -34,7 +37,7 @@ pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
     }
     let searches: Vec<&Bounds> = starts.iter().filter_map(Start::bounds).collect();
     if searches.is_empty() {
-        return "It was never tried: the run or its budget ended before it began.".into();
+        return NEVER_TRIED.into();
     }
     if let Some(futile) = searches.iter().find_map(|bounds| bounds.futile) {
         return why_futile(futile);

@@ -39,6 +39,10 @@ struct Followed {
 const SHOWN: &str = r##"[document.body.dataset.over === "1", document.getElementById("live-facts")?.innerText ?? "",
     document.getElementById("live-standing")?.innerText ?? "", document.querySelectorAll("#page tr[id^=trial-]").length]"##;
 
+/// The links that lead nowhere: to a part that the page does not have, or to another file, which kqps does not serve.
+const DEAD: &str = r##"[...document.querySelectorAll("a")].map((link) => link.getAttribute("href"))
+    .filter((at) => !at.startsWith("#") || !document.getElementById(at.slice(1)))"##;
+
 impl Followed {
     /// Starts a command with `--live`, and opens its page.
     fn start(command: &mut Command, mut browser: Browser) -> Self {
@@ -210,6 +214,9 @@ fn a_search_shows_its_report_so_far_and_ends_with_it() {
         assert!(!is_over, "it was over before its page had a trial");
         trials > 0 && page.has_stood("trial ")
     });
+    assert_eq!(page.browser.evaluate(DEAD), serde_json::json!([]));
+    let text = page.browser.evaluate("document.getElementById('page').textContent");
+    assert!(text.as_str().unwrap().contains("This search goes on."), "{text}");
     let trial = format!(r#"kqps_trial_info{{cell="{}",role="subject",purpose="#, bench.echo.address);
     assert!(scrape(page.address).keys().any(|name| name.starts_with(&trial)));
     page.interrupt();

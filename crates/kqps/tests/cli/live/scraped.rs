@@ -221,14 +221,14 @@ fn lost_queries_and_wrong_replies_are_counted_by_their_causes() {
 }
 
 #[test]
-fn connections_are_counted_and_clients_that_never_ask_hold_up_nothing() {
+fn over_ipv6_connections_are_counted_and_clients_that_never_ask_hold_up_nothing() {
     let bench = Bench::before(Echo::with(&["--tcp"]));
     let target = format!("tcp://{}", bench.echo.address);
-    let more =
-        ["-c", "4", "-Q", "500", "-l", "300ms", "--json", "--metrics", "127.0.0.1:0", "--linger", "1h"];
+    let more = ["-c", "4", "-Q", "500", "-l", "300ms", "--json", "--metrics", "[::1]:0", "--linger", "1h"];
     let mut load = bench.load_of(&target, &more);
     let mut child = Killed(load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
     let (address, _) = shown_at(&mut BufReader::new(child.0.stderr.take().unwrap()), "/metrics");
+    assert!(address.is_ipv6(), "{address}");
     // Clients that never ask.
     let _silent: Vec<TcpStream> = (0..8).map(|_| TcpStream::connect(address).unwrap()).collect();
     let mut line = String::new();

@@ -101,7 +101,7 @@ fn a_study_is_drawn_with_its_place_and_a_key_ends_it_early() {
     let (study, out) = (folder.path().join("study.toml"), folder.path().join("out"));
     std::fs::write(&study, STUDY).unwrap();
     let mut command = kqps(&["run", &study.display().to_string(), "--records", "200", "--tui", "--out"]);
-    command.args([&out.display().to_string(), "--live", "0", "--metrics", "0"]);
+    command.args([&out.display().to_string(), "--live", "0", "--metrics", "0.0.0.0:0"]);
     command.env("TERM", "xterm").env_remove("KQPS_INSTALL_SUBJECTS");
     let mut terminal = Terminal::start((24, 80), &command, |_| ());
     for wanted in ["kqps run ", "cell 2 of 2, block 1 of 1, trial ", "(fixed rate)", "1,000 q/s", "NOERROR "]
@@ -115,6 +115,9 @@ fn a_study_is_drawn_with_its_place_and_a_key_ends_it_early() {
         let address = url.strip_suffix(path).unwrap().parse().unwrap();
         assert!(get(address, path).0.starts_with("HTTP/1.1 200 "), "{text}");
     }
+    let text = terminal.text();
+    let open: Vec<&str> = text.lines().filter(|row| row.contains("(open to other hosts)")).collect();
+    assert!(matches!(*open, [row] if row.starts_with("metrics http://0.0.0.0:")), "{text}");
     terminal.press("q");
     let (status, left) = terminal.end();
     assert_eq!(status.code(), Some(130), "{left}");
