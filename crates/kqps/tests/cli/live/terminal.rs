@@ -50,6 +50,13 @@ fn a_load_is_drawn_keys_work_and_the_accounts_are_printed_afterwards() {
             terminal.text().lines().nth(last).is_some_and(|line| line.starts_with('q'))
         });
     }
+    // A key that arrives together with a new size is not lost.
+    for round in 0..20 {
+        let is_paused = round % 2 == 0;
+        terminal.resize(24, if is_paused { 81 } else { 80 });
+        terminal.press("p");
+        terminal.wait("answer to a key", |terminal| terminal.text().contains("PAUSED") == is_paused);
+    }
     terminal.press("q");
     let (status, left) = terminal.end();
     assert_eq!(status.code(), Some(130), "{left}");
