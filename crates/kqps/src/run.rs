@@ -5,6 +5,7 @@ pub(crate) mod connections;
 mod hosts;
 mod install;
 pub(crate) mod labels;
+pub(crate) mod left_out;
 mod place;
 pub(crate) mod plan;
 mod progress;

@@ -50,7 +50,7 @@ pub(crate) enum Moment {
 /// The body of the page: all that is shown.
 pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>, moment: Moment) -> String {
     let goes_on = moment == Moment::SoFar;
-    let verdict = &if goes_on { so_far(verdict) } else { Cow::Borrowed(verdict) };
+    let verdict = &*if goes_on { Cow::Owned(so_far(verdict)) } else { Cow::Borrowed(verdict) };
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(caveats::of_run(run, verdict));
     let server = host::of_subjects(run);
@@ -124,13 +124,13 @@ fn unfinished(run: &Run, moment: Moment) -> &'static str {
 }
 
 /// The verdict on a run that goes on: what was not tried may be yet.
-fn so_far(verdict: &RunVerdict) -> Cow<'_, RunVerdict> {
+fn so_far(verdict: &RunVerdict) -> RunVerdict {
     let mut verdict = verdict.clone();
     let reasons = verdict.subjects.iter_mut().flat_map(|subject| &mut subject.reasons);
     reasons
         .filter(|reason| *reason == NEVER_TRIED)
         .for_each(|reason| "No load was tried yet.".clone_into(reason));
-    Cow::Owned(verdict)
+    verdict
 }
 
 /// The document around the body.

@@ -21,7 +21,7 @@ use kqps_verdict::rate::plain;
 use super::extent::{AskedExtent, Extent};
 use super::{Args, Compared, sides, within};
 use crate::exit::{Lines, bad_input};
-use crate::run::{beside, default_folder, named, random_seed, repeat, targets, write_page};
+use crate::run::{beside, default_folder, left_out, named, random_seed, repeat, targets, write_page};
 use crate::signals;
 
 const WINDOW: u64 = 500;
@@ -153,8 +153,8 @@ fn begin(request: &ComparisonRequest) -> anyhow::Result<Session> {
         ComparisonError::Lab(error) => error.into(),
     })?;
     let run = session.run();
-    for (what, reason) in &run.skipped {
-        eprintln!("Left out: {what}: {reason}.");
+    for line in left_out::lines(&run.skipped) {
+        eprintln!("{line}.");
     }
     let (a, b) = (&run.cells[0].name, &run.cells[2].name);
     let extent = Extent { blocks: request.blocks, rounds: request.rounds, trial_s: trial_s(&request.load) };

@@ -62,6 +62,7 @@ mod tests {
             assert!(parse_shown_at(bad).unwrap_err().starts_with("expected ADDR:PORT"), "{bad}");
         }
     }
+
     #[test]
     fn a_port_that_kqps_took_itself_is_not_called_that_of_another_program() {
         let taken = io::Error::from(io::ErrorKind::AddrInUse);

@@ -10,6 +10,8 @@ use kqps_lab::words::{counted, time};
 use kqps_observation::Run;
 use kqps_observation::run::Role;
 
+use super::left_out;
+
 /// Size of the files of the default study, mostly its zone and queries.
 const WRITES: &str = "16 MB";
 
@@ -30,8 +32,8 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
         Some(question) => eprintln!("{}: {}.", question.title, counted(names.len() as u64, "cell")),
         None => eprintln!("Measuring {}.", names.join(", ")),
     }
-    for (what, reason) in &run.skipped {
-        eprintln!("Left out: {what}: {reason}.");
+    for line in left_out::lines(&run.skipped) {
+        eprintln!("{line}.");
     }
     if let Some(server) = run.server_host() {
         let players: Vec<&str> = run.player_hosts().map(|host| host.name.as_str()).collect();

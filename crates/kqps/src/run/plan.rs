@@ -13,6 +13,7 @@ use kqps_verdict::search::Preset;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::left_out;
 use super::words::{goal, wrapped};
 use crate::print;
 
@@ -69,8 +70,8 @@ fn in_words(request: &RunRequest, laid_out: &LaidOut, order: &[Vec<usize>]) -> S
     for cell in cells {
         let _ = writeln!(text, "  {}: {}; {}", visible_line(&cell.name), load(cell), places(cell));
     }
-    for (what, why) in skipped {
-        let _ = writeln!(text, "{}", visible_line(&format!("Left out: {what}: {why}")));
+    for line in left_out::lines(skipped) {
+        let _ = writeln!(text, "{}", visible_line(&line));
     }
     text.push('\n');
     for (block, of_block) in order.iter().enumerate() {

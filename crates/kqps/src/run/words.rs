@@ -21,6 +21,8 @@ use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
 
+use super::left_out;
+
 /// Whether any subject's figure is refused. That decides the exit status.
 pub(super) fn is_refused(verdict: &RunVerdict) -> bool {
     verdict.subjects.iter().any(|subject| subject.grade.refuses())
@@ -57,8 +59,8 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     }
     // If a search ended with its share of the time, the reasons of its figure say so already.
     let is_shown = |what: &str| is_why || !what.contains(": the rest of the search of ");
-    for (what, reason) in run.skipped.iter().filter(|(what, _)| is_shown(what)) {
-        let _ = writeln!(text, "{}", visible_line(&format!("Left out: {what}: {reason}")));
+    for line in left_out::lines(run.skipped.iter().filter(|(what, _)| is_shown(what))) {
+        let _ = writeln!(text, "{}", visible_line(&line));
     }
     if let Some(report) = report {
         // One blank line before the path, whatever the text above ends with.
