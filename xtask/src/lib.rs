@@ -1,8 +1,8 @@
 //! The project's chores.
 //!
 //! For: what continuous integration runs (`test`, `tidy`), fuzzing (`fuzz`), what is known against dependencies (`deny`),
-//! packages of kqps (`package`), and building what the proofs and the measurements beside other programs run (`proofs`). Not
-//! for: anything that a user of kqps needs.
+//! packages of kqps (`package`), and the builds of what `kqps-proofs` runs (`workspace`). Not for: anything that a user of
+//! kqps needs.
 //!
 //! Invariant: every check is as strict as its description. A chore that cannot be done says why and fails.
 

@@ -19,17 +19,17 @@ enum Command {
     /// Advisories, licences, duplicate versions and sources of all dependencies, by cargo-deny
     Deny,
     /// Measure kqps beside other programs, in interleaved blocks
-    #[command(disable_help_flag = true)]
+    #[command(disable_help_flag = true, after_help = "Its options: cargo xtask peers --help")]
     Peers(Arguments),
     /// The long proofs: known answers that kqps must reproduce
-    #[command(disable_help_flag = true)]
+    #[command(disable_help_flag = true, after_help = "Its options: cargo xtask prove --help")]
     Prove(Arguments),
     /// Make the Debian package, the static archive and the container image
     Package(package::Options),
     /// Fuzz the readers of bytes, with libFuzzer
     Fuzz(fuzz::Options),
     /// A UDP relay that makes faults and counts them
-    #[command(disable_help_flag = true)]
+    #[command(disable_help_flag = true, after_help = "Its options: cargo xtask relay --help")]
     Relay(Arguments),
 }
 
@@ -64,6 +64,7 @@ fn main() -> ExitCode {
 /// crates, so that the other chores are built in seconds.
 fn by_proofs(chore: &str, given: &Arguments) -> Result<()> {
     let mut cargo = workspace::cargo_here();
-    cargo.args(["run", "--quiet", "--package", "kqps-proofs", "--", chore]).args(&given.arguments);
+    cargo.args(["run", "--quiet", "--package", "kqps-proofs", "--manifest-path"]);
+    cargo.arg(workspace::root().join("Cargo.toml")).args(["--", chore]).args(&given.arguments);
     Err(Error::new(cargo.exec()).context("cannot start cargo"))
 }

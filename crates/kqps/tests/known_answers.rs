@@ -49,8 +49,19 @@ fn clocks_of_other_hosts_are_known_to_the_stated_uncertainty() -> Result<()> {
 }
 
 #[test]
+fn two_players_on_hosts_of_their_own_send_what_the_server_receives() -> Result<()> {
+    of_hosts("ssh")
+}
+
+#[test]
 fn time_in_the_servers_host_is_the_servers_own_beyond_a_slow_wire() -> Result<()> {
     of_hosts("residence")
+}
+
+#[test]
+fn accounts_of_connections_past_the_kernel_agree_with_a_server_that_makes_faults() -> Result<()> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    prove_part(Proof::Connections, "past-kernel", Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
 }
 
 #[test]
@@ -76,6 +87,11 @@ fn a_flood_costs_an_authoritative_server_little() -> Result<()> {
 #[test]
 fn a_front_gives_every_query_one_end() -> Result<()> {
     alone(Proof::Front)
+}
+
+#[test]
+fn a_cache_keeps_no_forged_answer_and_gives_every_query_a_fate() -> Result<()> {
+    alone(Proof::Cache)
 }
 
 #[test]

@@ -8,10 +8,9 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
 use kqps_kernel::process::{self, Signal};
+use kqps_programs::shell;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-
-use crate::shell;
 
 /// Ticks of `utime` and `stime` in one second. Linux shows 100 to every program (proc(5), `USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;

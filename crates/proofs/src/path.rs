@@ -9,8 +9,7 @@ use kqps_kernel::namespace::veth::{self, VethSettings};
 use kqps_kernel::probe;
 use kqps_lab::path::{LaidPath, VethPath};
 use kqps_observation::question::Path as Kind;
-
-use crate::shell;
+use kqps_programs::shell;
 
 /// The source addresses of players on a veth path, from the network that is set aside for benchmarks (RFC 2544,
 /// appendix C.2.2). They are so many that no player runs out of ports.

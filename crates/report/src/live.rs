@@ -87,8 +87,8 @@ struct LivePage<'a> {
 }
 
 /// The whole document, in which a script puts the events of the stream at `events/NAME` beside it: `live` is a new panel,
-/// `page` a new body below it, and `end` the body that replaces all. `body` is [`page_so_far`], [`page_body`] or empty, and `page_name` is
-/// NAME, which says to the server what page the reader has.
+/// `page` a new body below it, and `end` the body that replaces all. `body` is [`page_so_far`],
+/// [`page_body`] or empty, and `page_name` is NAME, which says to the server what page the reader has.
 pub fn live_page(
     title: &str,
     input: &LiveInput,
@@ -105,7 +105,8 @@ pub fn page_body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Str
     page::body(run, verdict, other, Moment::AtEnd)
 }
 
-/// The same while the run goes on. Nothing in it says that the run ended early.
+/// The body of the page of a run that goes on, with the verdict of [`kqps_verdict::judge::judge_so_far`]. Nothing in it says
+/// that the run ended early.
 pub fn page_so_far(run: &Run, verdict: &RunVerdict) -> String {
     page::body(run, verdict, None, Moment::SoFar)
 }

@@ -1,13 +1,11 @@
 //! The page as a whole: the data for the template, and the template.
 
-use std::borrow::Cow;
-
 use askama::Template;
 use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_observation::visible::visible;
 use kqps_verdict::caveats;
-use kqps_verdict::judge::{NEVER_TRIED, RunVerdict};
+use kqps_verdict::judge::RunVerdict;
 
 use crate::format;
 use crate::prose::Prose;
@@ -50,7 +48,6 @@ pub(crate) enum Moment {
 /// The body of the page: all that is shown.
 pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>, moment: Moment) -> String {
     let goes_on = moment == Moment::SoFar;
-    let verdict = &*if goes_on { Cow::Owned(so_far(verdict)) } else { Cow::Borrowed(verdict) };
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(caveats::of_run(run, verdict));
     let server = host::of_subjects(run);
@@ -121,16 +118,6 @@ fn unfinished(run: &Run, moment: Moment) -> &'static str {
             "This run did not finish. All that follows rests on the trials until then; `--resume` continues it."
         }
     }
-}
-
-/// The verdict on a run that goes on: what was not tried may be yet.
-fn so_far(verdict: &RunVerdict) -> RunVerdict {
-    let mut verdict = verdict.clone();
-    let reasons = verdict.subjects.iter_mut().flat_map(|subject| &mut subject.reasons);
-    reasons
-        .filter(|reason| *reason == NEVER_TRIED)
-        .for_each(|reason| "No load was tried yet.".clone_into(reason));
-    verdict
 }
 
 /// The document around the body.

@@ -39,7 +39,6 @@ pub use profile::{CellProfile, Grown, Growth, NamedLock, StateTime, differ_in_wo
 pub use reasons::DropReasons;
 pub use residence::CellResidence;
 pub use search::{Known, SearchVerdict, judge_search};
-pub use searches::NEVER_TRIED;
 pub use sought::{facts_of, goal_of};
 pub use start::StartVerdict;
 pub use wording::Wording;
@@ -77,6 +76,15 @@ pub fn judge(run: &Run) -> RunVerdict {
     let scaling = scaling::of_run(run, &verdict.subjects, &figures);
     let verdict = RunVerdict { figures, scaling, profiles: profile::of_run(run), ..verdict };
     RunVerdict { findings: finding::of_run(run, &verdict.subjects, &verdict.figures), ..verdict }
+}
+
+/// As [`judge`], of a run that goes on: no reason of a cell says that it ended early.
+pub fn judge_so_far(run: &Run) -> RunVerdict {
+    let mut verdict = judge(run);
+    for subject in &mut verdict.subjects {
+        searches::so_far(&mut subject.reasons);
+    }
+    verdict
 }
 
 /// As [`judge`], for a caller who reads many runs, in a small part of the time. What only the page of a run shows is left

@@ -1,6 +1,7 @@
 //! `cargo test`. Its output goes to the user line by line, and its results are added up.
 
 use std::collections::BTreeSet;
+use std::fs;
 use std::io::{BufRead as _, BufReader};
 use std::process::Stdio;
 use std::thread::available_parallelism;
@@ -9,7 +10,7 @@ use anyhow::{Context as _, Result, bail};
 use kqps_skips::Skip;
 
 use super::skips;
-use crate::workspace::cargo;
+use crate::workspace::{self, cargo};
 
 /// Counts of tests, and what they skipped. A test that skipped something has also passed or failed.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -48,8 +49,11 @@ pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
         Some(threads) => threads,
         None => (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string().into(),
     };
-    let folder = tempfile::tempdir().context("cannot make a folder for the list of skips")?;
-    let skipped = folder.path().join("skips");
+    let skipped = workspace::metadata()?.target_directory.join("skips");
+    // That of the last run.
+    if skipped.exists() {
+        fs::remove_file(&skipped).with_context(|| format!("cannot remove {}", skipped.display()))?;
+    }
     let mut child = cargo()
         .args(["test", "--quiet", "--workspace", "--no-fail-fast"])
         .args(kinds)

@@ -12,16 +12,18 @@ pub(super) fn parse_shown_at(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// The same address, as one of IPv4 if it is a mapped one (RFC 4291, section 2.5.5.2): no socket of IPv6 alone takes that.
+/// The same address. An IPv4-mapped one (RFC 4291, section 2.5.5.2) becomes IPv4, since a socket with `IPV6_V6ONLY` cannot be
+/// bound to it.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => (ip, address.port()).into(),
-        // It may have a scope.
+        // An IPv6 address may have a scope, which stays.
         IpAddr::V6(_) => address,
     }
 }
 
-/// The error of an address at which nothing can listen. kqps itself listens at `other`, for the flag with it.
+/// The error of an address at which nothing can listen. `other` is the flag and the address at which kqps itself listens
+/// already.
 pub(super) fn why_not(
     flag: &str,
     address: SocketAddr,

@@ -13,9 +13,14 @@ pub(crate) fn lines<'a>(skipped: impl IntoIterator<Item = (&'a String, &'a Strin
     }
     let line = |(first, reason, count): (&str, &str, u64)| match count {
         1 => format!("Left out: {first}: {reason}"),
-        _ => format!("Left out: {first}, and {} more: {reason}", count - 1),
+        _ => format!("Left out: {first}, and {} more like it: {reason}", count - 1),
     };
     groups.into_iter().map(line).collect()
+}
+
+/// The same with a line for each part.
+pub(crate) fn all<'a>(skipped: impl IntoIterator<Item = (&'a String, &'a String)>) -> Vec<String> {
+    skipped.into_iter().map(|(what, reason)| format!("Left out: {what}: {reason}")).collect()
 }
 
 #[cfg(test)]
@@ -26,9 +31,9 @@ mod tests {
 
     #[test]
     fn parts_with_the_same_reason_share_a_line() {
-        let skipped: BTreeMap<String, String> = [("a", "no tls"), ("b", "no quic"), ("c", "no tls"), ("d", "no tls")]
-            .map(|(what, reason)| (what.to_owned(), reason.to_owned()))
-            .into();
-        assert_eq!(lines(&skipped), ["Left out: a, and 2 more: no tls", "Left out: b: no quic"]);
+        let skipped = [("a", "no tls"), ("b", "no quic"), ("c", "no tls"), ("d", "no tls")];
+        let skipped: BTreeMap<String, String> =
+            skipped.map(|(what, reason)| (what.to_owned(), reason.to_owned())).into();
+        assert_eq!(lines(&skipped), ["Left out: a, and 2 more like it: no tls", "Left out: b: no quic"]);
     }
 }

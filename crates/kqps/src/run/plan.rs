@@ -70,7 +70,7 @@ fn in_words(request: &RunRequest, laid_out: &LaidOut, order: &[Vec<usize>]) -> S
     for cell in cells {
         let _ = writeln!(text, "  {}: {}; {}", visible_line(&cell.name), load(cell), places(cell));
     }
-    for line in left_out::lines(skipped) {
+    for line in left_out::all(skipped) {
         let _ = writeln!(text, "{}", visible_line(&line));
     }
     text.push('\n');

@@ -59,7 +59,9 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     }
     // If a search ended with its share of the time, the reasons of its figure say so already.
     let is_shown = |what: &str| is_why || !what.contains(": the rest of the search of ");
-    for line in left_out::lines(run.skipped.iter().filter(|(what, _)| is_shown(what))) {
+    let left_out = run.skipped.iter().filter(|(what, _)| is_shown(what));
+    let lines = if is_why { left_out::all(left_out) } else { left_out::lines(left_out) };
+    for line in lines {
         let _ = writeln!(text, "{}", visible_line(&line));
     }
     if let Some(report) = report {

@@ -71,19 +71,9 @@ fn a_server_that_never_reads_hangs_no_player() -> Result<()> {
     of_connections("deaf")
 }
 
-#[test]
-fn accounts_of_connections_past_the_kernel_agree_with_a_server_that_makes_faults() -> Result<()> {
-    of_connections("past-kernel")
-}
-
 /// A part of the proof of several hosts.
 fn of_hosts(part: &str) -> Result<()> {
     prove_part(Proof::Hosts, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
-}
-
-#[test]
-fn two_players_on_hosts_of_their_own_send_what_the_server_receives() -> Result<()> {
-    of_hosts("ssh")
 }
 
 #[test]
@@ -99,11 +89,6 @@ fn a_fault_anywhere_leaves_nothing_behind_and_the_run_goes_on() -> Result<()> {
 #[test]
 fn every_setting_comes_back_wherever_its_change_was_killed() -> Result<()> {
     of_hosts("tuning")
-}
-
-#[test]
-fn a_cache_keeps_no_forged_answer_and_gives_every_query_a_fate() -> Result<()> {
-    small(Proof::Cache)
 }
 
 #[test]

@@ -4,11 +4,11 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
+use kqps_programs::shell;
 
 use super::Bench;
 use super::figure::Reported;
 use crate::child::{Running, pinned};
-use crate::shell;
 
 pub(super) const PROGRAM: &str = "dnsperf";
 

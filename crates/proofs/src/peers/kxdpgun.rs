@@ -7,11 +7,11 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_lab::path::LaidPath;
+use kqps_programs::shell;
 
 use super::Bench;
 use super::figure::Reported;
 use crate::child::{Running, pinned};
-use crate::shell;
 
 pub(super) const PROGRAM: &str = "kxdpgun";
 

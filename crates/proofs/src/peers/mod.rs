@@ -24,10 +24,10 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use clap::ValueEnum;
+use kqps_programs::shell;
 
 use crate::program::{Expected, Program, write_queries};
 use crate::scratch::Scratch;
-use crate::shell;
 
 /// A set of comparisons.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

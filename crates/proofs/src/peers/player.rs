@@ -1,9 +1,9 @@
 //! The players: kqps, and the programs beside which it is measured.
 
 use kqps_kernel::probe;
+use kqps_programs::shell;
 
 use super::{dnsperf, kxdpgun, s_time};
-use crate::shell;
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Player {

@@ -14,6 +14,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::namespace::veth::{self, VethSettings};
 use kqps_lab::path::LaidPath;
 use kqps_observation::question::Path as Kind;
+use kqps_programs::shell;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -22,7 +23,7 @@ use super::block::Spread;
 use super::precision::SECOND_WITHIN;
 use super::rows::{Skipped, Target};
 use super::single::{Single, Unit};
-use crate::{path, shell};
+use crate::path;
 use players::Replayer;
 use receiver::{Arrived, Receiver};
 use traffic::Traffic;

@@ -5,6 +5,7 @@
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_programs::shell;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
@@ -12,7 +13,6 @@ use super::Bench;
 use super::block::Spread;
 use super::rows::{Skipped, Target};
 use super::single::{Single, Unit};
-use crate::shell;
 
 /// The words of these rows.
 const RATE: &str = "rings: the player's loop without a kernel";

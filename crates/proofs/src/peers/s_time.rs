@@ -5,11 +5,11 @@ use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use kqps_programs::shell;
 
 use super::Bench;
 use super::figure::Reported;
 use crate::child::{Running, pinned};
-use crate::shell;
 
 pub(super) const PROGRAM: &str = "openssl";
 

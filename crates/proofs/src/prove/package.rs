@@ -13,10 +13,10 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_programs::shell;
 use serde_json::Value;
 
 use super::{Bench, Size};
-use crate::shell;
 
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 

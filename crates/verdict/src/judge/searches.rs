@@ -5,8 +5,27 @@ use crate::interval::outlying;
 use crate::rate::rate;
 use crate::search::{Bounds, Futile};
 
-/// The reason of a cell without any load that was tried, in a run that is over.
-pub const NEVER_TRIED: &str = "It was never tried: the run or its budget ended before it began.";
+/// The reason of a cell without any load that was tried.
+const NEVER_TRIED: &str = "It was never tried: the run or its budget ended before it began.";
+
+/// The reason of a cell whose only search was interrupted early.
+const NONE_KNOWN: &str = "The search was interrupted before any load was known to meet the goal.";
+
+/// How the reason of a cell ends, if searches of it were interrupted.
+const INTERRUPTED: &str = "were interrupted before they were over.";
+
+/// Puts reasons that say that the run is over in the words of a run that goes on: the newest search of such a run is not over.
+pub(super) fn so_far(reasons: &mut [String]) {
+    for reason in reasons {
+        let words = match reason.as_str() {
+            NEVER_TRIED => "No load was tried yet.",
+            NONE_KNOWN => "The search goes on, and no load is known to meet the goal yet.",
+            other if other.ends_with(INTERRUPTED) => "The newest search is not over yet.",
+            _ => continue,
+        };
+        words.clone_into(reason);
+    }
+}
 
 pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
     starts.iter().filter_map(|start| start.verdict.failure.as_deref())
@@ -50,7 +69,7 @@ pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
         );
     }
     if searches.iter().any(|bounds| bounds.interrupted) {
-        return "The search was interrupted before any load was known to meet the goal.".into();
+        return NONE_KNOWN.into();
     }
     if searches.iter().any(|bounds| bounds.incomplete) {
         return "The time for the search was used up before any load was known to meet the goal.".into();
@@ -90,7 +109,7 @@ pub(super) fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bo
             reasons.push(format!("{some} of {all} searches {what}"));
         }
     };
-    note(|bounds| bounds.interrupted, all, "were interrupted before they were over.");
+    note(|bounds| bounds.interrupted, all, INTERRUPTED);
     note(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
     // A warning covers the case that at least half of the searches did.
     let few = all.div_ceil(2).saturating_sub(1);

@@ -216,7 +216,8 @@ fn a_search_shows_its_report_so_far_and_ends_with_it() {
     });
     assert_eq!(page.browser.evaluate(DEAD), serde_json::json!([]));
     let text = page.browser.evaluate("document.getElementById('page').textContent");
-    assert!(text.as_str().unwrap().contains("This search goes on."), "{text}");
+    let text = text.as_str().unwrap();
+    assert!(text.contains("This search goes on.") && !text.contains("interrupted before"), "{text}");
     let trial = format!(r#"kqps_trial_info{{cell="{}",role="subject",purpose="#, bench.echo.address);
     assert!(scrape(page.address).keys().any(|name| name.starts_with(&trial)));
     page.interrupt();

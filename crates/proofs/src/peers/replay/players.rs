@@ -8,13 +8,14 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use kqps_kernel::namespace::veth;
 use kqps_lab::path::LaidPath;
+use kqps_programs::shell;
 use serde_json::{Value, json};
 
 use crate::child::{Running, pinned};
 use crate::path::{self, SOURCES};
 use crate::peers::Bench;
 use crate::peers::server::FRAMES;
-use crate::{program, shell};
+use crate::program;
 
 /// How long a program may take to end after its output.
 const END_WITHIN: Duration = Duration::from_secs(10);

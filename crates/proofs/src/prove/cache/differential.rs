@@ -9,6 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use fastrand::Rng;
 use kqps_kernel::port;
 use kqps_message::{Header, canonical, question, record, rtype};
+use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
 
 use super::super::Bench;
@@ -16,7 +17,6 @@ use super::message::{address, asked, empty, query};
 use super::server::Cache;
 use super::upstream::{By, Upstream};
 use crate::child::{Running, pinned};
-use crate::shell;
 
 const SMALL_QUESTIONS: u32 = 600;
 const WHOLE_QUESTIONS: u32 = 100_000;

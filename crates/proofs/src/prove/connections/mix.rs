@@ -117,10 +117,10 @@ const DISORDER: Mix = Mix {
     ..REPLIES
 };
 
-/// The I/O model of those mixes.
+/// The I/O model of the mixes in [`BY_URING`].
 pub(super) const URING: &str = "uring";
 
-/// The wires over which there is that model.
+/// The wires over which `io_uring` is offered.
 const URING_KINDS: &[Kind] = &[Kind::Tcp, Kind::Tls, Kind::Https];
 
 const REPLIES_BY_URING: Mix = Mix {

@@ -72,12 +72,14 @@ fn over(bench: &Bench, wired: &Wired) -> Result<()> {
         // What did not reach the server.
         *lost_known.entry("refused".to_owned()).or_default() += lost;
     }
-    // The server cannot know whether queries were on their way or unread when it closed a connection, whose kernel then
-    // resets it; nor, over QUIC, whether its close reached the player before the kernel's refusal did.
-    let ended: &[&str] =
-        if is_quic { &["idle", "quic-close", "refused"] } else { &["idle", "refused", "reset"] };
-    for counts in [&mut lost_causes, &mut lost_known, &mut closed, &mut closed_known] {
-        merge(counts, ended, "ended");
+    // When the server closes a connection with unread queries, its kernel resets it, and the server cannot know that. Over
+    // QUIC it cannot know whether its close arrived before the kernel's refusal, nor which queries were on their way.
+    let by_quic: &[&str] = &["idle", "quic-close", "refused"];
+    for counts in [&mut lost_causes, &mut lost_known] {
+        merge(counts, if is_quic { by_quic } else { &["refused", "reset"] }, "unread");
+    }
+    for counts in [&mut closed, &mut closed_known] {
+        merge(counts, if is_quic { by_quic } else { &["idle", "reset"] }, "ended");
     }
     ensure!(
         lost_causes == lost_known,

@@ -8,11 +8,11 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use comfy_table::{Table, presets};
+use kqps_programs::shell;
 use serde_json::Value;
 
 use super::simulate::{Host, changes, series};
 use crate::prove::{Bench, Size};
-use crate::shell;
 
 const PACKAGES: [&str; 2] = ["apache-otava==0.8.0", "ruptures==1.1.10"];
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_programs::shell;
 
 use super::super::Bench;
 use super::lab::Lab;
 use super::{check, counted, left, packages, study};
-use crate::shell;
 
 /// Room for a program, and for what Ansible puts there.
 const DISK: &str = "512m";

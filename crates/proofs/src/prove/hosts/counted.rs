@@ -10,12 +10,12 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::Run;
+use kqps_programs::shell;
 use serde::Deserialize;
 use serde_json::Value;
 
 use super::lab::Lab;
 use super::void::VoidQueries;
-use crate::shell;
 
 /// An echo that appends its lines of JSON to a file, by which it says where it listens and what it counted.
 const SUBJECT: &str = r#"

@@ -8,13 +8,13 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result, bail};
 use kqps_kernel::process::{self, Signal};
+use kqps_programs::shell;
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;
 use super::left::Remains;
 use super::sshd::Sshd;
 use crate::child::children_of;
-use crate::shell;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -12,12 +12,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::namespace::{self, NetNs};
+use kqps_programs::shell;
 
 use super::keys::Keys;
 use super::network::Port;
 use super::sshd::Sshd;
 use crate::child::{Running, children_of, has_ended};
-use crate::shell;
 
 /// The devices of every host.
 pub(super) const CONTROL: &str = "control0";

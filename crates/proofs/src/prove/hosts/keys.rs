@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
-
-use crate::shell;
+use kqps_programs::shell;
 
 /// The names of the hosts with their addresses, and the files by which OpenSSH's client reaches them.
 pub(super) struct Keys {

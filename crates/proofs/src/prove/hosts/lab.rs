@@ -12,13 +12,13 @@ use std::process::Command;
 use anyhow::{Context as _, Result, anyhow};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_kernel::probe;
+use kqps_programs::shell;
 use kqps_skips::Capability;
 
 use super::super::Bench;
 use super::host::{CONTROL, DATA, LabHost, Plan};
 use super::keys::Keys;
 use super::network::{Port, Switch, quiet_network};
-use crate::shell;
 
 /// Programs that the lab needs, with their Debian packages.
 const PROGRAMS: [(&str, &str); 7] = [

@@ -8,6 +8,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::{Place, Run, RunTrial};
+use kqps_programs::shell;
 use serde_json::Value;
 
 use super::super::Bench;
@@ -15,7 +16,6 @@ use super::super::ledger::network::dropped;
 use super::host::DATA;
 use super::lab::Lab;
 use super::study::{self, Extent};
-use crate::shell;
 
 const DISK: &str = "64m";
 

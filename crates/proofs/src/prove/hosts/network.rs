@@ -9,8 +9,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use kqps_kernel::namespace::{self, NetNs};
-
-use crate::shell;
+use kqps_programs::shell;
 
 const BRIDGE: &str = "bridge0";
 

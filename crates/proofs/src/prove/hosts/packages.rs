@@ -4,8 +4,7 @@
 use anyhow::{Result, ensure};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::packages;
-
-use crate::shell;
+use kqps_programs::shell;
 
 /// Installs the packages of programs that are missing: each program with its package. An error if that is not possible.
 pub(super) fn need(programs: &[(&str, &str)]) -> Result<()> {

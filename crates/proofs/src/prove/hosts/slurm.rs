@@ -9,11 +9,11 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail};
+use kqps_programs::shell;
 
 use super::host::LabHost;
 use super::lab::Lab;
 use crate::child::Running;
-use crate::shell;
 
 /// The programs, with their Debian packages.
 pub(super) const PROGRAMS: [(&str, &str); 5] = [

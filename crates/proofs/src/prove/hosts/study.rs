@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::process;
 use kqps_observation::Run;
+use kqps_programs::shell;
 
 use super::super::{Bench, kept};
 use super::counted;
 use super::host::LabHost;
 use super::lab::Lab;
 use super::void::{self, VoidQueries};
-use crate::shell;
 
 /// How long a run of this study may take.
 const RUN_WITHIN: Duration = Duration::from_mins(10);

@@ -8,9 +8,8 @@ use anyhow::{Context as _, Result, bail};
 use kqps_kernel::namespace::veth::{self, End, VethSettings};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_kernel::probe;
+use kqps_programs::shell;
 use serde_json::Value;
-
-use crate::shell;
 
 /// Addresses from the benchmarking network (RFC 2544, appendix C.2.2).
 const PLAYER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);

@@ -5,13 +5,13 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
 
 use super::super::Bench;
 use super::results;
 use super::tree::{self, Tree};
 use crate::scratch::Scratch;
-use crate::shell;
 
 /// What a system usually has, and these trees must not have.
 const FOREIGN: [&str; 3] = ["bin/sh", "usr/bin/env", "etc/passwd"];

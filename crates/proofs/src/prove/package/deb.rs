@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_programs::shell;
 
 use super::super::Bench;
 use super::files::Files;
@@ -12,7 +13,6 @@ use super::rights::{self, USER, as_user};
 use super::tree::Tree;
 use super::{alone, results};
 use crate::scratch::Scratch;
-use crate::shell;
 
 /// What is in the tree beside the packages that every Debian has: a name server, a reader of manual pages, shells with
 /// completions, and what the rights of the program need.

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
 use serde_json::Value;
 
@@ -12,7 +13,6 @@ use super::super::quota::Quota;
 use super::alone;
 use super::tree::Tree;
 use crate::scratch::Scratch;
-use crate::shell;
 
 /// The time of cores that the container's processes get, and their memory.
 const CORES: f64 = 1.5;

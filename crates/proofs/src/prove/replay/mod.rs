@@ -14,12 +14,13 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_lab::path::LaidPath;
 use kqps_observation::Trial;
 use kqps_observation::question::Path as Kind;
+use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
 
 use super::{Bench, Size};
 use crate::child::Running;
 use crate::program::Carrier;
-use crate::{path, program, shell};
+use crate::{path, program};
 use expected::Played;
 use recording::{Recorded, Recorder};
 use traffic::Traffic;

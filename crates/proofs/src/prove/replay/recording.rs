@@ -11,12 +11,12 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_capture::{Event, Kind, Reader, Settings};
 use kqps_kernel::namespace::veth;
 use kqps_lab::path::LaidPath;
+use kqps_programs::shell;
 use serde_json::Value;
 
 use super::super::Bench;
 use super::traffic::number_of;
 use crate::child::{Running, pinned};
-use crate::shell;
 
 pub(super) const PROGRAM: &str = "tcpdump";
 

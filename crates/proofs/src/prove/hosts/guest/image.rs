@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result};
+use kqps_programs::shell;
 
 use super::kernel::Kernel;
-use crate::shell;
 
 /// What the kernel runs. It makes the guest ready, and runs each line that comes by the second serial port. Its
 /// functions show settings without kqps.

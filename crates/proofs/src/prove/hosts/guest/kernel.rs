@@ -6,8 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
-
-use crate::shell;
+use kqps_programs::shell;
 
 /// The package that depends on the newest kernel.
 const NEWEST: &str = "linux-image-amd64";

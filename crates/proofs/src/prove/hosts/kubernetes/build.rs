@@ -7,9 +7,8 @@ use std::process::Command;
 use std::time::Instant;
 
 use anyhow::{Context as _, Result};
+use kqps_programs::shell;
 use serde::Deserialize;
-
-use crate::shell;
 
 /// The release. Its parts that are modules of their own have the same numbers behind `v0`.
 pub(super) const VERSION: &str = "v1.36.3";

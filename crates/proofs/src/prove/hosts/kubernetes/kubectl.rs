@@ -8,9 +8,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::namespace::{self, NetNs};
+use kqps_programs::shell;
 use serde_json::{Value, json};
-
-use crate::shell;
 
 /// How long the cluster may take for a change that it makes by itself.
 const WITHIN: Duration = Duration::from_mins(2);
