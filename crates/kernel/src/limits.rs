@@ -2,7 +2,7 @@
 
 use std::io;
 
-use rustix::io::fcntl_dupfd_cloexec;
+use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 
 /// [`reserve_open_files`] reserves at most this many: such a table takes half a MiB of kernel memory.
@@ -16,6 +16,22 @@ pub fn raise_open_files() -> io::Result<u64> {
         setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum })?;
     }
     Ok(maximum.unwrap_or(u64::MAX))
+}
+
+/// Allows this process, and those that it starts from now on, `count` open files. More than the hard limit need
+/// `CAP_SYS_RESOURCE` and are at most `fs.nr_open` (setrlimit(2)); if they are refused, the soft limit is the hard one
+/// afterwards. Returns the limit.
+pub fn allow_open_files(count: u64) -> io::Result<u64> {
+    let most = raise_open_files()?;
+    let wanted = Rlimit { current: Some(count), maximum: Some(count) };
+    if count <= most {
+        return Ok(most);
+    }
+    match setrlimit(Resource::Nofile, wanted) {
+        Ok(()) => Ok(count),
+        Err(Errno::PERM) => Ok(most),
+        Err(error) => Err(error.into()),
+    }
 }
 
 /// Grows the kernel's table of open files to `count` entries, but not beyond the limit or [`RESERVED_MOST`]. Call it

@@ -18,6 +18,7 @@ use kqps_verdict::search::Goal;
 
 use crate::budget::{Clock, cost};
 use crate::canary;
+use crate::open_files;
 use crate::order;
 use crate::patience::Patience;
 use crate::profile;
@@ -124,6 +125,7 @@ impl Conductor<'_> {
     ///
     /// If the store cannot be written.
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
+        open_files::allow(&run.cells);
         self.forget_dropped(run)?;
         let pairing = Pairing::of(run);
         if let Some(pairing) = pairing

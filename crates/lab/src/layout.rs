@@ -18,6 +18,7 @@ use crate::configured::Configured;
 use crate::error::LabError;
 use crate::host_settings;
 use crate::materials::{self, file_name};
+use crate::open_files;
 use crate::play::QueryFile;
 use crate::player_hosts::{PlayerHosts, players_of};
 use crate::profile;
@@ -281,6 +282,7 @@ fn study_file(
     layout.skipped.extend(subjects.without_version);
     if offer.players.is_none() {
         leave_out_unset(&mut layout.cells, &mut layout.skipped);
+        open_files::leave_out(&mut layout.cells, &mut layout.skipped);
     }
     layout.skipped.extend(profile::mark(&mut layout.cells, request.profile, request.hosts.is_some()));
     layout.skipped.extend(residence::mark(&mut layout.cells, false, can_stamp.as_ref()));

@@ -53,6 +53,7 @@ pub mod words;
 mod claim;
 mod clock;
 mod host_settings;
+mod open_files;
 mod past_kernel;
 mod profile;
 mod reasons;
