@@ -110,8 +110,12 @@ impl Client {
         self
     }
 
-    /// What a thread needs to connect to the server of this name. It keeps `tickets` tickets at most.
+    /// What the calling thread needs to connect to the server of this name. It keeps `tickets` tickets at most. The first
+    /// handshake of a thread seeds its random numbers, which takes some 10 ms, so one is begun here and forgotten.
     pub fn connector(&self, name: ServerName<'static>, tickets: usize) -> Connector {
+        let first = Connector { config: Arc::new(self.config.clone()), name: name.clone(), tickets: None };
+        // If it fails, so do the others, each with its reason.
+        let _ = first.connect(&mut Vec::new());
         let mut config = self.config.clone();
         let tickets = self.resume.then(|| Arc::new(Tickets::new(tickets)));
         if let Some(tickets) = &tickets {
