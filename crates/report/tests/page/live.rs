@@ -4,7 +4,6 @@ use std::fs;
 use std::path::Path;
 
 use kqps_observation::Run;
-use kqps_observation::run::Purpose;
 use kqps_report::{LiveInput, LiveMoment, live_page, page_body, page_so_far};
 use kqps_verdict::judge::{judge, judge_so_far};
 use serde_json::json;
@@ -99,9 +98,18 @@ fn a_run_that_goes_on_is_not_said_to_have_ended_early() {
     // The subject of the last cell is still to come.
     let last = run.cells.len() as u32 - 1;
     run.trials.retain(|one| one.cell != last);
-    // The newest search has made its first two trials.
-    let newest = run.trials.iter().rposition(|one| one.purpose == Purpose::Ceiling).unwrap();
-    run.trials.truncate(newest + 2);
+    // The newest search is not over.
+    let cut = |count: usize| Run { trials: run.trials[..count].to_vec(), ..run.clone() };
+    let is_cut_short = |run: &Run| {
+        let verdict = judge(run);
+        let mut bounds = verdict
+            .subjects
+            .iter()
+            .flat_map(|subject| &subject.starts)
+            .filter_map(|start| start.bounds.as_ref());
+        bounds.any(|bounds| bounds.interrupted)
+    };
+    let run = (1..run.trials.len()).rev().map(cut).find(is_cut_short).unwrap();
     let early = ["did not finish", "It was never tried", "it did not", "interrupted before"];
     let at_end = page_body(&run, &judge(&run), None);
     for words in early {
@@ -112,8 +120,7 @@ fn a_run_that_goes_on_is_not_said_to_have_ended_early() {
         assert!(!so_far.contains(words), "{words}");
     }
     assert!(so_far.contains("This run goes on.") && so_far.contains("No load was tried yet."));
-    run.trials.clear();
-    run.cells.clear();
+    let run = Run { trials: Vec::new(), cells: Vec::new(), ..run };
     assert!(
         page_so_far(&run, &judge_so_far(&run)).contains("This run has no verdict on any name server yet.")
     );
