@@ -23,11 +23,10 @@ pub fn raise_open_files() -> io::Result<u64> {
 /// afterwards. Returns the limit.
 pub fn allow_open_files(count: u64) -> io::Result<u64> {
     let most = raise_open_files()?;
-    let wanted = Rlimit { current: Some(count), maximum: Some(count) };
     if count <= most {
         return Ok(most);
     }
-    match setrlimit(Resource::Nofile, wanted) {
+    match setrlimit(Resource::Nofile, Rlimit { current: Some(count), maximum: Some(count) }) {
         Ok(()) => Ok(count),
         Err(Errno::PERM) => Ok(most),
         Err(error) => Err(error.into()),

@@ -45,14 +45,14 @@ fn connections(cell: &Cell) -> u64 {
     cell.factors.player().connections.unwrap_or(0).into()
 }
 
-/// Connections that a subject is told to allow.
+/// The most connections that a subject may have, by its setting.
 fn clients(cell: &Cell) -> u64 {
     cell.factors.word(CLIENTS).and_then(|word| word.parse().ok()).unwrap_or(0)
 }
 
-/// Open files for so many connections: subjects have some for each of their threads and for the other side of the cache.
+/// Open files for so many connections: a subject also has some for each of its threads.
 fn room(connections: u64) -> u64 {
-    connections + connections / 16 + 512
+    connections.saturating_add(connections / 16 + 512)
 }
 
 #[cfg(test)]
@@ -73,6 +73,7 @@ mod tests {
             why_not(&cell("50000"), 20_000).unwrap(),
             "50000 connections need as many open files, and a process may have 20000 here (ulimit -Hn); root may have more"
         );
+        assert_eq!(room(u64::MAX), u64::MAX);
         // No process may have so many (fs.nr_open).
         let (mut cells, mut skipped) = (vec![cell("64"), cell("4000000000")], BTreeMap::new());
         leave_out(&mut cells, &mut skipped);

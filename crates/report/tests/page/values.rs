@@ -23,7 +23,7 @@ const DOTS: &str = r"[...document.querySelectorAll('[data-sheet] svg.chart circl
   title.closest('svg.chart').getAttribute('aria-labelledby').replace(/-t .*/, ''), title.textContent])";
 
 /// The columns of tables that show all rows of a sheet: the sheet, and the column of the sheet in each column of the page;
-/// empty if the page has no single value there. The number of columns tells tables of one sheet apart.
+/// empty if the page has no single value there. Tables of one sheet differ in their number of columns.
 const TABLES: &[(&str, &[&str])] = &[
     ("beside", &["name", "", "then", "now", "ratio"]),
     ("best", &["", "rate_qps", "published_qps"]),

@@ -85,9 +85,10 @@ pub(super) fn of_streams(bench: &Bench) -> Result<()> {
     by_sockets(bench, &OF_STREAMS)
 }
 
-/// Compares trials of a player by `io_uring`, where that is offered.
+/// Compares trials of a player by `io_uring`. Only the small form does without.
 pub(super) fn by_uring(bench: &Bench) -> Result<()> {
     if !player_ios().contains(&URING) {
+        ensure!(bench.size == Size::Small, "this host does not offer io_uring (`kqps probe`)");
         return Ok(());
     }
     by_sockets(bench, &BY_URING)
