@@ -192,6 +192,7 @@ fn tcp_facts(counted: &impl Fn(&str) -> Option<u64>) -> TcpFacts {
         syn_retransmitted: count("TcpExt.TCPSynRetrans"),
         segments_received: count("Tcp.InSegs"),
         segments_sent: count("Tcp.OutSegs"),
+        delayed_acks: count("TcpExt.DelayedACKs"),
         ..TcpFacts::default()
     }
 }
@@ -294,8 +295,8 @@ UdpLite: 9 9
     fn what_tcp_did_is_differenced_and_its_waiting_sockets_are_not() {
         let snmp = "Tcp: RtoMin MaxConn ActiveOpens PassiveOpens RetransSegs OutRsts InSegs OutSegs\n\
                     Tcp: 200 -1 7 6 5 4 40 30\n\
-                    TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPReqQFullDrop TCPSynRetrans\n\
-                    TcpExt: 1 8 9 2 3\n";
+                    TcpExt: SyncookiesSent ListenOverflows ListenDrops TCPReqQFullDrop TCPSynRetrans DelayedACKs\n\
+                    TcpExt: 1 8 9 2 3 20\n";
         let of = |snmp: &str, time_wait| Reading { time_wait, ..reading(snmp) };
         let before = of("TcpExt: ListenOverflows ListenDrops\nTcpExt: 5 5\n", Some(30));
         let wanted = TcpFacts {
@@ -310,6 +311,7 @@ UdpLite: 9 9
             syn_retransmitted: 3,
             segments_received: 40,
             segments_sent: 30,
+            delayed_acks: 20,
             time_wait_before: Some(30),
             time_wait_after: Some(12),
         };

@@ -64,9 +64,13 @@ pub struct ConnectionFacts {
     #[serde(default)]
     pub write_to_reply_us: Quantiles,
     /// Segments that the player's kernel sent again on these connections. 0 in records older than the field, as are the
-    /// next two.
+    /// next three.
     #[serde(default)]
     pub retransmitted: u64,
+    /// Acknowledgements that the player sent late past the kernel (`--io xdp`). Those of the kernel are counted with the
+    /// network of each host.
+    #[serde(default)]
+    pub delayed_acks: u64,
     /// Attempts whose SYN was sent again, because no answer came within a second.
     #[serde(default)]
     pub connections_with_retransmitted_syn: u64,

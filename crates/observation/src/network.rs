@@ -157,6 +157,10 @@ pub struct TcpFacts {
     /// Segments that were sent, without those sent again (`OutSegs`).
     #[serde(default)]
     pub segments_sent: u64,
+    /// Acknowledgements that were sent late, because nothing was sent meanwhile that could carry them (`DelayedACKs`). 0
+    /// in records older than the field.
+    #[serde(default)]
+    pub delayed_acks: u64,
     /// Sockets in TIME_WAIT before the trial. `None` if the kernel did not return the number, as is the field below.
     pub time_wait_before: Option<u64>,
     /// Sockets in TIME_WAIT after it.
@@ -177,6 +181,7 @@ impl TcpFacts {
         add(&mut self.syn_retransmitted, other.syn_retransmitted);
         add(&mut self.segments_received, other.segments_received);
         add(&mut self.segments_sent, other.segments_sent);
+        add(&mut self.delayed_acks, other.delayed_acks);
         let sum = |(one, other): (u64, u64)| one.saturating_add(other);
         self.time_wait_before = self.time_wait_before.zip(other.time_wait_before).map(sum);
         self.time_wait_after = self.time_wait_after.zip(other.time_wait_after).map(sum);

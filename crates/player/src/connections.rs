@@ -51,6 +51,8 @@ pub struct ConnectionCounts {
     pub write_to_reply: Histogram,
     /// Segments that the kernel sent again.
     pub retransmitted: u64,
+    /// Acknowledgements that the player delayed past the kernel. The kernel counts its own in the network's facts.
+    pub delayed_acks: u64,
     /// Attempts whose SYN the kernel sent again.
     pub lost_syns: u64,
     /// Ports that were passed over, because they were in use.
@@ -312,6 +314,7 @@ impl ConnectionCounts {
             (&mut self.open, other.open),
             (&mut self.handed, other.handed),
             (&mut self.retransmitted, other.retransmitted),
+            (&mut self.delayed_acks, other.delayed_acks),
             (&mut self.lost_syns, other.lost_syns),
             (&mut self.ports_in_use, other.ports_in_use),
             (&mut self.joined, other.joined),

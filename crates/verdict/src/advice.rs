@@ -46,6 +46,8 @@ pub enum Action {
     AcceptFaster,
     /// Find out where requests for connections are lost.
     FindLostRequests,
+    /// Let the subject send each reply at once.
+    SendAtOnce,
     /// Look for a packet filter or a rate limit that drops queries.
     FindFilter,
     /// Measure an echo as well.
@@ -83,6 +85,7 @@ impl Action {
             Code::Irregular => Self::GreaterLoads,
             Code::ListenOverflow => Self::AcceptFaster,
             Code::LostSyn => Self::FindLostRequests,
+            Code::DelayedAck => Self::SendAtOnce,
             Code::UnexplainedLoss => Self::FindFilter,
             Code::Canary => Self::FixClock,
         }
@@ -123,6 +126,9 @@ impl Action {
                 format!(
                     "Find out where requests for connections to {whom} are lost: its listen queue, or the path."
                 )
+            }
+            Self::SendAtOnce => {
+                format!("Let {whom} send each reply at once (TCP_NODELAY): replies wait for delayed acknowledgements.")
             }
             Self::FindFilter => {
                 format!("Look for a packet filter before {whom}, or a limit on the rate of responses.")

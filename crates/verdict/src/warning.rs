@@ -2,6 +2,7 @@
 //! They are the table of `docs/METHOD.md`, "The verdict".
 
 mod canary;
+mod connections;
 mod effect;
 mod host;
 mod limit;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::rate::rate;
 
 pub use canary::canary;
+pub use connections::{delayed_ack, listen_overflow, lost_syn};
 pub use effect::{Effect, REDOS};
 pub use host::{is_noise_known, noisy_host, shared_cores, single_host, subject_cores};
 pub use limit::rate_limited;
@@ -29,9 +31,7 @@ pub use player::{
 };
 pub use sending::{most_refused, refusal, send_failed};
 pub use start::{late_player, skewed_start};
-pub use subject::{
-    busiest_to_mean, listen_overflow, lost_syn, no_steady_state, uneven, unexplained_loss, wrong_answers,
-};
+pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wrong_answers};
 
 /// The kind of a warning, with the names of METHOD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -56,13 +56,14 @@ pub enum Code {
     Irregular,
     ListenOverflow,
     LostSyn,
+    DelayedAck,
     UnexplainedLoss,
     Canary,
 }
 
 impl Code {
     /// All codes, in the order in which they are reported.
-    pub const ALL: [Self; 20] = [
+    pub const ALL: [Self; 21] = [
         Self::WrongAnswers,
         Self::RateLimited,
         Self::PlayerLimited,
@@ -81,6 +82,7 @@ impl Code {
         Self::Irregular,
         Self::ListenOverflow,
         Self::LostSyn,
+        Self::DelayedAck,
         Self::UnexplainedLoss,
         Self::Canary,
     ];
@@ -106,6 +108,7 @@ impl Code {
             Self::Irregular => "irregular",
             Self::ListenOverflow => "listen-overflow",
             Self::LostSyn => "lost-syn",
+            Self::DelayedAck => "delayed-ack",
             Self::UnexplainedLoss => "unexplained-loss",
             Self::Canary => "canary",
         }
@@ -132,6 +135,7 @@ impl Code {
             | Self::NoSteadyState
             | Self::ListenOverflow
             | Self::LostSyn
+            | Self::DelayedAck
             | Self::UnexplainedLoss
             | Self::Canary => None,
         }
@@ -248,6 +252,7 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
         rate_limited(trial),
         listen_overflow(trial),
         lost_syn(trial),
+        delayed_ack(trial),
         unexplained_loss(trial),
     ]
     .into_iter()

@@ -29,6 +29,7 @@ pub(super) fn of(parts: &[Part], histograms: &Histograms) -> Option<ConnectionFa
         first_query_us: histograms.quantiles("first query"),
         write_to_reply_us: histograms.quantiles("write to reply"),
         retransmitted: sum(|facts| facts.retransmitted),
+        delayed_acks: sum(|facts| facts.delayed_acks),
         connections_with_retransmitted_syn: sum(|facts| facts.connections_with_retransmitted_syn),
         ports_in_use: sum(|facts| facts.ports_in_use),
         tls: tls(&all, histograms),

@@ -2,6 +2,7 @@
 //! that bad input leads to one clear error.
 
 pub(crate) mod bench;
+mod delayed;
 mod dnsperf;
 pub(crate) mod encrypted;
 mod families;

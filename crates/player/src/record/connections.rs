@@ -27,6 +27,7 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
         first_query_us: counts.first_query.quantiles(),
         write_to_reply_us: counts.write_to_reply.quantiles(),
         retransmitted: counts.retransmitted,
+        delayed_acks: counts.delayed_acks,
         connections_with_retransmitted_syn: counts.lost_syns,
         ports_in_use: counts.ports_in_use,
         tls: counts.tls.as_ref().zip(plan.tls()).map(|(counts, plan)| tls_facts(counts, plan)),

@@ -188,6 +188,10 @@ fn meaning(code: Code) -> &'static str {
         Code::LostSyn => {
             "requests for connections were lost and sent again: many connections took 1 s or 3 s to be made."
         }
+        Code::DelayedAck => {
+            "the server's kernel held replies back until the client's acknowledged what came before, about 40 ms later. Most \
+             clients wait as long, so the figure stands."
+        }
         Code::UnexplainedLoss => {
             "queries vanished, and no counter says where, while the server was not busy."
         }

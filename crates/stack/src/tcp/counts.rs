@@ -70,6 +70,8 @@ pub struct Counts {
     pub segments_sent: u64,
     /// Segments that were written without data, SYN, FIN or RST.
     pub bare_acks: u64,
+    /// Acknowledgements that were delayed until [`Settings::ack_delay`](super::Settings::ack_delay) was over.
+    pub delayed_acks: u64,
     /// Segments that were handed in.
     pub segments_received: u64,
     /// Of these, segments that belonged to no connection. Those with data or a FIN of an ended pair are counted in

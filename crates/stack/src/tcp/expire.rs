@@ -11,6 +11,7 @@ pub(super) fn expire(tcb: &mut Tcb, shared: &mut Shared, now: Now) -> Option<Pha
     if tcb.marks.has(Marks::ACK_LATER) && !before(tick, tcb.ack_at) {
         tcb.marks.clear(Marks::ACK_LATER);
         tcb.marks.set(Marks::ACK_NOW);
+        shared.counts.delayed_acks += 1;
     }
     if !tcb.marks.has(Marks::ARMED) || before(tick, tcb.expires_at) {
         return None;

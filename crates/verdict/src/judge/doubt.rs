@@ -39,7 +39,7 @@ impl Doubt {
             Some(Effect::Refuse | Effect::RedoThenRefuse) => Self::REFUSES,
             Some(Effect::Cap(grade)) => 3 - grade as u8,
             Some(Effect::DownOne) => 4,
-            None => 5,
+            Some(Effect::Mention) | None => 5,
         }
     }
 

@@ -99,7 +99,7 @@ fn grade(doubts: &[Doubt]) -> Grade {
     let caps = doubts.iter().filter_map(|doubt| match doubt.effect {
         Some(Effect::Cap(grade)) => Some(grade),
         Some(Effect::Refuse | Effect::RedoThenRefuse) => Some(Grade::F),
-        Some(Effect::DownOne) | None => None,
+        Some(Effect::DownOne | Effect::Mention) | None => None,
     });
     let capped = caps.max().unwrap_or(Grade::A);
     let lowered = doubts.iter().filter(|doubt| doubt.effect == Some(Effect::DownOne));

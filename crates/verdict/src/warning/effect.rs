@@ -9,6 +9,8 @@ use crate::grade::Grade;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Effect {
+    /// None: the figure stands, and the warning explains it.
+    Mention,
     /// One grade lower.
     DownOne,
     /// No better than this grade.

@@ -1,5 +1,4 @@
-//! Warnings about the subject: wrong answers, uneven work, a full listen queue, lost requests for connections, losses
-//! that no counter explains, no steady state.
+//! Warnings about the subject: wrong answers, uneven work, losses that no counter explains, no steady state.
 
 use kqps_observation::Trial;
 use kqps_observation::trial::Interval;
@@ -139,43 +138,6 @@ pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
         settings(trial)
     );
     Some(Warning::new(Code::UnexplainedLoss, Effect::DownOne, lost as f64, advice))
-}
-
-/// The queue of connections that the subject had not accepted yet was full many times.
-pub fn listen_overflow(trial: &Trial) -> Option<Warning> {
-    let connections = trial.connections.as_ref()?;
-    let network = trial.subject_network()?;
-    let overflows = network.tcp?.listen_overflows;
-    is_many(overflows, trial).then(|| {
-        let others = if network.shared { " (other servers beside it count, too)" } else { "" };
-        let late = match connections.connections_with_retransmitted_syn {
-            0 => String::new(),
-            count => format!(" {count} of the player's connections had to ask again, {HUMPS}."),
-        };
-        let advice = format!(
-            "The subject's listen queue overflowed {overflows} times{others}: the kernel dropped requests for \
-             connections, which clients repeat after a second.{late} Give the subject a longer queue (its backlog, and \
-             net.core.somaxconn), or more sockets and threads that accept connections."
-        );
-        Warning::new(Code::ListenOverflow, Effect::DownOne, overflows as f64, advice)
-    })
-}
-
-/// What repeated requests do to the times.
-const HUMPS: &str = "so times of connecting have humps at 1 s and 3 s that are no work of the subject";
-
-/// Requests for connections were lost, and the subject's listen queue is not known to be the cause.
-pub fn lost_syn(trial: &Trial) -> Option<Warning> {
-    let count = trial.connections.as_ref()?.connections_with_retransmitted_syn;
-    if !is_many(count, trial) || listen_overflow(trial).is_some() {
-        return None;
-    }
-    let advice = format!(
-        "{count} connections were asked for again, because no answer came within a second (SYN), {HUMPS}. Look at the \
-         listen queue on the subject's host (`nstat -az TcpExtListenOverflows TcpExtListenDrops`), and for a packet \
-         filter or losses on the path."
-    );
-    Some(Warning::new(Code::LostSyn, Effect::DownOne, count as f64, advice))
 }
 
 /// The last ten one-second bins of a warm-up still climbed, fell or jumped by 1 % or more. Fewer bins are not

@@ -3,6 +3,7 @@
 
 mod bottlenecks;
 mod ceilings;
+mod connections;
 mod doubts;
 mod facts;
 mod figures;

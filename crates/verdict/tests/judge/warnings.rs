@@ -1,24 +1,23 @@
 //! Each warning on facts that cause it, and on facts that almost do.
 
 use kqps_observation::ledger::Place;
-use kqps_observation::network::TcpFacts;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{Interval, LoadMode};
-use kqps_observation::{ConnectionFacts, Histogram, NetworkFacts, Quantiles, Trial};
+use kqps_observation::{Histogram, Quantiles, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{
     Code, Effect, Surroundings, Warning, busiest_thread, busiest_to_mean, client_drops, lagging,
-    listen_overflow, lost_syn, no_steady_state, noisy_host, of_trial, player_headroom, player_limited,
-    send_failed, subject_cores, uneven, unexplained_loss, wrong_answers,
+    no_steady_state, noisy_host, of_trial, player_headroom, player_limited, send_failed, subject_cores,
+    uneven, unexplained_loss, wrong_answers,
 };
 
 use crate::facts::{place, starved, subject_busy, thread, trial};
 
-fn pinned() -> Surroundings {
+pub(crate) fn pinned() -> Surroundings {
     Surroundings { subject_cpus: vec![1], workers: Some(1), ..Surroundings::default() }
 }
 
-fn codes(trial: &Trial, surroundings: &Surroundings) -> Vec<Code> {
+pub(crate) fn codes(trial: &Trial, surroundings: &Surroundings) -> Vec<Code> {
     of_trial(trial, surroundings).iter().map(|warning| warning.code).collect()
 }
 
@@ -240,52 +239,6 @@ fn loss_that_no_counter_explains_counts_while_the_subject_is_idle() {
     let subject = vanished.subject.as_mut().unwrap();
     (subject.alive, subject.threads) = (false, Vec::new());
     assert_eq!(unexplained_loss(&vanished), None, "a subject that has ended was not idle");
-}
-
-#[test]
-fn a_listen_queue_that_overflowed_is_the_subjects() {
-    let mut full = trial(100e3, 0);
-    let tcp = |listen_overflows| Some(TcpFacts { listen_overflows, ..TcpFacts::default() });
-    full.hosts.first.network.tcp = tcp(11);
-    assert_eq!(listen_overflow(&full), None, "it was played without connections");
-    full.connections = Some(ConnectionFacts::default());
-    let warning = listen_overflow(&full).unwrap();
-    assert_eq!((warning.code, warning.effect()), (Code::ListenOverflow, Effect::DownOne));
-    let advice = &warning.advice;
-    assert!(advice.contains("overflowed 11 times: the kernel") && advice.contains("backlog"), "{advice}");
-    assert!(codes(&full, &pinned()).contains(&Code::ListenOverflow));
-    full.hosts.first.network.shared = true;
-    assert!(listen_overflow(&full).unwrap().advice.contains("(other servers beside it count, too)"));
-
-    // A namespace of its own has counters of its own.
-    let own = NetworkFacts { tcp: tcp(10), ..NetworkFacts::default() };
-    full.subject.as_mut().unwrap().network = Some(own);
-    assert_eq!(listen_overflow(&full), None, "ten are no sign");
-    full.subject = None;
-    assert!(listen_overflow(&full).is_some(), "it listens on a loopback address");
-    full.target = "192.0.2.7:53".into();
-    assert_eq!(listen_overflow(&full), None, "nothing is known of another host");
-}
-
-#[test]
-fn lost_requests_for_connections_are_named_once() {
-    let mut again = trial(100e3, 0);
-    assert_eq!(lost_syn(&again), None, "it was played without connections");
-    let with = |connections_with_retransmitted_syn| {
-        Some(ConnectionFacts { connections_with_retransmitted_syn, ..ConnectionFacts::default() })
-    };
-    again.connections = with(10);
-    assert_eq!(lost_syn(&again), None, "ten are no sign");
-    again.connections = with(11);
-    let warning = lost_syn(&again).unwrap();
-    assert_eq!((warning.code, warning.effect()), (Code::LostSyn, Effect::DownOne));
-    assert!(warning.advice.starts_with("11 connections were asked for again"), "{warning}");
-    assert!(codes(&again, &pinned()).contains(&Code::LostSyn));
-    // If the listen queue is known to be the cause, one warning says both.
-    again.hosts.first.network.tcp = Some(TcpFacts { listen_overflows: 11, ..TcpFacts::default() });
-    assert_eq!(lost_syn(&again), None);
-    let warning = listen_overflow(&again).unwrap();
-    assert!(warning.advice.contains(" 11 of the player's connections had to ask again"), "{warning}");
 }
 
 #[test]

@@ -160,13 +160,15 @@ pub(super) fn tcp_lines(trial: &Trial) -> String {
 
 fn tcp_words(tcp: &TcpFacts, is_shared: bool) -> String {
     let TcpFacts { listen_overflows, listen_drops, request_drops, syn_cookies_sent, resets_sent, .. } = tcp;
-    let TcpFacts { retransmitted, syn_retransmitted, time_wait_before, time_wait_after, .. } = tcp;
+    let TcpFacts {
+        retransmitted, syn_retransmitted, delayed_acks, time_wait_before, time_wait_after, ..
+    } = tcp;
     let known = |count: &Option<u64>| count.map_or_else(|| "?".to_owned(), |count| count.to_string());
     let shared = if is_shared { "; other traffic counts, too" } else { "" };
     format!(
         "listen queue overflows {listen_overflows}, drops {listen_drops}; unfinished handshakes: dropped {request_drops}, \
          SYN cookies {syn_cookies_sent}; resets sent {resets_sent}; segments sent again {retransmitted}, of handshakes \
-         {syn_retransmitted}; TIME_WAIT {} before, {} after{shared}",
+         {syn_retransmitted}; delayed acknowledgements {delayed_acks}; TIME_WAIT {} before, {} after{shared}",
         known(time_wait_before),
         known(time_wait_after)
     )

@@ -265,6 +265,7 @@ impl Sockets for XdpSockets {
         let frames = past.close(|past| serve_closed(past, tcp, ours, owners))?;
         let (retransmitted, given_up) = (tcp.counts().retransmitted, tcp.counts().fin_wait_given_up);
         counts.retransmitted = retransmitted.total();
+        counts.delayed_acks = tcp.counts().delayed_acks;
         Ok(Some(PastCounts {
             bad_checksums: ours.bad_checksums,
             refused_segments: ours.refused_segments,
