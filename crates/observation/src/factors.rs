@@ -242,6 +242,14 @@ impl Factors {
         self.values.certificate
     }
 
+    /// How many of these factors the other set has with another word, or lacks; and how many of the other set's these lack.
+    /// What one set lacks counts after all that differs, since it then has its usual value.
+    pub fn differences_from(&self, other: &Self) -> (usize, usize) {
+        let differs = |(name, word): &(&String, &String)| other.words().get(*name) != Some(*word);
+        let is_lacking = |name: &&String| !self.words().contains_key(*name);
+        (self.words().iter().filter(differs).count(), other.words().keys().filter(is_lacking).count())
+    }
+
     /// The niceness of the subject (setpriority(2)), -20 to 19.
     pub fn niceness(&self) -> Option<i32> {
         self.values.niceness

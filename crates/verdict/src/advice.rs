@@ -20,6 +20,8 @@ pub enum Action {
     CheckRoute,
     /// Give the player more threads.
     MoreThreads,
+    /// Give the player more connections, or a larger window.
+    MorePlaces,
     /// Keep other work off the player's cores.
     PinPlayer,
     /// Give the player more sockets or larger receive buffers.
@@ -72,6 +74,7 @@ impl Action {
             Code::WrongAnswers => Self::CheckZones,
             Code::RateLimited => Self::LiftLimit,
             Code::PlayerLimited => Self::MoreThreads,
+            Code::FewPlaces => Self::MorePlaces,
             Code::Lagging => Self::PinPlayer,
             Code::SendFailed => Self::CheckRoute,
             Code::ClientDrops => Self::MoreSockets,
@@ -104,6 +107,7 @@ impl Action {
                 )
             }
             Self::MoreThreads => "Give the player more threads on cores of their own.".into(),
+            Self::MorePlaces => "Give the player more connections, or a larger window.".into(),
             Self::PinPlayer => "Keep other work and interrupts off the player's cores.".into(),
             Self::MoreSockets => "Give the player more sockets, or larger buffers for them.".into(),
             Self::PinApart => format!("Give the player other cores than {whom}."),

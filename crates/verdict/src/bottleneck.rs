@@ -18,6 +18,9 @@ use crate::warning;
 pub enum Resource {
     /// The player could not send or receive more.
     Player,
+    /// The player had no place for more queries: its window, or every connection, was full, and the subject had CPU time
+    /// left.
+    Places,
     /// Something between the player and the subject: a network card, the kernel's backlog, a filter.
     Path,
     /// A thread of the subject used a whole core and needed more.
@@ -39,6 +42,13 @@ pub enum Resource {
     /// Not the player. Either the subject was not watched, or it ended before its last reading, or no trial
     /// shows the cause.
     Unknown,
+}
+
+impl Resource {
+    /// Whether the player ran out of it, so that the rate is no rate of the subject.
+    pub fn is_of_player(self) -> bool {
+        matches!(self, Self::Player | Self::Places)
+    }
 }
 
 /// The bottleneck and the evidence for it.
@@ -84,6 +94,12 @@ impl fmt::Display for Bottleneck {
                 Some(busy) => write!(f, "the player ({:.0} % busy)", busy * 100.0),
                 None => write!(f, "the player"),
             },
+            Resource::Places => {
+                write!(
+                    f,
+                    "the player's window or connections, which were full while the subject had time{thread}"
+                )
+            }
             Resource::Path => write!(f, "the path between player and subject"),
             Resource::SubjectCpu => write!(f, "the subject's CPU{thread}"),
             Resource::SubjectSocketBuffer => write!(f, "the subject's socket buffer{thread}"),
@@ -157,6 +173,9 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     if failed.iter().all(|trial| watched(trial).is_none()) {
         return found(Resource::Unknown, None);
     }
+    if losses.most(losses.places) {
+        return found(Resource::Places, losses.share(losses.places));
+    }
     if losses.most(losses.subject_buffer) {
         let all_are = |is_so: fn(&Trial) -> bool| failed.iter().all(|trial| is_so(trial));
         let resource = match (all_are(has_full_cores), all_are(|trial| trial.stalls.is_some())) {
@@ -205,6 +224,7 @@ fn watched(trial: &Trial) -> Option<&SubjectFacts> {
 struct Losses {
     bad: u64,
     player: u64,
+    places: u64,
     path: u64,
     subject_buffer: u64,
     memory: u64,
@@ -222,6 +242,7 @@ impl Losses {
                 let gave_up = trial.accounts.unsent.saturating_sub(trial.held_back());
                 gave_up + trial.accounts.send_failed + trial.player_socket_drops()
             }),
+            places: sum(&Trial::held_back),
             path: sum(&at(&[
                 Place::PathOut,
                 Place::NicOut,

@@ -176,6 +176,11 @@ fn rests_on(run: &Run, subject: &CellVerdict, within: Option<Within>) -> Vec<Str
         Resource::Player => {
             sentences.push("The player was the bottleneck, so the server may answer more.".into());
         }
+        Resource::Places => {
+            sentences.push(
+                "The player had no place for more queries at the rate, so the server may answer more.".into(),
+            );
+        }
         Resource::NoneSaturated => {
             sentences.push("Nothing was full at the rate, so the server may answer more.".into());
         }

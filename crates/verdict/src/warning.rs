@@ -6,6 +6,7 @@ mod connections;
 mod effect;
 mod host;
 mod limit;
+mod places;
 mod player;
 mod players;
 mod sending;
@@ -25,6 +26,7 @@ pub use connections::{delayed_ack, listen_overflow, lost_syn};
 pub use effect::{Effect, REDOS};
 pub use host::{is_noise_known, noisy_host, shared_cores, single_host, subject_cores};
 pub use limit::rate_limited;
+pub use places::few_places;
 pub(crate) use player::BUSY;
 pub use player::{
     Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
@@ -41,6 +43,7 @@ pub enum Code {
     WrongAnswers,
     RateLimited,
     PlayerLimited,
+    FewPlaces,
     Lagging,
     SendFailed,
     ClientDrops,
@@ -63,10 +66,11 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order in which they are reported.
-    pub const ALL: [Self; 21] = [
+    pub const ALL: [Self; 22] = [
         Self::WrongAnswers,
         Self::RateLimited,
         Self::PlayerLimited,
+        Self::FewPlaces,
         Self::Lagging,
         Self::SendFailed,
         Self::ClientDrops,
@@ -91,6 +95,7 @@ impl Code {
     pub fn name(self) -> &'static str {
         match self {
             Self::PlayerLimited => "player-limited",
+            Self::FewPlaces => "few-places",
             Self::Lagging => "lagging",
             Self::SendFailed => "send-failed",
             Self::ClientDrops => "client-drops",
@@ -118,6 +123,7 @@ impl Code {
     fn flags(self) -> Option<&'static str> {
         match self {
             Self::PlayerLimited => Some("-T, --cpus"),
+            Self::FewPlaces => Some("-c, -q"),
             Self::Lagging => Some("-T, --cpus, --subject-cpus"),
             Self::ClientDrops => Some("-b, -c, -T"),
             Self::SharedCores => Some("--cpus, --subject-cpus"),
@@ -238,6 +244,7 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
     let of_player = if surroundings.ceiling { None } else { player_limited(trial) };
     [
         of_player,
+        few_places(trial),
         lagging(trial),
         send_failed(trial),
         client_drops(trial),

@@ -14,8 +14,8 @@ use crate::value::{parse_some_time, parse_within};
 /// Connections of each thread, if the flags do not say how many.
 const CONNECTIONS_PER_THREAD: u64 = 8;
 
-/// The same for connections alone of an open loop, and for those of a capture with one query each. A place is free
-/// again once its connection was made, or its query answered.
+/// The same for connections with one query each, or none, of an open loop. A place is free again once its query was
+/// answered, or its connection made.
 const ALONE_PER_THREAD: u64 = 256;
 
 /// Parses what carries the queries, as `-m` and the scheme of a URL name it.
@@ -69,7 +69,7 @@ pub(crate) struct ConnectionArgs {
     /// and its making is part of that query's latency. With 0 the load is connections and no queries: one is opened
     /// whenever a query would be due, and closed once it is made, over TLS and QUIC after the handshake. -Q is then
     /// connections a second, -q how many are being made at once, and -n how often each line of the query file stands
-    /// for one. At most -c are open at once (default: as many as -q, or 256 for each thread).
+    /// for one. At most -c are open at once. With 0 and 1 these are, by default, as many as -q, or 256 for each thread.
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(0..=1_000_000_000))]
     queries_per_connection: Option<u32>,
 
@@ -92,10 +92,10 @@ impl ConnectionArgs {
     /// Connections at once of `threads` threads, if the flags do not say how many. `window` is how many queries may be
     /// outstanding.
     pub(super) fn usual_count(&self, threads: u64, window: Option<u64>) -> u64 {
-        match (self.queries_per_connection, window) {
-            (Some(0), Some(window)) => window.clamp(1, CONNECTIONS_MOST as u64),
-            (Some(0), None) => usual_alone(threads),
-            _ => threads.saturating_mul(CONNECTIONS_PER_THREAD),
+        match window {
+            _ if !self.have_one_query() => threads.saturating_mul(CONNECTIONS_PER_THREAD),
+            Some(window) => window.clamp(1, CONNECTIONS_MOST as u64),
+            None => usual_alone(threads),
         }
     }
 

@@ -105,7 +105,8 @@ pub(crate) struct PlayerArgs {
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
 
-    /// Sockets of all threads together, or connections (default: 32 sockets or 8 connections for each thread)
+    /// Sockets of all threads together, or connections (default: 32 sockets or 8 connections for each thread;
+    /// --queries-per-connection 0 and 1 have more)
     #[arg(short = 'c', long, visible_alias = "connections", value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     sockets: Option<u64>,
 

@@ -20,7 +20,8 @@ use crate::value::parse_within;
 #[command(next_help_heading = "Connections to a --target")]
 #[group(id = "connections_to_targets", multiple = true)]
 pub(crate) struct ConnectionUse {
-    /// Have at most this many connections open at once to a --target, except over UDP (default: 8)
+    /// Have at most this many connections open at once to a --target, except over UDP (default: 8, or 500 with
+    /// --queries-per-connection 0 or 1)
     #[arg(long, value_name = "COUNT", value_parser = parse_within::<u32>(1..=CONNECTIONS_MOST as u64))]
     connections: Option<u32>,
 

@@ -2,7 +2,6 @@
 //! that bad input leads to one clear error.
 
 pub(crate) mod bench;
-mod delayed;
 mod dnsperf;
 pub(crate) mod encrypted;
 mod families;
@@ -15,6 +14,7 @@ mod per_query;
 mod progress;
 mod quic;
 mod sent;
+mod slow;
 mod status;
 mod tcp;
 mod tls;

@@ -80,7 +80,7 @@ pub(super) fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
 }
 
 /// The echo that a searched subject is compared with: one with the same transport and I/O and, of those, the one with
-/// the same hosts, the nearest number of workers, and, among equals, the same settings of the host and the same player.
+/// the same hosts, the same type of certificate, the nearest number of workers, and, among equals, the same settings of the host and the same player.
 pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let facts = &run.cells[subject];
     let echoes = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling);
@@ -89,10 +89,12 @@ pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let is_comparable = is_searched(facts) && !facts.is_elsewhere();
     let alike = echoes.filter(|(_, echo)| is_comparable && has_same_wire(echo));
     let difference = |echo: &Cell| {
+        let certificate = |cell: &Cell| cell.factors.certificate().unwrap_or_default();
+        let has_other_certificate = certificate(echo) != certificate(facts);
         let has_other_player = echo.factors.player() != facts.factors.player();
         let has_other_hosts = echo.factors.hosts() != facts.factors.hosts();
         let workers = echo.workers.abs_diff(facts.workers);
-        (has_other_hosts, workers, !have_same_host(echo, facts), has_other_player)
+        (has_other_hosts, has_other_certificate, workers, !have_same_host(echo, facts), has_other_player)
     };
     alike.min_by_key(|(_, echo)| difference(echo)).map(|(echo, _)| echo)
 }

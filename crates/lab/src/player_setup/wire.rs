@@ -12,6 +12,8 @@ use kqps_player::{Close, Io, QuicPlan, TcpPlan, TlsPlan, UdpPlan, Wire};
 use kqps_quic::Congestion;
 use kqps_tls::{ClientSettings, Trust};
 
+use super::PlayerSetup;
+
 /// How a cell's queries travel.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WireSetup {
@@ -77,8 +79,16 @@ pub struct HttpSetup {
 /// Sockets of a cell that names no number.
 pub(super) const SOCKETS: u32 = 8;
 
-/// Connections of a cell that names no number.
+/// Connections of a cell that names no number, if they are kept.
 const CONNECTIONS: u32 = 8;
+
+/// Connections of a cell that names no number: each that has one query or none is a place for one query of the window.
+fn usual_connections(player: &PlayerFactors) -> u32 {
+    match player.queries_per_connection {
+        Some(0 | 1) => player.window.unwrap_or(PlayerSetup::MANY_FLOWS.window),
+        _ => CONNECTIONS,
+    }
+}
 
 impl WireSetup {
     /// What carries the queries.
@@ -132,7 +142,7 @@ impl ConnectionSetup {
         Self {
             transport,
             io: player.io.clone(),
-            connections: player.connections.unwrap_or(CONNECTIONS),
+            connections: player.connections.unwrap_or_else(|| usual_connections(player)),
             queries_per_connection: player.queries_per_connection,
             outstanding: player.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),
             close: match player.close {

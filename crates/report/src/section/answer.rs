@@ -239,6 +239,7 @@ fn limit(subject: &CellVerdict) -> Option<&'static str> {
     let refused = subject.figure_qps.is_none();
     match subject.bottleneck.resource {
         Resource::Player => Some("the player"),
+        Resource::Places => Some("the player's window or connections, which were full"),
         Resource::Path => Some("the path between player and subject"),
         Resource::SubjectCpu => Some("the subject's CPU"),
         Resource::SubjectSocketBuffer => Some("the subject's socket buffer"),

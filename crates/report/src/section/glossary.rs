@@ -148,6 +148,9 @@ fn meaning(code: Code) -> &'static str {
         Code::PlayerLimited => {
             "the player, and not the server, may have been the limit: it was busy, or its ceiling is too near to the figure."
         }
+        Code::FewPlaces => {
+            "the player's window, or every connection of it, was full while the server had time: the server may be faster."
+        }
         Code::Lagging => {
             "queries left late, or not at all. Such trials are made again, and a figure that rests on one is refused."
         }

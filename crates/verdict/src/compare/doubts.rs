@@ -73,7 +73,7 @@ impl Objections {
     /// A search names its own bottleneck, and has a grade.
     fn to_search(verdict: &CellVerdict, name: &str) -> Self {
         let mut objections = Self::default();
-        let is_players = verdict.bottleneck.resource == Resource::Player;
+        let is_players = verdict.bottleneck.resource.is_of_player();
         if is_players {
             objections.refusals.push(format!(
                 "the searches of {name} were ended by {}, and not by {name}",

@@ -56,9 +56,9 @@ impl Ceiling {
 }
 
 impl Ceilings {
-    /// Ceiling (b) of a cell: the echo with the same transport and I/O and, of those, the one with the nearest number of
-    /// workers. Among equals, an echo of the same experiment comes first, then the one that shares most
-    /// factors. An echo in a closed loop is its own ceiling.
+    /// Ceiling (b) of a cell: the echo with the same transport and I/O and, of those, the one with the same type of
+    /// certificate and the nearest number of workers. Among equals, an echo of the same experiment comes first, then the
+    /// one that shares most factors. An echo in a closed loop is its own ceiling.
     pub fn for_cell(&self, run: &Run, index: usize) -> Option<&Ceiling> {
         let cell = &run.cells[index];
         let measured = self.echoes.iter().chain(&self.studied).filter(|echo| echo.figure_qps.is_some());
@@ -67,11 +67,11 @@ impl Ceilings {
             measured.filter(|echo| echo.io == cell.io && transport(echo) == cell.factors.transport());
         same_wire.min_by_key(|echo| {
             let other = &run.cells[echo.cell as usize];
-            let differs = |(name, word): &(&String, &String)| cell.factors.words().get(*name) != Some(*word);
-            let differing = other.factors.words().iter().filter(differs).count();
             let is_other = echo.cell as usize != index;
             let workers = echo.workers.abs_diff(cell.workers);
-            (is_other, workers, other.experiment != cell.experiment, differing)
+            let is_of_other_experiment = other.experiment != cell.experiment;
+            let differing = other.factors.differences_from(&cell.factors);
+            (is_other, has_other_certificate(other, cell), workers, is_of_other_experiment, differing)
         })
     }
 
@@ -79,6 +79,12 @@ impl Ceilings {
     pub fn echo(&self, name: &str) -> Option<&Ceiling> {
         self.echoes.iter().chain(&self.studied).find(|echo| echo.name == name)
     }
+}
+
+/// Whether the servers of two cells have certificates of different types. What a full handshake costs depends on that most.
+pub(super) fn has_other_certificate(one: &Cell, other: &Cell) -> bool {
+    let of = |cell: &Cell| cell.factors.certificate().unwrap_or_default();
+    of(one) != of(other)
 }
 
 pub(super) fn of(run: &Run) -> Ceilings {

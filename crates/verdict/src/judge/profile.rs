@@ -9,6 +9,8 @@ use kqps_observation::run::{Cell, Purpose, Role, Run, RunTrial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use super::ceiling::has_other_certificate;
+
 /// A lock is named if threads spend at least this share of their time waiting for it. Short waits for some lock of the
 /// kernel are in every server.
 const LOCK_LEAST: f64 = 0.02;
@@ -264,7 +266,7 @@ fn echo_of(run: &Run, index: usize) -> Option<usize> {
 }
 
 /// The echo beside which a cell's profile is shown, among those that `may_be` it: with the same transport and I/O, the
-/// nearest number of workers, and most factors alike. The I/O of a server that was already running is not known. An
+/// same type of certificate, the nearest number of workers, and most factors alike. The I/O of a server that was already running is not known. An
 /// echo has none.
 pub fn echo_beside(cells: &[Cell], index: usize, may_be: impl Fn(usize) -> bool) -> Option<usize> {
     let cell = &cells[index];
@@ -276,8 +278,8 @@ pub fn echo_beside(cells: &[Cell], index: usize, may_be: impl Fn(usize) -> bool)
     };
     let echoes = cells.iter().enumerate().filter(is_alike).filter(|(echo, _)| may_be(*echo));
     let nearest = echoes.min_by_key(|(_, echo)| {
-        let differs = |(name, word): &(&String, &String)| cell.factors.words().get(*name) != Some(*word);
-        (echo.workers.abs_diff(cell.workers), echo.factors.words().iter().filter(differs).count())
+        let differing = echo.factors.differences_from(&cell.factors);
+        (has_other_certificate(echo, cell), echo.workers.abs_diff(cell.workers), differing)
     });
     nearest.map(|(echo, _)| echo)
 }

@@ -140,6 +140,9 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
             .max_by_key(Warning::effect)
             .map(&mut replace);
     }
+    if bottleneck.resource == Resource::Places {
+        failed.iter().filter_map(|trial| warning::few_places(trial)).next_back().map(&mut replace);
+    }
     warning::noisy_host(all.iter().copied(), case.surroundings).map(&mut replace);
     all.iter().find_map(|trial| warning::wrong_answers(trial)).map(&mut replace);
     let spoiled = || case.starts.iter().flat_map(|start| start.spoiled.iter().copied());

@@ -146,7 +146,7 @@ fn measured(
     members.sort_by_key(|(workers, _)| *workers);
     let cell_of = |index: usize| &run.cells[figures[index].cell as usize];
     let with_rate = members.iter().copied().filter(|(_, index)| !figures[*index].starts_qps.is_empty());
-    let is_of_player = |index: usize| verdicts[index].bottleneck.resource == Resource::Player;
+    let is_of_player = |index: usize| verdicts[index].bottleneck.resource.is_of_player();
     let (own, left_pairs): (Vec<Member>, Vec<Member>) = with_rate
         .partition(|(workers, index)| has_own_cores(cell_of(*index), *workers) && !is_of_player(*index));
     let size = |(workers, index): Member| ScalingSize {

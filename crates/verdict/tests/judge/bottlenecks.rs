@@ -1,6 +1,7 @@
 //! The bottleneck, from facts that show it.
 
 use kqps_observation::host::CpuFacts;
+use kqps_observation::trial::UNSENT_CONNECTIONS;
 use kqps_observation::{CoreGauge, GaugeFacts, Place, SpeedFacts, StallFacts, Trial};
 use kqps_verdict::bottleneck::{Bottleneck, Resource, bottleneck};
 
@@ -102,6 +103,22 @@ fn replies_that_the_players_sockets_dropped_are_the_players() {
     deaf.ledger.places.clear();
     deaf.players.first.socket_drops = 1000;
     assert_eq!(of(&[deaf]).resource, Resource::Player);
+}
+
+#[test]
+fn full_places_are_the_bottleneck_if_the_subject_had_time() {
+    let mut full = trial(250e3, 0);
+    full.accounts.correct -= 1000;
+    full.accounts.sent -= 1000;
+    full.accounts.unsent = 1000;
+    full.unsent_causes = [(UNSENT_CONNECTIONS.to_owned(), 1000)].into();
+    assert_eq!(of(&[full.clone()]).resource, Resource::Places);
+    assert!(Resource::Places.is_of_player());
+    let mut unwatched = full.clone();
+    unwatched.subject = None;
+    assert_eq!(of(&[unwatched]).resource, Resource::Unknown, "a slow subject fills all places, too");
+    subject_busy(&mut full, 0.99);
+    assert_eq!(of(&[full]).resource, Resource::SubjectCpu);
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! One ceiling has one figure, wherever it is reported.
 
-use kqps_observation::run::Purpose;
+use kqps_observation::run::{Cell, Purpose};
 use kqps_verdict::judge::judge;
 
 use crate::facts::{Rig, SUBJECT, closed, knee};
@@ -48,4 +48,25 @@ fn the_players_ceiling_is_the_most_that_any_echo_gave() {
     let verdict = judge(&rig.run);
     assert_eq!(verdict.subjects[0].player_ceiling_qps, None);
     assert_eq!(verdict.ceilings.player.unwrap().median_qps(), Some(3.8e6));
+}
+
+#[test]
+fn the_echo_of_a_cell_has_the_same_type_of_certificate_and_most_factors_in_common() {
+    let mut rig = Rig::new(3.34e6);
+    let over_tls = |cell: &mut Cell, words: &[(&str, &str)]| {
+        cell.io = "mmsg".into();
+        cell.factors.set("player.transport", "tls").unwrap();
+        words.iter().for_each(|(name, word)| cell.factors.set(name, word).unwrap());
+    };
+    // The first has the usual certificate. All of its factors are the subject's, too.
+    over_tls(&mut rig.run.cells[1], &[]);
+    over_tls(&mut rig.run.cells[2], &[("subject.certificate", "rsa-2048")]);
+    let ceiling = |rig: &Rig| judge(&rig.run).subjects[0].ceiling.clone();
+    over_tls(&mut rig.run.cells[SUBJECT as usize], &[("subject.certificate", "rsa-2048")]);
+    rig.search(0, knee(200e3));
+    assert_eq!(ceiling(&rig).as_deref(), Some("echo blocking"));
+    rig.run.cells[2].workers = 9;
+    assert_eq!(ceiling(&rig).as_deref(), Some("echo blocking"), "the certificate counts more than workers");
+    rig.run.cells[SUBJECT as usize].factors.set("subject.certificate", "ecdsa-p256").unwrap();
+    assert_eq!(ceiling(&rig).as_deref(), Some("echo mmsg"), "it has that, as the usual one");
 }

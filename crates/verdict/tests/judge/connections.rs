@@ -1,8 +1,10 @@
 //! Warnings about connections, on facts that cause them, and on facts that almost do.
 
 use kqps_observation::network::TcpFacts;
+use kqps_observation::trial::{UNSENT_CONNECTIONS, UNSENT_WINDOW};
 use kqps_observation::{ConnectionFacts, Histogram, NetworkFacts, Quantiles, Trial};
-use kqps_verdict::warning::{Code, Effect, delayed_ack, listen_overflow, lost_syn};
+use kqps_verdict::grade::Grade;
+use kqps_verdict::warning::{Code, Effect, delayed_ack, few_places, listen_overflow, lost_syn};
 
 use crate::facts::{subject_busy, trial};
 use crate::warnings::{codes, pinned};
@@ -105,4 +107,30 @@ fn other_delays_are_no_delayed_acknowledgements() {
     });
     not("few", |trial| set_times(trial, &[(300, 960), (43_600, 40)]));
     not("older records have no such histogram", |trial| trial.histograms.clear());
+}
+
+#[test]
+fn too_few_places_are_named_if_the_subject_had_time() {
+    let held_back = |cause: &str, count: u64| {
+        let mut trial = trial(100e3, 0);
+        trial.unsent_causes = [(cause.to_owned(), count)].into();
+        trial.players.first.sockets = 8;
+        trial
+    };
+    let intended = trial(100e3, 0).accounts.intended;
+    assert_eq!(few_places(&held_back(UNSENT_CONNECTIONS, intended / 400)), None, "0.25 % are no sign");
+    let mut full = held_back(UNSENT_CONNECTIONS, intended / 2);
+    let warning = few_places(&full).unwrap();
+    assert_eq!((warning.code, warning.effect()), (Code::FewPlaces, Effect::Cap(Grade::C)));
+    assert!(
+        warning.advice.starts_with("50.00 % of the queries were not sent because all 8 connections"),
+        "{warning}"
+    );
+    assert!(codes(&full, &pinned()).contains(&Code::FewPlaces));
+    let warning = few_places(&held_back(UNSENT_WINDOW, intended / 2)).unwrap();
+    assert!(warning.advice.contains("because the window was full"), "{warning}");
+    subject_busy(&mut full, 1.0);
+    assert_eq!(few_places(&full), None, "a busy subject fills all places");
+    full.subject = None;
+    assert_eq!(few_places(&full), None, "so may one that was not watched");
 }
