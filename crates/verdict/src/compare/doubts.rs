@@ -7,7 +7,7 @@ use kqps_observation::{Cell, Run, Trial};
 
 use super::trials::{figure_trials, is_compared};
 use super::{Case, Figure};
-use crate::bottleneck::{Resource, SATURATED};
+use crate::bottleneck::SATURATED;
 use crate::disturbed::rounds_with;
 use crate::evidence::is_spoiled;
 use crate::judge::{CellVerdict, judge_cell_of};

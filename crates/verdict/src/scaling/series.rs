@@ -13,7 +13,6 @@ use serde::{Deserialize, Serialize};
 
 use super::SIZES_LEAST;
 use super::fit::{RatesAt, ScalingFit, fit};
-use crate::bottleneck::Resource;
 use crate::figure::{Figures, factor, varies};
 use crate::judge::CellVerdict;
 

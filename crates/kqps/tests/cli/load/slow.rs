@@ -1,59 +1,55 @@
 //! `kqps load` at servers whose replies take their time, and what it says about that.
 
-use std::io::{self, Read as _, Write as _};
-use std::net::{TcpListener, TcpStream};
-use std::thread;
-use std::time::Duration;
+use std::io::{BufRead as _, BufReader};
+use std::process::Child;
 
 use super::bench::{Bench, words};
+use crate::python;
 
-/// Answers every query of a connection with itself as a response, after `delay`: the length in one write, the message in
-/// the next.
-fn answer_in_pieces(mut connection: &TcpStream, delay: Duration) -> io::Result<()> {
-    let mut length = [0; 2];
-    while connection.read_exact(&mut length).is_ok() {
-        let mut message = vec![0; usize::from(u16::from_be_bytes(length))];
-        connection.read_exact(&mut message)?;
-        message[2] |= 0x80;
-        thread::sleep(delay);
-        connection.write_all(&length)?;
-        connection.write_all(&message)?;
-    }
-    Ok(())
+/// The server of `tests/python/slow_server.py`, which ends when its input is closed.
+struct Slow {
+    child: Child,
+    target: String,
 }
 
-/// A server with a thread for each connection, as long as the test runs. Returns its target.
-fn serve(delay: Duration, is_nagling: bool) -> String {
-    let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let target = format!("tcp://{}", listener.local_addr().unwrap());
-    thread::spawn(move || {
-        for connection in listener.incoming() {
-            let connection = connection.unwrap();
-            connection.set_nodelay(!is_nagling).unwrap();
-            thread::spawn(move || answer_in_pieces(&connection, delay));
-        }
-    });
-    target
+impl Slow {
+    /// `None` without Python, which is reported as a skip.
+    #[track_caller]
+    fn start(arguments: &[&str]) -> Option<Self> {
+        let mut child = python::script("slow_server.py", "asyncio")?.args(arguments).spawn().unwrap();
+        let mut port = String::new();
+        BufReader::new(child.stdout.take().unwrap()).read_line(&mut port).unwrap();
+        Some(Self { child, target: format!("tcp://127.0.0.1:{}", port.trim()) })
+    }
+
+    /// What a load prints.
+    fn load(&self, flags: &[&str]) -> String {
+        words(&Bench::new().load_of(&self.target, &[flags, &["-t", "10s"]].concat()).output().unwrap()).0
+    }
+}
+
+impl Drop for Slow {
+    fn drop(&mut self) {
+        drop(self.child.stdin.take());
+        let _ = self.child.wait();
+    }
 }
 
 #[test]
 fn replies_that_wait_for_a_delayed_acknowledgement_are_explained() {
-    let target = serve(Duration::ZERO, true);
-    let flags = ["-c", "1", "-Q", "10", "-l", "3s", "-t", "10s"];
-    let (stdout, stderr) = words(&Bench::new().load_of(&target, &flags).output().unwrap());
-    assert!(stdout.contains("sent 30 = correct 30 "), "{stdout}");
-    assert!(stderr.contains("delayed-ack: ") && stderr.contains("TCP_NODELAY"), "{stdout}{stderr}");
+    let Some(server) = Slow::start(&["0", "nagle"]) else { return };
+    // Each query follows a reply, so the kernel expects to send something with its acknowledgement.
+    let printed = server.load(&["-c", "1", "-q", "1", "-l", "2s"]);
+    assert!(printed.contains("delayed-ack: ") && printed.contains("TCP_NODELAY"), "{printed}");
 }
 
 #[test]
 fn a_load_that_has_too_few_connections_says_so() {
-    let target = serve(Duration::from_millis(40), false);
-    let each = ["--queries-per-connection", "1", "-Q", "500", "-l", "1s", "-t", "10s"];
-    let load =
-        |flags: &[&str]| words(&Bench::new().load_of(&target, &[&each, flags].concat()).output().unwrap());
-    let (stdout, stderr) = load(&["-c", "2"]);
-    assert!(stderr.contains("few-places: ") && stderr.contains("all 2 connections"), "{stdout}{stderr}");
-    // The usual number suffices for a delay of half a second.
-    let (stdout, stderr) = load(&[]);
-    assert!(stdout.contains("256 connections") && !stderr.contains("few-places: "), "{stdout}{stderr}");
+    let Some(server) = Slow::start(&["100"]) else { return };
+    let each = ["--queries-per-connection", "1", "-Q", "500", "-l", "1s"];
+    let printed = server.load(&[&each[..], &["-c", "2"]].concat());
+    assert!(printed.contains("few-places: ") && printed.contains("all 2 connections"), "{printed}");
+    // The usual number suffices for half a second.
+    let printed = server.load(&each);
+    assert!(printed.contains(", 256 connections") && !printed.contains("few-places: "), "{printed}");
 }
