@@ -5,6 +5,7 @@ mod cache;
 mod connections;
 mod echo;
 mod front;
+mod issuer;
 mod options;
 mod status;
 mod tls;

@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 
 use kqps_kernel::process::Signal;
@@ -10,7 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::running::Running;
+use super::running::{Running, serve};
 use crate::auth::connections::ask_cut_and_joined;
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, framed, next, query, query_edns};
 
@@ -139,6 +141,26 @@ fn clients_by_tcp_and_tls_learn_the_idle_time_if_they_ask_for_it() {
     for without in [&plain, &timed] {
         assert_eq!(by_both(without), [by_udp.0.clone(), by_udp.0.clone()], "no time is asked for");
     }
+}
+
+#[test]
+fn the_issuer_of_a_killed_server_is_removed_by_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut command = serve(&["--listen", "tls://127.0.0.1:0", "--json"]);
+        Running::of(command.env("TMPDIR", folder.path()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let issuer = |server: &Running| PathBuf::from(server.ready["ca"].as_str().unwrap());
+    let mut killed = start();
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    let left_behind = issuer(&killed);
+    assert!(left_behind.starts_with(folder.path()) && left_behind.exists());
+    let [one, other] = [start(), start()];
+    assert!(!left_behind.exists() && issuer(&one).exists() && issuer(&other).exists());
+    one.stop(Signal::Terminate);
+    other.stop(Signal::Terminate);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]
