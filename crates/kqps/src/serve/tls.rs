@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use kqps_server::setup::{QuicSetup, TlsSetup};
+use kqps_server::setup::{Listeners, QuicSetup, TlsSetup};
 use kqps_tls::certificate::{KeyType, make};
 use kqps_tls::{Acceptor, Identity};
 
@@ -52,16 +52,17 @@ impl Tls {
 }
 
 impl TlsArgs {
-    /// TLS, HTTP in TLS and QUIC at these addresses, which are at least one.
+    /// TLS, HTTP in TLS and QUIC at these addresses, which are at least one. `listeners` are those of QUIC.
     pub(super) fn at(
         &self,
         tls: Vec<SocketAddr>,
         https: Vec<SocketAddr>,
         quic: Vec<SocketAddr>,
+        listeners: Listeners,
     ) -> anyhow::Result<Tls> {
         let (identity, ca) = self.identity(&[&*tls, &*https, &*quic].concat())?;
         let of_tls = TlsSetup { listen: tls, https, identity: identity.clone() };
-        let of_quic = QuicSetup { listen: quic, identity, early_data: self.early_data };
+        let of_quic = QuicSetup { listen: quic, listeners, identity, early_data: self.early_data };
         Ok(Tls {
             setup: Some(of_tls).filter(|setup| !(setup.listen.is_empty() && setup.https.is_empty())),
             quic: Some(of_quic).filter(|setup| !setup.listen.is_empty()),
