@@ -69,7 +69,8 @@ pub fn answer(bytes: &[u8]) {
     };
     let most = if transport == Transport::Udp { 4096 } else { 65_535 };
     let room = if choice & 64 == 0 { most } else { query.len() + usize::from(choice >> 7) * 20 };
-    let asker = Asker { address: IpAddr::V6(Ipv6Addr::LOCALHOST), transport, now_s: 1_800_000_000 };
+    let idle_ds = (transport == Transport::Tcp && is_set_up).then_some(100);
+    let asker = Asker { address: IpAddr::V6(Ipv6Addr::LOCALHOST), transport, now_s: 1_800_000_000, idle_ds };
     let mut responder = Responder::new(settings);
     let mut buffer = query.to_vec();
     buffer.resize(room.max(query.len()), 0);

@@ -5,7 +5,9 @@ mod cache;
 mod connections;
 mod echo;
 mod front;
+mod issuer;
 mod options;
+mod place;
 mod status;
 mod tls;
 pub(crate) mod words;
@@ -87,7 +89,7 @@ fn serve(
     front: Option<&FrontSettings>,
 ) -> anyhow::Result<ExitCode> {
     let tls = serving.tls(tls)?;
-    let setup = serving.setup(tls.as_ref())?;
+    let setup = serving.setup(tls.as_ref(), service.transports().tcp)?;
     let server = match Server::start(&setup, service) {
         Ok(server) => server,
         Err(ServeError::Setup(why)) => return Err(bad_input(why)),

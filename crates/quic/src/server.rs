@@ -19,7 +19,7 @@ use crate::code;
 use crate::end::End;
 use crate::session::ServerCrypto;
 use crate::timers::Timers;
-use crate::transport::{Congestion, endpoint, transport};
+use crate::transport::{Congestion, numbered, transport};
 use connection::{Connection, Scratch};
 
 /// Streams that a client may have open at once. quinn-proto makes room for all of them when it accepts a connection.
@@ -122,13 +122,20 @@ pub struct Server<R: Responder> {
 
 impl<R: Responder> Server<R> {
     /// A server whose connections end after `idle` without a packet. It speaks QUIC as `acceptor` speaks TLS, which
-    /// must be [`Acceptor::over_quic`].
+    /// must be [`Acceptor::over_quic`]. It is the only one at its address.
     pub fn new(acceptor: &Acceptor, idle: Duration, congestion: Congestion) -> Self {
+        Self::numbered(acceptor, idle, congestion, 0)
+    }
+
+    /// The same server with a number among those at its address. The connection IDs that it chooses begin with the
+    /// number, in network byte order, and have [`crate::transport::SERVER_ID_BYTES`] bytes, so that what distributes
+    /// packets over the servers can read it.
+    pub fn numbered(acceptor: &Acceptor, idle: Duration, congestion: Congestion, number: u16) -> Self {
         let mut config =
             ServerConfig::with_crypto(Arc::new(ServerCrypto::new(Arc::clone(acceptor.config()))));
         config.transport_config(Arc::new(transport(congestion, STREAMS, idle)));
         Self {
-            endpoint: Endpoint::new(Arc::new(endpoint()), Some(Arc::new(config)), false, None),
+            endpoint: Endpoint::new(Arc::new(numbered(number)), Some(Arc::new(config)), false, None),
             clock: Clock::new(),
             connections: Vec::new(),
             open: 0,

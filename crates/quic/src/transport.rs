@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::{
-    ConnectionIdGenerator, EndpointConfig, IdleTimeout, RandomConnectionIdGenerator, TransportConfig, VarInt,
+    ConnectionId, ConnectionIdGenerator, EndpointConfig, IdleTimeout, RandomConnectionIdGenerator,
+    TransportConfig, VarInt,
 };
 use serde::{Deserialize, Serialize};
 
@@ -51,8 +52,12 @@ const WINDOW_BYTES: u64 = 1 << 33;
 /// again after three of them.
 const INITIAL_RTT: Duration = Duration::from_millis(20);
 
-/// Bytes of a connection ID.
+/// Bytes of a client's connection ID.
 const CONNECTION_ID_BYTES: usize = 8;
+
+/// Bytes of a server's connection ID: a number, and random bytes. A client's first packets, for which it chooses the ID
+/// itself, have a longer one, of 8 bytes at least (RFC 9000, section 7.2).
+pub const SERVER_ID_BYTES: u8 = 7;
 
 /// Bytes of the messages of one connection that may wait for their acknowledgement.
 const SEND_WINDOW_BYTES: u64 = 4 << 20;
@@ -86,13 +91,52 @@ pub(crate) fn transport(congestion: Congestion, streams: u32, idle: Duration) ->
     transport
 }
 
-/// The settings of an endpoint: QUIC version 1 (RFC 9000), and random connection IDs.
+/// The settings of a client's endpoint: QUIC version 1 (RFC 9000), and random connection IDs.
 pub(crate) fn endpoint() -> EndpointConfig {
+    with_ids(|| Box::new(RandomConnectionIdGenerator::new(CONNECTION_ID_BYTES)))
+}
+
+/// The settings of a server's endpoint: QUIC version 1, and connection IDs that begin with this number.
+pub(crate) fn numbered(number: u16) -> EndpointConfig {
+    with_ids(move || Box::new(NumberedIds::new(number)))
+}
+
+fn with_ids(ids: impl Fn() -> Box<dyn ConnectionIdGenerator> + Send + Sync + 'static) -> EndpointConfig {
     let mut config = EndpointConfig::default();
-    config.supported_versions(vec![1]).cid_generator(|| -> Box<dyn ConnectionIdGenerator> {
-        Box::new(RandomConnectionIdGenerator::new(CONNECTION_ID_BYTES))
-    });
+    config.supported_versions(vec![1]).cid_generator(ids);
     config
+}
+
+/// Makes connection IDs of [`SERVER_ID_BYTES`] bytes.
+struct NumberedIds {
+    number: [u8; 2],
+    rest: RandomConnectionIdGenerator,
+}
+
+impl NumberedIds {
+    fn new(number: u16) -> Self {
+        let number = number.to_be_bytes();
+        let rest = RandomConnectionIdGenerator::new(usize::from(SERVER_ID_BYTES) - number.len());
+        Self { number, rest }
+    }
+}
+
+impl ConnectionIdGenerator for NumberedIds {
+    fn generate_cid(&mut self) -> ConnectionId {
+        let mut id = [0; SERVER_ID_BYTES as usize];
+        let (number, rest) = id.split_at_mut(self.number.len());
+        number.copy_from_slice(&self.number);
+        rest.copy_from_slice(&self.rest.generate_cid());
+        ConnectionId::new(&id)
+    }
+
+    fn cid_len(&self) -> usize {
+        usize::from(SERVER_ID_BYTES)
+    }
+
+    fn cid_lifetime(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// A congestion window that never changes.

@@ -110,7 +110,7 @@ impl ConnectionThread {
     {
         let of_quic: Vec<_> = listeners.iter().filter_map(ListeningSocket::quic).collect();
         if !of_quic.is_empty() {
-            let sockets = of_quic.iter().map(|(socket, _)| Arc::clone(socket)).collect();
+            let sockets = of_quic.iter().map(|quic| Arc::clone(&quic.socket)).collect();
             let thread = std::thread::Builder::new().name("quic".to_owned()).spawn(move || {
                 confine(&cpus)?;
                 let mut connections = QuicLoop::new(of_quic, limits, answer);

@@ -25,7 +25,7 @@ use crate::report::Ended;
 use crate::service::{Description, Service, Task};
 use crate::services::auth::ZonesLoaded;
 use crate::setup::ServerSetup;
-use crate::sockets::{Endpoint, ListeningSocket, WorkerSockets};
+use crate::sockets::{Endpoint, ListeningSocket, QuicSocket, WorkerSockets};
 use crate::until::{Deadline, Event};
 use message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
 use patience::patience_ns;
@@ -63,7 +63,10 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
                 ListeningSocket::Https(handed_down(number)?.into(), given(&https)?)
             }
             ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
-            ListenerDescription::Quic(number) => ListeningSocket::Quic(open(number)?, given(&quic)?),
+            ListenerDescription::Quic { descriptor, number } => {
+                let (socket, acceptor) = (open(descriptor)?, given(&quic)?);
+                ListeningSocket::Quic(QuicSocket { socket, acceptor, number })
+            }
         })
     };
     let sockets = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {

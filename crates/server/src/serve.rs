@@ -18,7 +18,7 @@ use crate::report::Ended;
 use crate::service::{AfterHangUp, Description, RunningService, Service, Task, Transports};
 use crate::services::auth::{Auth, ZoneSource, ZonesLoaded};
 use crate::services::echo::Echo;
-use crate::setup::{Listeners, ServerSetup, Sockets};
+use crate::setup::{Listeners, QuicSetup, ServerSetup, Sockets};
 use crate::sockets::{self, Bound, SocketFile};
 use crate::until::{Deadline, Event};
 
@@ -155,12 +155,12 @@ fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
         return Err(ServeError::Setup(why));
     }
     service.check(setup)?;
-    let has_tcp = service.transports().tcp || !setup.tcp.is_empty() || setup.tls.is_some();
-    if setup.listeners == Listeners::ReusePort && !has_tcp {
-        let why = "--listeners is about connections by TCP, and this server accepts none";
-        return Err(ServeError::Setup(why.to_owned()));
+    let shares = |quic: &QuicSetup| quic.listeners == Listeners::Shared;
+    if setup.processes > 1 && setup.quic.as_ref().is_some_and(shares) {
+        let why = "all packets of a connection over QUIC must reach one process: use --listeners reuseport, or --threads";
+        return Err(ServeError::Setup(format!("--listeners shared: {why}")));
     }
-    if setup.steer && setup.sockets != Sockets::ReusePort {
+    if setup.steer && setup.sockets != Sockets::ReusePort && !setup.listen.is_empty() {
         return Err(ServeError::Setup("--steer needs --sockets reuseport".to_owned()));
     }
     if setup.steer && setup.cpus.is_empty() {

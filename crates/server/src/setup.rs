@@ -18,14 +18,16 @@ pub enum Sockets {
     PortEach,
 }
 
-/// Which TCP sockets accept connections.
+/// Which sockets accept connections: those of TCP, or those of QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listeners {
-    /// One at each address; one thread of each process serves its connections.
+    /// One at each address; one thread of each process serves its connections. Processes cannot share a socket of QUIC.
     #[default]
     Shared,
     /// One at each address for each worker (`SO_REUSEPORT`), with a thread of its own on the worker's core.
     ReusePort,
+    /// One for each worker on its own port, with a thread of its own: worker *k* on the given port plus *k*.
+    PortEach,
 }
 
 /// The socket that sends a reply.
@@ -59,7 +61,7 @@ pub struct ServerSetup {
     pub threads: u32,
     /// How sockets are divided among workers.
     pub sockets: Sockets,
-    /// Which TCP sockets accept connections, if the service has any.
+    /// Which TCP sockets accept connections, if the service has any. Beside datagrams they have the ports of these.
     pub listeners: Listeners,
     /// The socket that sends replies.
     pub reply: Reply,
@@ -68,7 +70,8 @@ pub struct ServerSetup {
     pub cpus: Vec<u32>,
     /// The receive and send buffers of every socket, in bytes.
     pub buffer_bytes: usize,
-    /// Whether to steer each flow to a worker on the core that receives it. Requires `cpus`.
+    /// Whether to steer each flow of datagrams, and each new connection, to a worker on the core that receives it, where
+    /// workers have sockets of their own on one port. Requires `cpus`.
     pub steer: bool,
 }
 
@@ -97,6 +100,8 @@ pub struct TlsSetup {
 pub struct QuicSetup {
     /// The addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
+    /// Which sockets accept connections.
+    pub listeners: Listeners,
     /// The server's certificate and key.
     pub identity: Identity,
     /// Whether queries may arrive with the first packet of a resumed connection (0-RTT).

@@ -89,7 +89,18 @@ pub enum ListeningSocket {
     /// A Unix socket, for processes of this host.
     Unix(UnixListener),
     /// A UDP socket for connections over QUIC.
-    Quic(Arc<UdpSocket>, Acceptor),
+    Quic(QuicSocket),
+}
+
+/// A UDP socket for connections over QUIC.
+#[derive(Clone, Debug)]
+pub struct QuicSocket {
+    /// The socket.
+    pub socket: Arc<UdpSocket>,
+    /// The TLS of its connections.
+    pub acceptor: Acceptor,
+    /// Its index among the sockets of its address, by which connection IDs name it.
+    pub number: u16,
 }
 
 impl ListeningSocket {
@@ -100,7 +111,7 @@ impl ListeningSocket {
             Self::Tls(socket, acceptor) => Self::Tls(socket.try_clone()?, acceptor.clone()),
             Self::Https(socket, acceptor) => Self::Https(socket.try_clone()?, acceptor.clone()),
             Self::Unix(socket) => Self::Unix(socket.try_clone()?),
-            Self::Quic(socket, acceptor) => Self::Quic(socket.clone(), acceptor.clone()),
+            Self::Quic(socket) => Self::Quic(socket.clone()),
         })
     }
 
@@ -109,10 +120,10 @@ impl ListeningSocket {
         matches!(self, Self::Quic(..))
     }
 
-    /// The socket and the acceptor of QUIC; `None` if it is of another kind.
-    pub(crate) fn quic(&self) -> Option<(Arc<UdpSocket>, Acceptor)> {
+    /// The socket of QUIC; `None` if it is of another kind.
+    pub(crate) fn quic(&self) -> Option<QuicSocket> {
         match self {
-            Self::Quic(socket, acceptor) => Some((socket.clone(), acceptor.clone())),
+            Self::Quic(socket) => Some(socket.clone()),
             Self::Tcp(_) | Self::Tls(..) | Self::Https(..) | Self::Unix(_) => None,
         }
     }
@@ -123,7 +134,7 @@ impl AsFd for ListeningSocket {
         match self {
             Self::Tcp(socket) | Self::Tls(socket, _) | Self::Https(socket, _) => socket.as_fd(),
             Self::Unix(socket) => socket.as_fd(),
-            Self::Quic(socket, _) => socket.as_fd(),
+            Self::Quic(socket) => socket.socket.as_fd(),
         }
     }
 }
@@ -168,8 +179,8 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             Ok(())
         };
         if setup.sockets == Sockets::PortEach {
-            for (worker, port) in bound.workers.iter_mut().zip(0..) {
-                let address = port_of(address, port)?;
+            for (worker, address) in bound.workers.iter_mut().zip(ports_of(address)) {
+                let address = address?;
                 add(address, std::slice::from_mut(worker)).map_err(|error| refused(address, &error))?;
             }
         } else {
@@ -212,14 +223,37 @@ fn listen_apart(
     bound: &mut Bound,
     of: impl Fn(TcpListener) -> ListeningSocket,
 ) -> Result<Vec<SocketAddr>, BindError> {
-    let count = if setup.listeners == Listeners::ReusePort { bound.workers.len() } else { 1 };
     let mut listening = Vec::new();
     for &address in addresses {
-        let listeners = tcp::listen(address, count).map_err(|error| refused(address, &error))?;
-        listening.push(listeners[0].local_addr().map_err(|error| refused(address, &error))?);
-        distribute(setup, listeners.into_iter().map(&of), &mut bound.listeners, &mut bound.workers);
+        let mut add =
+            |address, shared: &mut Vec<_>, workers: &mut [WorkerSockets]| -> Result<(), BindError> {
+                let opened = listen_tcp(setup, address, workers.len()).and_then(|listeners| {
+                    listening.push(listeners[0].local_addr()?);
+                    Ok(listeners)
+                });
+                let listeners = opened.map_err(|error| refused(address, &error))?;
+                distribute(setup, listeners.into_iter().map(&of), shared, workers);
+                Ok(())
+            };
+        if setup.listeners == Listeners::PortEach {
+            for (worker, address) in bound.workers.iter_mut().zip(ports_of(address)) {
+                add(address?, &mut bound.listeners, std::slice::from_mut(worker))?;
+            }
+        } else {
+            add(address, &mut bound.listeners, &mut bound.workers)?;
+        }
     }
     Ok(listening)
+}
+
+/// Opens the TCP sockets of an address: one for each of these workers if they have their own, or else one.
+fn listen_tcp(setup: &ServerSetup, address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
+    let count = if setup.listeners == Listeners::ReusePort { workers } else { 1 };
+    let listeners = tcp::listen(address, count)?;
+    if setup.steer && count > 1 {
+        steer::to_cores(&listeners, &setup.cpus)?;
+    }
+    Ok(listeners)
 }
 
 /// Hands the listening sockets of one address to all workers together, or one to each.
@@ -231,7 +265,7 @@ fn distribute(
 ) {
     match setup.listeners {
         Listeners::Shared => shared.extend(listeners),
-        Listeners::ReusePort => {
+        Listeners::ReusePort | Listeners::PortEach => {
             workers.iter_mut().zip(listeners).for_each(|(worker, own)| worker.listeners.push(own));
         }
     }
@@ -248,16 +282,18 @@ pub fn refused(address: SocketAddr, error: &io::Error) -> BindError {
     BindError { place: address.to_string(), reason }
 }
 
-/// The address of a worker with its own port. Port 0 stays 0, and each worker gets a free port.
-fn port_of(address: SocketAddr, worker: u16) -> Result<SocketAddr, BindError> {
-    let port = match address.port() {
-        0 => 0,
-        port => port.checked_add(worker).ok_or_else(|| BindError {
-            place: address.to_string(),
-            reason: format!("worker {worker} would need a port above 65535"),
-        })?,
-    };
-    Ok(SocketAddr::new(address.ip(), port))
+/// The addresses of workers with a port each. Port 0 stays 0, and each worker gets a free port.
+fn ports_of(address: SocketAddr) -> impl Iterator<Item = Result<SocketAddr, BindError>> {
+    (0..=u16::MAX).map(move |worker| -> Result<SocketAddr, BindError> {
+        let port = match address.port() {
+            0 => 0,
+            port => port.checked_add(worker).ok_or_else(|| BindError {
+                place: address.to_string(),
+                reason: format!("worker {worker} would need a port above 65535"),
+            })?,
+        };
+        Ok(SocketAddr::new(address.ip(), port))
+    })
 }
 
 /// Opens the receiving sockets of an address, and those that accept connections there. A port that the kernel
@@ -274,8 +310,7 @@ fn open(
         if !with_tcp {
             return Ok((receivers, Vec::new()));
         }
-        let count = if setup.listeners == Listeners::ReusePort { workers } else { 1 };
-        match tcp::listen(receivers[0].local_addr()?, count) {
+        match listen_tcp(setup, receivers[0].local_addr()?, workers) {
             Err(error) if error.kind() == io::ErrorKind::AddrInUse && tries > 1 => tries -= 1,
             listeners => return Ok((receivers, listeners?)),
         }

@@ -66,7 +66,7 @@ fn query(qname: &str, qtype: &[u8]) -> Vec<u8> {
 
 fn measure_answers(criterion: &mut Criterion) {
     let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-    let asker = Asker { address, transport: Transport::Udp, now_s: 1_800_000_000 };
+    let asker = Asker { address, transport: Transport::Udp, now_s: 1_800_000_000, idle_ds: None };
     for (signing, text) in TEXTS {
         let zone = compile(read(text)).zone.expect("a good zone");
         let zones = Zones::build([Entry::Loaded(Arc::new(zone))].into_iter());

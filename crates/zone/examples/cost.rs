@@ -81,8 +81,12 @@ fn ask(what: &str, zones: &Zones, name: impl Fn(usize) -> Vec<u8>) {
         .map(|number| [b"\0\0\x01\0\0\x01\0\0\0\0\0\0", &name(number)[..], b"\0\x01\0\x01"].concat())
         .collect();
     let mut responder = Responder::new(ResponderSettings::default());
-    let asker =
-        Asker { address: IpAddr::V4(Ipv4Addr::LOCALHOST), transport: Transport::Udp, now_s: 1_800_000_000 };
+    let asker = Asker {
+        address: IpAddr::V4(Ipv4Addr::LOCALHOST),
+        transport: Transport::Udp,
+        now_s: 1_800_000_000,
+        idle_ds: None,
+    };
     let mut buffer = [0; 1500];
     let mut bytes = 0;
     let mut run = |answers: bool, foresees: bool| {

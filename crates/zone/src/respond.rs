@@ -95,6 +95,9 @@ pub struct Asker {
     pub transport: Transport,
     /// The time for cookies, in seconds since 1970, modulo 2^32.
     pub now_s: u32,
+    /// How long the connection may be idle, in units of 100 ms, for a client that asks for it (RFC 7828, section 3.3.2).
+    /// `None` if the transport has no such option, as UDP, HTTPS and QUIC.
+    pub idle_ds: Option<u16>,
 }
 
 /// The result of a query.
@@ -195,9 +198,10 @@ impl Responder {
             Transport::Tcp => buffer.len().min(TCP_BYTES_MAX),
         };
         let room = bytes_max.saturating_sub(query.end);
-        let opt = query
-            .edns
-            .and_then(|edns| Opt::new(&self.settings, &edns, cookie.map(|cookie| cookie.reply), room));
+        let opt = query.edns.and_then(|edns| {
+            let cookie = cookie.map(|cookie| cookie.reply);
+            Opt::new(&self.settings, &edns, cookie, asker.idle_ds, room)
+        });
         let room = room - opt.map_or(0, |opt| opt.bytes());
         let objection = objection(&self.settings, &query, opcode, asker.transport, cookie);
         // A signature gets an answer if nothing else is wrong with the query.

@@ -292,7 +292,8 @@ fn answer(zones: &Zones, qname: &str, qtype: u16) -> Vec<(u32, Vec<u8>)> {
     message.extend([&qtype.to_be_bytes()[..], &[0, 1]].concat());
     let (query_bytes, mut at) = (message.len(), message.len());
     message.resize(65_535, 0);
-    let asker = Asker { address: Ipv4Addr::LOCALHOST.into(), transport: Transport::Tcp, now_s: 0 };
+    let asker =
+        Asker { address: Ipv4Addr::LOCALHOST.into(), transport: Transport::Tcp, now_s: 0, idle_ds: None };
     let mut responder = Responder::new(ResponderSettings::default());
     let Outcome::Reply(bytes) = responder.respond(zones, &mut message, query_bytes, &asker) else {
         panic!("no reply")

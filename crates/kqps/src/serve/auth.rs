@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use kqps_message::edns;
 use kqps_server::services::auth::{Auth, AuthSettings};
 
 use super::connections::Connections;
@@ -62,9 +63,9 @@ pub(super) struct Args {
     #[arg(long, help_heading = "Answers")]
     transfers: bool,
 
-    /// The longest reply by UDP to a query with EDNS, 512 to 4096 bytes
-    #[arg(long, value_name = "SIZE", default_value = "1232", value_parser = parse_payload, help_heading = "Answers")]
-    payload: u16,
+    /// The longest reply by UDP to a query with EDNS, 512 to 4096 bytes (default: 1232)
+    #[arg(long, value_name = "SIZE", value_parser = parse_payload, help_heading = "Answers")]
+    payload: Option<u16>,
 
     /// Accept connections at this Unix socket too (repeatable)
     ///
@@ -101,6 +102,7 @@ impl Args {
     fn settings(&self) -> anyhow::Result<AuthSettings> {
         let bytes = |text: &Option<String>| text.as_ref().map(|text| text.clone().into_bytes());
         self.check_connections()?;
+        self.serving.check_of_datagrams("--payload", self.payload.is_some())?;
         if let Some(zone) = self.zone.iter().find(|zone| zone.as_os_str().as_encoded_bytes().ends_with(b"="))
         {
             return Err(bad_input(format!("--zone {}: the file is missing after the =", zone.display())));
@@ -108,7 +110,7 @@ impl Args {
         Ok(AuthSettings {
             zones: self.zone.clone(),
             lists: self.zones.clone(),
-            payload_bytes: self.payload,
+            payload_bytes: self.payload.unwrap_or(edns::UDP_PAYLOAD_BYTES),
             nsid: bytes(&self.nsid),
             version: bytes(&self.version_text),
             identity: bytes(&self.identity),
@@ -122,10 +124,9 @@ impl Args {
 
     /// Checks that the flags about connections go together.
     fn check_connections(&self) -> anyhow::Result<()> {
-        let has_none = self.no_tcp && self.unix.is_empty() && !self.serving.has_connections();
-        if let Some(flag) = self.connections.given().filter(|_| has_none) {
-            let needs = format!("with --no-tcp it needs --unix, or {}", Serving::CONNECTED);
-            return Err(bad_input(format!("{flag} is about connections: {needs}")));
+        self.serving.check_no_tcp(self.no_tcp)?;
+        if self.unix.is_empty() {
+            self.serving.check_connected(self.connections.given(), self.no_tcp, "--unix, ")?;
         }
         let repeated = self.unix.iter().enumerate().find(|(at, path)| self.unix[..*at].contains(path));
         repeated

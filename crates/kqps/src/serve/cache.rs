@@ -9,7 +9,7 @@ use clap::{ArgGroup, ValueEnum};
 use kqps_cache::{Settings, Stale};
 use kqps_front::policy::Target;
 use kqps_front::{Checks, FrontSettings, Overload};
-use kqps_message::{name, query, rtype};
+use kqps_message::{edns, name, query, rtype};
 use kqps_resolve::{CacheServer, CacheSettings, Sharing, Stub, Upstreams};
 
 use super::auth::parse_payload;
@@ -124,9 +124,9 @@ pub(super) struct Args {
     #[arg(long, value_name = "SHARE", default_value = "10%", value_parser = parse_share, help_heading = "Cache")]
     prefetch: f64,
 
-    /// The longest reply by UDP to a query with EDNS, 512 to 4096 bytes
-    #[arg(long, value_name = "SIZE", default_value = "1232", value_parser = parse_payload, help_heading = "Answers")]
-    payload: u16,
+    /// The longest reply by UDP to a query with EDNS, 512 to 4096 bytes (default: 1232)
+    #[arg(long, value_name = "SIZE", value_parser = parse_payload, help_heading = "Answers")]
+    payload: Option<u16>,
 
     #[command(flatten, next_help_heading = "Connections")]
     connections: Connections,
@@ -164,7 +164,9 @@ struct StubArgument {
 
 impl Args {
     pub(super) fn service(&self) -> anyhow::Result<CacheServer> {
-        self.check_connections()?;
+        self.serving.check_no_tcp(self.no_tcp)?;
+        self.serving.check_connected(self.connections.given(), self.no_tcp, "")?;
+        self.serving.check_of_datagrams("--payload", self.payload.is_some())?;
         if self.min_ttl > self.max_ttl {
             return Err(bad_input("--min-ttl is longer than --max-ttl"));
         }
@@ -203,7 +205,7 @@ impl Args {
                     metrics: None,
                 },
                 zones,
-                payload_bytes: self.payload,
+                payload_bytes: self.payload.unwrap_or(edns::UDP_PAYLOAD_BYTES),
                 waiting: self.waiting as usize,
                 tcp: !self.no_tcp,
                 limits,
@@ -219,18 +221,6 @@ impl Args {
             failure_s: self.failure_ttl,
             stale: self.stale.map(|most_s| Stale { most_s, answer_ttl_s: STALE_TTL_S }),
             prefetch_share: Some(self.prefetch).filter(|share| *share > 0.0),
-        }
-    }
-
-    /// Checks that the flags about connections go together.
-    fn check_connections(&self) -> anyhow::Result<()> {
-        let has_none = self.no_tcp && !self.serving.has_connections();
-        match self.connections.given().filter(|_| has_none) {
-            Some(flag) => {
-                let needs = format!("with --no-tcp it needs {}", Serving::CONNECTED);
-                Err(bad_input(format!("{flag} is about connections: {needs}")))
-            }
-            None => Ok(()),
         }
     }
 }

@@ -51,7 +51,11 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn service(&self) -> anyhow::Result<Echo> {
-        let has_connections = self.tcp || self.serving.has_connections();
+        if self.tcp && !self.serving.has_plain() {
+            let why = "it needs --listen ADDR:PORT, without a scheme";
+            return Err(bad_input(format!("--tcp is about connections beside datagrams: {why}")));
+        }
+        let has_connections = self.serving.accepts(self.tcp);
         if let Some(flag) = self.connections.given().filter(|_| !has_connections) {
             return Err(bad_input(format!(
                 "{flag} is about connections: it needs --tcp, or {}",

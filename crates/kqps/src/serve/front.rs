@@ -30,9 +30,23 @@ Examples:
   kqps serve front --config front.toml --threads 4 --metrics 127.0.0.1:9153
   kqps serve status /run/front.sock";
 
+/// Help for flags that mean less for a front than for other servers.
+const LISTEN: &str = "Listen here: ADDR:PORT, or udp://ADDR[:PORT] for datagrams alone (repeatable)";
+const LISTEN_LONG: &str = "\
+Listen here: ADDR:PORT, or udp://ADDR[:PORT] for datagrams alone (repeatable)
+
+At an address without a scheme a front takes datagrams, and connections by TCP unless --no-tcp says otherwise. It takes \
+no connections at addresses of their own, in TLS or over QUIC. Port 0 picks a free port; that of udp:// is 53 if it is \
+left out.";
+const LISTENERS: &str = "Which TCP sockets accept connections, which the workers serve (default: shared)";
+
 /// Hand queries to name servers in batches, and their answers back: a receptionist in front of them
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("listen", |listen| listen.help(LISTEN).long_help(LISTEN_LONG)),
+    mut_arg("listeners", |listeners| listeners.help(LISTENERS).long_help(LISTENERS))
+)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(super) struct Args {
     /// A server that answers: `udp://ADDR[:PORT]`, `tcp://ADDR[:PORT]` or `unix:PATH` (repeatable)
@@ -178,6 +192,7 @@ struct BackEndArgument {
 
 impl Args {
     pub(super) fn service(&self) -> anyhow::Result<Front> {
+        self.serving.check_connected(self.connections.given(), self.no_tcp, "")?;
         let source = PolicyFile { path: self.config.clone(), json: self.serving.json };
         Ok(Front { settings: self.settings()?, source: Box::new(source) })
     }

@@ -1,16 +1,19 @@
 //! Options of every reference server: addresses, I/O model, workers.
 
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
-use kqps_server::setup::Listen;
 use kqps_server::{Model, ServerSetup, setup};
 
+use super::place::{Place, Ports, check_ports, parse_place};
 use super::tls::{Tls, TlsArgs};
 use crate::exit::bad_input;
-use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, parse_listen, parse_within};
+use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, parse_within};
+
+/// The size of buffers without `--buffer`, in bytes.
+const BUFFER_BYTES: u64 = 1 << 20;
 
 #[derive(clap::Args)]
 #[command(next_help_heading = "Sockets and workers")]
@@ -18,14 +21,16 @@ pub(super) struct Serving {
     /// Listen here: ADDR:PORT, or with udp://, tcp://, tls://, https:// or quic:// before it (repeatable)
     ///
     /// Without a scheme the server takes datagrams, and connections by TCP if it accepts any. With udp:// it takes
-    /// datagrams alone, and with the other schemes such connections alone. Port 0 picks a free one. The usual port of
-    /// HTTPS is 443, and of QUIC 853.
+    /// datagrams alone, and with the other schemes such connections alone. Port 0 picks a free one. After a scheme the
+    /// port may be left out: it is then 53 for UDP and TCP, 853 for TLS and QUIC, and 443 for HTTPS.
     #[arg(long, value_name = "ADDR:PORT", default_value = "127.0.0.1:5300", value_parser = parse_place)]
     listen: Vec<Place>,
 
-    /// Receive and send datagrams by this I/O model
-    #[arg(long, value_name = "MODEL", default_value = "mmsg", value_parser = PossibleValuesParser::new(Model::ALL.map(Model::name)))]
-    io: String,
+    /// Receive and send datagrams by this I/O model (default: mmsg)
+    ///
+    /// Connections have an I/O of their own, and so has QUIC.
+    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(Model::ALL.map(Model::name)))]
+    io: Option<String>,
 
     /// With --io xdp, the device whose frames pass the kernel (default: the one with the addresses)
     ///
@@ -42,32 +47,38 @@ pub(super) struct Serving {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_within::<u32>(1..=1024))]
     threads: u32,
 
-    /// Which sockets the workers have
-    #[arg(long, value_enum, default_value = "shared")]
-    sockets: Sockets,
+    /// Which sockets take datagrams (default: shared)
+    #[arg(long, value_enum)]
+    sockets: Option<Sockets>,
 
-    /// Which TCP sockets accept connections
-    #[arg(long, value_enum, default_value = "shared")]
-    listeners: Listeners,
+    /// Which sockets accept connections, by TCP as well as over QUIC
+    ///
+    /// The default is shared if the server takes datagrams too, and reuseport if it takes connections alone. Over QUIC it is
+    /// reuseport in any case; processes cannot share a socket of QUIC.
+    #[arg(long, value_enum)]
+    listeners: Option<Listeners>,
 
-    /// Which socket a reply leaves by
-    #[arg(long, value_enum, default_value = "same")]
-    reply: Reply,
+    /// Which socket the reply to a datagram leaves by (default: same)
+    #[arg(long, value_enum)]
+    reply: Option<Reply>,
 
     /// Pin the workers to these cores, one by one, such as 0,2-5
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
 
-    /// Which worker a flow goes to (needs --sockets reuseport and --cpus)
+    /// Which worker a flow goes to (needs --cpus, and --sockets reuseport or --listeners reuseport)
+    ///
+    /// With --sockets reuseport it acts on datagrams, and with --listeners reuseport on new connections. A connection stays
+    /// with its worker, also one over QUIC.
     #[arg(long, value_enum)]
     steer: Option<Steer>,
 
-    /// Size of each socket's receive buffer, and of its send buffer
+    /// Size of the receive buffer, and of the send buffer, of each socket for datagrams and QUIC (default: 1MiB)
     ///
     /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size. With --io xdp each
     /// worker also has a frame of 2 KiB for each 256 bytes of it.
-    #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size)]
-    buffer: u64,
+    #[arg(long, value_name = "SIZE", value_parser = parse_buffer_size)]
+    buffer: Option<u64>,
 
     /// Stop this long after the server can answer
     #[arg(long = "for", value_name = "DURATION", value_parser = parse_duration, help_heading = "Output and end")]
@@ -78,68 +89,7 @@ pub(super) struct Serving {
     pub(super) json: bool,
 }
 
-/// An address to listen at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Place {
-    /// For datagrams, and for connections by TCP if the server accepts any.
-    Plain(SocketAddr),
-    Udp(SocketAddr),
-    Tcp(SocketAddr),
-    Tls(SocketAddr),
-    Https(SocketAddr),
-    Quic(SocketAddr),
-}
-
-impl Place {
-    fn address(self) -> SocketAddr {
-        match self {
-            Self::Plain(address)
-            | Self::Udp(address)
-            | Self::Tcp(address)
-            | Self::Tls(address)
-            | Self::Https(address)
-            | Self::Quic(address) => address,
-        }
-    }
-
-    /// The address if it is for datagrams.
-    fn of_datagrams(self) -> Option<Listen> {
-        match self {
-            Self::Plain(address) => Some(Listen { address, with_tcp: true }),
-            Self::Udp(address) => Some(Listen { address, with_tcp: false }),
-            Self::Tcp(_) | Self::Tls(_) | Self::Https(_) | Self::Quic(_) => None,
-        }
-    }
-}
-
-/// Parses an address of `--listen`.
-fn parse_place(text: &str) -> Result<Place, String> {
-    match text.split_once("://") {
-        None => parse_listen(text).map(Place::Plain),
-        Some(("udp", address)) => parse_listen(address).map(Place::Udp),
-        Some(("tcp", address)) => parse_listen(address).map(Place::Tcp),
-        Some(("tls", address)) => parse_listen(address).map(Place::Tls),
-        Some(("https", address)) => parse_with_port(address, kqps_http::PORT).map(Place::Https),
-        Some(("quic", address)) => parse_with_port(address, kqps_quic::PORT).map(Place::Quic),
-        Some(_) => {
-            let plain = "udp://ADDR:PORT, tcp://ADDR:PORT";
-            let encrypted = "tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
-            Err(format!("expected ADDR:PORT, {plain}, {encrypted}"))
-        }
-    }
-}
-
-/// Parses an address, which has the usual port unless it has another one.
-fn parse_with_port(text: &str, usual: u16) -> Result<SocketAddr, String> {
-    let bracketed = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
-    let ip = bracketed.map_or_else(|| text.parse().ok(), |v6| v6.parse().ok().map(IpAddr::V6));
-    match ip {
-        Some(ip) => Ok(SocketAddr::new(ip, usual)),
-        None => parse_listen(text),
-    }
-}
-
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Sockets {
     /// All workers share one socket
     Shared,
@@ -149,12 +99,14 @@ enum Sockets {
     PortEach,
 }
 
-#[derive(Clone, Copy, ValueEnum)]
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Listeners {
     /// All workers share one, and a thread of each process serves its connections
     Shared,
     /// Each worker has one of its own on the same port, with a thread on the worker's core
     Reuseport,
+    /// Each worker has one of its own on a port of its own, from that of --listen on
+    PortEach,
 }
 
 #[derive(Clone, Copy, ValueEnum)]
@@ -173,11 +125,11 @@ enum Steer {
 
 impl Serving {
     /// The flags that give a server encrypted connections, as messages name them.
-    const ENCRYPTED: &str = "--listen tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
+    const ENCRYPTED: &str = "--listen tls://ADDR[:PORT], https://ADDR[:PORT] or quic://ADDR[:PORT]";
 
     /// The flags that give a server connections at addresses of their own, as messages name them.
     pub(super) const CONNECTED: &str =
-        "--listen tcp://ADDR:PORT, tls://ADDR:PORT, https://ADDR[:PORT] or quic://ADDR[:PORT]";
+        "--listen tcp://ADDR[:PORT], tls://ADDR[:PORT], https://ADDR[:PORT] or quic://ADDR[:PORT]";
 
     /// Whether an address for TLS was given, with HTTP or without it, or one for QUIC.
     fn has_tls(&self) -> bool {
@@ -190,19 +142,25 @@ impl Serving {
         self.listen.iter().any(|place| place.of_datagrams().is_none())
     }
 
+    /// Whether the server accepts connections at any address. `with_tcp` says whether it does at those without a
+    /// scheme.
+    pub(super) fn accepts(&self, with_tcp: bool) -> bool {
+        with_tcp && self.has_plain() || self.has_connections()
+    }
+
+    /// Whether an address without a scheme was given.
+    pub(super) fn has_plain(&self) -> bool {
+        self.listen.iter().any(|place| matches!(place, Place::Plain(_)))
+    }
+
+    /// Whether an address for datagrams was given.
+    fn has_datagrams(&self) -> bool {
+        self.listen.iter().any(|place| place.of_datagrams().is_some())
+    }
+
     /// The addresses of some places.
     fn addresses(&self, has: impl Fn(Place) -> bool) -> Vec<SocketAddr> {
         self.listen.iter().filter(|place| has(**place)).map(|place| place.address()).collect()
-    }
-
-    /// The addresses for connections by TCP alone.
-    fn tcp_addresses(&self) -> Vec<SocketAddr> {
-        self.addresses(|place| matches!(place, Place::Tcp(_)))
-    }
-
-    /// The addresses for datagrams.
-    fn datagram_addresses(&self) -> Vec<Listen> {
-        self.listen.iter().filter_map(|place| place.of_datagrams()).collect()
     }
 
     /// TLS, HTTPS and QUIC at the addresses for them, if there are any. `args` are the flags of a server that can have
@@ -227,7 +185,7 @@ impl Serving {
             return Err(bad_input("--early-data is about QUIC: it needs --listen quic://ADDR:PORT"));
         }
         if self.has_tls() {
-            return args.at(tls, https, quic).map(Some);
+            return args.at(tls, https, quic, self.listeners_of_quic()).map(Some);
         }
         match args.given() {
             Some(flag) => {
@@ -238,102 +196,152 @@ impl Serving {
         }
     }
 
-    pub(super) fn setup(&self, tls: Option<&Tls>) -> anyhow::Result<ServerSetup> {
-        if self.steer.is_some() && !matches!(self.sockets, Sockets::Reuseport) {
-            return Err(bad_input("--steer chooses among sockets on one port: it needs --sockets reuseport"));
-        }
-        self.check_ports()?;
+    /// Which TCP sockets accept connections.
+    fn listeners_of_tcp(&self) -> setup::Listeners {
+        let usual = if self.has_datagrams() { setup::Listeners::Shared } else { setup::Listeners::ReusePort };
+        self.listeners.map_or(usual, Listeners::setup)
+    }
+
+    /// Which sockets accept connections over QUIC.
+    fn listeners_of_quic(&self) -> setup::Listeners {
+        self.listeners.map_or(setup::Listeners::ReusePort, Listeners::setup)
+    }
+
+    /// The setup of a server. `with_tcp` says whether it accepts connections at addresses without a scheme.
+    pub(super) fn setup(&self, tls: Option<&Tls>, with_tcp: bool) -> anyhow::Result<ServerSetup> {
+        self.check_flags()?;
+        self.check_listeners(with_tcp)?;
+        self.check_steer()?;
+        check_ports(&self.listen, with_tcp, self.ports()).map_err(bad_input)?;
         Ok(ServerSetup {
-            listen: self.datagram_addresses(),
-            tcp: self.tcp_addresses(),
+            listen: self.listen.iter().filter_map(|place| place.of_datagrams()).collect(),
+            tcp: self.addresses(|place| matches!(place, Place::Tcp(_))),
             tls: tls.and_then(|tls| tls.setup.clone()),
             quic: tls.and_then(|tls| tls.quic.clone()),
-            io: self.io.parse().map_err(bad_input)?,
+            io: self.io.as_deref().map_or(Ok(Model::Mmsg), str::parse).map_err(bad_input)?,
             device: self.device.clone(),
             processes: self.processes,
             threads: self.threads,
             sockets: match self.sockets {
-                Sockets::Shared => setup::Sockets::Shared,
-                Sockets::Reuseport => setup::Sockets::ReusePort,
-                Sockets::PortEach => setup::Sockets::PortEach,
+                None | Some(Sockets::Shared) => setup::Sockets::Shared,
+                Some(Sockets::Reuseport) => setup::Sockets::ReusePort,
+                Some(Sockets::PortEach) => setup::Sockets::PortEach,
             },
-            listeners: match self.listeners {
-                Listeners::Shared => setup::Listeners::Shared,
-                Listeners::Reuseport => setup::Listeners::ReusePort,
-            },
+            listeners: self.listeners_of_tcp(),
             reply: match self.reply {
-                Reply::Same => setup::Reply::Same,
-                Reply::Own => setup::Reply::Own,
+                None | Some(Reply::Same) => setup::Reply::Same,
+                Some(Reply::Own) => setup::Reply::Own,
             },
             cpus: cores(self.cpus.as_ref())?,
-            buffer_bytes: usize::try_from(self.buffer)?,
+            buffer_bytes: usize::try_from(self.buffer.unwrap_or(BUFFER_BYTES))?,
             steer: self.steer.is_some(),
         })
     }
 
-    /// Checks the ports of all addresses for datagrams: none is above 65535, and no two addresses share one.
-    fn check_ports(&self) -> anyhow::Result<()> {
-        let ports = match self.sockets {
-            Sockets::PortEach => self.processes * self.threads,
-            Sockets::Shared | Sockets::Reuseport => 1,
-        };
-        // Addresses with port 0 cannot collide: the kernel chooses free ports.
-        let addresses = self.datagram_addresses().into_iter().map(|listen| listen.address);
-        let named: Vec<SocketAddr> = addresses.filter(|address| address.port() > 0).collect();
-        for (at, &address) in named.iter().enumerate() {
-            let last = u32::from(address.port()) + ports - 1;
-            if last > u32::from(u16::MAX) {
-                return Err(bad_input(format!(
-                    "--listen {address}: {ports} workers with a port each would need ports up to {last}, and there \
-                     are none above 65535"
-                )));
-            }
-            if named[..at].contains(&address) {
-                return Err(bad_input(format!("--listen {address} is given twice")));
-            }
-            if let Some((other, port)) = named[..at].iter().find_map(|&other| meet(other, address, ports)) {
-                return Err(bad_input(format!(
-                    "--listen {other} and --listen {address} would both take port {port}"
-                )));
-            }
+    /// The consecutive ports of each address.
+    fn ports(&self) -> Ports {
+        let workers = self.processes * self.threads;
+        Ports {
+            datagrams: if self.sockets == Some(Sockets::PortEach) { workers } else { 1 },
+            connections: if self.listeners == Some(Listeners::PortEach) { workers } else { 1 },
+        }
+    }
+
+    /// Checks that no flag was given that would have no effect.
+    fn check_flags(&self) -> anyhow::Result<()> {
+        let given = [
+            ("--io", self.io.is_some()),
+            ("--device", self.device.is_some()),
+            ("--sockets", self.sockets.is_some()),
+            ("--reply", self.reply.is_some()),
+        ];
+        for (flag, is_given) in given {
+            self.check_of_datagrams(flag, is_given)?;
+        }
+        let has_quic = self.listen.iter().any(|place| matches!(place, Place::Quic(_)));
+        if self.buffer.is_some() && !(self.has_datagrams() || has_quic) {
+            let why = "the kernel sizes the buffers of connections by TCP, so leave it out";
+            return Err(bad_input(format!("--buffer is about datagrams and QUIC: {why}")));
         }
         Ok(())
     }
-}
 
-/// Whether two addresses, each with `ports` consecutive ports, have a port in common. Returns the other
-/// address and the first common port.
-fn meet(other: SocketAddr, address: SocketAddr, ports: u32) -> Option<(SocketAddr, u16)> {
-    let is_same_family = other.is_ipv4() == address.is_ipv4();
-    let is_any = other.ip().is_unspecified() || address.ip().is_unspecified();
-    let mut moved = other;
-    moved.set_port(address.port());
-    let is_same_place = is_same_family && is_any || moved == address;
-    let is_near = u32::from(other.port().abs_diff(address.port())) < ports;
-    (is_same_place && is_near).then(|| (other, other.port().max(address.port())))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_has_a_scheme_or_is_plain() {
-        let address: SocketAddr = "127.0.0.1:853".parse().unwrap();
-        assert_eq!(parse_place("127.0.0.1:853"), Ok(Place::Plain(address)));
-        assert_eq!(parse_place("udp://127.0.0.1:853"), Ok(Place::Udp(address)));
-        assert_eq!(parse_place("tcp://127.0.0.1:853"), Ok(Place::Tcp(address)));
-        assert_eq!(parse_place("tls://127.0.0.1:853"), Ok(Place::Tls(address)));
-        let usual: SocketAddr = "127.0.0.1:443".parse().unwrap();
-        assert_eq!(parse_place("https://127.0.0.1"), Ok(Place::Https(usual)));
-        assert_eq!(parse_place("https://127.0.0.1:853"), Ok(Place::Https(address)));
-        assert_eq!(parse_place("https://[::1]"), Ok(Place::Https("[::1]:443".parse().unwrap())));
-        assert!(parse_place("https://127.0.0.1:443/dns-query").unwrap_err().contains("ADDR:PORT"));
-        for url in ["quic://127.0.0.1:853", "quic://127.0.0.1"] {
-            assert_eq!(parse_place(url), Ok(Place::Quic(address)), "{url}");
+    /// Checks that a flag about datagrams has datagrams, if it was given.
+    pub(super) fn check_of_datagrams(&self, flag: &str, is_given: bool) -> anyhow::Result<()> {
+        if !is_given || self.has_datagrams() {
+            return Ok(());
         }
-        assert_eq!(parse_place("quic://[::1]"), Ok(Place::Quic("[::1]:853".parse().unwrap())));
-        assert!(parse_place("gopher://127.0.0.1:853").unwrap_err().contains("tls://"));
-        assert!(parse_place("tls://127.0.0.1").unwrap_err().contains("ADDR:PORT"));
+        let advice = match flag {
+            "--sockets" => "use --listeners, which is about connections",
+            _ => "leave it out, or add --listen ADDR:PORT or udp://ADDR[:PORT]",
+        };
+        let why = format!("{flag} is about datagrams, and this server takes connections alone: {advice}");
+        Err(bad_input(why))
+    }
+
+    /// Checks that `--no-tcp` has addresses at which the server would accept connections.
+    pub(super) fn check_no_tcp(&self, is_given: bool) -> anyhow::Result<()> {
+        if is_given && !self.has_plain() && self.has_connections() {
+            let why = "it is about addresses without a scheme, and there are none: leave it out";
+            return Err(bad_input(format!("--no-tcp: {why}")));
+        }
+        Ok(())
+    }
+
+    /// Checks that a flag about connections, if one was given, has some. `others` names the flags, each with a comma
+    /// behind it, that give the server connections as well.
+    pub(super) fn check_connected(
+        &self,
+        given: Option<&str>,
+        no_tcp: bool,
+        others: &str,
+    ) -> anyhow::Result<()> {
+        let Some(flag) = given.filter(|_| !self.accepts(!no_tcp)) else { return Ok(()) };
+        let needs = if no_tcp { "with --no-tcp it needs " } else { "it needs --listen ADDR:PORT, " };
+        Err(bad_input(format!("{flag} is about connections: {needs}{others}or {}", Self::CONNECTED)))
+    }
+
+    /// Checks that `--listeners` has connections, and the ports that they need.
+    fn check_listeners(&self, with_tcp: bool) -> anyhow::Result<()> {
+        let Some(listeners) = self.listeners else { return Ok(()) };
+        if !self.accepts(with_tcp) {
+            return Err(bad_input("--listeners is about connections, and this server accepts none"));
+        }
+        let has_ports = self.sockets == Some(Sockets::PortEach);
+        if listeners == Listeners::PortEach && with_tcp && self.has_plain() && !has_ports {
+            let why = "TCP has the ports of the datagrams beside it, so it needs --sockets port-each";
+            return Err(bad_input(format!("--listeners port-each: {why}")));
+        }
+        Ok(())
+    }
+
+    /// Checks that `--steer` has sockets to choose from: for datagrams, and for the connections of other addresses.
+    fn check_steer(&self) -> anyhow::Result<()> {
+        if self.steer.is_none() {
+            return Ok(());
+        }
+        let has = |places: fn(&Place) -> bool| self.listen.iter().any(places);
+        let is_apart = |place: &Place| matches!(place, Place::Tcp(_) | Place::Tls(_) | Place::Https(_));
+        let lacks_listeners = has(is_apart) && self.listeners_of_tcp() != setup::Listeners::ReusePort
+            || has(|place| matches!(place, Place::Quic(_)))
+                && self.listeners_of_quic() != setup::Listeners::ReusePort;
+        let needs = if self.has_datagrams() && self.sockets != Some(Sockets::Reuseport) {
+            "--sockets reuseport"
+        } else if lacks_listeners {
+            "--listeners reuseport"
+        } else {
+            return Ok(());
+        };
+        Err(bad_input(format!("--steer chooses among sockets on one port: it needs {needs}")))
+    }
+}
+
+impl Listeners {
+    fn setup(self) -> setup::Listeners {
+        match self {
+            Self::Shared => setup::Listeners::Shared,
+            Self::Reuseport => setup::Listeners::ReusePort,
+            Self::PortEach => setup::Listeners::PortEach,
+        }
     }
 }

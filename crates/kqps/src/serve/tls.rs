@@ -1,18 +1,14 @@
 //! Flags about a server's connections in TLS and over QUIC: its certificate, given or made.
 
 use std::collections::BTreeSet;
-use std::fs::Permissions;
-use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
-use anyhow::Context as _;
-use kqps_server::setup::{QuicSetup, TlsSetup};
+use kqps_server::setup::{Listeners, QuicSetup, TlsSetup};
 use kqps_tls::certificate::{KeyType, make};
 use kqps_tls::{Acceptor, Identity};
-use tempfile::NamedTempFile;
 
+use super::issuer::IssuerFile;
 use crate::exit::bad_input;
 
 #[derive(clap::Args)]
@@ -22,8 +18,8 @@ pub(super) struct TlsArgs {
     /// Send this certificate, with those of its issuers after it (PEM; default: one that is made)
     ///
     /// The issuer of a certificate that is made stands in a file, whose path is printed: clients name it with --ca. The
-    /// server removes the file when it ends. The certificate is for localhost and the addresses of --listen; for a
-    /// server on all addresses, it is for those of loopback.
+    /// server removes the file when it ends; if it is killed, the next server that makes one does. The certificate is
+    /// for localhost and the addresses of --listen; for a server on all addresses, it is for those of loopback.
     #[arg(long, value_name = "FILE", requires = "key")]
     cert: Option<PathBuf>,
 
@@ -41,31 +37,32 @@ pub(super) struct TlsArgs {
 }
 
 /// Where a server accepts connections in TLS and over QUIC, and the file with the issuer of its certificate, if that
-/// was made. The file is removed when this is dropped.
+/// was made.
 pub(super) struct Tls {
     pub(super) setup: Option<TlsSetup>,
     pub(super) quic: Option<QuicSetup>,
-    ca: Option<NamedTempFile>,
+    ca: Option<IssuerFile>,
 }
 
 impl Tls {
     /// The file with the issuer of a certificate that was made.
     pub(super) fn ca(&self) -> Option<&Path> {
-        self.ca.as_ref().map(NamedTempFile::path)
+        self.ca.as_ref().map(IssuerFile::path)
     }
 }
 
 impl TlsArgs {
-    /// TLS, HTTP in TLS and QUIC at these addresses, which are at least one.
+    /// TLS, HTTP in TLS and QUIC at these addresses, which are at least one. `listeners` are those of QUIC.
     pub(super) fn at(
         &self,
         tls: Vec<SocketAddr>,
         https: Vec<SocketAddr>,
         quic: Vec<SocketAddr>,
+        listeners: Listeners,
     ) -> anyhow::Result<Tls> {
         let (identity, ca) = self.identity(&[&*tls, &*https, &*quic].concat())?;
         let of_tls = TlsSetup { listen: tls, https, identity: identity.clone() };
-        let of_quic = QuicSetup { listen: quic, identity, early_data: self.early_data };
+        let of_quic = QuicSetup { listen: quic, listeners, identity, early_data: self.early_data };
         Ok(Tls {
             setup: Some(of_tls).filter(|setup| !(setup.listen.is_empty() && setup.https.is_empty())),
             quic: Some(of_quic).filter(|setup| !setup.listen.is_empty()),
@@ -74,7 +71,7 @@ impl TlsArgs {
     }
 
     /// The certificate of a server at these addresses, and the file with its issuer if it was made.
-    fn identity(&self, listen: &[SocketAddr]) -> anyhow::Result<(Identity, Option<NamedTempFile>)> {
+    fn identity(&self, listen: &[SocketAddr]) -> anyhow::Result<(Identity, Option<IssuerFile>)> {
         if let (Some(chain), Some(key)) = (&self.cert, &self.key) {
             let identity = Identity::read(chain, key).map_err(|error| bad_input(error.to_string()))?;
             // A certificate that the server cannot use should be an error of the flags, and not of its sockets.
@@ -82,11 +79,7 @@ impl TlsArgs {
             return Ok((identity, None));
         }
         let made = make(self.cert_type.unwrap_or_default(), &names(listen))?;
-        let file = tempfile::Builder::new().prefix("kqps-ca-").suffix(".pem").tempfile();
-        let mut file = file.context("a file for the issuer of the certificate")?;
-        // It holds no key, and clients of other users read it.
-        file.as_file().set_permissions(Permissions::from_mode(0o644)).context("the file of the issuer")?;
-        file.write_all(made.ca.as_bytes()).context("writing the issuer of the certificate")?;
+        let file = IssuerFile::write(&made.ca)?;
         Ok((made.identity, Some(file)))
     }
 

@@ -4,6 +4,7 @@
 mod connections;
 pub(crate) mod https;
 mod quic;
+mod refused;
 pub(crate) mod running;
 pub(crate) mod sent;
 mod signals;
@@ -23,7 +24,7 @@ use kqps_kernel::{namespace, probe};
 use kqps_server::{Model, Report};
 use kqps_skips::{Capability, skip};
 
-use running::{Running, serve};
+use running::{Running, serve, serve_as};
 use sent::{Sent, flow, kernel_counts, query, reply, send_raw, wait_until_read};
 
 /// The longest wait for something that should take no time.
@@ -301,7 +302,11 @@ fn it_stops_by_itself_and_says_what_it_did() {
 
 /// Runs a server that cannot start. Returns its status and the first line of stderr.
 fn refused(arguments: &[&str]) -> (Option<i32>, String) {
-    let output = serve(arguments).args(["--for", "0s"]).stderr(Stdio::piped()).output().unwrap();
+    refused_as("echo", arguments)
+}
+
+fn refused_as(kind: &str, arguments: &[&str]) -> (Option<i32>, String) {
+    let output = serve_as(kind, arguments).args(["--for", "0s"]).stderr(Stdio::piped()).output().unwrap();
     let errors = String::from_utf8(output.stderr).unwrap();
     assert!(output.stdout.is_empty());
     (output.status.code(), errors.lines().next().unwrap_or_default().to_owned())

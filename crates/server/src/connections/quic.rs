@@ -14,12 +14,12 @@ use kqps_kernel::batch::{RecvBatch, SEGMENTED_BYTES, Wait};
 use kqps_kernel::poll::{FOREVER_NS, PollSet};
 use kqps_kernel::{UdpSocket, clock};
 use kqps_quic::{Congestion, SEGMENTS_MOST, Server};
-use kqps_tls::Acceptor;
 
 use super::Limits;
 use super::counts::End;
 use crate::answer::Answer;
 use crate::later::{Letters, Mailbox, Origin};
+use crate::sockets::QuicSocket;
 use crate::worker::StopFlag;
 use admission::Admissions;
 use answer::QuicAnswer;
@@ -54,9 +54,9 @@ pub(super) struct QuicLoop<A: Answer> {
 }
 
 impl<A: Answer> QuicLoop<A> {
-    pub(super) fn new(sockets: Vec<(Arc<UdpSocket>, Acceptor)>, limits: Limits, answer: A) -> Self {
-        let place = |(socket, acceptor): (Arc<UdpSocket>, Acceptor)| {
-            let server = Server::new(&acceptor, limits.idle, Congestion::default());
+    pub(super) fn new(sockets: Vec<QuicSocket>, limits: Limits, answer: A) -> Self {
+        let place = |QuicSocket { socket, acceptor, number }: QuicSocket| {
+            let server = Server::numbered(&acceptor, limits.idle, Congestion::default(), number);
             Place { socket, server }
         };
         Self {

@@ -30,14 +30,14 @@ pub(super) struct QuicDescription {
     pub(super) early_data: bool,
 }
 
-/// A listening socket by its kind, as a file descriptor.
+/// A listening socket by its kind, as a file descriptor. One of QUIC has a number among those of its address.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) enum ListenerDescription {
     Tcp(RawFd),
     Tls(RawFd),
     Https(RawFd),
     Unix(RawFd),
-    Quic(RawFd),
+    Quic { descriptor: RawFd, number: u16 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

@@ -145,13 +145,13 @@ impl WorkerProcess {
 /// Hands listening sockets down to a child, and describes them.
 fn described(command: &mut Command, listeners: &[ListeningSocket]) -> io::Result<Vec<ListenerDescription>> {
     let describe = |listener: &ListeningSocket| {
-        let number = hand_down(command, listener)?;
+        let descriptor = hand_down(command, listener)?;
         Ok(match listener {
-            ListeningSocket::Tcp(_) => ListenerDescription::Tcp(number),
-            ListeningSocket::Tls(..) => ListenerDescription::Tls(number),
-            ListeningSocket::Https(..) => ListenerDescription::Https(number),
-            ListeningSocket::Unix(_) => ListenerDescription::Unix(number),
-            ListeningSocket::Quic(..) => ListenerDescription::Quic(number),
+            ListeningSocket::Tcp(_) => ListenerDescription::Tcp(descriptor),
+            ListeningSocket::Tls(..) => ListenerDescription::Tls(descriptor),
+            ListeningSocket::Https(..) => ListenerDescription::Https(descriptor),
+            ListeningSocket::Unix(_) => ListenerDescription::Unix(descriptor),
+            ListeningSocket::Quic(socket) => ListenerDescription::Quic { descriptor, number: socket.number },
         })
     };
     listeners.iter().map(describe).collect()

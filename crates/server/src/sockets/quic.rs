@@ -1,36 +1,58 @@
-//! The sockets of QUIC: one at each address for each worker. The kernel chooses among them by the addresses and ports
-//! of a packet (`SO_REUSEPORT`), so a client that moves to another address or port may reach a worker that does not
-//! know its connection.
+//! The sockets of QUIC: one at each address for each worker (`SO_REUSEPORT`), one with a port of its own for each, or one
+//! for all. Among several sockets of an address, the connection ID of a packet says which one it belongs to, since the
+//! server chooses the IDs of its connections. So a connection keeps its worker when its client moves to another address
+//! or port, and when its packets arrive on another core. Only the first packets of a connection, whose ID the client
+//! chooses, are distributed by the kernel, or by the core that receives them.
 
 use std::io;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use kqps_kernel::{UdpOptions, UdpSocket};
+use kqps_kernel::{UdpOptions, UdpSocket, steer};
+use kqps_quic::transport::SERVER_ID_BYTES;
 use kqps_tls::Acceptor;
 
-use super::{BindError, Bound, ListeningSocket, refused};
+use super::{BindError, Bound, ListeningSocket, QuicSocket, ports_of, refused};
 use crate::model::Model;
-use crate::setup::{QuicSetup, ServerSetup};
+use crate::setup::{Listeners, QuicSetup, ServerSetup};
 
-/// Gives each worker its sockets.
+/// Gives workers their sockets.
 pub(super) fn bind(setup: &ServerSetup, quic: &QuicSetup, bound: &mut Bound) -> Result<(), BindError> {
     let acceptor = Acceptor::over_quic(&quic.identity, quic.early_data).map_err(|error| BindError {
         place: "the addresses of QUIC".to_owned(),
         reason: error.to_string(),
     })?;
     for &address in &quic.listen {
-        let refused = |error| refused(address, &error);
-        let sockets = open(setup, address, bound.workers.len()).map_err(refused)?;
-        bound.quic.push(sockets[0].local_addr().map_err(refused)?);
-        for (worker, socket) in bound.workers.iter_mut().zip(sockets) {
-            worker.listeners.push(ListeningSocket::Quic(Arc::new(socket), acceptor.clone()));
+        let mut add = |address: SocketAddr, count: usize| -> Result<Vec<ListeningSocket>, BindError> {
+            let opened = open(setup, address, count).and_then(|sockets| {
+                bound.quic.push(sockets[0].local_addr()?);
+                Ok(sockets)
+            });
+            let sockets = opened.map_err(|error| refused(address, &error))?;
+            let numbered = sockets.into_iter().zip(0..).map(|(socket, number)| {
+                let (socket, acceptor) = (Arc::new(socket), acceptor.clone());
+                ListeningSocket::Quic(QuicSocket { socket, acceptor, number })
+            });
+            Ok(numbered.collect())
+        };
+        match quic.listeners {
+            Listeners::Shared => bound.listeners.extend(add(address, 1)?),
+            Listeners::ReusePort => {
+                let sockets = add(address, bound.workers.len())?;
+                bound.workers.iter_mut().zip(sockets).for_each(|(worker, own)| worker.listeners.push(own));
+            }
+            Listeners::PortEach => {
+                for (worker, address) in bound.workers.iter_mut().zip(ports_of(address)) {
+                    worker.listeners.extend(add(address?, 1)?);
+                }
+            }
         }
     }
     Ok(())
 }
 
-fn open(setup: &ServerSetup, address: SocketAddr, workers: usize) -> io::Result<Vec<UdpSocket>> {
+/// Opens the sockets of an address.
+fn open(setup: &ServerSetup, address: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
     let options = UdpOptions {
         recv_buffer: Some(setup.buffer_bytes),
         send_buffer: Some(setup.buffer_bytes),
@@ -40,12 +62,20 @@ fn open(setup: &ServerSetup, address: SocketAddr, workers: usize) -> io::Result<
     };
     // The first socket is bound alone: a port in use is an error, even if its owner would share it.
     let first = UdpSocket::bind(address, &options)?;
-    first.share_port(workers > 1, false)?;
+    first.share_port(count > 1, false)?;
     let address = first.local_addr()?;
     let mut sockets = vec![first];
     let options = UdpOptions { reuse_port: true, ..options };
-    for _ in 1..workers {
+    for _ in 1..count {
         sockets.push(UdpSocket::bind(address, &options)?);
+    }
+    if count > 1 {
+        let cpus = setup.steer.then_some(&setup.cpus[..]);
+        match steer::to_owners(&sockets, SERVER_ID_BYTES, cpus) {
+            // The kernel then distributes packets by their addresses and ports, which suffices unless clients move.
+            Err(_) if cpus.is_none() => {}
+            steered => steered?,
+        }
     }
     // RFC 9000, section 14: packets of QUIC are never fragmented.
     sockets.iter().try_for_each(UdpSocket::never_fragment)?;

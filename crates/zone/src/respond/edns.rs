@@ -10,6 +10,9 @@ use crate::respond::cookie::{self, Cookie, Malformed};
 const NSID: u16 = 3;
 /// The option code of cookies (RFC 7873).
 const COOKIE: u16 = 10;
+/// The option code of the idle time of a connection (RFC 7828, section 3.1), and the bytes of such a time.
+const TCP_KEEPALIVE: u16 = 11;
+const IDLE_BYTES: usize = 2;
 /// The message size that every client can receive over UDP, bytes (RFC 1035, section 4.2.1; RFC 6891, section
 /// 6.2.3).
 pub(crate) const UDP_BYTES_MIN: u16 = 512;
@@ -20,6 +23,7 @@ const OPTION_BYTES: usize = 4;
 
 /// The OPT record of a query.
 #[derive(Clone, Copy, Debug)]
+#[allow(clippy::struct_excessive_bools)] // each says that a flag or an option is there
 pub(crate) struct Edns {
     /// The largest UDP message that the client receives, bytes; at least 512.
     pub udp_payload_bytes: u16,
@@ -29,6 +33,8 @@ pub(crate) struct Edns {
     pub dnssec_ok: bool,
     /// Whether the client asks for the server's identifier.
     pub nsid: bool,
+    /// Whether the client asks for the idle time of its connection.
+    pub keepalive: bool,
     /// The client's cookie, if there is one.
     pub cookie: Option<Result<Cookie, Malformed>>,
     /// Whether the options fill the data exactly.
@@ -42,6 +48,7 @@ pub(crate) fn read(class: u16, ttl: u32, data: &[u8]) -> Edns {
         version: (ttl >> 16) as u8,
         dnssec_ok: ttl & DO != 0,
         nsid: false,
+        keepalive: false,
         cookie: None,
         is_well_formed: true,
     };
@@ -53,6 +60,8 @@ pub(crate) fn read(class: u16, ttl: u32, data: &[u8]) -> Edns {
         rest = more;
         match u16::from_be_bytes([c0, c1]) {
             NSID => edns.nsid = true,
+            // A query has no idle time in it (RFC 7828, section 3.2.1); an option that has one is ignored.
+            TCP_KEEPALIVE => edns.keepalive |= value.is_empty(),
             COOKIE if edns.cookie.is_none() => edns.cookie = Some(Cookie::read(value)),
             // A server uses the first cookie (RFC 7873, section 5.2), and ignores unknown options.
             _ => {}
@@ -69,19 +78,26 @@ pub(crate) struct Opt<'s> {
     dnssec_ok: bool,
     with_nsid: bool,
     cookie: Option<[u8; cookie::BYTES]>,
+    idle_ds: Option<u16>,
 }
 
 impl<'s> Opt<'s> {
-    /// The OPT record for a reply with `room` bytes left, in answer to `edns`. Optional parts are left out if
-    /// they do not fit. `None` if there is no room for an OPT record.
+    /// The OPT record for a reply with `room` bytes left, in answer to `edns`. `idle_ds` is the idle time of the connection
+    /// for a client that asks for it. Optional parts are left out if they do not fit. `None` if there is no room for an OPT
+    /// record.
     pub(crate) fn new(
         settings: &'s ResponderSettings,
         edns: &Edns,
         cookie: Option<[u8; cookie::BYTES]>,
+        idle_ds: Option<u16>,
         room: usize,
     ) -> Option<Self> {
         let nsid = edns.nsid && edns.version == 0 && settings.nsid.is_some();
-        let mut opt = Self { settings, dnssec_ok: edns.dnssec_ok, with_nsid: nsid, cookie };
+        let idle_ds = idle_ds.filter(|_| edns.keepalive && edns.version == 0);
+        let mut opt = Self { settings, dnssec_ok: edns.dnssec_ok, with_nsid: nsid, cookie, idle_ds };
+        if opt.bytes() > room {
+            opt.idle_ds = None;
+        }
         if opt.bytes() > room {
             opt.with_nsid = false;
         }
@@ -99,7 +115,8 @@ impl<'s> Opt<'s> {
     #[inline]
     pub(crate) fn bytes(&self) -> usize {
         let nsid = self.nsid().map_or(0, |nsid| OPTION_BYTES + nsid.len());
-        OPT_BYTES + nsid + self.cookie.map_or(0, |cookie| OPTION_BYTES + cookie.len())
+        let cookie = self.cookie.map_or(0, |cookie| OPTION_BYTES + cookie.len());
+        OPT_BYTES + nsid + cookie + self.idle_ds.map_or(0, |_| OPTION_BYTES + IDLE_BYTES)
     }
 
     /// Writes the record to the front of `out`, with the high bits of `rcode`.
@@ -123,6 +140,9 @@ impl<'s> Opt<'s> {
         }
         if let Some(cookie) = &self.cookie {
             option(COOKIE, cookie);
+        }
+        if let Some(idle_ds) = self.idle_ds {
+            option(TCP_KEEPALIVE, &idle_ds.to_be_bytes());
         }
     }
 }

@@ -6,7 +6,9 @@ use std::fmt::Write as _;
 
 use kqps_zone::{Entry, Outcome, ResponderSettings, Silence, Transport};
 
-use crate::support::{DO, EDNS, PLAIN, Server, TCP, fixture, lines, query, records, section, shown, zone};
+use crate::support::{
+    DO, EDNS, IDLE_DS, PLAIN, Server, TCP, fixture, lines, query, records, section, shown, zone,
+};
 
 fn server() -> Server {
     Server::new([zone("example.", &fixture("example"))])
@@ -197,6 +199,27 @@ fn edns_is_answered_with_edns() {
     let reply = server.reply(&version, Transport::Udp);
     assert_eq!((rcode(&reply), counts(&reply)), (16, [1, 0, 0, 1]));
     assert_eq!(reply[reply.len() - 6..], [1, 0, 0x80, 0, 0, 0]);
+}
+
+#[test]
+fn a_client_by_tcp_that_asks_for_it_gets_the_idle_time() {
+    let server = &mut server();
+    let mut reply = |transport, options: &[u8]| {
+        let asked = with_options(query("www.example. A", &PLAIN), 0, options);
+        let reply = server.reply(&asked, transport);
+        let opt = kqps_message::edns::find(&reply).unwrap().unwrap();
+        assert_eq!((rcode(&reply), opt.end), (0, reply.len()));
+        opt.data.to_vec()
+    };
+    let [high, low] = IDLE_DS.to_be_bytes();
+    let answered = [0, 11, 0, 2, high, low];
+    // RFC 7828, section 3: the option has no data in a query, is ignored over UDP, and so is one with a time in it.
+    assert_eq!(reply(Transport::Tcp, &[0, 11, 0, 0]), answered);
+    assert_eq!(reply(Transport::Tcp, &[0, 3, 0, 0, 0, 11, 0, 0]), answered);
+    for ignored in [&[][..], &[0, 11, 0, 2, 0, 9], &[0, 11, 0, 1, 7], &[0, 12, 0, 0]] {
+        assert_eq!(reply(Transport::Tcp, ignored), [], "{ignored:?}");
+    }
+    assert_eq!(reply(Transport::Udp, &[0, 11, 0, 0]), []);
 }
 
 #[test]

@@ -101,6 +101,9 @@ pub(crate) fn query(question: &str, ask: &Ask) -> Vec<u8> {
     query
 }
 
+/// The idle time of connections, in units of 100 ms.
+pub(crate) const IDLE_DS: u16 = 300;
+
 /// A server with these zones.
 pub(crate) struct Server {
     pub(crate) zones: Zones,
@@ -122,7 +125,8 @@ impl Server {
         let mut buffer = message.to_vec();
         buffer.resize(65_535, 0xa5);
         let address = IpAddr::V4(Ipv4Addr::LOCALHOST);
-        let asker = Asker { address, transport, now_s: 1_800_000_000 };
+        let idle_ds = (transport == Transport::Tcp).then_some(IDLE_DS);
+        let asker = Asker { address, transport, now_s: 1_800_000_000, idle_ds };
         let outcome = self.responder.respond(&self.zones, &mut buffer, message.len(), &asker);
         (outcome, buffer)
     }

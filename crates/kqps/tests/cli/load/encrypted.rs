@@ -16,7 +16,7 @@ pub(crate) fn server(scheme: &str, flags: &[&str]) -> (Running, String, String) 
 }
 
 /// Plays the 1,000 queries of a bench at a target with these flags.
-pub(super) fn played(target: &str, flags: &[&str]) -> Trial {
+pub(crate) fn played(target: &str, flags: &[&str]) -> Trial {
     let bench = Bench::new();
     let mut load = kqps(&["load", target, "--json", "--lag", "1m", "-d"]);
     load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path());

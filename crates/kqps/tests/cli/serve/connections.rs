@@ -68,13 +68,37 @@ fn each_worker_can_have_a_listening_socket_of_its_own() {
 #[test]
 fn flags_about_connections_need_connections() {
     for (flags, said) in [
-        (["--listeners", "reuseport"], "--listeners is about connections by TCP"),
+        (["--listeners", "reuseport"], "--listeners is about connections, and this server accepts none"),
         (["--tcp-idle", "1m"], "--tcp-idle is about connections: it needs --tcp"),
     ] {
         let output = serve(&["--listen", "127.0.0.1:0"]).args(flags).output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(2), "{error}");
         assert!(error.contains(said), "{error}");
+    }
+}
+
+/// The addresses of a kind in the line of a server that can answer.
+pub(super) fn addresses(server: &Running, kind: &str) -> Vec<SocketAddr> {
+    serde_json::from_value(server.ready[kind].clone()).unwrap()
+}
+
+#[test]
+fn each_worker_can_have_a_port_of_its_own() {
+    let asked = query(1, "www.auth.test", A);
+    for workers in [["--threads", "2"], ["--processes", "2"]] {
+        let apart = ["--listen", "tcp://127.0.0.1:0", "--listeners", "port-each"];
+        let beside =
+            ["--listen", "127.0.0.1:0", "--tcp", "--sockets", "port-each", "--listeners", "port-each"];
+        for (flags, kind) in [(&apart[..], "tcp"), (&beside, "addresses")] {
+            let server = Running::start(&[flags, &workers].concat());
+            let addresses = addresses(&server, kind);
+            assert!(addresses.len() == 2 && addresses[0].port() != addresses[1].port(), "{addresses:?}");
+            for address in addresses {
+                assert_eq!(ask_by(&mut connect(address), &asked), echo(&asked));
+            }
+            assert_eq!(server.stop(Signal::Terminate).tcp.unwrap().answered, 2);
+        }
     }
 }
 
@@ -104,7 +128,7 @@ fn a_scheme_says_what_a_server_takes_at_an_address() {
         let listen = ["--listen", "tcp://127.0.0.1:0", "--listen", "tcp://[::1]:0"];
         let server = Running::start(&[&listen[..], workers].concat());
         assert!(server.addresses.is_empty(), "no socket takes datagrams");
-        let at: Vec<SocketAddr> = serde_json::from_value(server.ready["tcp"].clone()).unwrap();
+        let at = addresses(&server, "tcp");
         assert_eq!(at.len(), 2);
         for address in at {
             assert_eq!(ask_by(&mut connect(address), &asked), echo(&asked));

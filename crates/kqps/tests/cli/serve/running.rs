@@ -106,6 +106,8 @@ impl Drop for Running {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        // A server that is killed leaves the issuer of its certificate behind.
+        let _ = self.ready["ca"].as_str().map(std::fs::remove_file);
     }
 }
 

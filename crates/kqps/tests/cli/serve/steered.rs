@@ -1,14 +1,17 @@
-//! `kqps serve echo --steer cpu`: a packet goes to the worker on the core that received it.
+//! `kqps serve echo --steer cpu`: a packet, or a new connection, goes to the worker on the core that received it.
 
 use std::net::SocketAddr;
 
 use kqps_kernel::affinity;
-use kqps_kernel::process::Signal;
+use kqps_kernel::process::{Signal, signal};
 use kqps_server::Report;
 use kqps_skips::{Capability, skip};
 
+use super::connections::addresses;
 use super::running::Running;
 use super::sent::{ROUNDS, Sent, wait_until_read};
+use crate::auth::dns::{A, ask_by, connect, query};
+use crate::load::encrypted;
 
 /// Starts steered workers on these cores, plays `flows` flows from each core at this address, and stops the
 /// server. Returns its counts.
@@ -66,5 +69,53 @@ fn where_cores_have_several_workers_none_of_them_starves() {
                 assert!(of_core(cpu).all(|worker| whole(worker.answered)), "{:?}", report.workers);
             }
         }
+    }
+}
+
+/// A server over this transport whose two processes have a core each, with its URL and the issuer of its certificate.
+fn of_two_processes(scheme: &str, cpus: &[u32]) -> (Running, String, String) {
+    let list = format!("{},{}", cpus[0], cpus[1]);
+    encrypted::server(scheme, &["--processes", "2", "--cpus", &list, "--steer", "cpu"])
+}
+
+/// Suspends the process of the other core while `play` plays from each core of the list. A query that reached that
+/// process would get no answer.
+fn alone(server: &Running, cpus: &[u32], mut play: impl FnMut(u32)) {
+    for (at, cpu) in cpus.iter().enumerate() {
+        let other = server.processes()[1 - at];
+        signal(other, Signal::Stop).unwrap();
+        play(*cpu);
+        signal(other, Signal::Continue).unwrap();
+    }
+}
+
+#[test]
+fn a_connection_goes_to_the_worker_on_the_core_that_it_came_in_on() {
+    const CONNECTIONS: u64 = 20;
+    let cpus = affinity::allowed().unwrap();
+    if cpus.len() < 2 {
+        return skip(Capability::Cores, "one core only");
+    }
+    let (server, _, _) = of_two_processes("tcp", &cpus[..2]);
+    let to = addresses(&server, "tcp")[0];
+    alone(&server, &cpus[..2], |cpu| {
+        let ask = move || {
+            affinity::pin_thread(cpu).unwrap();
+            for id in 0..CONNECTIONS {
+                ask_by(&mut connect(to), &query(id as u16, "www.auth.test", A));
+            }
+        };
+        std::thread::spawn(ask).join().unwrap();
+    });
+    assert_eq!(server.stop(Signal::Terminate).tcp.unwrap().connections, 2 * CONNECTIONS);
+    for scheme in ["tls", "https", "quic"] {
+        let (server, url, ca) = of_two_processes(scheme, &cpus[..2]);
+        alone(&server, &cpus[..2], |cpu| {
+            let trial =
+                encrypted::played(&url, &["--ca", &ca, "-c", "8", "--cpus", &cpu.to_string(), "-t", "10s"]);
+            let made = trial.connections.as_ref().unwrap();
+            assert_eq!((trial.accounts.correct, made.attempts, made.established), (1000, 8, 8), "{scheme}");
+        });
+        server.stop(Signal::Terminate);
     }
 }

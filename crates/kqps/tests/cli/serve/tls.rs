@@ -2,6 +2,8 @@
 
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::path::PathBuf;
+use std::process::Stdio;
 use std::sync::Arc;
 
 use kqps_kernel::process::Signal;
@@ -10,7 +12,7 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::running::Running;
+use super::running::{Running, serve};
 use crate::auth::connections::ask_cut_and_joined;
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, framed, next, query, query_edns};
 
@@ -21,6 +23,18 @@ const ZONE: &str = "$ORIGIN tls.test.\n$TTL 300\n@ SOA ns1 host 1 3600 600 86400
 const PADDING: [u8; 6] = [0, 12, 0, 2, 0, 0];
 
 const BLOCK_BYTES: usize = 468;
+
+/// The option that asks for the idle time, and the one that has an idle time of 30 s (RFC 7828).
+const KEEPALIVE: [u8; 4] = [0, 11, 0, 0];
+const IDLE_30_S: [u8; 6] = [0, 11, 0, 2, 1, 44];
+
+/// A query with an option in its OPT record.
+fn with_option(mut query: Vec<u8>, option: &[u8]) -> Vec<u8> {
+    let data_bytes = query.len() - 2;
+    query[data_bytes..].copy_from_slice(&(option.len() as u16).to_be_bytes());
+    query.extend(option);
+    query
+}
 
 /// A server for TLS, beside its other addresses.
 struct Rig {
@@ -99,10 +113,7 @@ fn answers_are_those_of_udp_and_padded_if_the_query_asks_for_it() {
     ] {
         assert_eq!(ask_by(&mut stream, &query), ask(rig.server.addresses[0], &query));
     }
-    let mut asking = query_edns(5, "text.tls.test", TXT, 1232);
-    let data_bytes = asking.len() - 2;
-    asking[data_bytes..].copy_from_slice(&(PADDING.len() as u16).to_be_bytes());
-    asking.extend(PADDING);
+    let asking = with_option(query_edns(5, "text.tls.test", TXT, 1232), &PADDING);
     let (padded, plain) = (ask_by(&mut stream, &asking), ask(rig.server.addresses[0], &asking));
     assert_eq!((padded.0.len(), padded.records()), (BLOCK_BYTES, plain.records()));
     assert!(plain.0.len() < BLOCK_BYTES, "only replies in TLS are padded");
@@ -111,6 +122,45 @@ fn answers_are_those_of_udp_and_padded_if_the_query_asks_for_it() {
     let tcp = rig.server.stop(Signal::Terminate).tcp.unwrap();
     assert_eq!((tcp.connections, tcp.received, tcp.answered), (1, 5, 5));
     assert_eq!(tcp.handshakes, [("full".to_owned(), 1)].into());
+}
+
+#[test]
+fn clients_by_tcp_and_tls_learn_the_idle_time_if_they_ask_for_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let zone = folder.path().join("tls.test.zone");
+    std::fs::write(&zone, ZONE).unwrap();
+    let rig = Rig::of("auth", &["--zone", zone.to_str().unwrap(), "--tcp-idle", "30s"]);
+    let plain = query_edns(1, "www.tls.test", A, 1232);
+    let (asking, timed) = (with_option(plain.clone(), &KEEPALIVE), with_option(plain.clone(), &IDLE_30_S));
+    let by_udp = ask(rig.server.addresses[0], &plain);
+    assert_eq!(ask(rig.server.addresses[0], &asking), by_udp, "the option is ignored over UDP");
+    let told = with_option(by_udp.0.clone(), &IDLE_30_S);
+    let (mut tcp, mut tls) = (connect(rig.server.addresses[0]), rig.connect());
+    let mut by_both = |query: &[u8]| [ask_by(&mut tcp, query).0, ask_by(&mut tls, query).0];
+    assert_eq!(by_both(&asking), [told.clone(), told]);
+    for without in [&plain, &timed] {
+        assert_eq!(by_both(without), [by_udp.0.clone(), by_udp.0.clone()], "no time is asked for");
+    }
+}
+
+#[test]
+fn the_issuer_of_a_killed_server_is_removed_by_the_next_one() {
+    let folder = tempfile::tempdir().unwrap();
+    let start = || {
+        let mut command = serve(&["--listen", "tls://127.0.0.1:0", "--json"]);
+        Running::of(command.env("TMPDIR", folder.path()).stderr(Stdio::piped()).spawn().unwrap())
+    };
+    let issuer = |server: &Running| PathBuf::from(server.ready["ca"].as_str().unwrap());
+    let mut killed = start();
+    killed.child.kill().unwrap();
+    killed.child.wait().unwrap();
+    let left_behind = issuer(&killed);
+    assert!(left_behind.starts_with(folder.path()) && left_behind.exists());
+    let [one, other] = [start(), start()];
+    assert!(!left_behind.exists() && issuer(&one).exists() && issuer(&other).exists());
+    one.stop(Signal::Terminate);
+    other.stop(Signal::Terminate);
+    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 0);
 }
 
 #[test]

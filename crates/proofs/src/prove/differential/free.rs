@@ -7,7 +7,7 @@ use domain::base::iana::Rcode;
 
 use super::fixtures::zone_of;
 use super::part::ReplyPart;
-use super::query::Query;
+use super::query::{Query, Transport};
 use super::reply::{Normal, Record, Reply};
 
 /// A free choice.
@@ -30,10 +30,13 @@ struct Case<'r> {
 /// TC in the second word of the header.
 const TC: u16 = 0x0200;
 
+/// The option edns-tcp-keepalive (RFC 7828).
+const KEEPALIVE: u16 = 11;
+
 /// A chain with this many links counts as endless.
 const ENDLESS_LINKS: usize = 8;
 
-const TABLE: [Row; 10] = [
+const TABLE: [Row; 11] = [
     Row {
         name: "which of a name's RRsets answer ANY (RFC 8482, section 4.1), and which signatures RRSIG",
         parts: &[ReplyPart::Answer],
@@ -125,6 +128,18 @@ const TABLE: [Row; 10] = [
             case.ours.bits & TC != 0
                 && case.ours.answer.records.is_empty()
                 && cut.is_some_and(|cut| additional.iter().all(|record| record.owner.ends_with(&cut.owner)))
+        },
+    },
+    Row {
+        name: "the idle time of a connection, which a reply may have if the query asks for it (RFC 7828, section 3.3.2)",
+        parts: &[ReplyPart::Options],
+        is_free: |case| {
+            let options = case.ours.opt.iter().flat_map(|opt| &opt.options);
+            let is_other = |(code, _): &(u16, Vec<u8>)| ReplyPart::of_option(*code) == ReplyPart::Options;
+            let mut others = options.filter(|option| is_other(option));
+            case.query.transport == Transport::Tcp
+                && case.query.words.contains("+keepalive")
+                && others.all(|(code, data)| *code == KEEPALIVE && data.len() == 2)
         },
     },
     Row {

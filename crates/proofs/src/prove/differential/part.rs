@@ -122,11 +122,12 @@ impl ReplyPart {
     /// The options of a reply that belong to this part.
     fn options(self, message: &Normal) -> impl Iterator<Item = &(u16, Vec<u8>)> {
         let all = message.opt.iter().flat_map(|opt| &opt.options);
-        all.filter(move |(code, _)| self == Self::of_option(OptionCode::from_int(*code)))
+        all.filter(move |(code, _)| self == Self::of_option(*code))
     }
 
-    fn of_option(code: OptionCode) -> Self {
-        match code {
+    /// The part to which an option with this code belongs.
+    pub(super) fn of_option(code: u16) -> Self {
+        match OptionCode::from_int(code) {
             OptionCode::NSID => Self::Nsid,
             OptionCode::COOKIE => Self::Cookie,
             OptionCode::EXTENDED_ERROR => Self::ExtendedError,

@@ -73,7 +73,7 @@ impl ZoneKeeper {
 
     /// Answers the queries of one thread.
     pub(super) fn answer(&self) -> AuthAnswer {
-        AuthAnswer::new(self.shared.zones.clone(), self.responder())
+        AuthAnswer::new(self.shared.zones.clone(), self.responder(), self.shared.settings.limits.idle)
     }
 
     fn responder(&self) -> Responder {
