@@ -1,6 +1,7 @@
 //! The requests of a client to one server: POST with the message as body, or GET with the message in base64url
 //! (RFC 8484, section 4.1). The ID of each message is 0, so that caches see equal requests.
 
+use std::fmt::Write as _;
 use std::net::Ipv6Addr;
 use std::str::FromStr;
 
@@ -45,10 +46,26 @@ impl FromStr for Method {
     }
 }
 
-/// A host or a path that no URL can have.
+/// A host or a path that no request can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("`https://{0}` is no URL: expected https://HOST[:PORT][/PATH]")]
-pub struct BadTarget(String);
+pub enum BadTarget {
+    /// The two make no URL.
+    #[error("`https://{0}` is no URL: expected https://HOST[:PORT][/PATH]")]
+    NoUrl(String),
+    /// The URL has a fragment (RFC 3986, section 3.5).
+    #[error(
+        "`https://{0}` has a fragment, which no request carries: leave out `#` and what follows, or write %23"
+    )]
+    Fragment(String),
+    /// The path has letters beyond ASCII (RFC 3986, section 2.1).
+    #[error("`https://{url}`: the path of a URL is ASCII alone: write {encoded}")]
+    NotAscii {
+        /// The authority and the path.
+        url: String,
+        /// The path as a URL has it.
+        encoded: String,
+    },
+}
 
 /// The authority of a URL with this name or address, at this port.
 pub fn authority(name: &str, port: u16) -> String {
@@ -74,7 +91,14 @@ pub struct Requests {
 impl Requests {
     /// Requests to this authority, such as `dns.example` or `[::1]:8443`, at this path, which may have a query.
     pub fn new(method: Method, authority: &str, path: &str) -> Result<Self, BadTarget> {
-        let wrong = || BadTarget(format!("{authority}{path}"));
+        let url = || format!("{authority}{path}");
+        let wrong = || BadTarget::NoUrl(url());
+        if path.contains('#') {
+            return Err(BadTarget::Fragment(url()));
+        }
+        if !path.is_ascii() {
+            return Err(BadTarget::NotAscii { url: url(), encoded: percent_encoded(path) });
+        }
         let host = Authority::try_from(authority).map_err(|_| wrong())?;
         let place = PathAndQuery::try_from(path).map_err(|_| wrong())?;
         if !path.starts_with('/') {
@@ -127,6 +151,19 @@ impl Requests {
             }
         }
     }
+}
+
+/// A path with each byte beyond ASCII as RFC 3986, section 2.1, has it.
+fn percent_encoded(path: &str) -> String {
+    path.bytes().fold(String::new(), |mut encoded, byte| {
+        if byte.is_ascii() {
+            encoded.push(char::from(byte));
+        } else {
+            // Writing to a string cannot fail.
+            let _ = write!(encoded, "%{byte:02X}");
+        }
+        encoded
+    })
 }
 
 fn uri(authority: &Authority, path: PathAndQuery) -> Result<Uri, InvalidUriParts> {

@@ -321,7 +321,18 @@ fn a_url_has_a_host_and_a_path() {
         let said = wrong.as_ref().map(BadTarget::to_string).unwrap_or_default();
         assert!(said.contains("is no URL"), "{authority} {path}: {said}");
     }
-    for (authority, path) in [("[::1]:8443", "/q?x=1"), ("127.0.0.1", "/")] {
+    for (path, expected) in [
+        ("/q#x", "`https://dns.test/q#x` has a fragment"),
+        ("#", "has a fragment"),
+        (
+            "/grün?ß=1",
+            "`https://dns.test/grün?ß=1`: the path of a URL is ASCII alone: write /gr%C3%BCn?%C3%9F=1",
+        ),
+    ] {
+        let said = Requests::new(Method::Get, "dns.test", path).err().unwrap().to_string();
+        assert!(said.contains(expected), "{path}: {said}");
+    }
+    for (authority, path) in [("[::1]:8443", "/q?x=1"), ("127.0.0.1", "/"), ("dns.test", "/gr%C3%BCn")] {
         assert!(Requests::new(Method::Get, authority, path).is_ok(), "{authority} {path}");
     }
 }

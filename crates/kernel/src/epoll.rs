@@ -11,6 +11,8 @@ const SIGNAL_SET_BYTES: usize = 8;
 /// What a descriptor is watched for. Errors and the end of the peer's direction count as readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
+    /// Nothing but its end: an error, or the end of both directions.
+    End,
     /// Something to read.
     Read,
     /// Something to read, or room to write.
@@ -67,6 +69,7 @@ impl Epoll {
         interest: Interest,
     ) -> io::Result<()> {
         let events = match interest {
+            Interest::End => 0,
             Interest::Read => libc::EPOLLIN,
             Interest::Both => libc::EPOLLIN | libc::EPOLLOUT,
         };

@@ -49,6 +49,7 @@ pub mod uring_send;
 pub mod xdp;
 
 mod bpf;
+mod buffers;
 mod cmsg;
 mod headers;
 mod memory;

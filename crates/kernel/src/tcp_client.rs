@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use socket2::{Domain, Protocol, Socket, Type};
 
+use crate::buffers;
 use crate::cmsg::{self, Control};
 use crate::headers;
 use crate::sys::{check, check_size, is_not_now, set_option};
@@ -89,6 +90,18 @@ impl TcpClient {
         socket.set_tcp_nodelay(true)?;
         set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         Ok(Self { socket })
+    }
+
+    /// Sets the size of both buffers, as far as the kernel permits it. Before a connection is made it decides the window
+    /// that the peer gets (tcp(7)). Without it the kernel sizes the buffers by what they hold.
+    pub fn set_buffers(&self, bytes: usize) -> io::Result<()> {
+        buffers::set_receive(self.as_raw_fd(), bytes)?;
+        buffers::set_send(self.as_raw_fd(), bytes)
+    }
+
+    /// A sentence for each buffer that is smaller than `asked_bytes`, with the reason.
+    pub fn short_buffers(&self, asked_bytes: usize) -> Vec<String> {
+        buffers::short(self, asked_bytes)
     }
 
     /// Begins to connect to `to`, and makes the socket non-blocking for that.

@@ -8,6 +8,7 @@ use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::address::{Address, LocalAddress};
+use crate::buffers;
 use crate::cmsg::{self, Control, ControlData};
 use crate::headers;
 use crate::sys::{check_size, get_option, is_not_now, set_option};
@@ -15,9 +16,6 @@ use crate::sys::{check_size, get_option, is_not_now, set_option};
 /// The maximum of the length field of a UDP header in bytes (RFC 768). It includes the 8 bytes of the header, and
 /// IPv4 takes 20 more (RFC 791, section 3.1), so a buffer of this length has room for every datagram.
 pub const DATAGRAM_BYTES: usize = 65_535;
-
-/// The largest buffer that Linux grants, in bytes (net/core/sock.c, `__sock_set_rcvbuf`).
-const BUFFER_BYTES_MOST: usize = libc::c_int::MAX as usize / 2;
 
 /// The options of a socket. By default all are off.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -97,10 +95,10 @@ impl UdpSocket {
     fn set_up(&self, options: &UdpOptions) -> io::Result<()> {
         let fd = self.as_raw_fd();
         if let Some(bytes) = options.recv_buffer {
-            set_buffer(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)?;
+            buffers::set_receive(fd, bytes)?;
         }
         if let Some(bytes) = options.send_buffer {
-            set_buffer(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)?;
+            buffers::set_send(fd, bytes)?;
         }
         if options.gro {
             set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
@@ -192,22 +190,7 @@ impl UdpSocket {
     /// A sentence for each buffer that is smaller than `asked_bytes`, with the reason. Without `CAP_NET_ADMIN` the
     /// kernel limits buffers to its sysctls.
     pub fn short_buffers(&self, asked_bytes: usize) -> Vec<String> {
-        let short = |size: io::Result<usize>, which: &str, sysctl: &str| {
-            // The kernel returns twice the requested size, because it counts its own bookkeeping (socket(7)).
-            let got_bytes = size.ok()? / 2;
-            let more = if got_bytes < BUFFER_BYTES_MOST {
-                format!("raise the sysctl {sysctl}, or give kqps CAP_NET_ADMIN")
-            } else {
-                "Linux grants no more".to_owned()
-            };
-            (got_bytes < asked_bytes)
-                .then(|| format!("{which} buffers have {got_bytes} bytes instead of {asked_bytes}: {more}"))
-        };
-        let both = [
-            short(self.recv_buffer(), "receive", "net.core.rmem_max"),
-            short(self.send_buffer(), "send", "net.core.wmem_max"),
-        ];
-        both.into_iter().flatten().collect()
+        buffers::short(self, asked_bytes)
     }
 
     /// The number of packets that this socket has dropped since it was opened, because its buffer was full or they
@@ -352,12 +335,6 @@ fn received(returned: libc::ssize_t, from_someone: bool) -> io::Result<Option<us
         Err(error) if is_not_now(&error) => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Sets a buffer size beyond the system's limit if permitted, else up to the limit.
-fn set_buffer(fd: RawFd, force: libc::c_int, plain: libc::c_int, bytes: usize) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    set_option(fd, libc::SOL_SOCKET, force, bytes).or_else(|_| set_option(fd, libc::SOL_SOCKET, plain, bytes))
 }
 
 impl AsFd for UdpSocket {

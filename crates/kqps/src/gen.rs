@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kqps_lab::signing::{self, SigningError};
+use kqps_lab::words::counted;
 use kqps_recipe::{Expect, GenerateError, Recipe, RecipeError};
 
 use crate::captured::CapturedArgs;
@@ -215,7 +216,8 @@ fn queries(args: QueriesArgs) -> anyhow::Result<ExitCode> {
     asked.expect = args.expect.or(nothing).unwrap_or(asked.expect);
     asked.seed = args.query_seed.unwrap_or(asked.seed);
     kqps_recipe::queries(&recipe, args.count, &args.output).map_err(with_its_status)?;
-    eprintln!("{}: {} queries for names under {}", args.output.display(), args.count, recipe.origin);
+    let queries = counted(args.count, "query");
+    eprintln!("{}: {queries} for names under {}", args.output.display(), recipe.origin);
     Ok(ExitCode::SUCCESS)
 }
 

@@ -48,7 +48,7 @@ use condition::{Condition, Outcome};
 use plan_error::with_flags;
 use replay::{Asked, Repeat, parse_repeat, parse_speed, passes_within};
 
-pub(crate) use allowed::Allowed;
+pub(crate) use allowed::{Allowed, check_sources};
 pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
 

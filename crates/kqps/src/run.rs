@@ -55,9 +55,9 @@ pub(crate) use place::{default_folder, named, runs as runs_folder};
 
 const EXAMPLES: &str = "\
 Examples:
-  kqps run --budget 5m --live 8080
-  kqps run --subject nsd --subject ./mine.toml --echo mmsg,segment
+  kqps run --budget 5m --subject nsd --subject ./mine.toml --live 8080
   kqps run --command 'my-server -p {port} -z {zone}' --records 1M --out mine
+  kqps run --target tcp://127.0.0.1:5300 -d my.queries -a 127.1.0.0/16
   kqps run --resume --out mine";
 
 /// Measure this machine: the echo, and every name server that is installed; or a study

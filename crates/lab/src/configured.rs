@@ -309,6 +309,14 @@ mod tests {
                 &["player.transport=tcp", "player.resume=false"],
                 "player.resume sets nothing over tcp: it is for player.transport=tls",
             ),
+            (
+                "nsd",
+                &["player.transport=tls", "player.http_method=get"],
+                "player.http_method sets nothing over tls: it is for player.transport=https",
+            ),
+            ("unbound", &["player.transport=https", "player.http_method=gte"], "did you mean `get`?"),
+            ("nsd", &["player.transport=tls", "player.congestion=cubic"], "it is for player.transport=quic"),
+            ("nsd", &["player.sources=192.0.2.1"], "a prefix of loopback such as 127.1.0.0/16"),
             ("nsd", &["player.transport=tls", "player.tls_group=x25518"], "did you mean `x25519`?"),
             (
                 "nsd",

@@ -149,6 +149,7 @@ mod tests {
     use kqps_observation::run::Purpose;
     use kqps_observation::trial::Transport;
     use kqps_player::{Close, Io, TcpPlan, TlsPlan, UdpPlan, Wire};
+    use kqps_quic::Congestion;
     use kqps_tls::Trust;
 
     use super::*;
@@ -186,7 +187,9 @@ mod tests {
             queries_per_connection,
             outstanding: 10,
             close: Close::Fin,
+            connect_timeout_s: None,
             early_data: false,
+            congestion: Congestion::default(),
             tls: None,
             http: None,
         }
@@ -213,9 +216,14 @@ mod tests {
     }
 
     fn quic(early_data: bool) -> WireSetup {
-        let of_tcp = connections(Some(0));
-        let tls = Some(tls_setup());
-        WireSetup::Connected(ConnectionSetup { transport: Transport::Quic, early_data, tls, ..of_tcp })
+        WireSetup::Connected(ConnectionSetup {
+            transport: Transport::Quic,
+            connect_timeout_s: Some(1.5),
+            early_data,
+            congestion: Congestion::Cubic,
+            tls: Some(tls_setup()),
+            ..connections(Some(0))
+        })
     }
 
     fn tls_setup() -> TlsSetup {
@@ -296,6 +304,7 @@ mod tests {
             outstanding: 10,
             close: Close::Fin,
             connect_timeout: Duration::from_millis(250),
+            buffer_bytes: None,
             tls: None,
             device: None,
             local_port: None,
@@ -360,7 +369,7 @@ mod tests {
         assert!(made.has_connections_alone());
         let Wire::Quic(quic) = made.wire else { panic!("{:?}", made.wire) };
         assert_eq!((quic.connections, quic.outstanding, quic.early_data), (64, 10, true));
-        assert_eq!(quic.connect_timeout, Duration::from_millis(250));
+        assert_eq!((quic.connect_timeout, quic.congestion), (Duration::from_millis(1500), Congestion::Cubic));
         assert_eq!(quic.tls.client.trust, Trust::Ca("the issuer".into()));
         assert_eq!(quic.tls.names, ["127.0.0.1"]);
     }

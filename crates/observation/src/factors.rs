@@ -10,21 +10,23 @@
 //! | `player.senders` | a count | sending threads |
 //! | `player.transport` | a transport | what carries queries and replies; without it, UDP |
 //! | `player.sockets` | a count | sockets over all threads; for UDP |
-//! | `player.connections` | a count | connections over all threads that may be open at once; not for UDP, as are the next three |
+//! | `player.connections` | a count | connections over all threads that may be open at once; not for UDP, as are the next four |
 //! | `player.queries_per_connection` | a count | queries after which a connection is closed, from 0; without it, it is kept |
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
+//! | `player.connect_timeout_s` | seconds | the time after which a connection that is not made is given up; without it, that of a late reply |
 //! | `player.close` | `fin`, `rst` | how the player closes connections; not for QUIC |
 //! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next five |
 //! | `player.tls_group`, `player.tls_suite` | as in `kqps load` | the group and suite that the player offers |
 //! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run |
 //! | `player.tls_name` | a name | the server's name in its certificate; without it, its address |
 //! | `player.early_data` | `true`, `false` | whether queries leave with the first packets (0-RTT); for QUIC |
+//! | `player.congestion` | `fixed`, `cubic` | what limits the bytes on their way; for QUIC |
 //! | `player.http_method`, `player.http_path` | `post`, `get`; a path | how the player asks; for HTTPS |
 //! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of its certificate; without it, the first |
 //! | `player.window` | a count | the most queries outstanding in a closed loop |
 //! | `player.burst` | a count | the most queries in one burst |
 //! | `player.timeout_s` | seconds | the time after which a reply is late |
-//! | `player.sources` | `one`, `spread`, a prefix | source addresses of the sockets or connections |
+//! | `player.sources` | `one`, `spread`, an address, a prefix | source addresses of the sockets or connections |
 //! | `dataset.recipe` | a name | the recipe of zones and queries; without it, one zone of address records |
 //! | `dataset.zones` | a count | zones that load |
 //! | `dataset.records` | a count | records in all zones together |
@@ -63,8 +65,8 @@ use crate::trial::Transport;
 pub use read::FactorError;
 use values::Values;
 pub use values::{
-    CertificateType, CloseChoice, ComparedAs, DatasetFactors, HostsFactors, MethodChoice, Names, PathFactors,
-    PlayerFactors, ReceiveCore, SourceChoice, TrustChoice,
+    CertificateType, CloseChoice, ComparedAs, CongestionChoice, DatasetFactors, HostsFactors, MethodChoice,
+    Names, PathFactors, PlayerFactors, ReceiveCore, SourceChoice, TrustChoice,
 };
 
 /// The factors of a cell: name → word, and the value of every word that measuring knows. Serialised as the words.

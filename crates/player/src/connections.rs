@@ -61,7 +61,8 @@ pub struct ConnectionCounts {
     pub joined: u64,
     /// Connections that were closed before their captured time, because the next one at their place began.
     pub closed_early: u64,
-    /// How many ports of each source address the player deals, all threads together; 0 if the kernel chooses ports.
+    /// How many ports of each source address there are for connections: those that the player deals, all threads
+    /// together, or those of which the kernel chooses.
     pub ports: u64,
     /// The counts of TLS; `None` without it.
     pub tls: Option<TlsCounts>,

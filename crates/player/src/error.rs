@@ -23,6 +23,14 @@ pub enum PlayError {
         /// The kernel's error.
         error: io::Error,
     },
+    /// The buffers of connections could not be set.
+    #[error("cannot set the buffers of a connection to {bytes} bytes: {error}")]
+    Buffers {
+        /// The size of each.
+        bytes: usize,
+        /// The kernel's error.
+        error: io::Error,
+    },
     /// The process may not open enough files for its sockets.
     #[error(
         "cannot open {wanted} sockets: this process may have {limit} open files (ulimit -Hn); use fewer sockets (-c) \

@@ -186,6 +186,9 @@ pub struct TcpPlan {
     pub close: Close,
     /// A connection that is not made after this time has failed. With TLS its handshake is part of its making.
     pub connect_timeout: Duration,
+    /// Bytes of each connection's receive and send buffers; `None` lets the kernel size them.
+    #[serde(default)]
+    pub buffer_bytes: Option<usize>,
     /// TLS on every connection (RFC 7858); `None` for none.
     #[serde(default)]
     pub tls: Option<TlsPlan>,
@@ -382,6 +385,7 @@ pub(crate) mod tests {
             outstanding: 100,
             close: Close::Fin,
             connect_timeout: Duration::from_secs(1),
+            buffer_bytes: None,
             tls: None,
             device: None,
             local_port: None,

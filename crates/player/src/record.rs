@@ -3,6 +3,7 @@
 mod causes;
 mod connections;
 mod player;
+mod ports;
 mod replay;
 
 use std::collections::BTreeMap;

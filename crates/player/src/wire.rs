@@ -44,10 +44,12 @@ pub(crate) enum Opened {
     Tcp {
         io: TcpIo,
         client: Option<Arc<Client>>,
+        notes: Vec<String>,
     },
     Quic {
         client: Arc<Client>,
-        sockets: Vec<UdpSocket>,
+        /// `None` for a place that found no free port.
+        sockets: Vec<Option<UdpSocket>>,
         notes: Vec<String>,
     },
     /// UDP past the kernel: the parts of the threads that have not taken theirs.
@@ -76,7 +78,7 @@ pub(crate) struct Part {
 enum Carrier {
     Udp(UdpIo, Vec<UdpSocket>),
     Tcp(TcpIo, Option<Arc<Client>>),
-    Quic(Arc<Client>, Vec<UdpSocket>),
+    Quic(Arc<Client>, Vec<Option<UdpSocket>>),
     /// What a thread takes when it begins.
     UdpPast(Option<PastPart>, Numbers),
     TcpPast(Option<PastPart>, Option<Arc<Client>>),
@@ -97,14 +99,15 @@ impl Opened {
             }
             Wire::Tcp(tcp) => {
                 let io = TcpIo::choose(tcp.io)?;
-                let opened = Self::Tcp { io, client: tcp::client(tcp)?.map(Arc::new) };
+                let (client, notes) = (tcp::client(tcp)?.map(Arc::new), tcp::notes(plan, tcp)?);
+                let opened = Self::Tcp { io, client, notes };
                 files::check(plan, opened.sockets(team))?;
                 Ok(opened)
             }
             Wire::Quic(quic) => {
                 files::check(plan, team.sockets())?;
                 let client = Arc::new(quic::client(quic)?);
-                let Sockets { all: sockets, notes } = quic::bind(plan, quic, replay.as_ref())?;
+                let (sockets, notes) = quic::bind(plan, quic, replay.as_ref())?;
                 Ok(Self::Quic { client, sockets, notes })
             }
             Wire::Captured(_) => unreachable!("a team has one wire"),
@@ -127,8 +130,12 @@ impl Opened {
         let spare = if tcp.queries_per_connection.is_some() { PORTS_OF_CLOSED } else { PORTS_OF_KEPT };
         let needed = tcp.connections.saturating_mul(2).max(spare);
         let (ports, shared) = xdp::for_connections(&ephemeral::ports(), needed);
-        let asked =
-            Asked { device: tcp.device.as_deref(), buffer_bytes: None, protocols: Protocols::Tcp, ports };
+        let asked = Asked {
+            device: tcp.device.as_deref(),
+            buffer_bytes: tcp.buffer_bytes,
+            protocols: Protocols::Tcp,
+            ports,
+        };
         let client = tcp::client(tcp)?.map(Arc::new);
         let (parts, mut notes) = xdp::open(plan, &asked)?;
         notes.extend(shared);
@@ -168,8 +175,8 @@ impl Opened {
     /// Options that could not be met as asked, and how frames pass the kernel.
     pub(crate) fn notes(&self) -> Vec<String> {
         match self {
-            Self::Tcp { .. } => Vec::new(),
             Self::Udp { notes, .. }
+            | Self::Tcp { notes, .. }
             | Self::Quic { notes, .. }
             | Self::UdpPast { notes, .. }
             | Self::TcpPast { notes, .. } => notes.clone(),
@@ -187,7 +194,7 @@ impl Opened {
         };
         let carrier = match self {
             Self::Udp { io, sockets, .. } => Carrier::Udp(*io, sockets.drain(..flows / together).collect()),
-            Self::Tcp { io, client } => Carrier::Tcp(*io, client.clone()),
+            Self::Tcp { io, client, .. } => Carrier::Tcp(*io, client.clone()),
             Self::Quic { client, sockets, .. } => {
                 Carrier::Quic(Arc::clone(client), sockets.drain(..flows).collect())
             }

@@ -169,6 +169,7 @@ fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
+        buffer_bytes: None,
         tls: Some(TlsPlan { names: vec![NAME.into()], client, http: Some(http) }),
         device: None,
         local_port: None,

@@ -31,6 +31,7 @@ fn kept(io: Io, connections: usize) -> TcpPlan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_millis(20),
+        buffer_bytes: None,
         tls: None,
         device: None,
         local_port: None,

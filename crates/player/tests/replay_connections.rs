@@ -53,6 +53,7 @@ fn tcp(connections: usize) -> TcpPlan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
+        buffer_bytes: None,
         tls: None,
         device: None,
         local_port: None,

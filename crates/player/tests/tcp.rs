@@ -44,6 +44,7 @@ fn kept(io: Io, connections: usize) -> TcpPlan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
+        buffer_bytes: None,
         tls: None,
         device: None,
         local_port: None,

@@ -117,6 +117,7 @@ fn kept(io: Io, connections: usize, name: &str, client: ClientSettings) -> TcpPl
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
+        buffer_bytes: None,
         tls: Some(TlsPlan { names: vec![name.into()], client, http: None }),
         device: None,
         local_port: None,

@@ -192,6 +192,7 @@ fn queries_by_udp_are_replayed_over_a_connection_each() {
             outstanding: 1 << 16,
             close: Close::Fin,
             connect_timeout: Duration::from_secs(5),
+            buffer_bytes: None,
             tls: None,
             device: None,
             local_port: None,

@@ -37,6 +37,7 @@ fn kept(connections: usize) -> TcpPlan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
+        buffer_bytes: None,
         tls: None,
         device: None,
         local_port: None,

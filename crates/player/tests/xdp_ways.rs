@@ -125,6 +125,7 @@ fn over_tcp(
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
+        buffer_bytes: None,
         tls: None,
         device: None,
         local_port: None,

@@ -124,7 +124,11 @@ impl Connection {
             Written::Gone => self.out.clear(),
             Written::All | Written::NoRoom => {}
         }
-        self.interest = if written == Written::NoRoom { Interest::Both } else { Interest::Read };
+        self.interest = match written {
+            Written::NoRoom => Interest::Both,
+            _ if shared.settings.deaf && self.is_deaf => Interest::End,
+            _ => Interest::Read,
+        };
         if let Some(due_ns) = self.due_ns(now_ns).filter(|due_ns| *due_ns < self.wakes_at_ns) {
             self.wakes_at_ns = due_ns;
             shared.wake_at(due_ns);
@@ -170,6 +174,10 @@ impl Connection {
                     // The player refuses a bad certificate by an alert.
                     shared.counts.broken += u64::from(self.ending != Some(Ending::Handshake));
                     self.is_deaf = true;
+                }
+                if shared.settings.deaf && self.layer.is_open() {
+                    self.is_deaf = true;
+                    return false;
                 }
                 while let Some(query) = self.layer.next_query() {
                     self.asked(query, shared, now_ns);

@@ -73,6 +73,7 @@ impl Engine {
             last_look_ns = now_ns;
             if stop.load(Ordering::Relaxed) {
                 let since_ns = *stopped_ns.get_or_insert(now_ns);
+                self.hear_again(now_ns)?;
                 if self.live() == 0 || now_ns - since_ns > LAST_NS {
                     break;
                 }
@@ -125,6 +126,16 @@ impl Engine {
                 self.epoll.change(&connection.socket, place as u64 + 1, connection.interest)?;
             }
             Turn::GoesOn => {}
+        }
+        Ok(())
+    }
+
+    /// Reads the rest of connections that were not read, up to their end.
+    fn hear_again(&mut self, now_ns: u64) -> Result<()> {
+        if std::mem::take(&mut self.shared.settings.deaf) {
+            for place in 0..self.places.len() {
+                self.turn_of(place, now_ns, Connection::turn)?;
+            }
         }
         Ok(())
     }

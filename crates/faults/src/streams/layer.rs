@@ -50,6 +50,11 @@ impl Layer {
         self.tls.as_ref().is_some_and(ServerTls::is_established)
     }
 
+    /// Whether queries can follow: over TLS after its handshake, by HTTP/2 in the same bytes as the server's settings.
+    pub(super) fn is_open(&self) -> bool {
+        self.tls.is_none() || self.has_shaken_hands()
+    }
+
     /// Takes bytes that arrived. Appends what TLS and HTTP/2 have to send to `outgoing`.
     pub(super) fn take(&mut self, bytes: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Failure> {
         self.input.drain(..self.used);

@@ -73,6 +73,9 @@ pub struct ServerSettings {
     pub disorder: Disorder,
     /// A time in which it refuses connections.
     pub refusal: Option<Refusal>,
+    /// Whether it reads nothing after a handshake, until it is stopped: no query is answered. Over QUIC it acknowledges
+    /// packets, and leaves streams as they are.
+    pub deaf: bool,
     /// The core that it is pinned to; `None` for any.
     pub cpu: Option<u32>,
     /// Whether it spins instead of sleeping, so that it answers without the delay of waking up.
@@ -114,6 +117,7 @@ impl Default for ServerSettings {
             streams_most: None,
             disorder: Disorder::default(),
             refusal: None,
+            deaf: false,
             cpu: None,
             spin: false,
             witness: false,

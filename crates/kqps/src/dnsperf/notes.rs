@@ -2,16 +2,12 @@
 //! figures should know.
 
 use kqps_observation::Trial;
-use kqps_observation::trial::Transport;
 
 use super::command::Command;
 
 /// The notes on a run, each a sentence or two. `missed` is how many lines about single queries were not printed.
 pub(super) fn notes(command: &Command, trial: &Trial, missed: u64) -> Vec<String> {
     let mut notes = vec![pace(command)];
-    if command.mode != Transport::Udp && command.buffer_kib.is_some() {
-        notes.push("-b has no effect on connections here: the kernel sizes their buffers.".into());
-    }
     if command.mode.is_encrypted() {
         notes.push("certificates were not checked, as by dnsperf (`kqps load --insecure`).".into());
     }

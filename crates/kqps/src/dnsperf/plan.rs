@@ -18,6 +18,9 @@ use crate::load::{PlayerArgs, surroundings};
 /// Bytes of a socket's receive buffer that the kernel gives by default.
 const RECEIVE_DEFAULT: &str = "/proc/sys/net/core/rmem_default";
 
+/// The largest buffer that kqps asks for, KiB: 1 GiB. Linux has none that is larger than 2 GiB with its bookkeeping.
+const BUFFER_KIB_MOST: u64 = 1 << 20;
+
 /// A plan, and what is known around it.
 pub(super) struct Planned {
     pub(super) plan: Plan,
@@ -108,11 +111,11 @@ fn words(command: &Command, server: IpAddr) -> Vec<String> {
         add("-a", address.clone());
     }
     add("-x", command.local_port.to_string());
-    if is_udp {
-        if let Some(size) = buffer(command) {
-            add("-b", size);
-        }
-    } else if let Some(queries) = command.queries_per_connection {
+    let buffer = command.buffer_kib.map(|kib| format!("{}KiB", kib.min(BUFFER_KIB_MOST)));
+    if let Some(size) = buffer.or_else(|| is_udp.then(usual_buffer)?) {
+        add("-b", size);
+    }
+    if let Some(queries) = command.queries_per_connection.filter(|_| !is_udp) {
         add("--queries-per-connection", queries.min(1_000_000_000).to_string());
     }
     if command.mode.is_encrypted() {
@@ -124,11 +127,8 @@ fn words(command: &Command, server: IpAddr) -> Vec<String> {
     words
 }
 
-/// The size of buffers: as asked for, or the system's default. The kernel doubles what is asked for (socket(7)).
-fn buffer(command: &Command) -> Option<String> {
-    if let Some(kib) = command.buffer_kib {
-        return Some(format!("{kib}KiB"));
-    }
+/// The system's default size of buffers. The kernel doubles what is asked for (socket(7)).
+fn usual_buffer() -> Option<String> {
     let bytes: u64 = fs::read_to_string(RECEIVE_DEFAULT).ok()?.trim().parse().ok()?;
     Some(format!("{}B", bytes / 2))
 }
@@ -197,6 +197,19 @@ mod tests {
         };
         assert_eq!(threads(20, 100, None), 8);
         assert_eq!((threads(3, 100, None), threads(20, 2, None), threads(20, 100, Some(1))), (3, 2, 1));
+    }
+
+    #[test]
+    fn connections_have_buffers_if_asked_for() {
+        let of = |mode, kib| {
+            let plan = planned_of(|command| (command.mode, command.buffer_kib) = (mode, kib));
+            let Wire::Tcp(tcp) = plan.wire else { panic!("{:?}", plan.wire) };
+            tcp.buffer_bytes
+        };
+        for mode in [Transport::Tcp, Transport::Tls, Transport::Https] {
+            assert_eq!((of(mode, None), of(mode, Some(64))), (None, Some(64 << 10)), "{mode:?}");
+            assert_eq!(of(mode, Some(u64::from(u32::MAX))), Some(1 << 30), "{mode:?}");
+        }
     }
 
     #[test]

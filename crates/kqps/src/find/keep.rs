@@ -2,17 +2,19 @@
 //! `kqps find --live` shows the page while the search goes on.
 
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
 use kqps_http::Method;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::search_run::{Claimed, NAME, SearchRun};
-use kqps_observation::factors::{CloseChoice, MethodChoice, PlayerFactors, TrustChoice};
+use kqps_observation::factors::{CloseChoice, CongestionChoice, MethodChoice, PlayerFactors, TrustChoice};
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Run, Target, Trial};
 use kqps_player::{Close, Plan, QuicPlan, TcpPlan, TlsPlan, Wire};
+use kqps_quic::Congestion;
 use kqps_tls::Trust;
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
@@ -138,6 +140,7 @@ fn of_quic(quic: &QuicPlan, of_all: PlayerFactors) -> PlayerFactors {
         queries_per_connection: quic.queries_per_connection,
         outstanding_per_connection: Some(quic.outstanding),
         early_data: quic.early_data.then_some(true),
+        congestion: (quic.congestion == Congestion::Cubic).then_some(CongestionChoice::Cubic),
         ..of_all
     };
     of_tls(&quic.tls, of_connections)
@@ -163,6 +166,16 @@ fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
         http_path: tls.http.as_ref().and_then(|http| http.paths.first().cloned()),
         ..of_connections
     }
+}
+
+/// The time after which connections are given up; `None` if it is that of late replies.
+fn connect_timeout(plan: &Plan) -> Option<Duration> {
+    let timeout = match &plan.wire {
+        Wire::Udp(_) | Wire::Captured(_) => return None,
+        Wire::Tcp(tcp) => tcp.connect_timeout,
+        Wire::Quic(quic) => quic.connect_timeout,
+    };
+    Some(timeout).filter(|timeout| *timeout != plan.timeout)
 }
 
 fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
@@ -219,6 +232,7 @@ fn of_echo(
         // The echo has a certificate of its own.
         (player.tls_trust, player.tls_name, player.http_path) = (None, None, None);
     }
+    player.connect_timeout_s = connect_timeout(plan).map(|timeout| timeout.as_secs_f64());
     player.transport = Some(plan.wire.transport()).filter(|transport| *transport != Transport::Udp);
     factors.set_player(player);
     Cell {

@@ -68,7 +68,7 @@ pub(super) fn check_target(address: SocketAddr, allowed: &[Allowed]) -> anyhow::
 /// Refuses sources that do not belong to this host. The kernel may bind a socket to such an address
 /// (`net.ipv6.ip_nonlocal_bind`), and replies would then go to another host. The unspecified address is
 /// allowed.
-pub(super) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result<()> {
+pub(crate) fn check_sources(sources: &Sources, sockets: usize) -> anyhow::Result<()> {
     let distinct: BTreeSet<IpAddr> = (0..sockets).map(|number| sources.of_socket(number)).collect();
     check_own(distinct)
 }

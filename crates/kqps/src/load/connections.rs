@@ -116,6 +116,7 @@ impl ConnectionArgs {
                 Some(CloseArg::Fin) | None => Close::Fin,
             },
             connect_timeout: self.connect_timeout.unwrap_or(timeout),
+            buffer_bytes: None,
             tls: None,
             device: None,
             local_port: None,

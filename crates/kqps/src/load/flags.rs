@@ -148,7 +148,7 @@ pub(crate) struct PlayerArgs {
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
-    /// Size of each socket's receive and send buffers (default: 4MiB)
+    /// Size of each socket's receive and send buffers (default: 4MiB; over TCP the kernel sizes them)
     ///
     /// A bare number counts KiB, as with dnsperf.
     #[arg(short = 'b', long, value_name = "SIZE", value_parser = parse_buffer, help_heading = "Sockets and threads")]

@@ -19,9 +19,9 @@ pub(crate) struct HttpArgs {
 }
 
 impl HttpArgs {
-    /// HTTP with these flags at these targets.
-    pub(super) fn plan(&self, targets: &Targets) -> HttpPlan {
-        let named = targets.names.iter().zip(&targets.addresses);
+    /// HTTP with these flags at these targets, of these names: those in their URLs, or all that of `--server-name`.
+    pub(super) fn plan(&self, targets: &Targets, names: &[String]) -> HttpPlan {
+        let named = names.iter().zip(&targets.addresses);
         HttpPlan {
             method: self.http_method.unwrap_or_default(),
             authorities: named.map(|(name, address)| authority(name, address.port())).collect(),

@@ -4,6 +4,7 @@ use std::net::{IpAddr, SocketAddr, ToSocketAddrs as _};
 
 use clap::ValueEnum;
 
+use kqps_http::{Method, Requests, authority};
 use kqps_observation::trial::Transport;
 
 use super::allowed::{Allowed, check_target};
@@ -161,8 +162,9 @@ fn parse(target: &str, typed: Option<u16>, mode: Option<Transport>, family: Fami
     let (rest, path, transport) = match target.split_once("://") {
         None => (target, None, None),
         Some((scheme, rest)) => {
-            let transport =
-                parse_transport(scheme).map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
+            // RFC 3986, section 3.1: the case of letters makes no difference.
+            let transport = parse_transport(&scheme.to_ascii_lowercase())
+                .map_err(|error| bad_input(format!("target `{target}`: {error}")))?;
             let (rest, path) = match transport {
                 Transport::Https => split_path(rest),
                 Transport::Udp | Transport::Tcp | Transport::Tls | Transport::Quic => {
@@ -174,15 +176,18 @@ fn parse(target: &str, typed: Option<u16>, mode: Option<Transport>, family: Fami
     };
     let usual = usual_port(transport.or(mode).unwrap_or_default());
     let (address, name) = address_of(target, rest, (typed, usual), family)?;
+    if let Some(path) = &path {
+        Requests::new(Method::default(), &authority(&name, address.port()), path).map_err(bad_input)?;
+    }
     Ok(Found { address, name, path, transport })
 }
 
 /// The host and port of a URL, and its path if it has one beside `/`. A path may be a template, as RFC 8484, section 3,
 /// has it: what it does with the query is what the player does.
 fn split_path(rest: &str) -> (&str, Option<String>) {
-    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    let (host, path) = rest.split_at(rest.find(['/', '?', '#']).unwrap_or(rest.len()));
     let path = path.strip_suffix("{?dns}").unwrap_or(path);
-    (host, Some(path).filter(|path| path.len() > 1).map(str::to_owned))
+    (host, Some(path).filter(|path| !["", "/"].contains(path)).map(str::to_owned))
 }
 
 /// The address of a target, and its name or address without a port. `rest` is what follows its scheme. The port is that
@@ -335,6 +340,7 @@ mod tests {
         assert_eq!(transport(&["127.0.0.1"]), None);
         assert_eq!(transport(&["127.0.0.1", "tcp://127.0.0.2:5300/"]), Some(Transport::Tcp));
         assert_eq!(transport(&["udp://127.0.0.1"]), Some(Transport::Udp));
+        assert_eq!(transport(&["TLS://127.0.0.1", "Dot://127.0.0.2"]), Some(Transport::Tls));
         let error = |targets: &[&str]| all(targets).unwrap_err().to_string();
         assert!(error(&["udp://127.0.0.1", "tcp://127.0.0.1"]).contains("one transport"));
         assert!(error(&["gopher://127.0.0.1"]).contains("expected udp, tcp, tls, https or quic"));
@@ -371,6 +377,15 @@ mod tests {
             assert_eq!(path(usual), "/dns-query", "{usual}");
         }
         assert_eq!(path("https://127.0.0.1:8443/a/b?c=d"), "/a/b?c=d");
+        for (wrong, why) in [
+            ("https://127.0.0.1/q#x", "`https://127.0.0.1/q#x` has a fragment"),
+            ("https://127.0.0.1:8443#x", "`https://127.0.0.1:8443#x` has a fragment"),
+            ("https://127.0.0.1/grün", "write /gr%C3%BCn"),
+            ("https://127.0.0.1?x=y", "is no URL"),
+        ] {
+            let error = one(wrong, &[]).unwrap_err().to_string();
+            assert!(error.contains(why), "{wrong}: {error}");
+        }
     }
 
     #[test]

@@ -32,9 +32,10 @@ pub(crate) struct TlsArgs {
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
 
-    /// The server's name in its certificate, and in the handshake (default: the target as typed)
+    /// The server's name in its certificate, handshake and requests of HTTPS (default: the target as typed)
     ///
-    /// All targets have this name then. An address is in no handshake (RFC 6066, section 3).
+    /// All targets have this name then. An address is in no handshake (RFC 6066, section 3). A request of HTTPS names
+    /// the server with its port, unless that is 443 (:authority).
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
 

@@ -1,18 +1,27 @@
 //! The flags of connections to servers that run already, which `kqps run` and `kqps compare` share.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
+use kqps_lab::player_setup::{PlayerSetup, WireSetup};
 use kqps_lab::running_server::RunningServer;
-use kqps_observation::Factors;
-use kqps_observation::factors::{CloseChoice, MethodChoice, PlayerFactors, TrustChoice};
+use kqps_observation::factors::{
+    CloseChoice, CongestionChoice, MethodChoice, PlayerFactors, SourceChoice, TrustChoice,
+};
 use kqps_observation::trial::Transport;
+use kqps_observation::{Cell, Factors};
 use kqps_player::plan::CONNECTIONS_MOST;
+use kqps_player::{Io, Sources};
+use kqps_quic::Congestion;
 use kqps_tls::client::server_name;
 use kqps_tls::{Group, Suite};
 
 use crate::exit::bad_input;
-use crate::load::issuers;
-use crate::value::parse_within;
+use crate::load::{check_sources, issuers};
+use crate::value::{parse_some_time, parse_within};
+
+/// The longest timeout. Every trial that loses queries waits that long at its end, and for connections at its start.
+pub(super) const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 
 /// The use of connections that the user asks for. The comments are the help text.
 #[derive(clap::Args, Clone, Default)]
@@ -20,6 +29,18 @@ use crate::value::parse_within;
 #[command(next_help_heading = "Connections to a --target")]
 #[group(id = "connections_to_targets", multiple = true)]
 pub(crate) struct ConnectionUse {
+    /// Play at a --target from this address, or from those of a prefix in turn, such as 127.1.0.0/16
+    ///
+    /// Over UDP too. A connection needs a port of its own, and an address has some 28,000 of them.
+    #[arg(short = 'a', long, value_name = "ADDR[/PREFIX]", value_parser = parse_sources)]
+    local: Option<SourceChoice>,
+
+    /// Play at a --target by: auto (the default), plain, mmsg, gso or uring; on connections auto, epoll or uring
+    ///
+    /// Over QUIC there is one way.
+    #[arg(long, value_name = "HOW")]
+    io: Option<Io>,
+
     /// Have at most this many connections open at once to a --target, except over UDP (default: 8, or 500 with
     /// --queries-per-connection 0 or 1)
     #[arg(long, value_name = "COUNT", value_parser = parse_within::<u32>(1..=CONNECTIONS_MOST as u64))]
@@ -35,6 +56,10 @@ pub(crate) struct ConnectionUse {
     #[arg(long, value_name = "COUNT", value_parser = parse_within::<u32>(1..=65_536))]
     outstanding_per_connection: Option<u32>,
 
+    /// Give up a connection to a --target that is not made after this time (default: the timeout)
+    #[arg(long, value_name = "DURATION", value_parser = parse_some_time)]
+    connect_timeout: Option<Duration>,
+
     /// Close connections to a --target with: fin (the default) or rst; not over QUIC
     #[arg(long, value_name = "HOW", value_parser = parse_close)]
     close: Option<CloseChoice>,
@@ -49,7 +74,7 @@ pub(crate) struct ConnectionUse {
     #[arg(long, conflicts_with = "ca")]
     insecure: bool,
 
-    /// The name of each --target in its certificate, if it has one (default: the target as typed)
+    /// The name of each --target in its certificate and in requests of HTTPS (default: the target as typed)
     #[arg(long, value_name = "NAME")]
     server_name: Option<String>,
 
@@ -72,6 +97,17 @@ pub(crate) struct ConnectionUse {
     /// Send queries with the first packets of a resumed connection to a --target over QUIC (0-RTT)
     #[arg(long)]
     early_data: bool,
+
+    /// Limit the bytes on their way to a --target over QUIC by: fixed (the default) or cubic
+    ///
+    /// A fixed window never fills.
+    #[arg(long, value_name = "HOW")]
+    congestion: Option<Congestion>,
+}
+
+fn parse_sources(text: &str) -> Result<SourceChoice, String> {
+    let read = text.parse::<Sources>().map_err(|error| error.to_string());
+    read.and_then(|_| SourceChoice::of_prefix(text).ok_or_else(|| "expected ADDR or ADDR/PREFIX".into()))
 }
 
 fn parse_close(text: &str) -> Result<CloseChoice, String> {
@@ -109,6 +145,8 @@ fn parse_group(text: &str) -> Result<String, String> {
 /// What a flag is about.
 #[derive(Clone, Copy)]
 enum About {
+    Any,
+    Io(Io),
     Connections,
     Tcp,
     Tls,
@@ -120,6 +158,8 @@ impl About {
     /// Whether a flag about it has an effect over a transport.
     fn is_for(self, transport: Transport) -> bool {
         match self {
+            Self::Any => true,
+            Self::Io(io) => Io::over(transport).contains(&io),
             Self::Connections => transport.has_connections(),
             Self::Tcp => transport.has_connections() && transport != Transport::Quic,
             Self::Tls => transport.is_encrypted(),
@@ -131,6 +171,17 @@ impl About {
     /// Why a flag is refused if no server is played at over such a transport.
     fn refusal(self, flag: &str) -> String {
         match self {
+            Self::Any => {
+                format!(
+                    "{flag} is for servers that run already, such as udp://127.0.0.1:5300; a subject has it as a \
+                     setting: 'knot player.sources=127.1.0.0/16'"
+                )
+            }
+            Self::Io(io) => {
+                let over = Transport::ALL.into_iter().filter(|one| Io::over(*one).contains(&io));
+                let over: Vec<&str> = over.map(Transport::word).collect();
+                format!("{flag} {} is for servers over {} that run already", io.name(), over.join(", "))
+            }
             Self::Connections | Self::Tcp => {
                 let which = if matches!(self, Self::Tcp) { ", except QUIC," } else { "" };
                 format!(
@@ -155,11 +206,14 @@ impl About {
 
 impl ConnectionUse {
     /// All flags, and whether the user gave them.
-    fn flags(&self) -> [(About, &'static str, bool); 12] {
+    fn flags(&self) -> [(About, &'static str, bool); 16] {
         [
+            (About::Any, "-a", self.local.is_some()),
+            (About::Io(self.io.unwrap_or_default()), "--io", self.io.is_some()),
             (About::Connections, "--connections", self.connections.is_some()),
             (About::Connections, "--queries-per-connection", self.queries_per_connection.is_some()),
             (About::Connections, "--outstanding-per-connection", self.outstanding_per_connection.is_some()),
+            (About::Connections, "--connect-timeout", self.connect_timeout.is_some()),
             (About::Tcp, "--close", self.close.is_some()),
             (About::Tls, "--ca", self.ca.is_some()),
             (About::Tls, "--insecure", self.insecure),
@@ -169,6 +223,7 @@ impl ConnectionUse {
             (About::Tls, "--tls-group", self.tls_group.is_some()),
             (About::Https, "--http-method", self.http_method.is_some()),
             (About::Quic, "--early-data", self.early_data),
+            (About::Quic, "--congestion", self.congestion.is_some()),
         ]
     }
 
@@ -184,22 +239,55 @@ impl ConnectionUse {
                 "--early-data needs tickets of earlier connections: leave --tls-resume no out",
             ));
         }
-        Ok(())
+        if self.io == Some(Io::Xdp) {
+            return Err(bad_input(
+                "--io xdp: the echo that a run starts beside a server is reached over loopback, which has no frames; \
+                 play past the kernel by kqps load or kqps find",
+            ));
+        }
+        if let Some(given) = self.connect_timeout.filter(|given| *given > TIMEOUT_MOST) {
+            let (given_s, most_s) = (given.as_secs_f64(), TIMEOUT_MOST.as_secs());
+            return Err(bad_input(format!("--connect-timeout {given_s}s: expected {most_s}s at most")));
+        }
+        running.iter().try_for_each(|one| self.check_local(one))
+    }
+
+    /// Checks that the source addresses belong to this host and to the family of a server.
+    fn check_local(&self, server: &RunningServer) -> anyhow::Result<()> {
+        let Some(local) = self.local else { return Ok(()) };
+        let target = server.target.address;
+        if local.is_ipv6() != target.is_ipv6() {
+            return Err(bad_input(format!("-a and the target {target} are of different families")));
+        }
+        let flows = match PlayerSetup::of(&server.cell(&Cell::default())).wire {
+            WireSetup::Udp { sockets, .. } => sockets,
+            WireSetup::Connected(setup) => setup.connections,
+        };
+        let sources: Sources = local.word().parse().map_err(bad_input)?;
+        check_sources(&sources, flows as usize)
     }
 
     /// The settings of the player for a server over this transport, whose URL has this name or address and this path.
     pub(super) fn factors(&self, transport: Transport, typed: &str, path: &str) -> anyhow::Result<Factors> {
         let mut factors = Factors::default();
+        let io = self.io.filter(|io| *io != Io::Auto && About::Io(*io).is_for(transport));
+        let of_all = PlayerFactors {
+            io: io.map(|io| io.name().to_owned()),
+            sources: self.local,
+            ..PlayerFactors::default()
+        };
         if !transport.has_connections() {
+            factors.set_player(of_all);
             return Ok(factors);
         }
         let mut player = PlayerFactors {
             transport: Some(transport),
+            connect_timeout_s: self.connect_timeout.map(|timeout| timeout.as_secs_f64()),
             connections: self.connections,
             queries_per_connection: self.queries_per_connection,
             outstanding_per_connection: self.outstanding_per_connection,
             close: self.close.filter(|_| About::Tcp.is_for(transport)),
-            ..PlayerFactors::default()
+            ..of_all
         };
         if transport.is_encrypted() {
             let name = self.server_name.as_deref().unwrap_or(typed);
@@ -214,11 +302,20 @@ impl ConnectionUse {
                 http_method: self.http_method.filter(|_| is_https),
                 http_path: is_https.then(|| path.to_owned()),
                 early_data: (self.early_data && transport == Transport::Quic).then_some(true),
+                congestion: self.congestion(transport),
                 ..player
             };
         }
         factors.set_player(player);
         Ok(factors)
+    }
+
+    fn congestion(&self, transport: Transport) -> Option<CongestionChoice> {
+        let named = self.congestion.filter(|_| About::Quic.is_for(transport));
+        named.map(|congestion| match congestion {
+            Congestion::Fixed => CongestionChoice::Fixed,
+            Congestion::Cubic => CongestionChoice::Cubic,
+        })
     }
 
     fn trust(&self) -> TrustChoice {
@@ -269,6 +366,10 @@ mod tests {
             "--tls-suite=TLS_AES_128_GCM_SHA256",
             "--tls-group=x25519",
             "--http-method=get",
+            "--connect-timeout=2s",
+            "--congestion=cubic",
+            "--io=uring",
+            "-a127.9.0.0/16",
         ];
         for (transport, has_close, has_tls, has_http) in [
             (Transport::Tcp, true, false, false),
@@ -286,7 +387,15 @@ mod tests {
             assert_eq!(word("player.tls_group"), Some("x25519").filter(|_| has_tls));
             assert_eq!(word("player.http_method"), Some("get").filter(|_| has_http));
             assert_eq!(word("player.early_data"), None);
+            assert_eq!(word("player.connect_timeout_s"), Some("2"));
+            let is_quic = transport == Transport::Quic;
+            assert_eq!(word("player.congestion"), Some("cubic").filter(|_| is_quic));
+            assert_eq!(word("player.io"), Some("uring").filter(|_| !is_quic));
+            assert_eq!(word("player.sources"), Some("127.9.0.0/16"));
         }
+        let udp = server(Transport::Udp, &["--io=mmsg", "-a127.0.0.9", "--connect-timeout=2s"]);
+        let words = [("player.io", "mmsg"), ("player.sources", "127.0.0.9/32")];
+        assert_eq!(udp.factors.words(), &words.map(|(name, word)| (name.into(), word.into())).into());
         let early = server(Transport::Quic, &["--early-data"]);
         assert_eq!(early.factors.word("player.early_data"), Some("true"));
         assert_eq!(server(Transport::Udp, &[]).factors.transport(), Transport::Udp);
@@ -305,6 +414,14 @@ mod tests {
             ("--tls-resume=no", tcp, "--tls-resume is for servers over tls"),
             ("--http-method=get", quic, "--http-method is for servers over https"),
             ("--early-data", tcp, "--early-data is for servers over quic"),
+            ("--congestion=cubic", tcp, "--congestion is for servers over quic"),
+            ("--connect-timeout=2s", udp, "--connect-timeout are for servers over connections that run"),
+            ("--connect-timeout=11s", tcp, "--connect-timeout 11s: expected 10s at most"),
+            ("--io=epoll", udp, "--io epoll is for servers over tcp, tls, https"),
+            ("--io=uring", quic, "--io uring is for servers over udp, tcp, tls, https"),
+            ("--io=xdp", tcp, "play past the kernel by kqps load"),
+            ("-a::1", udp, "-a and the target 127.0.0.1:53 are of different families"),
+            ("-a192.0.2.77", tcp, "this host has no address 192.0.2.77"),
         ] {
             let refused = refusal(&[flag], std::slice::from_ref(running));
             assert!(refused.contains(why), "{flag}: {refused}");
@@ -313,6 +430,8 @@ mod tests {
         let contradiction = refusal(&["--early-data", "--tls-resume=no"], &servers);
         assert!(contradiction.contains("leave --tls-resume no out"), "{contradiction}");
         assert!(!refusal(&["--connections=2"], &[]).is_empty(), "there is no such server");
+        assert!(refusal(&["-a127.0.0.9"], &[]).contains("'knot player.sources=127.1.0.0/16'"));
+        assert_eq!(refusal(&["--io=epoll", "-a127.0.0.9", "--congestion=cubic"], &servers), "");
         assert!(Typed::try_parse_from(["kqps", "--tls-group=x2551"]).is_err());
     }
 }

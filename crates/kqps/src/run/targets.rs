@@ -11,7 +11,7 @@ use kqps_lab::running_server::{PlayerRequest, RunningServer};
 use kqps_observation::Target;
 use kqps_observation::trial::Transport;
 
-use super::connections::ConnectionUse;
+use super::connections::{ConnectionUse, TIMEOUT_MOST};
 use crate::exit::bad_input;
 use crate::load::skipped::{captured, skipped};
 use crate::load::{Allowed, Family, resolve_all};
@@ -19,9 +19,6 @@ use crate::value::{parse_count, parse_duration};
 
 /// The most threads of the player.
 const SENDERS_MOST: u64 = 1024;
-
-/// The longest timeout. Every trial that loses queries waits that long at its end.
-const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 
 /// The flags for servers that run already.
 #[derive(clap::Args, Default)]

@@ -27,7 +27,7 @@ pub(super) fn words(name: &str, shown: &Shown) -> String {
 
 /// What the file is, in a few words.
 fn what(shown: &Shown) -> String {
-    let Some(capture) = &shown.capture else { return format!("{} queries", shown.queries) };
+    let Some(capture) = &shown.capture else { return counted(shown.queries, "query") };
     let Some(first_unix_ms) = capture.first_unix_ms else { return "a capture without a query".into() };
     let first = OffsetDateTime::from_unix_timestamp((first_unix_ms / 1000) as i64).ok();
     let form = format_description!("[year]-[month]-[day] [hour]:[minute]:[second] UTC");

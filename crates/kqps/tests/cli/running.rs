@@ -248,14 +248,18 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
 }
 
 #[test]
-fn a_server_is_measured_over_the_transport_of_its_url() {
+fn a_server_is_measured_over_the_transport_of_its_url_from_many_addresses() {
     let bench = Bench::new();
-    let server = bench.server();
+    // The server has room for one connection of each address.
+    let zone = bench.zone();
+    let of_each = ["--zone", &zone, "--listen", "127.0.0.1:0", "--tcp-per-client", "1", "--for", "5m"];
+    let server = Running::start_as("auth", &of_each);
     let out = bench.out("out");
     let url = format!("tcp://{}", server.addresses[0]);
     let more = ["--budget", "25s", "--seed", "3", "--json", "--connections", "4", "-d"];
+    let from = ["-a", "127.9.0.0/16", "--io", "epoll", "--connect-timeout", "2s"];
     let mut command = kqps(&["run", "--target", &url]);
-    let output = command.args(more).arg(bench.queries()).arg("--out").arg(&out).output().unwrap();
+    let output = command.args(from).args(more).arg(bench.queries()).arg("--out").arg(&out).output().unwrap();
     let said = text(&output.stderr);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{said}");
     let run = stored(&out);
@@ -267,7 +271,14 @@ fn a_server_is_measured_over_the_transport_of_its_url() {
     let trials: Vec<_> = run.trials.iter().filter_map(|one| one.measured()).collect();
     assert!(trials.len() > 3 && trials.iter().all(|trial| trial.transport == Transport::Tcp), "{said}");
     assert!(trials.iter().all(|trial| trial.accounts.wrong == 0), "{said}");
-    assert!(trials.iter().all(|trial| trial.connections.as_ref().unwrap().established >= 4), "{said}");
+    for connections in trials.iter().filter_map(|trial| trial.connections.as_ref()) {
+        let made = (connections.established, connections.open, connections.closed.len());
+        assert_eq!(made, (4, 4, 0), "{connections:?}");
+    }
+    let word = |name: &str| theirs.factors.word(name);
+    let set = ["player.sources", "player.io", "player.connect_timeout_s"].map(word);
+    assert_eq!(set, [Some("127.9.0.0/16"), Some("epoll"), Some("2")]);
+    assert_eq!(echo.factors.word("player.sources"), Some("127.9.0.0/16"), "its ceiling is played at alike");
     let verdict: Value = serde_json::from_slice(&output.stdout).unwrap();
     let reasons = verdict["verdict"]["subjects"][0]["reasons"].to_string();
     assert!(!reasons.contains("own ceiling was not measured"), "{reasons}");

@@ -222,6 +222,12 @@ fn studied_over(transport: Transport, subjects: &[&str], ways: &[&str]) {
     let of_transport = format!("\"player.transport\" = \"{word}\"");
     let study = OVER_TLS.replace("\"player.transport\" = \"tls\"", &of_transport);
     let study = study.replace("[\"echo\", \"kqps-auth\"]", &format!("{subjects:?}"));
+    let own = match transport {
+        Transport::Https => "\"player.http_method\" = \"get\"\n",
+        Transport::Quic => "\"player.congestion\" = \"cubic\"\n\"player.connect_timeout_s\" = 3\n",
+        Transport::Udp | Transport::Tcp | Transport::Tls => "",
+    };
+    let study = study.replace("\"player.resume\" = false\n", &format!("\"player.resume\" = false\n{own}"));
     let lab = Lab::new(&study.replace("[\"kept\", \"full\"]", &format!("{ways:?}")));
     let output = lab.run(&["--out", &lab.out().display().to_string()]);
     let run = lab.stored();
@@ -241,6 +247,8 @@ fn studied_over(transport: Transport, subjects: &[&str], ways: &[&str]) {
             assert_eq!((trial.transport, trial.accounts.wrong), (transport, 0), "{}", cell.name);
             let connections = trial.connections.as_ref().unwrap();
             assert_eq!(connections.check(trial.sent_on_connections()), Ok(()), "{}", cell.name);
+            assert!(connections.http.as_ref().is_none_or(|http| http.method == "get"), "{}", cell.name);
+            assert!(connections.quic.as_ref().is_none_or(|quic| quic.congestion == "cubic"), "{}", cell.name);
             let tls = connections.tls.as_ref().unwrap();
             assert_eq!((tls.trust.as_str(), tls.resume), ("ca", is_kept), "{}", cell.name);
             assert!(tls.failures.is_empty(), "{}: {:?}", cell.name, tls.failures);

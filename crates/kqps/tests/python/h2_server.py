@@ -2,7 +2,8 @@
 
 Arguments: the files of the certificate and of its key, and how many streams a client may have open at once. Prints the
 port as the first line. At the end of standard input prints the counts as JSON: connections, queries by POST and by GET,
-the most streams that were open at once, and what was wrong with requests. """
+the queries by the server's name in them (:authority), the most streams that were open at once, and what was wrong with
+requests. """
 
 import base64
 import json
@@ -17,7 +18,7 @@ import h2.events
 import h2.exceptions
 import h2.settings
 
-COUNTS = {"connections": 0, "POST": 0, "GET": 0, "open": 0, "wrong": []}
+COUNTS = {"connections": 0, "POST": 0, "GET": 0, "authorities": {}, "open": 0, "wrong": []}
 LOCK = threading.Lock()
 
 
@@ -45,6 +46,8 @@ def answer(connection, stream, headers, body):
         return
     with LOCK:
         COUNTS[headers[":method"]] += 1
+        authorities, name = COUNTS["authorities"], headers[":authority"]
+        authorities[name] = authorities.get(name, 0) + 1
     reply = message[:2] + bytes([message[2] | 0x80]) + message[3:]
     fields = [(":status", "200"), ("content-type", "application/dns-message"), ("content-length", str(len(reply)))]
     connection.send_headers(stream, fields)

@@ -5,7 +5,9 @@ use std::str::FromStr;
 use std::time::Duration;
 
 use kqps_http::{Method, PATH, authority};
-use kqps_observation::factors::{CloseChoice, MethodChoice, PlayerFactors, TrustChoice, name};
+use kqps_observation::factors::{
+    CloseChoice, CongestionChoice, MethodChoice, PlayerFactors, TrustChoice, name,
+};
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{HttpPlan, OUTSTANDING_MOST};
 use kqps_player::{Close, Io, QuicPlan, TcpPlan, TlsPlan, UdpPlan, Wire};
@@ -15,7 +17,7 @@ use kqps_tls::{ClientSettings, Trust};
 use super::PlayerSetup;
 
 /// How a cell's queries travel.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum WireSetup {
     /// Datagrams.
     Udp {
@@ -29,7 +31,7 @@ pub enum WireSetup {
 }
 
 /// How a cell's queries travel on connections.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct ConnectionSetup {
     /// The transport, which has connections.
     pub transport: Transport,
@@ -41,11 +43,15 @@ pub struct ConnectionSetup {
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection.
     pub outstanding: u32,
+    /// Seconds after which a connection that is not made is given up; `None` for the time of a late reply.
+    pub connect_timeout_s: Option<f64>,
     /// How the player closes connections. Over QUIC it has no effect.
     pub close: Close,
     /// Whether queries leave with the first packets of resumed connections. Over other transports than QUIC it has no
     /// effect.
     pub early_data: bool,
+    /// What limits the bytes on their way. Over other transports than QUIC it has no effect.
+    pub congestion: Congestion,
     /// TLS; `None` over a transport that is not encrypted.
     pub tls: Option<TlsSetup>,
     /// HTTP; `None` over a transport without it.
@@ -145,11 +151,16 @@ impl ConnectionSetup {
             connections: player.connections.unwrap_or_else(|| usual_connections(player)),
             queries_per_connection: player.queries_per_connection,
             outstanding: player.outstanding_per_connection.unwrap_or(OUTSTANDING_MOST),
+            connect_timeout_s: player.connect_timeout_s,
             close: match player.close {
                 Some(CloseChoice::Rst) => Close::Rst,
                 Some(CloseChoice::Fin) | None => Close::Fin,
             },
             early_data: player.early_data.unwrap_or(false),
+            congestion: match player.congestion {
+                Some(CongestionChoice::Cubic) => Congestion::Cubic,
+                Some(CongestionChoice::Fixed) | None => Congestion::Fixed,
+            },
             tls: transport.is_encrypted().then(|| TlsSetup::of(player)),
             http: (transport == Transport::Https).then(|| HttpSetup::of(player)),
         }
@@ -163,8 +174,10 @@ impl ConnectionSetup {
             connections: Some(self.connections),
             queries_per_connection: self.queries_per_connection,
             outstanding_per_connection: Some(self.outstanding),
+            connect_timeout_s: self.connect_timeout_s,
             close: (self.close == Close::Rst).then_some(CloseChoice::Rst),
             early_data: self.early_data.then_some(true),
+            congestion: (self.congestion == Congestion::Cubic).then_some(CongestionChoice::Cubic),
             ..of_all
         };
         let of_http = match &self.http {
@@ -188,8 +201,12 @@ impl ConnectionSetup {
         }
     }
 
-    /// The plan of queries on such connections. A connection may take as long as a reply to be made.
+    /// The plan of queries on such connections. A connection may take as long as a reply to be made, unless the setup
+    /// says otherwise.
     fn plan(&self, timeout: Duration, targets: &[SocketAddr], ca: Option<&str>) -> Result<Wire, String> {
+        let seconds =
+            |seconds| Duration::try_from_secs_f64(seconds).map_err(|error| format!("{seconds} s: {error}"));
+        let connect_timeout = self.connect_timeout_s.map_or(Ok(timeout), seconds)?;
         match self.transport {
             Transport::Udp => Err("udp has no connections".into()),
             Transport::Tcp | Transport::Tls | Transport::Https => Ok(Wire::Tcp(TcpPlan {
@@ -198,7 +215,8 @@ impl ConnectionSetup {
                 queries_per_connection: self.queries_per_connection,
                 outstanding: self.outstanding,
                 close: self.close,
-                connect_timeout: timeout,
+                connect_timeout,
+                buffer_bytes: None,
                 tls: self.tls.as_ref().map(|tls| tls.plan(targets, ca, self.http.as_ref())).transpose()?,
                 device: None,
                 local_port: None,
@@ -207,7 +225,7 @@ impl ConnectionSetup {
                 connections: self.connections as usize,
                 queries_per_connection: self.queries_per_connection,
                 outstanding: self.outstanding,
-                connect_timeout: timeout,
+                connect_timeout,
                 buffer_bytes: None,
                 tls: self
                     .tls
@@ -215,7 +233,7 @@ impl ConnectionSetup {
                     .ok_or("quic has no connections without TLS")?
                     .plan(targets, ca, None)?,
                 early_data: self.early_data,
-                congestion: Congestion::default(),
+                congestion: self.congestion,
             })),
         }
     }

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kqps_observation::factors::name;
+use kqps_observation::factors::{SourceChoice, name};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors};
 
@@ -92,12 +92,15 @@ fn echo_beside(offer: &HostOffer, cell: &Cell) -> Cell {
 }
 
 /// The settings of the player, of the path and of the hosts, and the type of certificate, which a ceiling shares with
-/// its cells. The certificate itself is the run's own, also beside a server that runs already.
+/// its cells. The certificate itself is the run's own, also beside a server that runs already. An echo that the run
+/// starts is reached over IPv4.
 fn surroundings(cell: &Cell) -> Factors {
+    let is_ipv6 = cell.factors.player().sources.is_some_and(SourceChoice::is_ipv6);
     let is_of_path = |name: &str| name == name::PATH || name.starts_with(name::PATH_SETTING);
     let is_of_player = |name: &str| {
         let of_server = [name::PLAYER_TLS_TRUST, name::PLAYER_TLS_NAME, name::PLAYER_HTTP_PATH];
-        name.starts_with(name::PLAYER) && !of_server.contains(&name)
+        let fits = name != name::PLAYER_SOURCES || !is_ipv6;
+        name.starts_with(name::PLAYER) && !of_server.contains(&name) && fits
     };
     let is_of_host = |name: &str| name.starts_with(name::HOST) && name != name::HOST_NICE;
     let is_shared = |name: &str| name == name::SUBJECT_CERTIFICATE || name.starts_with(name::HOSTS);

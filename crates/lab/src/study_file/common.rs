@@ -3,7 +3,7 @@
 
 use kqps_observation::Factors;
 use kqps_observation::factors::{
-    FactorError,
+    FactorError, SourceChoice,
     name::{self, CORES, IO, WORKERS},
 };
 use kqps_player::Io;
@@ -40,6 +40,7 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
         }
         CORES => return CoreRequest::read(value, 1).map(|_| ()),
         name::PLAYER_IO => return one_of(name, value, &Io::ALL.map(Io::name)),
+        name::PLAYER_SOURCES => return sources(value),
         name::PLAYER_TLS_GROUP => return one_of_named(name, value, Group::all()),
         name::PLAYER_TLS_SUITE => return one_of_named(name, value, Suite::all()),
         name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
@@ -59,6 +60,18 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
     }
 }
 
+/// Checks source addresses. What a study or a run starts is reached over loopback, or at the other end of a veth pair,
+/// where the player has one address.
+fn sources(value: &str) -> Result<(), String> {
+    let name = name::PLAYER_SOURCES;
+    let read = Factors::read([(name.to_owned(), value.to_owned())]);
+    let is_loopback = read.is_ok_and(|one| one.player().sources.is_some_and(SourceChoice::is_loopback));
+    let words = [SourceChoice::One, SourceChoice::Spread].map(SourceChoice::word);
+    let near = did_you_mean(nearest(value, &words.each_ref().map(String::as_str)));
+    let expected = "one, spread, or a prefix of loopback such as 127.1.0.0/16";
+    right(is_loopback, name, value, expected).map_err(|error| error + &near)
+}
+
 /// Whether factors keep a limit, and the limit in words.
 type Limit = (fn(&Factors) -> bool, &'static str);
 
@@ -70,6 +83,10 @@ fn limit(name: &str) -> Option<Limit> {
         }
         name::PLAYER_TIMEOUT => Some((
             |one| one.player().timeout_s.is_some_and(|seconds| seconds <= TIMEOUT_MOST_S),
+            "seconds above 0, 60 at most",
+        )),
+        name::PLAYER_CONNECT_TIMEOUT => Some((
+            |one| one.player().connect_timeout_s.is_some_and(|seconds| seconds <= TIMEOUT_MOST_S),
             "seconds above 0, 60 at most",
         )),
         name::PLAYER_CONNECTIONS => Some((

@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 33] = [
+pub const COMMON: [&str; 36] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -30,11 +30,14 @@ pub const COMMON: [&str; 33] = [
     name::PLAYER_CONNECTIONS,
     name::PLAYER_QUERIES_PER_CONNECTION,
     name::PLAYER_OUTSTANDING,
+    name::PLAYER_CONNECT_TIMEOUT,
     name::PLAYER_CLOSE,
     name::PLAYER_RESUME,
     name::PLAYER_TLS_GROUP,
     name::PLAYER_TLS_SUITE,
     name::PLAYER_EARLY_DATA,
+    name::PLAYER_CONGESTION,
+    name::PLAYER_HTTP_METHOD,
     name::SUBJECT_CERTIFICATE,
     name::DATASET_NAMES,
     name::DATASET_RECIPE,

@@ -28,6 +28,8 @@ pub const PLAYER_CONNECTIONS: &str = "player.connections";
 pub const PLAYER_QUERIES_PER_CONNECTION: &str = "player.queries_per_connection";
 /// The most unsettled queries of one connection.
 pub const PLAYER_OUTSTANDING: &str = "player.outstanding_per_connection";
+/// The seconds after which a connection that is not made is given up.
+pub const PLAYER_CONNECT_TIMEOUT: &str = "player.connect_timeout_s";
 
 /// How the player closes connections.
 pub const PLAYER_CLOSE: &str = "player.close";
@@ -43,6 +45,8 @@ pub const PLAYER_TLS_TRUST: &str = "player.tls_trust";
 pub const PLAYER_TLS_NAME: &str = "player.tls_name";
 /// Whether the player sends early data over QUIC.
 pub const PLAYER_EARLY_DATA: &str = "player.early_data";
+/// What limits the player's bytes on their way over QUIC.
+pub const PLAYER_CONGESTION: &str = "player.congestion";
 /// How the player asks by HTTP.
 pub const PLAYER_HTTP_METHOD: &str = "player.http_method";
 /// The path that the player asks by HTTP.
@@ -154,7 +158,7 @@ pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
             _ => true,
         },
         PLAYER_SOCKETS => !transport.has_connections(),
-        PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING => {
+        PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING | PLAYER_CONNECT_TIMEOUT => {
             transport.has_connections()
         }
         // QUIC closes connections in one way.
@@ -162,7 +166,7 @@ pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
         PLAYER_RESUME | PLAYER_TLS_GROUP | PLAYER_TLS_SUITE | PLAYER_TLS_TRUST | PLAYER_TLS_NAME
         | SUBJECT_CERTIFICATE => transport.is_encrypted(),
         PLAYER_HTTP_METHOD | PLAYER_HTTP_PATH => transport == Transport::Https,
-        PLAYER_EARLY_DATA => transport == Transport::Quic,
+        PLAYER_EARLY_DATA | PLAYER_CONGESTION => transport == Transport::Quic,
         _ => true,
     }
 }

@@ -6,8 +6,8 @@ use kqps_files::value::parse_duration;
 
 use super::name;
 use super::values::{
-    CertificateType, CloseChoice, ComparedAs, MethodChoice, Names, ReceiveCore, SourceChoice, TrustChoice,
-    Values,
+    CertificateType, CloseChoice, ComparedAs, CongestionChoice, MethodChoice, Names, ReceiveCore,
+    SourceChoice, TrustChoice, Values,
 };
 use crate::cpu_list;
 use crate::question::Path;
@@ -59,10 +59,8 @@ impl Values {
             name::PLAYER_SOCKETS => player.sockets = Some(wanted.count()?),
             name::PLAYER_WINDOW => player.window = Some(wanted.count()?),
             name::PLAYER_BURST => player.burst = Some(wanted.count()?),
-            name::PLAYER_TIMEOUT => {
-                let is_time = |seconds: &f64| seconds.is_finite() && *seconds > 0.0;
-                player.timeout_s = Some(wanted.number("seconds above 0", is_time)?);
-            }
+            name::PLAYER_TIMEOUT => player.timeout_s = Some(wanted.seconds()?),
+            name::PLAYER_CONNECT_TIMEOUT => player.connect_timeout_s = Some(wanted.seconds()?),
             name::PLAYER_SOURCES => player.sources = Some(wanted.sources()?),
             name::PLAYER_TRANSPORT => {
                 player.transport = Some(wanted.one_of(&Transport::WORDS, Transport::ALL)?);
@@ -79,6 +77,10 @@ impl Values {
             name::PLAYER_RESUME => player.resume = Some(wanted.one_of(&["true", "false"], [true, false])?),
             name::PLAYER_EARLY_DATA => {
                 player.early_data = Some(wanted.one_of(&["true", "false"], [true, false])?);
+            }
+            name::PLAYER_CONGESTION => {
+                let choices = [CongestionChoice::Fixed, CongestionChoice::Cubic];
+                player.congestion = Some(wanted.one_of(&CongestionChoice::WORDS, choices)?);
             }
             name::PLAYER_TLS_GROUP => player.tls_group = Some(word.to_owned()),
             name::PLAYER_TLS_SUITE => player.tls_suite = Some(word.to_owned()),
@@ -187,8 +189,12 @@ impl Wanted<'_> {
         self.number("a number from 1 on", |number| *number >= T::from(1))
     }
 
+    fn seconds(self) -> Result<f64, FactorError> {
+        self.number("seconds above 0", |seconds: &f64| seconds.is_finite() && *seconds > 0.0)
+    }
+
     fn sources(self) -> Result<SourceChoice, FactorError> {
-        let expected = "one, spread, or a prefix of loopback such as 127.1.0.0/16";
+        let expected = "one, spread, an address, or a prefix such as 127.1.0.0/16";
         SourceChoice::of_word(self.word).ok_or_else(|| self.wrong(expected, &SourceChoice::WORDS))
     }
 

@@ -6,7 +6,7 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 /// A word of every factor, in the order of their names.
-const WORDS: [(&str, &str); 43] = [
+const WORDS: [(&str, &str); 45] = [
     ("compared_as", "a again"),
     ("dataset.file", "my queries"),
     ("dataset.names", "one"),
@@ -28,6 +28,8 @@ const WORDS: [(&str, &str); 43] = [
     ("path.txqueuelen", "0"),
     ("player.burst", "32"),
     ("player.close", "rst"),
+    ("player.congestion", "cubic"),
+    ("player.connect_timeout_s", "0.5"),
     ("player.connections", "64"),
     ("player.early_data", "true"),
     ("player.http_method", "get"),
@@ -67,6 +69,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         connections: Some(64),
         queries_per_connection: Some(1),
         outstanding_per_connection: Some(10),
+        connect_timeout_s: Some(0.5),
         close: Some(CloseChoice::Rst),
         resume: Some(false),
         tls_group: Some("x25519".into()),
@@ -74,6 +77,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         tls_trust: Some(TrustChoice::Anyone),
         tls_name: Some("dns.test".into()),
         early_data: Some(true),
+        congestion: Some(CongestionChoice::Cubic),
         http_method: Some(MethodChoice::Get),
         http_path: Some("/dns".into()),
     };
@@ -146,6 +150,8 @@ fn settings_of_another_transport_do_not_fit() {
     let of = |transport: &str| {
         let words = [
             ("player.close", "rst"),
+            ("player.congestion", "cubic"),
+            ("player.connect_timeout_s", "2"),
             ("player.connections", "4"),
             ("player.early_data", "true"),
             ("player.io", "mmsg"),
@@ -159,10 +165,18 @@ fn settings_of_another_transport_do_not_fit() {
         let fitting = read(&words).unwrap().fitting();
         (fitting.transport(), fitting.words().keys().cloned().collect::<Vec<_>>())
     };
-    let tcp = ["player.close", "player.connections", "player.transport", "player.window", "sockets"];
+    let tcp = [
+        "player.close",
+        "player.connect_timeout_s",
+        "player.connections",
+        "player.transport",
+        "player.window",
+        "sockets",
+    ];
     assert_eq!(of("tcp"), (Transport::Tcp, tcp.map(str::to_owned).to_vec()));
     let tls = [
         "player.close",
+        "player.connect_timeout_s",
         "player.connections",
         "player.resume",
         "player.transport",
@@ -172,6 +186,8 @@ fn settings_of_another_transport_do_not_fit() {
     ];
     assert_eq!(of("tls"), (Transport::Tls, tls.map(str::to_owned).to_vec()));
     let quic = [
+        "player.congestion",
+        "player.connect_timeout_s",
         "player.connections",
         "player.early_data",
         "player.resume",
@@ -203,9 +219,11 @@ fn a_malformed_word_is_an_error_and_changes_nothing() {
         ("player.window", "0", "a number from 1 on"),
         ("player.timeout_s", "soon", "seconds above 0"),
         ("player.timeout_s", "inf", "seconds above 0"),
-        ("player.sources", "two", "one, spread, or a prefix of loopback such as 127.1.0.0/16"),
-        ("player.sources", "192.0.2.0/24", "one, spread, or a prefix of loopback such as 127.1.0.0/16"),
-        ("player.sources", "127.0.0.0/7", "one, spread, or a prefix of loopback such as 127.1.0.0/16"),
+        ("player.sources", "two", "one, spread, an address, or a prefix such as 127.1.0.0/16"),
+        ("player.sources", "127.0.0.0/33", "one, spread, an address, or a prefix such as 127.1.0.0/16"),
+        ("player.sources", "::/+8", "one, spread, an address, or a prefix such as 127.1.0.0/16"),
+        ("player.connect_timeout_s", "0", "seconds above 0"),
+        ("player.congestion", "bbr", "one of fixed, cubic"),
         ("player.close", "end", "one of fin, rst"),
         ("player.resume", "yes", "one of true, false"),
         ("player.early_data", "yes", "one of true, false"),
@@ -237,6 +255,24 @@ fn a_malformed_word_is_an_error_and_changes_nothing() {
         assert_eq!(factors, Factors::default());
         let stored = format!("{{\"{name}\":\"{word}\"}}");
         assert!(serde_json::from_str::<Factors>(&stored).unwrap_err().to_string().contains(expected));
+    }
+}
+
+#[test]
+fn sources_are_a_choice_of_the_player_or_addresses() {
+    for (word, stored, is_loopback, is_ipv6) in [
+        ("one", "one", true, false),
+        ("spread", "spread", true, false),
+        ("127.0.0.0/8", "127.0.0.0/8", true, false),
+        ("127.0.0.0/7", "127.0.0.0/7", false, false),
+        ("192.0.2.1", "192.0.2.1/32", false, false),
+        ("192.0.2.0/24", "192.0.2.0/24", false, false),
+        ("::1", "::1/128", true, true),
+        ("2001:db8::/64", "2001:db8::/64", false, true),
+    ] {
+        let sources = read(&[("player.sources", word)]).unwrap().player().sources.unwrap();
+        let seen = (sources.word(), sources.is_loopback(), sources.is_ipv6());
+        assert_eq!(seen, (stored.to_owned(), is_loopback, is_ipv6), "{word}");
     }
 }
 

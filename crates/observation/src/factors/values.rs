@@ -1,7 +1,7 @@
 //! The values of factors.
 
 use std::collections::BTreeMap;
-use std::net::Ipv4Addr;
+use std::net::IpAddr;
 
 use super::name;
 use crate::question::Path;
@@ -27,7 +27,7 @@ pub(super) struct Values {
 /// The settings of the player that a cell names.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlayerFactors {
-    /// The player's I/O, by its name in `kqps load --io`; for UDP.
+    /// The player's I/O, by its name in `kqps load --io`; not for QUIC.
     pub io: Option<String>,
     /// Sending threads, at least 1.
     pub senders: Option<u32>,
@@ -44,12 +44,14 @@ pub struct PlayerFactors {
     /// What carries queries and replies; `None` for UDP.
     pub transport: Option<Transport>,
     /// Connections over all threads that may be open at once, at least 1; for transports with connections, as are the
-    /// next three.
+    /// next four.
     pub connections: Option<u32>,
     /// Queries after which a connection is closed; 0 if it is closed once it is made, `None` if it is kept.
     pub queries_per_connection: Option<u32>,
     /// The most unsettled queries of one connection, at least 1.
     pub outstanding_per_connection: Option<u32>,
+    /// Seconds after which a connection that is not made is given up, above 0; `None` for the time of a late reply.
+    pub connect_timeout_s: Option<f64>,
     /// How the player closes connections; not for QUIC.
     pub close: Option<CloseChoice>,
     /// Whether connections resume the sessions of earlier ones; for encrypted transports, as are the next four.
@@ -65,6 +67,8 @@ pub struct PlayerFactors {
     pub tls_name: Option<String>,
     /// Whether queries leave with the first packets of resumed connections; for QUIC.
     pub early_data: Option<bool>,
+    /// What limits the bytes on their way; for QUIC.
+    pub congestion: Option<CongestionChoice>,
     /// How the player asks; for HTTPS, as is the next one.
     pub http_method: Option<MethodChoice>,
     /// The path of its requests; `None` for the usual one.
@@ -78,8 +82,8 @@ pub enum SourceChoice {
     One,
     /// They use several addresses in turn, which the player chooses.
     Spread,
-    /// They use the addresses of this prefix in turn: an address of loopback, and 8 to 32 bits.
-    Prefix(Ipv4Addr, u8),
+    /// They use the addresses of this prefix in turn: one of its addresses, and its length in bits.
+    Prefix(IpAddr, u8),
 }
 
 /// How the player closes connections.
@@ -89,6 +93,15 @@ pub enum CloseChoice {
     Fin,
     /// With RST.
     Rst,
+}
+
+/// What limits the bytes on their way over QUIC.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum CongestionChoice {
+    /// A window that never fills.
+    Fixed,
+    /// CUBIC (RFC 9438).
+    Cubic,
 }
 
 /// How the player asks by HTTP.
@@ -208,6 +221,7 @@ impl PlayerFactors {
             number(name::PLAYER_CONNECTIONS, self.connections),
             number(name::PLAYER_QUERIES_PER_CONNECTION, self.queries_per_connection),
             number(name::PLAYER_OUTSTANDING, self.outstanding_per_connection),
+            self.connect_timeout_s.map(|seconds| (name::PLAYER_CONNECT_TIMEOUT, seconds.to_string())),
             self.close.map(|close| (name::PLAYER_CLOSE, close.word().to_owned())),
             self.resume.map(|resume| (name::PLAYER_RESUME, resume.to_string())),
             self.tls_group.clone().map(|group| (name::PLAYER_TLS_GROUP, group)),
@@ -215,6 +229,7 @@ impl PlayerFactors {
             self.tls_trust.map(|trust| (name::PLAYER_TLS_TRUST, trust.word().to_owned())),
             self.tls_name.clone().map(|server| (name::PLAYER_TLS_NAME, server)),
             self.early_data.map(|early_data| (name::PLAYER_EARLY_DATA, early_data.to_string())),
+            self.congestion.map(|how| (name::PLAYER_CONGESTION, how.word().to_owned())),
             self.http_method.map(|method| (name::PLAYER_HTTP_METHOD, method.word().to_owned())),
             self.http_path.clone().map(|path| (name::PLAYER_HTTP_PATH, path)),
         ];
@@ -226,15 +241,37 @@ impl SourceChoice {
     /// The words of its values that are no prefix, in their order.
     pub(super) const WORDS: [&str; 2] = ["one", "spread"];
 
-    /// The choice of a word; `None` if it is none of [`Self::WORDS`] and no prefix of loopback.
+    /// The choice of a word; `None` if it is none of [`Self::WORDS`], no address and no prefix.
     pub(super) fn of_word(word: &str) -> Option<Self> {
         if let Some(at) = Self::WORDS.iter().position(|known| *known == word) {
             return Some([Self::One, Self::Spread][at]);
         }
-        let (address, bits) = word.split_once('/')?;
-        let (address, bits): (Ipv4Addr, u8) = (address.parse().ok()?, bits.parse().ok()?);
-        // RFC 1122, section 3.2.1.3.
-        (address.is_loopback() && (8..=32).contains(&bits)).then_some(Self::Prefix(address, bits))
+        Self::of_prefix(word)
+    }
+
+    /// The addresses of a prefix, or a single one; `None` if the word is neither.
+    pub fn of_prefix(word: &str) -> Option<Self> {
+        let (address, bits) = word.split_once('/').map_or((word, None), |(one, bits)| (one, Some(bits)));
+        let address: IpAddr = address.parse().ok()?;
+        let most = if address.is_ipv4() { 32 } else { 128 };
+        let is_number = |bits: &&str| bits.bytes().all(|byte| byte.is_ascii_digit());
+        let bits: u8 = bits.map_or(Some(most), |bits| Some(bits).filter(is_number)?.parse().ok())?;
+        (bits <= most).then_some(Self::Prefix(address, bits))
+    }
+
+    /// Whether all of its addresses are those of loopback (RFC 1122, section 3.2.1.3). The player chooses such ones, if
+    /// it has the choice.
+    pub fn is_loopback(self) -> bool {
+        match self {
+            Self::One | Self::Spread => true,
+            Self::Prefix(IpAddr::V4(address), bits) => address.is_loopback() && bits >= 8,
+            Self::Prefix(IpAddr::V6(address), bits) => address.is_loopback() && bits == 128,
+        }
+    }
+
+    /// Whether it names addresses of IPv6.
+    pub fn is_ipv6(self) -> bool {
+        matches!(self, Self::Prefix(address, _) if address.is_ipv6())
     }
 
     /// Its word.
@@ -250,6 +287,16 @@ impl SourceChoice {
 impl CloseChoice {
     /// Its words, in the order of its values.
     pub(super) const WORDS: [&str; 2] = ["fin", "rst"];
+
+    /// Its word.
+    fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl CongestionChoice {
+    /// Its words, in the order of its values.
+    pub(super) const WORDS: [&str; 2] = ["fixed", "cubic"];
 
     /// Its word.
     fn word(self) -> &'static str {

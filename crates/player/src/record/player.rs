@@ -3,7 +3,7 @@
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{LoadFacts, LoadMode, PlayerFacts};
 
-use super::connections::no_port_left;
+use super::ports::no_port_left;
 use super::{FinishedTrial, past, replay};
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
@@ -65,7 +65,11 @@ pub(super) fn player(
             played.left_closed(),
             "kept connections were not open when the load began, which then opened those that it needed",
         );
-        notes.extend(played.teams.iter().find_map(|team| no_port_left(counts, load, &team.plan)));
+        notes.extend(
+            played
+                .teams()
+                .filter_map(|(team, results)| no_port_left(&super::connections(results)?, load, &team.plan)),
+        );
     }
     notes.extend(replay::sharing(played));
     notes.extend(xdp::notes(past(played)));

@@ -1,11 +1,13 @@
 //! QUIC: each query has a stream of its own on a connection (RFC 9250). A flow of the books is a place for a
-//! connection, with a socket and a port that it keeps: servers tell connections apart by both. Kept ones are opened
-//! before the trial begins. All others are opened when a query is handed to their place, and closed after their number
-//! of queries. If connections alone are the load, a query stands for a connection, and settles when that is open.
+//! connection, with a socket and a port that it keeps: servers tell connections apart by both. If no port is free, the
+//! place has none, and each of its attempts fails. Kept connections are opened before the trial begins. All others are
+//! opened when a query is handed to their place, and closed after their number of queries. If connections alone are the
+//! load, a query stands for a connection, and settles when that is open.
 
 mod epoll;
 mod places;
 
+use std::collections::HashSet;
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -14,7 +16,7 @@ use kqps_tls::client::server_name;
 use kqps_tls::{Client, Connector};
 
 use super::udp::offers;
-use super::udp::sockets::{Sockets, too_many};
+use super::udp::sockets::too_many;
 use crate::error::PlayError;
 use crate::plan::{BUFFER_BYTES, Io, Plan, QuicPlan};
 use crate::record::ThreadResult;
@@ -36,8 +38,13 @@ pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
 
 /// Binds the sockets of a plan, each connected to its target, so that the kernel passes on nothing else and reports if
 /// nothing listens there. They block: a datagram that the kernel has no room for waits, and is not lost. In a replay
-/// each has the address of its client.
-pub(super) fn bind(plan: &Plan, quic: &QuicPlan, replay: Option<&Replayed>) -> Result<Sockets, PlayError> {
+/// each has the address of its client. A socket for which its address has no free port is `None`. Returns them with the
+/// options that could not be met as asked.
+pub(super) fn bind(
+    plan: &Plan,
+    quic: &QuicPlan,
+    replay: Option<&Replayed>,
+) -> Result<(Vec<Option<UdpSocket>>, Vec<String>), PlayError> {
     let bytes = quic.buffer_bytes.unwrap_or(BUFFER_BYTES);
     let options = UdpOptions {
         recv_buffer: Some(bytes),
@@ -48,7 +55,9 @@ pub(super) fn bind(plan: &Plan, quic: &QuicPlan, replay: Option<&Replayed>) -> R
     };
     let clients = replay.map(|replay| replay.flows.first_clients(&replay.crowd, replay.carried));
     let wanted = clients.as_ref().map_or_else(|| plan.flows(), Vec::len);
-    let bind = |number: usize| {
+    // The kernel looks at every port of an address before it says that none is free.
+    let mut without_port = HashSet::new();
+    let mut bind = |number: usize| {
         let to = plan.targets[number % plan.targets.len()];
         let of_client = replay.zip(clients.as_ref());
         let of_client = of_client.and_then(|(replay, clients)| replay.crowd.address(clients[number]));
@@ -56,14 +65,25 @@ pub(super) fn bind(plan: &Plan, quic: &QuicPlan, replay: Option<&Replayed>) -> R
             || any(to),
             |local| of_client.map_or_else(|| local.of_socket(number), |address| local.of_number(address)),
         );
+        if without_port.contains(&from) {
+            return Ok(None);
+        }
         let address = SocketAddr::new(from, 0);
         let bound =
             UdpSocket::bind(address, &options).and_then(|socket| set_up(&socket, to).map(|()| socket));
-        bound.map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
+        match bound {
+            Ok(socket) => Ok(Some(socket)),
+            Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
+                without_port.insert(from);
+                Ok(None)
+            }
+            Err(error) => Err(too_many(plan, error, |error| PlayError::Bind { address, error })),
+        }
     };
-    let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
-    let notes = all.first().map_or_else(Vec::new, |first| first.short_buffers(bytes));
-    Ok(Sockets { all, notes })
+    let all = (0..wanted).map(&mut bind).collect::<Result<Vec<Option<UdpSocket>>, PlayError>>()?;
+    let first = all.iter().flatten().next();
+    let notes = first.map_or_else(Vec::new, |first| first.short_buffers(bytes));
+    Ok((all, notes))
 }
 
 /// Connects a socket. RFC 9000, section 14: packets of QUIC are never fragmented.
@@ -93,7 +113,7 @@ fn any(target: SocketAddr) -> IpAddr {
 /// `None` if the trial was called off.
 pub(super) fn play(
     (quic, client): (&QuicPlan, &Client),
-    (first, sockets): (usize, &[UdpSocket]),
+    (first, sockets): (usize, &[Option<UdpSocket>]),
     plan: &Plan,
     mut state: ThreadState<'_>,
     signals: Signals<'_>,
@@ -119,6 +139,6 @@ pub(super) fn play(
     let connections = thread.wire.finish();
     thread.state.books.publish_connections(&connections);
     let connections = Some(connections);
-    let drops = sockets.iter().map(|socket| socket.drops().unwrap_or(0)).sum();
+    let drops = sockets.iter().flatten().map(|socket| socket.drops().unwrap_or(0)).sum();
     Ok(thread.into_result().map(|result| ThreadResult { drops, connections, ..result }))
 }

@@ -79,6 +79,12 @@ impl TcpIo {
     }
 }
 
+/// The options of a plan's sockets that cannot be met as asked, in words.
+pub(super) fn notes(plan: &Plan, tcp: &TcpPlan) -> Result<Vec<String>, PlayError> {
+    let (Some(bytes), Some(&to)) = (tcp.buffer_bytes, plan.targets.first()) else { return Ok(Vec::new()) };
+    kernel::short_buffers(to, bytes).map_err(|error| PlayError::Buffers { bytes, error })
+}
+
 /// The least number of tickets that a thread keeps of each target.
 const TICKETS_LEAST: usize = 16;
 
@@ -101,9 +107,10 @@ pub(super) fn play(
     state: ThreadState<'_>,
     signals: Signals<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
+    let buffer_bytes = wire.0.buffer_bytes;
     match io {
-        TcpIo::Epoll => play_by::<EpollSockets>((), wire, flows, team, state, signals),
-        TcpIo::Uring => play_by::<UringSockets>((), wire, flows, team, state, signals),
+        TcpIo::Epoll => play_by::<EpollSockets>(buffer_bytes, wire, flows, team, state, signals),
+        TcpIo::Uring => play_by::<UringSockets>(buffer_bytes, wire, flows, team, state, signals),
     }
 }
 

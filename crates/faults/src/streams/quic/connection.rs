@@ -129,6 +129,7 @@ impl Connection {
             match event {
                 Event::Connected => shared.counts.handshakes += 1,
                 Event::ConnectionLost { .. } => self.lost(shared),
+                Event::Stream(_) if shared.settings.deaf => {}
                 Event::Stream(StreamEvent::Opened { dir: Dir::Bi }) => {
                     while let Some(stream) = self.inner.streams().accept(Dir::Bi) {
                         self.read(stream, shared, line, now);

@@ -109,7 +109,7 @@ impl PlayerArgs {
         plan.check().map_err(|error| bad_input(with_flags(&error)))?;
         check_ports(&plan)?;
         self.check_local(&plan)?;
-        self.warn_of_a_small_buffer();
+        self.warn_of_a_small_buffer(&plan);
         Ok((plan, subject))
     }
 
@@ -156,9 +156,8 @@ impl PlayerArgs {
         }
         // As in dnsperf, 0 stands for any port.
         let local_port = self.local_port.filter(|port| *port > 0);
-        let of_others = [(self.buffer.is_some() && !is_quic, "-b"), (local_port.is_some() && is_quic, "-x")];
-        if let Some((_, flag)) = of_others.into_iter().find(|(is_given, _)| *is_given) {
-            return Err(bad_input(format!("{flag} has no effect over {}; leave it out", transport.word())));
+        if local_port.is_some() && is_quic {
+            return Err(bad_input("-x has no effect over quic; leave it out"));
         }
         if local_port.is_some() && self.io == Io::Xdp {
             return Err(bad_input("-x has no effect on connections by xdp; leave it out"));
@@ -180,7 +179,7 @@ impl PlayerArgs {
             Transport::Tls => Some(self.tls.plan(&targets.names, Client::new)?),
             Transport::Https => {
                 let tls = self.tls.plan(&targets.names, Client::new)?;
-                Some(TlsPlan { http: Some(self.http.plan(targets)), ..tls })
+                Some(TlsPlan { http: Some(self.http.plan(targets, &tls.names)), ..tls })
             }
             Transport::Quic => {
                 if let Some(device) = &self.device {
@@ -189,12 +188,25 @@ impl PlayerArgs {
                 let client = |settings: &ClientSettings| Client::over_quic(settings, self.quic.early_data);
                 let tls = self.tls.plan(&targets.names, client)?;
                 let plan = self.connections.plan_quic(connections, timeout, tls)?;
-                let buffer_bytes = self.buffer.map(|bytes| bytes as usize);
-                return Ok(Wire::Quic(self.quic.plan(QuicPlan { buffer_bytes, ..plan })?));
+                return Ok(Wire::Quic(
+                    self.quic.plan(QuicPlan { buffer_bytes: self.buffer_bytes(), ..plan })?,
+                ));
             }
         };
-        let (io, device) = (self.io, self.device.clone());
-        Ok(Wire::Tcp(TcpPlan { io, tls, device, local_port, ..self.connections.plan(connections, timeout) }))
+        Ok(Wire::Tcp(TcpPlan { tls, local_port, ..self.tcp(self.io, connections, timeout) }))
+    }
+
+    fn buffer_bytes(&self) -> Option<usize> {
+        self.buffer.map(|bytes| bytes as usize)
+    }
+
+    fn tcp(&self, io: Io, connections: usize, timeout: Duration) -> TcpPlan {
+        TcpPlan {
+            io,
+            buffer_bytes: self.buffer_bytes(),
+            device: self.device.clone(),
+            ..self.connections.plan(connections, timeout)
+        }
     }
 
     /// Sockets or connections: as many as the flags say, or a usual number of which each target has an equal part.
@@ -207,7 +219,7 @@ impl PlayerArgs {
         UdpPlan {
             io,
             sockets,
-            buffer_bytes: self.buffer.map(|bytes| bytes as usize),
+            buffer_bytes: self.buffer_bytes(),
             // As in dnsperf, 0 stands for any port.
             local_port: self.local_port.filter(|port| *port > 0),
             device: self.device.clone(),
@@ -240,8 +252,14 @@ impl PlayerArgs {
         }
     }
 
-    fn warn_of_a_small_buffer(&self) {
-        if let Some(bytes) = self.buffer.filter(|bytes| *bytes < BUFFER_SMALL) {
+    /// Over TCP the server waits while a buffer is full.
+    fn warn_of_a_small_buffer(&self, plan: &Plan) {
+        let has_datagrams = match &plan.wire {
+            Wire::Tcp(_) => false,
+            Wire::Captured(lanes) => lanes.iter().any(|lane| matches!(lane.wire, Wire::Udp(_))),
+            Wire::Udp(_) | Wire::Quic(_) => true,
+        };
+        if let Some(bytes) = self.buffer.filter(|bytes| has_datagrams && *bytes < BUFFER_SMALL) {
             eprintln!(
                 "kqps: warning: -b: buffers of {bytes} bytes hold few replies; a reply that arrives while the player does not \
                  read is lost, by the player's fault"

@@ -87,7 +87,8 @@ fn http_lines(http: &HttpFacts) -> String {
     let HttpFacts { method, paths, blocked, blocked_s, goaways, resets, failures } = http;
     let mut text = String::new();
     let waited = if *blocked > 0 {
-        format!("{blocked} queries waited for a stream, {:.3} ms each", blocked_s * 1e3 / *blocked as f64)
+        let each_ms = blocked_s * 1e3 / *blocked as f64;
+        format!("{} waited for a stream, {each_ms:.3} ms each", counted(*blocked, "query"))
     } else {
         "no query waited for a stream".into()
     };

@@ -8,7 +8,7 @@ use std::process::Stdio;
 
 use kqps_observation::Trial;
 
-use super::bench::{Bench, kqps, words};
+use super::bench::{Bench, Echo, kqps, words};
 
 /// The queries that a load sends until it ends by itself. The query file has 1,000.
 fn intended(bench: &Bench, arguments: &[&str], stdin: Option<&[u8]>) -> Result<u64, String> {
@@ -83,7 +83,6 @@ fn what_cannot_be_done_says_what_to_write() {
         (&["--io", "mmsg", "-m", "tcp"], "--io mmsg is for udp; over tcp it is one of auto, epoll, uring"),
         (&["--io", "epoll"], "--io epoll is for tcp, tls, https; over udp it is one of auto, plain"),
         (&["-x", "4000", "-m", "tcp", "--io", "xdp"], "-x has no effect on connections by xdp"),
-        (&["-b", "64KiB", "-m", "tcp"], "-b has no effect over tcp"),
         (&["--close", "rst"], "UDP has no connections"),
         (&["-c", "0", "-m", "tcp"], "expected"),
         (&["-v"], "--json prints all counts"),
@@ -121,4 +120,8 @@ fn a_buffer_is_in_kib_and_a_small_one_is_warned_of() {
         assert_eq!(err.contains("warning: -b: buffers of 4096 bytes"), is_small, "{size}: {err}");
         assert!(out.contains("Queries sent:         1000\n"), "{out}");
     }
+    // Over TCP the server waits while a buffer is full.
+    let bench = Bench::before(Echo::with(&["--tcp"]));
+    let (out, err) = words(&bench.load(&["-m", "tcp", "-q", "20", "-n", "1", "-b", "4"]).output().unwrap());
+    assert!(out.contains("Queries completed:    1000 ") && !err.contains("-b: buffers"), "{out}{err}");
 }

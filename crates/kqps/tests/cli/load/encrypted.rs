@@ -8,7 +8,12 @@ use crate::serve::running::Running;
 /// A server that listens for the transport of this scheme alone, its URL without a path, and the file with the issuer of
 /// its certificate, or nothing if it was given one.
 pub(crate) fn server(scheme: &str, flags: &[&str]) -> (Running, String, String) {
-    let listen = format!("{scheme}://127.0.0.1:0");
+    server_at(scheme, "127.0.0.1:0", flags)
+}
+
+/// The same at this address.
+pub(super) fn server_at(scheme: &str, address: &str, flags: &[&str]) -> (Running, String, String) {
+    let listen = format!("{scheme}://{address}");
     let server = Running::start(&[&["--listen", &listen][..], flags].concat());
     let url = format!("{scheme}://{}", server.ready[scheme][0].as_str().unwrap());
     let ca = server.ready["ca"].as_str().unwrap_or_default().to_owned();

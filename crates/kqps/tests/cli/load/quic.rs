@@ -107,7 +107,7 @@ fn what_quic_did_is_printed_and_wrong_flags_explained() {
         words(&load.output().unwrap())
     };
     let (out, err) = load(&["--ca", &ca]);
-    assert!(out.contains("congestion fixed; waited for a stream: "), "{out}{err}");
+    assert!(out.contains("congestion fixed; waited for a stream: 0 queries, "), "{out}{err}");
     assert!(out.contains("2 full; tickets: ") && out.contains("Packets:"), "{out}{err}");
     assert!(!out.contains("Connect (us)"), "{out}");
     for (flags, wanted) in [

@@ -186,7 +186,7 @@ fn what_is_no_query_gets_a_status_and_is_counted() {
 fn a_server_that_is_not_kqps_counts_what_the_player_does() {
     const STREAMS: u64 = 10;
     let folder = tempfile::tempdir().unwrap();
-    let made = make(KeyType::Ecdsa, &["127.0.0.1".to_owned()]).unwrap();
+    let made = make(KeyType::Ecdsa, &["127.0.0.1", "dns.test"].map(str::to_owned)).unwrap();
     let file = |name: &str, text: &str| {
         let path = folder.path().join(name);
         std::fs::write(&path, text).unwrap();
@@ -195,7 +195,10 @@ fn a_server_that_is_not_kqps_counts_what_the_player_does() {
     let (cert, key) = (file("cert.pem", &made.identity.chain), file("key.pem", &made.identity.key));
     let ca = file("ca.pem", &made.ca);
     let bench = Bench::new();
-    for (method, other) in [("POST", "GET"), ("GET", "POST")] {
+    let by_name = ["--server-name", "dns.test"];
+    for (method, other, name, flags) in
+        [("POST", "GET", "127.0.0.1", &[][..]), ("GET", "POST", "dns.test", &by_name[..])]
+    {
         let Some(mut server) = script("h2_server.py", "h2") else { return };
         let mut server =
             server.args([&cert, &key, &STREAMS.to_string()]).stderr(Stdio::null()).spawn().unwrap();
@@ -204,7 +207,7 @@ fn a_server_that_is_not_kqps_counts_what_the_player_does() {
         printed.read_line(&mut port).unwrap();
         let url = format!("https://127.0.0.1:{}/dns-query", port.trim());
         let mut load = kqps(&["load", &url, "--json", "--lag", "1m", "-q", "60", "-c", "3", "--ca", &ca]);
-        load.args(["--http-method", &method.to_lowercase(), "-d"]).arg(bench.queries());
+        load.args(flags).args(["--http-method", &method.to_lowercase(), "-d"]).arg(bench.queries());
         let output = load.env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
         let trial: Trial =
             serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output).1));
@@ -217,6 +220,7 @@ fn a_server_that_is_not_kqps_counts_what_the_player_does() {
         assert_eq!((trial.accounts.correct, trial.accounts.wrong), (1000, 0), "{:?}", trial.accounts);
         let of_server = (counts[method].as_u64(), counts[other].as_u64(), counts["connections"].as_u64());
         assert_eq!(of_server, (Some(1000), Some(0), Some(3)));
+        assert_eq!(counts["authorities"], json!({ format!("{name}:{}", port.trim()): 1000 }));
         let open = counts["open"].as_u64().unwrap();
         assert!((1..=STREAMS).contains(&open), "{open}");
         let connections = trial.connections.unwrap();

@@ -12,6 +12,7 @@ use std::net::SocketAddr;
 use kqps_kernel::address::Address;
 use kqps_kernel::batch::{Outbox, RecvBatch, SEGMENTED_BYTES};
 use kqps_kernel::clock;
+use kqps_kernel::ephemeral;
 use kqps_kernel::epoll::{Epoll, Ready};
 use kqps_kernel::udp::UdpSocket;
 use kqps_quic::{Client, End, SEGMENTS_MOST, Timers};
@@ -49,8 +50,8 @@ const TICKET_WAIT_NS: u64 = 100_000_000;
 /// The places for the connections of one thread.
 pub(crate) struct Places<'a> {
     places: Box<[Place]>,
-    /// The socket of each place.
-    sockets: &'a [UdpSocket],
+    /// The socket of each place; `None` if its address had no free port.
+    sockets: &'a [Option<UdpSocket>],
     client: Client,
     epoll: Epoll,
     ready: Vec<Ready>,
@@ -118,7 +119,7 @@ impl<'a> Places<'a> {
         (plan, quic): (&Plan, &QuicPlan),
         client: Client,
         first: usize,
-        sockets: &'a [UdpSocket],
+        sockets: &'a [Option<UdpSocket>],
     ) -> io::Result<Self> {
         let alone = quic.has_connections_alone();
         let settle = plan.timeout + plan.drain;
@@ -144,7 +145,9 @@ impl<'a> Places<'a> {
         };
         let epoll = Epoll::new(EVENTS)?;
         for (socket, key) in sockets.iter().zip(0..) {
-            epoll.add(socket, key)?;
+            if let Some(socket) = socket {
+                epoll.add(socket, key)?;
+            }
         }
         Ok(Self {
             places: (first..first + sockets.len()).map(place).collect(),
@@ -155,7 +158,7 @@ impl<'a> Places<'a> {
             timers: Timers::default(),
             next_to_check: 0,
             received: Some(RecvBatch::new(MESSAGES, SEGMENTED_BYTES)),
-            messages_most: messages_most(sockets)?,
+            messages_most: messages_most(sockets.iter().flatten())?,
             room: Vec::new(),
             outbox: Outbox::new(DATAGRAMS, DATAGRAMS_BYTES),
             packets: Vec::new(),
@@ -165,7 +168,10 @@ impl<'a> Places<'a> {
             connect_timeout_ns: quic.connect_timeout.as_nanos() as u64,
             failed_ns: 0,
             settle_ns: settle.as_nanos() as u64,
-            counts: ConnectionCounts::default(),
+            counts: ConnectionCounts {
+                ports: ephemeral::ports().len() as u64,
+                ..ConnectionCounts::default()
+            },
             tls: TlsCounts::default(),
             quic: QuicCounts::default(),
         })
@@ -254,7 +260,9 @@ impl<'a> Places<'a> {
     /// Packets that the kernel refuses for another reason are lost, and sent again.
     fn pass_on(&mut self, flow: usize, clock_ns: u64) -> Option<Loss> {
         let Self { client, outbox, packets, sockets, places, .. } = self;
-        let (socket, address) = (&sockets[flow], &places[flow].address);
+        let address = &places[flow].address;
+        // A place without a socket has no connection.
+        let socket = sockets[flow].as_ref()?;
         let mut loss = None;
         let mut note = |outcome: io::Result<usize>| {
             if let Err(error) = outcome {

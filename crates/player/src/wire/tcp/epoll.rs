@@ -80,6 +80,8 @@ fn rest<L: Layer>(thread: &mut EpollThread<'_, L>, next_tick_ns: u64, received: 
 pub(super) struct EpollSockets {
     epoll: Epoll,
     ready: Vec<Ready>,
+    /// The size of sockets' buffers; `None` if the kernel sizes them.
+    buffer_bytes: Option<usize>,
 }
 
 impl Sockets for EpollSockets {
@@ -87,10 +89,10 @@ impl Sockets for EpollSockets {
 
     type Socket = TcpClient;
 
-    type Means = ();
+    type Means = Option<usize>;
 
-    fn new((): (), _: usize) -> io::Result<Self> {
-        Ok(Self { epoll: Epoll::new(EVENTS)?, ready: Vec::with_capacity(EVENTS) })
+    fn new(buffer_bytes: Option<usize>, _: usize) -> io::Result<Self> {
+        Ok(Self { epoll: Epoll::new(EVENTS)?, ready: Vec::with_capacity(EVENTS), buffer_bytes })
     }
 
     fn connect(
@@ -99,7 +101,8 @@ impl Sockets for EpollSockets {
         (to, _): (SocketAddr, usize),
         flow: usize,
     ) -> io::Result<Option<TcpClient>> {
-        let Some(socket) = kernel::open(from, to, TcpClient::begin)? else { return Ok(None) };
+        let socket = kernel::open(from, to, self.buffer_bytes, TcpClient::begin)?;
+        let Some(socket) = socket else { return Ok(None) };
         self.epoll.watch(&socket, flow as u64, Interest::Both)?;
         Ok(Some(socket))
     }
@@ -204,7 +207,7 @@ impl Sockets for EpollSockets {
         let mut rounds_left = 1 + places.len() / EVENTS;
         loop {
             rounds_left -= 1;
-            let Self { epoll, ready } = &mut places.sockets;
+            let Self { epoll, ready, .. } = &mut places.sockets;
             ready.clear();
             ready.extend(epoll.wait_for(Some(most_ns))?);
             let count = ready.len();

@@ -12,6 +12,7 @@ use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::time::Duration;
 
+use kqps_kernel::ephemeral;
 use kqps_quic::Timers;
 
 use super::connection::Connection;
@@ -111,7 +112,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         });
         let counts = ConnectionCounts {
             tls: L::counts(),
-            ports: ports.as_ref().map_or(0, Ports::of_each_address) as u64,
+            ports: ports.as_ref().map_or_else(|| ephemeral::ports().len(), Ports::of_each_address) as u64,
             ..ConnectionCounts::default()
         };
         // The address of a connection that begins as captured, or takes any client's query, is known when it begins.

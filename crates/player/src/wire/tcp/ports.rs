@@ -323,7 +323,7 @@ mod tests {
     }
 
     fn connect(ports: &mut Ports, to: SocketAddr, in_use: &mut u64) -> io::Result<TcpClient> {
-        let begin = |pair| kernel::open(Origin::Pair(pair), to, TcpClient::begin);
+        let begin = |pair| kernel::open(Origin::Pair(pair), to, None, TcpClient::begin);
         ports.connect((0, None), (&mut 0, in_use), begin)
     }
 

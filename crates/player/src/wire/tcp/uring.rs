@@ -110,6 +110,8 @@ fn rest<L: Layer>(thread: &mut UringThread<'_, L>, next_tick_ns: u64, received: 
 /// Sockets in a ring.
 pub(super) struct UringSockets {
     ring: StreamRing,
+    /// The size of sockets' buffers; `None` if the kernel sizes them.
+    buffer_bytes: Option<usize>,
     /// How often queued operations were submitted by a look.
     looks: u64,
     /// What arrived until then is read before queries are settled by time, nanoseconds since the start.
@@ -138,11 +140,11 @@ impl Sockets for UringSockets {
 
     type Socket = UringSocket;
 
-    type Means = ();
+    type Means = Option<usize>;
 
-    fn new((): (), _: usize) -> io::Result<Self> {
+    fn new(buffer_bytes: Option<usize>, _: usize) -> io::Result<Self> {
         let ring = StreamRing::new(BUFFERS, BUFFER_BYTES)?;
-        Ok(Self { ring, looks: 0, reads_until_ns: 0, was_full: false })
+        Ok(Self { ring, buffer_bytes, looks: 0, reads_until_ns: 0, was_full: false })
     }
 
     /// The ring connects.
@@ -152,7 +154,8 @@ impl Sockets for UringSockets {
         (to, _): (SocketAddr, usize),
         flow: usize,
     ) -> io::Result<Option<UringSocket>> {
-        let Some(socket) = kernel::open(from, to, |_, _| Ok(()))? else { return Ok(None) };
+        let socket = kernel::open(from, to, self.buffer_bytes, |_, _| Ok(()))?;
+        let Some(socket) = socket else { return Ok(None) };
         let stream = self.ring.connect(socket, to, flow as u32)?;
         Ok(Some(UringSocket { stream, queued_after: self.looks }))
     }

@@ -44,7 +44,9 @@ impl Look {
 }
 
 /// The most messages that any of these sockets can hold. Fails if the kernel does not return a buffer's size.
-pub(in crate::wire) fn messages_most(sockets: &[UdpSocket]) -> io::Result<usize> {
+pub(in crate::wire) fn messages_most<'a>(
+    sockets: impl IntoIterator<Item = &'a UdpSocket>,
+) -> io::Result<usize> {
     let mut most = 0;
     for socket in sockets {
         most = most.max(socket.recv_buffer()?.div_ceil(MESSAGE_BYTES_LEAST));

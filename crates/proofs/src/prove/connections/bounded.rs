@@ -23,9 +23,20 @@ pub(super) fn command(
     queries: &Path,
     flags: &[&str],
 ) -> Command {
+    command_within(WITHIN_S, bench, before, (target, queries), flags)
+}
+
+/// The same with another time, in seconds, after which it counts as hanging.
+pub(super) fn command_within(
+    within_s: &str,
+    bench: &Bench,
+    before: &[&str],
+    (target, queries): (SocketAddr, &Path),
+    flags: &[&str],
+) -> Command {
     let cpu = bench.kqps.player_cpu.to_string();
     let mut command = Command::new("timeout");
-    command.args(["--kill-after=1", WITHIN_S]).args(before).args(["taskset", "--cpu-list", &cpu]);
+    command.args(["--kill-after=1", within_s]).args(before).args(["taskset", "--cpu-list", &cpu]);
     command.arg(&bench.kqps.program).args(["load", &target.to_string(), "--json", "--cpus", &cpu]);
     command.arg("--queries").arg(queries).args(flags);
     command

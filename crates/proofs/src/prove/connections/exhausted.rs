@@ -1,18 +1,19 @@
-//! What runs out: descriptors of the player and of the server, over each wire, and ports of TCP.
+//! What runs out: descriptors of the player and of the server, and ports of the player, over each wire.
 
 use std::fs;
-use std::net::Ipv4Addr;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_faults::streams::ServerSettings;
 use kqps_kernel::{namespace, port};
+use kqps_observation::{ConnectionFacts, Trial};
 use kqps_skips::{Capability, skip};
 
 use super::super::Bench;
 use super::bounded::{self, count, sums};
 use super::network;
-use super::wire::{Kind, at_an_echo, carrier, echo};
+use super::wire::{Kind, Wired, at_an_echo, carrier, echo};
 use crate::child::Running;
 use crate::program::finish;
 
@@ -79,42 +80,72 @@ fn of_server(bench: &Bench, kind: Kind) -> Result<()> {
     Ok(())
 }
 
-/// The ports of a network that has few.
+/// The ports of a network that has few, how many these are, and the number of connections that want one.
 const PORTS: &str = "40000 40003";
+const PORTS_COUNT: u64 = 4;
+const WANTED: &str = "8";
 
-/// A connection for each query in a network with 4 ports, by 8 connections at once: those that find none fail by
-/// `ports`, each with its query, and all others reach the server.
+/// Where the server listens: at none of these ports.
+const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5300);
+
+/// What connections are for.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Use {
+    /// Each is for one query.
+    Each,
+    /// They are kept.
+    Kept,
+}
+
+/// 8 connections at once in a network with 4 ports, for a query each and kept, over each wire: those that find none
+/// fail by `ports`, each with its queries, and all others reach the server.
 pub(super) fn ports(bench: &Bench) -> Result<()> {
-    let network = match network::private() {
-        Ok(network) => network,
-        Err(reason) => {
-            skip(Capability::Networks, format!("ports that run out: {reason}"));
-            return Ok(());
+    if let Err(reason) = network::private() {
+        skip(Capability::Networks, format!("ports that run out: {reason}"));
+        return Ok(());
+    }
+    // What is above TCP or QUIC does not change how ports are found.
+    let kinds = bench.choose(&[Kind::Tcp, Kind::Quic][..], &Kind::ALL);
+    for &kind in kinds {
+        let wired = Wired::new(bench, kind)?;
+        for of in [Use::Each, Use::Kept] {
+            without_ports(bench, &wired, of).with_context(|| kind.name())?;
         }
-    };
+    }
+    Ok(())
+}
+
+fn without_ports(bench: &Bench, wired: &Wired, of: Use) -> Result<()> {
+    // In a network of its own no port is in TIME_WAIT from another trial.
+    let network = network::private().map_err(anyhow::Error::msg)?;
     network
         .within(|| fs::write("/proc/sys/net/ipv4/ip_local_port_range", PORTS))
         .context("a network's ports cannot be limited")?;
-    let settings = ServerSettings { cpu: Some(bench.kqps.subject_cpu), ..ServerSettings::default() };
+    let settings = ServerSettings {
+        listen: SERVER,
+        wire: wired.wire.clone(),
+        cpu: Some(bench.kqps.subject_cpu),
+        ..ServerSettings::default()
+    };
     let server = network::serve(Some(&network), settings)?;
     let file = bench.queries(10_000)?;
-    let flags =
-        ["-m", "tcp", "-c", "8", "-T", "1", "-q", "8", "--queries-per-connection", "1", "-t", "300ms"];
-    let flags = [&flags[..], &["-l", bench.choose("1s", "5s")]].concat();
-    let mut command = bounded::command(bench, &[], server.address(), &file, &flags);
+    let one_query: &[&str] = if of == Use::Each { &["--queries-per-connection", "1"] } else { &[] };
+    let flags = ["-c", WANTED, "-T", "1", "-q", WANTED, "-t", "300ms", "-l", bench.choose("500ms", "5s")];
+    let flags = [&flags[..], one_query].concat();
+    let mut command = bounded::command(bench, &[], server.address(), &file, &wired.flags(&flags));
     namespace::enter(&mut command, &network)?;
     let trial = finish(Running::start(&mut command)?)?.measured()?;
     let counts = server.stop()?;
     let connections = sums(&trial)?;
-    // A pair of ports that is used again before the server has closed its connection may not be answered.
-    let failed: u64 = connections.failed.values().sum();
-    let no_port = count(&connections.failed, "ports");
-    ensure!(no_port > 0, "ports did not run out: {connections:?}");
+    // A kept connection without a port has none for the whole trial, and over QUIC neither has a place.
+    let is_for_good = of == Use::Kept || wired.kind == Kind::Quic;
+    fates(&trial, connections, is_for_good)?;
     ensure!(
-        trial.lost_causes == connections.failed,
-        "each of {failed} attempts loses a query: {:?}",
-        trial.lost_causes
+        of == Use::Each || (connections.before_load == PORTS_COUNT && connections.open == PORTS_COUNT),
+        "{PORTS_COUNT} connections have a port: {connections:?}"
     );
+    let (failed, no_port): (u64, u64) =
+        (connections.failed.values().sum(), count(&connections.failed, "ports"));
     ensure!(
         connections.attempts - failed == counts.connections && trial.accounts.correct == counts.right,
         "the server accepted {} and answered {}: {connections:?}, {:?}",
@@ -122,8 +153,44 @@ pub(super) fn ports(bench: &Bench) -> Result<()> {
         counts.right,
         trial.accounts
     );
-    let has_advice = trial.players.first.notes.iter().any(|note| note.contains("-a "));
-    ensure!(has_advice, "no note says what to do: {:?}", trial.players.first.notes);
-    eprintln!("{no_port} of {} attempts found no port, and each lost one query", connections.attempts);
+    let notes = &trial.players.first.notes;
+    let is_advice =
+        |note: &&String| note.contains("source addresses of 4 ports each") && note.contains("-a ");
+    let advice =
+        notes.iter().find(is_advice).with_context(|| format!("no note says what to do: {notes:?}"))?;
+    if is_for_good {
+        ensure!(advice.contains("8 connections at once need 2 source addresses"), "{advice}");
+    }
+    let (name, kept) = (wired.kind.name(), if of == Use::Kept { ", kept" } else { "" });
+    eprintln!(
+        "{name}{kept}: {no_port} of {} attempts found no port, and lost their queries",
+        connections.attempts
+    );
+    Ok(())
+}
+
+/// Checks by which causes attempts failed and queries were lost. `is_for_good` is whether a place without a port has
+/// none for the whole trial.
+fn fates(trial: &Trial, connections: &ConnectionFacts, is_for_good: bool) -> Result<()> {
+    let failed: u64 = connections.failed.values().sum();
+    let no_port = count(&connections.failed, "ports");
+    ensure!(no_port > 0, "ports did not run out: {connections:?}");
+    if is_for_good {
+        // Between two attempts queries wait, and some for too long.
+        let of = |cause: &str| count(&trial.lost_causes, cause);
+        let by_others = trial.accounts.lost - of("ports") - of("time");
+        ensure!(
+            of("ports") > 0 && by_others == 0 && no_port == failed,
+            "queries are lost for want of a port: {:?}, {connections:?}",
+            trial.lost_causes
+        );
+    } else {
+        // A pair of ports that is used again before the server has closed its connection may not be answered.
+        ensure!(
+            trial.lost_causes == connections.failed,
+            "each of {failed} attempts loses a query: {:?}",
+            trial.lost_causes
+        );
+    }
     Ok(())
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 use kqps_dataset::Carried;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::CONNECTIONS_MOST;
-use kqps_player::{Io, Lane, TcpPlan, Wire};
+use kqps_player::{Io, Lane, Wire};
 
 use super::{PlayerArgs, SOCKETS_PER_THREAD, within};
 use crate::exit::bad_input;
@@ -98,8 +98,7 @@ impl PlayerArgs {
         }
         if of_tcp > 0 {
             let connections = within(captured.places, of_tcp, CONNECTIONS_MOST, targets);
-            let plan = self.connections.plan(connections as usize, timeout);
-            let wire = Wire::Tcp(TcpPlan { io: tcp_io, device: self.device.clone(), ..plan });
+            let wire = Wire::Tcp(self.tcp(tcp_io, connections as usize, timeout));
             lanes.push(Lane { carried: Carried::Tcp, wire, threads: of_tcp as usize });
         }
         Ok(Wire::Captured(lanes))

@@ -55,6 +55,9 @@ impl Places<'_> {
         place.is_open = false;
         place.has_ticket = false;
         self.counts.attempts += 1;
+        if self.sockets[flow].is_none() {
+            return self.failed(state, flow, Loss::Ports, now_ns);
+        }
         match self.client.connect(flow, place.target, place.to, clock_ns) {
             Ok(()) => {
                 self.pump(state, flow, now_ns);

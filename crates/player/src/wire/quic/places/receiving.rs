@@ -30,11 +30,12 @@ impl Places<'_> {
         state: &mut ThreadState<'_>,
         flow: usize,
     ) -> io::Result<()> {
+        let Some(socket) = &self.sockets[flow] else { return Ok(()) };
         let target = self.places[flow].target;
         let tickets = self.awaits_tickets.then(|| self.client.tickets_of(target).received);
         let mut look = Look::begin(state.now_ns(), self.messages_most);
         loop {
-            let received = batch.recv(&self.sockets[flow], Wait::No);
+            let received = batch.recv(socket, Wait::No);
             let now_ns = state.now_ns();
             let count = match received {
                 Ok(count) => count,
