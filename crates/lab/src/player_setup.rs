@@ -145,11 +145,12 @@ impl PlayerSetup {
 #[cfg(test)]
 mod tests {
     use kqps_http::Method;
-    use kqps_observation::factors::TrustChoice;
+    use kqps_observation::factors::{KeyChoice, TrustChoice};
     use kqps_observation::run::Purpose;
     use kqps_observation::trial::Transport;
     use kqps_player::{Close, Io, TcpPlan, TlsPlan, UdpPlan, Wire};
     use kqps_tls::Trust;
+    use kqps_tls::certificate::KeyType;
 
     use super::*;
 
@@ -167,7 +168,7 @@ mod tests {
             PlayerSetup { wire: tcp(Some(1)), sources: SourceChoice::Spread, ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: tls(tls_setup()), sources: prefix(), ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS },
-            PlayerSetup { wire: quic(true), ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { wire: quic(), ..PlayerSetup::MANY_FLOWS },
         ] {
             let mut cell = Cell::default();
             cell.factors.set_player(setup.factors());
@@ -186,7 +187,6 @@ mod tests {
             queries_per_connection,
             outstanding: 10,
             close: Close::Fin,
-            early_data: false,
             tls: None,
             http: None,
         }
@@ -212,10 +212,10 @@ mod tests {
         WireSetup::Connected(ConnectionSetup { transport: Transport::Https, http, ..of_tls })
     }
 
-    fn quic(early_data: bool) -> WireSetup {
+    fn quic() -> WireSetup {
         let of_tcp = connections(Some(0));
-        let tls = Some(tls_setup());
-        WireSetup::Connected(ConnectionSetup { transport: Transport::Quic, early_data, tls, ..of_tcp })
+        let tls = Some(TlsSetup { early_data: true, certificate: None, ..tls_setup() });
+        WireSetup::Connected(ConnectionSetup { transport: Transport::Quic, tls, ..of_tcp })
     }
 
     fn tls_setup() -> TlsSetup {
@@ -223,6 +223,8 @@ mod tests {
             resume: false,
             group: Some("x25519".into()),
             suite: Some("TLS_AES_128_GCM_SHA256".into()),
+            certificate: Some(KeyChoice::Rsa),
+            early_data: false,
             trust: None,
             name: None,
         }
@@ -331,6 +333,7 @@ mod tests {
         let TlsPlan { names, client, .. } = tls_of(made);
         assert_eq!((names, client.resume), (vec!["127.0.0.1".to_owned()], false));
         assert_eq!((client.suites.len(), client.groups.len()), (1, 1));
+        assert_eq!((client.certificate, client.early_data), (Some(KeyType::Rsa), false));
         assert_eq!(client.trust, Trust::Ca("the issuer".into()));
         let theirs = TlsSetup {
             trust: Some(TrustChoice::System),
@@ -355,11 +358,11 @@ mod tests {
 
     #[test]
     fn a_plan_over_quic_has_connections_early_data_and_tls() {
-        let setup = PlayerSetup { wire: quic(true), ..PlayerSetup::MANY_FLOWS };
+        let setup = PlayerSetup { wire: quic(), ..PlayerSetup::MANY_FLOWS };
         let made = plan(&setup, RequestedPace::Closed, &[1], &[0]).unwrap();
         assert!(made.has_connections_alone());
         let Wire::Quic(quic) = made.wire else { panic!("{:?}", made.wire) };
-        assert_eq!((quic.connections, quic.outstanding, quic.early_data), (64, 10, true));
+        assert_eq!((quic.connections, quic.outstanding, quic.tls.client.early_data), (64, 10, true));
         assert_eq!(quic.connect_timeout, Duration::from_millis(250));
         assert_eq!(quic.tls.client.trust, Trust::Ca("the issuer".into()));
         assert_eq!(quic.tls.names, ["127.0.0.1"]);

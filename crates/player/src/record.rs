@@ -4,6 +4,7 @@ mod causes;
 mod connections;
 mod player;
 mod replay;
+mod tls;
 
 use std::collections::BTreeMap;
 

@@ -142,7 +142,6 @@ impl ConnectionArgs {
             connect_timeout,
             buffer_bytes: None,
             tls,
-            early_data: false,
             congestion: Congestion::default(),
         })
     }

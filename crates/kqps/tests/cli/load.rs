@@ -4,6 +4,7 @@
 pub(crate) mod bench;
 mod delayed;
 mod dnsperf;
+mod early;
 pub(crate) mod encrypted;
 mod families;
 mod https;

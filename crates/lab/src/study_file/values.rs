@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 33] = [
+pub const COMMON: [&str; 34] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -34,6 +34,7 @@ pub const COMMON: [&str; 33] = [
     name::PLAYER_RESUME,
     name::PLAYER_TLS_GROUP,
     name::PLAYER_TLS_SUITE,
+    name::PLAYER_TLS_CERTIFICATE,
     name::PLAYER_EARLY_DATA,
     name::SUBJECT_CERTIFICATE,
     name::DATASET_NAMES,

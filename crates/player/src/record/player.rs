@@ -4,6 +4,7 @@ use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{LoadFacts, LoadMode, PlayerFacts};
 
 use super::connections::no_port_left;
+use super::tls::{no_certificate, no_early_data};
 use super::{FinishedTrial, past, replay};
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
@@ -66,6 +67,8 @@ pub(super) fn player(
             "kept connections were not open when the load began, which then opened those that it needed",
         );
         notes.extend(played.teams.iter().find_map(|team| no_port_left(counts, load, &team.plan)));
+        notes.extend(no_early_data(counts, played.plan));
+        notes.extend(no_certificate(counts, played.plan));
     }
     notes.extend(replay::sharing(played));
     notes.extend(xdp::notes(past(played)));

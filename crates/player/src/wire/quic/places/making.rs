@@ -55,7 +55,7 @@ impl Places<'_> {
         place.is_open = false;
         place.has_ticket = false;
         self.counts.attempts += 1;
-        match self.client.connect(flow, place.target, place.to, clock_ns) {
+        match self.client.connect(flow, place.from, (place.target, place.to), clock_ns) {
             Ok(()) => {
                 self.pump(state, flow, now_ns);
                 self.flush(state, flow, now_ns);
