@@ -6,7 +6,8 @@ use kqps_host::watch::ServerSeen;
 use kqps_hosts::merge::{MergeError, Part, merge};
 use kqps_observation::trial::{DatasetFacts, Interval, LoadFacts, LoadMode, Mishap, PlayerFacts, Transport};
 use kqps_observation::{
-    Accounts, ConnectionFacts, Histogram, HostFacts, NonEmpty, Replay, StartFacts, TlsFacts, Trial,
+    Accounts, ConnectionFacts, EarlyFacts, Histogram, HostFacts, NonEmpty, Replay, StartFacts, TlsFacts,
+    Trial,
 };
 
 /// Counts by cause that sum to a number.
@@ -171,7 +172,9 @@ fn connections_of_all_players_are_added() {
     let with = |established: u64, kind: &str| {
         let (mut trial, _) = played(&mut fastrand::Rng::with_seed(established));
         let counts = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
-        let tls = TlsFacts { handshakes: counts(kind, established), ..TlsFacts::default() };
+        let early = EarlyFacts { offered: established, queries: 9, ..EarlyFacts::default() };
+        let handshakes = counts(kind, established);
+        let tls = TlsFacts { handshakes, early: Some(early), ..TlsFacts::default() };
         trial.connections = Some(ConnectionFacts {
             attempts: established + 2,
             established,
@@ -191,6 +194,8 @@ fn connections_of_all_players_are_added() {
     assert_eq!((connections.attempts, connections.failed["refused"]), (16, 4));
     let handshakes = BTreeMap::from([("full".to_owned(), 5), ("resumed".to_owned(), 7)]);
     assert_eq!(connections.tls.as_ref().unwrap().handshakes, handshakes);
+    let early = EarlyFacts { offered: 12, queries: 18, ..EarlyFacts::default() };
+    assert_eq!(connections.early_data(), Some(early));
     assert_eq!((connections.connect_us.p50, sum.ledger.places.len()), (Some(50), 0));
 }
 

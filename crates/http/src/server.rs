@@ -115,7 +115,18 @@ impl ServerSession {
     /// # Errors
     ///
     /// If the client did something that HTTP/2 forbids. The connection then has ended.
-    pub fn receive(&mut self, bytes: &[u8], mut each: impl FnMut(Taken<'_>)) -> Result<Peer, Failure> {
+    pub fn receive(&mut self, bytes: &[u8], each: impl FnMut(Taken<'_>)) -> Result<Peer, Failure> {
+        self.receive_early(bytes, |_| true, each)
+    }
+
+    /// The same for bytes that may be early data, and a replay: a query that is not `safe` gets status 425 (RFC 8470,
+    /// section 5.2).
+    pub fn receive_early(
+        &mut self,
+        bytes: &[u8],
+        safe: impl Fn(&[u8]) -> bool,
+        mut each: impl FnMut(Taken<'_>),
+    ) -> Result<Peer, Failure> {
         self.memory.receive(bytes);
         let mut context = Context::from_waker(Waker::noop());
         loop {
@@ -131,7 +142,7 @@ impl ServerSession {
                 Stage::Open(connection) => match connection.poll_accept(&mut context) {
                     Poll::Pending => break,
                     Poll::Ready(Some(Ok((request, respond)))) => {
-                        self.accept(request, respond, &mut each);
+                        self.accept(request, respond, &safe, &mut each);
                         continue;
                     }
                     Poll::Ready(Some(Err(error))) => Some(Failure::of(&error)),
@@ -142,7 +153,7 @@ impl ServerSession {
             self.end();
             return failed.map_or(Ok(Peer::Closed), Err);
         }
-        if self.settle(&mut each) {
+        if self.settle(&safe, &mut each) {
             // Bodies that were taken leave room, of which the client must learn, and some requests have a status.
             self.flush();
         }
@@ -161,10 +172,12 @@ impl ServerSession {
         &mut self,
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
+        safe: &impl Fn(&[u8]) -> bool,
         each: &mut impl FnMut(Taken<'_>),
     ) {
         let (head, stream) = request.into_parts();
         match query_of(&head, &mut self.query) {
+            Ok(IsWhole::Yes) if !safe(&self.query) => refuse(&mut respond, StatusCode::TOO_EARLY, each),
             Ok(IsWhole::Yes) => {
                 each(Taken::Query(&self.query));
                 self.unanswered.push_back(respond);
@@ -178,18 +191,18 @@ impl ServerSession {
     }
 
     /// Looks at the requests of whose bodies something arrived. Returns whether there were any.
-    fn settle(&mut self, each: &mut impl FnMut(Taken<'_>)) -> bool {
+    fn settle(&mut self, safe: &impl Fn(&[u8]) -> bool, each: &mut impl FnMut(Taken<'_>)) -> bool {
         let mut rung = std::mem::take(&mut self.rung);
         self.bells.take(&mut rung);
         let has_any = !rung.is_empty();
         for number in rung.drain(..) {
-            self.hear(number, each);
+            self.hear(number, safe, each);
         }
         self.rung = rung;
         has_any
     }
 
-    fn hear(&mut self, number: u32, each: &mut impl FnMut(Taken<'_>)) {
+    fn hear(&mut self, number: u32, safe: &impl Fn(&[u8]) -> bool, each: &mut impl FnMut(Taken<'_>)) {
         let Some(arriving) = self.arriving.get_mut(number) else { return };
         let waker = self.bells.waker(number);
         let before = arriving.body.len();
@@ -207,6 +220,9 @@ impl ServerSession {
             (Some(status), _) => refuse(&mut respond, status, each),
             (None, Poll::Ready(Body::Whole)) if body.len() < HEADER_BYTES => {
                 refuse(&mut respond, StatusCode::BAD_REQUEST, each);
+            }
+            (None, Poll::Ready(Body::Whole)) if !safe(&body) => {
+                refuse(&mut respond, StatusCode::TOO_EARLY, each);
             }
             (None, Poll::Ready(Body::Whole)) => {
                 each(Taken::Query(&body));

@@ -145,12 +145,13 @@ impl PlayerSetup {
 #[cfg(test)]
 mod tests {
     use kqps_http::Method;
-    use kqps_observation::factors::TrustChoice;
+    use kqps_observation::factors::{KeyChoice, TrustChoice};
     use kqps_observation::run::Purpose;
     use kqps_observation::trial::Transport;
     use kqps_player::{Close, Io, TcpPlan, TlsPlan, UdpPlan, Wire};
     use kqps_quic::Congestion;
     use kqps_tls::Trust;
+    use kqps_tls::certificate::KeyType;
 
     use super::*;
 
@@ -168,7 +169,7 @@ mod tests {
             PlayerSetup { wire: tcp(Some(1)), sources: SourceChoice::Spread, ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: tls(tls_setup()), sources: prefix(), ..PlayerSetup::MANY_FLOWS },
             PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS },
-            PlayerSetup { wire: quic(true), ..PlayerSetup::MANY_FLOWS },
+            PlayerSetup { wire: quic(), ..PlayerSetup::MANY_FLOWS },
         ] {
             let mut cell = Cell::default();
             cell.factors.set_player(setup.factors());
@@ -188,7 +189,6 @@ mod tests {
             outstanding: 10,
             close: Close::Fin,
             connect_timeout_s: None,
-            early_data: false,
             congestion: Congestion::default(),
             tls: None,
             http: None,
@@ -215,13 +215,12 @@ mod tests {
         WireSetup::Connected(ConnectionSetup { transport: Transport::Https, http, ..of_tls })
     }
 
-    fn quic(early_data: bool) -> WireSetup {
+    fn quic() -> WireSetup {
         WireSetup::Connected(ConnectionSetup {
             transport: Transport::Quic,
             connect_timeout_s: Some(1.5),
-            early_data,
             congestion: Congestion::Cubic,
-            tls: Some(tls_setup()),
+            tls: Some(TlsSetup { early_data: true, certificate: None, ..tls_setup() }),
             ..connections(Some(0))
         })
     }
@@ -231,6 +230,8 @@ mod tests {
             resume: false,
             group: Some("x25519".into()),
             suite: Some("TLS_AES_128_GCM_SHA256".into()),
+            certificate: Some(KeyChoice::Rsa),
+            early_data: false,
             trust: None,
             name: None,
         }
@@ -340,6 +341,7 @@ mod tests {
         let TlsPlan { names, client, .. } = tls_of(made);
         assert_eq!((names, client.resume), (vec!["127.0.0.1".to_owned()], false));
         assert_eq!((client.suites.len(), client.groups.len()), (1, 1));
+        assert_eq!((client.certificate, client.early_data), (Some(KeyType::Rsa), false));
         assert_eq!(client.trust, Trust::Ca("the issuer".into()));
         let theirs = TlsSetup {
             trust: Some(TrustChoice::System),
@@ -364,11 +366,11 @@ mod tests {
 
     #[test]
     fn a_plan_over_quic_has_connections_early_data_and_tls() {
-        let setup = PlayerSetup { wire: quic(true), ..PlayerSetup::MANY_FLOWS };
+        let setup = PlayerSetup { wire: quic(), ..PlayerSetup::MANY_FLOWS };
         let made = plan(&setup, RequestedPace::Closed, &[1], &[0]).unwrap();
         assert!(made.has_connections_alone());
         let Wire::Quic(quic) = made.wire else { panic!("{:?}", made.wire) };
-        assert_eq!((quic.connections, quic.outstanding, quic.early_data), (64, 10, true));
+        assert_eq!((quic.connections, quic.outstanding, quic.tls.client.early_data), (64, 10, true));
         assert_eq!((quic.connect_timeout, quic.congestion), (Duration::from_millis(1500), Congestion::Cubic));
         assert_eq!(quic.tls.client.trust, Trust::Ca("the issuer".into()));
         assert_eq!(quic.tls.names, ["127.0.0.1"]);

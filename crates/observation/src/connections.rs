@@ -9,7 +9,7 @@ use crate::accounts::IdentityViolated;
 use crate::histogram::Quantiles;
 use crate::http::HttpFacts;
 use crate::quic::QuicFacts;
-use crate::tls::TlsFacts;
+use crate::tls::{EarlyFacts, TlsFacts};
 
 /// The connections of all players over one trial. `attempts = established + Σ failed + unfinished`,
 /// `established = Σ closed + open`, and every query that was sent over connections was handed to one of them. With TLS
@@ -89,6 +89,13 @@ pub struct ConnectionFacts {
 }
 
 impl ConnectionFacts {
+    /// Early data; `None` if the player was not to send it.
+    pub fn early_data(&self) -> Option<EarlyFacts> {
+        let of_quic = self.quic.as_ref().map(|quic| quic.early_in_old_records);
+        let early = self.tls.as_ref().and_then(|tls| tls.early);
+        early.or_else(|| of_quic.filter(|early| early.offered > 0))
+    }
+
     /// Checks the identities. `sent` are the queries that were sent over connections
     /// ([`crate::Trial::sent_on_connections`]).
     pub fn check(&self, sent: u64) -> Result<(), IdentityViolated> {
@@ -136,5 +143,30 @@ mod tests {
         let tls = TlsFacts { handshakes: counts(&[("full", 1), ("resumed", 1)]), ..TlsFacts::default() };
         assert!(error(ConnectionFacts { tls: Some(tls), ..whole.clone() }).contains("handshakes = 2"));
         assert!(error(ConnectionFacts { handed: 8, ..whole }).starts_with("sent 9 is not"));
+    }
+
+    #[test]
+    fn early_data_is_read_from_old_records_too() {
+        let early = EarlyFacts { offered: 3, accepted: 2, rejected: 1, queries: 5, queries_again: 1 };
+        let new = ConnectionFacts {
+            tls: Some(TlsFacts { early: Some(early), ..TlsFacts::default() }),
+            quic: Some(QuicFacts::default()),
+            ..ConnectionFacts::default()
+        };
+        let mut json = serde_json::to_value(&new).unwrap();
+        let read =
+            |json: &serde_json::Value| serde_json::from_value::<ConnectionFacts>(json.clone()).unwrap();
+        assert_eq!((read(&json).early_data(), read(&json)), (Some(early), new));
+        // The first versions wrote it with QUIC.
+        json["tls"].as_object_mut().unwrap().remove("early");
+        assert_eq!(read(&json).early_data(), None);
+        let quic = json["quic"].as_object_mut().unwrap();
+        assert!(!quic.contains_key("offered"), "{quic:?}");
+        for (name, count) in
+            [("offered", 3), ("accepted", 2), ("rejected", 1), ("queries", 5), ("queries_again", 1)]
+        {
+            quic.insert(format!("early_{name}"), count.into());
+        }
+        assert_eq!(read(&json).early_data(), Some(early));
     }
 }

@@ -15,11 +15,12 @@
 //! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
 //! | `player.connect_timeout_s` | seconds | the time after which a connection that is not made is given up; without it, that of a late reply |
 //! | `player.close` | `fin`, `rst` | how the player closes connections; not for QUIC |
-//! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next five |
+//! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next seven |
 //! | `player.tls_group`, `player.tls_suite` | as in `kqps load` | the group and suite that the player offers |
+//! | `player.tls_certificate` | `ecdsa`, `rsa` | the type of key in a certificate that the player accepts; without it, any |
 //! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run |
 //! | `player.tls_name` | a name | the server's name in its certificate; without it, its address |
-//! | `player.early_data` | `true`, `false` | whether queries leave with the first packets (0-RTT); for QUIC |
+//! | `player.early_data` | `true`, `false` | whether queries leave with the first packets (0-RTT) |
 //! | `player.congestion` | `fixed`, `cubic` | what limits the bytes on their way; for QUIC |
 //! | `player.http_method`, `player.http_path` | `post`, `get`; a path | how the player asks; for HTTPS |
 //! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of its certificate; without it, the first |
@@ -65,8 +66,8 @@ use crate::trial::Transport;
 pub use read::FactorError;
 use values::Values;
 pub use values::{
-    CertificateType, CloseChoice, ComparedAs, CongestionChoice, DatasetFactors, HostsFactors, MethodChoice,
-    Names, PathFactors, PlayerFactors, ReceiveCore, SourceChoice, TrustChoice,
+    CertificateType, CloseChoice, ComparedAs, CongestionChoice, DatasetFactors, HostsFactors, KeyChoice,
+    MethodChoice, Names, PathFactors, PlayerFactors, ReceiveCore, SourceChoice, TrustChoice,
 };
 
 /// The factors of a cell: name → word, and the value of every word that measuring knows. Serialised as the words.
@@ -118,6 +119,17 @@ impl Factors {
     /// Sets how the workers of an echo share the sockets that accept connections.
     pub fn set_listeners(&mut self, word: &str) {
         self.words.insert(name::LISTENERS.to_owned(), word.to_owned());
+    }
+
+    /// Sets the type of the subject's certificate.
+    pub fn set_certificate(&mut self, of_type: CertificateType) {
+        self.words.insert(name::SUBJECT_CERTIFICATE.to_owned(), of_type.word().to_owned());
+        self.values.certificate = Some(of_type);
+    }
+
+    /// Makes an echo take early data.
+    pub fn set_takes_early_data(&mut self) {
+        self.words.insert(name::EARLY_DATA.to_owned(), "yes".to_owned());
     }
 
     /// Replaces the settings of the player.

@@ -57,7 +57,7 @@ pub use run::{Cell, CellLoad, Run, RunTrial, Target};
 pub use run_host::{HostRole, RunHost};
 pub use store::{Store, StoreError};
 pub use subject::SubjectFacts;
-pub use tls::{SessionFacts, TlsFacts};
+pub use tls::{EarlyFacts, SessionFacts, TlsFacts};
 pub use trial::Trial;
 
 /// The version written into every record. A reader accepts this version and all older ones.

@@ -1,9 +1,11 @@
-//! QUIC below the connections of a trial: what streams, packets and early data did, and why QUIC ended connections.
+//! QUIC below the connections of a trial: what streams and packets did, and why QUIC ended connections.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+
+use crate::tls::EarlyFacts;
 
 /// QUIC on the connections of all players over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -18,16 +20,10 @@ pub struct QuicFacts {
     pub retries: u64,
     /// Tokens for later connections (`NEW_TOKEN`) that the subject sent.
     pub tokens_received: u64,
-    /// Established connections that could have early data (0-RTT): a ticket allowed it, and the player was to send it.
-    pub early_offered: u64,
-    /// How many of `early_offered` the subject took early data of.
-    pub early_accepted: u64,
-    /// How many of `early_offered` it did not.
-    pub early_rejected: u64,
-    /// Queries that were sent as early data.
-    pub early_queries: u64,
-    /// How many of them were sent again, since the subject did not take early data.
-    pub early_queries_again: u64,
+    /// Early data in records of the first versions, which have it here ([`crate::ConnectionFacts::early_data`]).
+    #[serde(flatten, skip_serializing)]
+    #[schemars(skip)]
+    pub early_in_old_records: EarlyFacts,
     /// Datagrams sent.
     pub datagrams_sent: u64,
     /// Datagrams received for a connection.

@@ -28,9 +28,33 @@ pub struct TlsFacts {
     /// Handshakes that offered a ticket. The subject took as many as there are `resumed` and `0-rtt`
     /// handshakes.
     pub tickets_offered: u64,
+    /// Early data; `None` if the player was not to send it, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub early: Option<EarlyFacts>,
     /// What went wrong → how often, in words: the alert that the subject sent, what was wrong with its certificate, or
     /// what it did that TLS forbids.
     pub failures: BTreeMap<String, u64>,
+}
+
+/// Early data (0-RTT) of the connections of a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(default)]
+pub struct EarlyFacts {
+    /// Established connections that could have early data: a ticket allowed it, and over TCP they had some.
+    #[serde(alias = "early_offered")]
+    pub offered: u64,
+    /// How many of `offered` the subject took early data of.
+    #[serde(alias = "early_accepted")]
+    pub accepted: u64,
+    /// How many of `offered` it did not.
+    #[serde(alias = "early_rejected")]
+    pub rejected: u64,
+    /// Queries that were sent as early data.
+    #[serde(alias = "early_queries")]
+    pub queries: u64,
+    /// How many of them were sent again, since the subject did not take early data.
+    #[serde(alias = "early_queries_again")]
+    pub queries_again: u64,
 }
 
 /// What a number of handshakes agreed on.

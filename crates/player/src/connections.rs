@@ -82,8 +82,32 @@ pub struct TlsCounts {
     pub sessions: Vec<(Session, u64)>,
     /// Tickets.
     pub tickets: TicketCounts,
+    /// Early data.
+    pub early: EarlyCounts,
     /// What failed, in words → how often.
     pub failures: BTreeMap<String, u64>,
+}
+
+/// The counts of early data (0-RTT) of one thread's connections.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct EarlyCounts {
+    /// Connections of which the subject took early data.
+    pub accepted: u64,
+    /// Connections of which it did not, although their tickets allowed it.
+    pub rejected: u64,
+    /// Queries sent as early data.
+    pub queries: u64,
+    /// How many of them were sent again.
+    pub again: u64,
+}
+
+impl EarlyCounts {
+    fn add(&mut self, other: &Self) {
+        self.accepted += other.accepted;
+        self.rejected += other.rejected;
+        self.queries += other.queries;
+        self.again += other.again;
+    }
 }
 
 impl TlsCounts {
@@ -111,6 +135,7 @@ impl TlsCounts {
         other.sessions.iter().for_each(|(session, count)| self.agreed(session, *count));
         self.tickets.received += other.tickets.received;
         self.tickets.offered += other.tickets.offered;
+        self.early.add(&other.early);
         for (failure, number) in &other.failures {
             count(&mut self.failures, failure, *number);
         }
@@ -156,14 +181,6 @@ pub struct QuicCounts {
     pub blocked_queries: u64,
     /// The sum of the times for which open connections had such queries.
     pub blocked_ns: u64,
-    /// Connections of which the subject took early data.
-    pub early_accepted: u64,
-    /// Connections of which it did not, although their tickets allowed it.
-    pub early_rejected: u64,
-    /// Queries sent as early data.
-    pub early_queries: u64,
-    /// How many of them were sent again.
-    pub early_queries_again: u64,
     /// Packets, datagrams and tokens.
     pub client: ClientCounts,
     /// What failed, in words → how often.
@@ -180,10 +197,6 @@ impl QuicCounts {
     fn add(&mut self, other: &Self) {
         self.blocked_queries += other.blocked_queries;
         self.blocked_ns += other.blocked_ns;
-        self.early_accepted += other.early_accepted;
-        self.early_rejected += other.early_rejected;
-        self.early_queries += other.early_queries;
-        self.early_queries_again += other.early_queries_again;
         self.client.add(&other.client);
         for (failure, number) in &other.failures {
             count(&mut self.failures, failure, *number);

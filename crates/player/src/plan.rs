@@ -233,8 +233,6 @@ pub struct QuicPlan {
     pub buffer_bytes: Option<usize>,
     /// TLS, which every connection has (RFC 9001).
     pub tls: TlsPlan,
-    /// Whether queries leave before the handshake of a resumed connection is complete (0-RTT), if they may be replayed.
-    pub early_data: bool,
     /// How many bytes may be on their way at once.
     pub congestion: Congestion,
 }
@@ -394,8 +392,7 @@ pub(crate) mod tests {
 
     /// TLS for one target, with the certificates that this host trusts.
     pub(crate) fn tls_plan(name: &str) -> TlsPlan {
-        let client =
-            ClientSettings { trust: Trust::System, resume: true, suites: Vec::new(), groups: Vec::new() };
+        let client = ClientSettings::new(Trust::System, true);
         TlsPlan { names: vec![name.into()], client, http: None }
     }
 
@@ -413,7 +410,6 @@ pub(crate) mod tests {
             connect_timeout: Duration::from_secs(1),
             buffer_bytes: None,
             tls: tls_plan(name),
-            early_data: false,
             congestion: Congestion::Fixed,
         }
     }

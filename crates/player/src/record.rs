@@ -5,6 +5,7 @@ mod connections;
 mod player;
 mod ports;
 mod replay;
+mod tls;
 
 use std::collections::BTreeMap;
 

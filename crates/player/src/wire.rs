@@ -5,6 +5,7 @@ mod attempts;
 pub mod quic;
 mod stamps;
 pub mod tcp;
+mod tickets;
 pub mod udp;
 pub(crate) mod xdp;
 

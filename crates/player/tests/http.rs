@@ -151,12 +151,7 @@ fn made() -> Made {
 }
 
 fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
-    let client = ClientSettings {
-        trust: Trust::Ca(made.ca.clone()),
-        resume: true,
-        suites: Vec::new(),
-        groups: Vec::new(),
-    };
+    let client = ClientSettings::new(Trust::Ca(made.ca.clone()), true);
     let http = HttpPlan {
         method: Method::Post,
         authorities: vec![NAME.into()],

@@ -138,12 +138,7 @@ fn server(made: &Made, takes_early_data: bool, serve: Serve) -> Running {
 }
 
 fn kept(connections: usize, ca: &str) -> QuicPlan {
-    let client = ClientSettings {
-        trust: Trust::Ca(ca.to_owned()),
-        resume: true,
-        suites: Vec::new(),
-        groups: Vec::new(),
-    };
+    let client = ClientSettings::new(Trust::Ca(ca.to_owned()), true);
     QuicPlan {
         connections,
         queries_per_connection: None,
@@ -151,7 +146,6 @@ fn kept(connections: usize, ca: &str) -> QuicPlan {
         connect_timeout: Duration::from_secs(5),
         buffer_bytes: None,
         tls: TlsPlan { names: vec![NAME.into()], client, http: None },
-        early_data: false,
         congestion: Congestion::Fixed,
     }
 }
@@ -192,7 +186,7 @@ fn kept_connections_are_opened_first_and_both_sides_count_the_same() {
             facts.datagrams_sent > 0 && facts.datagrams_received > 0 && facts.failures.is_empty(),
             "{facts:?}"
         );
-        assert_eq!((facts.retries, facts.early_offered, facts.early_queries), (0, 0, 0));
+        assert_eq!((facts.retries, connections.early_data()), (0, None));
         for (name, is_there) in
             [("handshake full", true), ("first query", true), ("write to reply", true), ("connect", false)]
         {
@@ -243,20 +237,19 @@ fn early_data_is_sent_if_asked_for_and_again_if_it_is_rejected() {
     let made = made();
     for early_data in [true, false] {
         let server = server(&made, true, answer);
-        let each = QuicPlan { early_data, ..one_each(&made.ca) };
+        let mut each = one_each(&made.ca);
+        each.tls.client.early_data = early_data;
         let (trial, connections) = played(200, &plan(server.address, each));
         assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (200, 0), "{:?}", trial.accounts);
         assert_eq!(by_kind(&connections), server.by_kind());
-        let facts = quic(&connections);
-        assert_eq!(by_kind(&connections)[2], facts.early_accepted);
-        assert_eq!(facts.early_offered, facts.early_accepted + facts.early_rejected);
-        // A connection that is answered early may end before its ticket arrives.
-        assert_eq!(
-            (facts.early_accepted > 40, facts.early_queries > 40),
-            (early_data, early_data),
-            "{facts:?}"
-        );
-        assert_eq!(facts.early_queries_again, facts.early_rejected);
+        let facts = connections.early_data();
+        assert_eq!(facts.is_some(), early_data);
+        let facts = facts.unwrap_or_default();
+        assert_eq!(by_kind(&connections)[2], facts.accepted);
+        assert_eq!(facts.offered, facts.accepted + facts.rejected);
+        // A connection that is answered early waits for its ticket.
+        assert_eq!((facts.accepted > 180, facts.queries > 180), (early_data, early_data), "{facts:?}");
+        assert_eq!(facts.queries_again, facts.rejected);
     }
 }
 

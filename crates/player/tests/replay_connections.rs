@@ -5,7 +5,7 @@ mod stream;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::Write as _;
+use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
@@ -15,7 +15,9 @@ use capture::{Captured, MS, SERVER, client, name, plan, query};
 use kqps_dataset::{Carried, Format};
 use kqps_kernel::clock;
 use kqps_player::error::PlayError;
-use kqps_player::{Close, Control, Io, Lane, Plan, PlanError, ReplayPlan, TcpPlan, Wire, play};
+use kqps_player::{Close, Control, Io, Lane, Plan, PlanError, ReplayPlan, TcpPlan, TlsPlan, Wire, play};
+use kqps_tls::certificate::{KeyType, make};
+use kqps_tls::{Acceptor, ClientSettings, Identity, Kind, Trust};
 use stream::Server;
 use support::{Queries, no_subject};
 
@@ -170,6 +172,53 @@ fn with_one_query_to_a_connection_each_comes_from_its_client() {
     }
     assert!(by_client.values().all(|addresses| addresses.len() == 1), "{by_client:?}");
     assert_eq!(by_client.values().flatten().collect::<BTreeSet<_>>().len(), 5);
+}
+
+/// The kinds of the handshakes of each address, in their order.
+type KindsByAddress = Arc<Mutex<BTreeMap<IpAddr, Vec<Kind>>>>;
+
+/// A server over TLS that answers the query of each connection, and notes the kinds of handshakes of each address.
+fn tls_server(identity: &Identity) -> (Server, KindsByAddress) {
+    let acceptor = Acceptor::new(identity).unwrap();
+    let all = KindsByAddress::default();
+    let of_server = Arc::clone(&all);
+    let server = Server::at("127.0.0.1:0", move |_, mut stream| {
+        let mut tls = acceptor.accept().unwrap();
+        let (mut plain, mut outgoing, mut buffer) = (Vec::new(), Vec::new(), vec![0; 1 << 14]);
+        while let Some(bytes) = stream.read(&mut buffer).ok().filter(|bytes| *bytes > 0) {
+            let mut records = [tls.kept(), &buffer[..bytes]].concat();
+            tls.open(&mut records, &mut plain, &mut outgoing).unwrap();
+            if let Some(message) = stream::query(&mut std::mem::take(&mut plain).as_slice()) {
+                let from = stream.peer_addr().unwrap().ip();
+                of_server.lock().unwrap().entry(from).or_default().push(tls.session().kind);
+                tls.seal(&stream::reply(message), &mut outgoing).unwrap();
+            }
+            stream.write_all(&std::mem::take(&mut outgoing)).unwrap();
+        }
+    });
+    (server, all)
+}
+
+#[test]
+fn a_captured_client_resumes_its_own_sessions_alone() {
+    let made = make(KeyType::Ecdsa, &["dns.test".into()]).unwrap();
+    let (server, all) = tls_server(&made.identity);
+    let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
+    let captured = Captured::of_clients(100, &clients);
+    let usual = plan(server.address, Some("127.1.61.0/24"), ReplayPlan::default());
+    let client = ClientSettings::new(Trust::Ca(made.ca), true);
+    let tls = Some(TlsPlan { names: vec!["dns.test".into()], client, http: None });
+    let tcp = TcpPlan { queries_per_connection: Some(1), tls, ..tcp(16) };
+    let patience = Duration::from_secs(5);
+    let plan = Plan { wire: Wire::Tcp(tcp), timeout: patience, drain: patience, ..usual };
+    let trial = play(&plan, &captured.dataset, &Control::new(1), no_subject).unwrap();
+    let accounts = trial.accounts;
+    assert_eq!((accounts.correct + accounts.unsent, accounts.lost), (100, 0), "{accounts:?}");
+    let all = all.lock().unwrap();
+    assert_eq!(all.len(), 5, "{all:?}");
+    // Each client has at first no ticket, although the thread has tickets of others.
+    assert!(all.values().all(|kinds| kinds[0] == Kind::Full), "{all:?}");
+    assert!(all.values().all(|kinds| kinds.contains(&Kind::Resumed)), "{all:?}");
 }
 
 /// A plan that replays a capture over TCP alone, as it was, by this many threads.

@@ -16,12 +16,14 @@ use connected::{counts, played};
 use kqps_observation::trial::Transport;
 use kqps_observation::{ConnectionFacts, TlsFacts};
 use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
-use kqps_tls::certificate::{KeyType, Made, make_valid};
+use kqps_tls::certificate::{Authority, KeyType, Made, make_valid};
 use kqps_tls::{ClientSettings, Trust};
 use loops::for_each_io;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, kx_group};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::{ClientHello, ResolvesServerCert};
+use rustls::sign::CertifiedKey;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
 use stream::{Server, query, reply};
 
@@ -106,7 +108,7 @@ fn answer_all<S: Read + Write>(mut stream: Secured<S>) {
 }
 
 fn settings(trust: Trust) -> ClientSettings {
-    ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() }
+    ClientSettings::new(trust, true)
 }
 
 fn kept(io: Io, connections: usize, name: &str, client: ClientSettings) -> TcpPlan {
@@ -221,6 +223,43 @@ fn handshakes_alone_are_counted_by_kind_and_resume_if_they_may(io: Io) {
             std::thread::sleep(Duration::from_millis(1));
         }
         assert_eq!(ours[2] > 0, resume, "{ours:?}");
+    }
+}
+
+/// Answers with the first of its certificates for which the client takes a signature.
+#[derive(Debug)]
+struct Several(Vec<Arc<CertifiedKey>>);
+
+impl ResolvesServerCert for Several {
+    fn resolve(&self, hello: ClientHello<'_>) -> Option<Arc<CertifiedKey>> {
+        let fits = |one: &&Arc<CertifiedKey>| one.key.choose_scheme(hello.signature_schemes()).is_some();
+        self.0.iter().find(fits).cloned()
+    }
+}
+
+#[test]
+fn a_server_with_both_types_of_certificate_sends_the_one_that_was_asked_for() {
+    let authority = Authority::new(KeyType::Ecdsa).unwrap();
+    let provider = default_provider();
+    let keys = [KeyType::Ecdsa, KeyType::Rsa].map(|key| {
+        let identity = authority.issue(key, &[NAME.into()]).unwrap();
+        let chain = CertificateDer::from_pem_slice(identity.chain.as_bytes()).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(identity.key.as_bytes()).unwrap();
+        Arc::new(CertifiedKey::from_der(vec![chain], key, &provider).unwrap())
+    });
+    let builder = ServerConfig::builder_with_provider(Arc::new(provider));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = builder.with_cert_resolver(Arc::new(Several(keys.to_vec())));
+    let (server, _) = server(config, |stream| stream, answer_all);
+    for (certificate, name) in
+        [(None, "ECDSA-P256"), (Some(KeyType::Rsa), "RSA-2048"), (Some(KeyType::Ecdsa), "ECDSA-P256")]
+    {
+        let trust = Trust::Ca(authority.certificate().to_owned());
+        let client = ClientSettings { certificate, ..settings(trust) };
+        let (trial, connections) = played(20, &plan(server.address, kept(Io::Epoll, 2, NAME, client)));
+        assert_eq!(trial.accounts.correct, 20, "{:?}", trial.accounts);
+        let [session] = tls(&connections).sessions.as_slice() else { panic!("{connections:?}") };
+        assert_eq!(session.certificate.as_deref(), Some(name));
     }
 }
 

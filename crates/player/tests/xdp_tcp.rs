@@ -243,8 +243,7 @@ fn tls_needs_no_more_than_connections() {
             }
         }
     });
-    let client =
-        ClientSettings { trust: Trust::Ca(made.ca), resume: true, suites: Vec::new(), groups: Vec::new() };
+    let client = ClientSettings::new(Trust::Ca(made.ca), true);
     let tls = Some(TlsPlan { names: vec![NAME.into()], client, http: None });
     for tcp in [kept(3), one_each(3)] {
         let tcp = TcpPlan { tls: tls.clone(), ..tcp };

@@ -4,13 +4,15 @@
 mod connection;
 mod streams;
 
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use kqps_tls::{Connector, Session, TicketCounts};
-use quinn_proto::{ClientConfig, ConnectionStats, DatagramEvent, Endpoint, EndpointEvent, TokenMemoryCache};
+use quinn_proto::{
+    ClientConfig, ConnectionStats, DatagramEvent, Endpoint, EndpointEvent, TokenMemoryCache, TransportConfig,
+};
 
 use crate::clock::Clock;
 use crate::code;
@@ -19,6 +21,9 @@ use crate::session::ClientCrypto;
 use crate::transport::{Congestion, endpoint, transport};
 use connection::Connection;
 
+/// Tokens that are kept of one client, if clients have addresses.
+const TOKENS_OF_CLIENT: usize = 4;
+
 /// The longest time without a packet, if the server does not ask for a shorter one.
 const IDLE: Duration = Duration::from_mins(10);
 
@@ -26,7 +31,10 @@ const IDLE: Duration = Duration::from_mins(10);
 pub struct Client {
     endpoint: Endpoint,
     clock: Clock,
+    transport: Arc<TransportConfig>,
     targets: Vec<Target>,
+    /// The tokens of clients with an address.
+    tokens: Arc<TokenMemoryCache>,
     slots: Vec<Option<Connection>>,
     counts: ClientCounts,
     /// A query after its length.
@@ -38,6 +46,7 @@ pub struct Client {
 /// A server, and what makes connections to it.
 struct Target {
     connector: Connector,
+    /// The settings of connections of no client in particular.
     config: ClientConfig,
     /// The key of the server's tokens for its validation of addresses.
     name: String,
@@ -116,21 +125,25 @@ impl ClientCounts {
 
 impl Client {
     /// A client with `slots` slots, for the targets of these connectors. Each target's tokens are kept, `tokens` at
-    /// most.
+    /// most, and those of a client with an address apart.
     pub fn new(connectors: Vec<Connector>, slots: usize, tokens: usize, congestion: Congestion) -> Self {
         let transport = Arc::new(transport(congestion, 0, IDLE));
         let names = u32::try_from(connectors.len()).unwrap_or(u32::MAX);
         let kept = Arc::new(TokenMemoryCache::new(names, tokens));
+        let clients = names.saturating_mul(u32::try_from(slots).unwrap_or(u32::MAX));
         let target = |(number, connector): (usize, Connector)| {
-            let (config, name) = connector.parts();
+            let (config, name) = connector.parts(None);
             let mut config = ClientConfig::new(Arc::new(ClientCrypto::new(config, name)));
             config.transport_config(Arc::clone(&transport)).token_store(kept.clone());
             Target { connector, config, name: number.to_string() }
         };
+        let targets = connectors.into_iter().enumerate().map(target).collect();
         Self {
             endpoint: Endpoint::new(Arc::new(endpoint()), None, false, None),
             clock: Clock::new(),
-            targets: connectors.into_iter().enumerate().map(target).collect(),
+            transport,
+            targets,
+            tokens: Arc::new(TokenMemoryCache::new(clients, TOKENS_OF_CLIENT)),
             slots: (0..slots).map(|_| None).collect(),
             counts: ClientCounts::default(),
             frame: Vec::new(),
@@ -138,11 +151,27 @@ impl Client {
         }
     }
 
-    /// Begins a connection to the target of this number in a free slot. Fails, with the reason, if the address cannot
-    /// be that of a server.
-    pub fn connect(&mut self, slot: usize, target: usize, to: SocketAddr, now_ns: u64) -> Result<(), String> {
-        let Target { config, name, .. } = &self.targets[target];
-        let connected = self.endpoint.connect(self.clock.at(now_ns), config.clone(), to, name);
+    /// Begins a connection to the target of this number, and of this address, in a free slot. It comes from the client
+    /// with the address `from`, whose tickets and tokens are its own; `None` if the kernel chooses the address. Fails,
+    /// with the reason, if the address cannot be that of a server.
+    pub fn connect(
+        &mut self,
+        slot: usize,
+        from: Option<IpAddr>,
+        (target, to): (usize, SocketAddr),
+        now_ns: u64,
+    ) -> Result<(), String> {
+        let Target { connector, config, name } = &self.targets[target];
+        let at = self.clock.at(now_ns);
+        let connected = match from {
+            None => self.endpoint.connect(at, config.clone(), to, name),
+            Some(client) => {
+                let (of_client, server) = connector.parts(from);
+                let mut config = ClientConfig::new(Arc::new(ClientCrypto::new(of_client, server)));
+                config.transport_config(Arc::clone(&self.transport)).token_store(self.tokens.clone());
+                self.endpoint.connect(at, config, to, &format!("{name} {client}"))
+            }
+        };
         let (handle, inner) = connected.map_err(|error| error.to_string())?;
         self.slots[slot] = Some(Connection::new(handle, inner));
         Ok(())

@@ -45,13 +45,8 @@ fn makers() -> &'static (kqps_tls::Client, Acceptor) {
     static MAKERS: OnceLock<(kqps_tls::Client, Acceptor)> = OnceLock::new();
     MAKERS.get_or_init(|| {
         let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
-        let settings = ClientSettings {
-            trust: Trust::Ca(made.ca),
-            resume: false,
-            suites: Vec::new(),
-            groups: Vec::new(),
-        };
-        let client = kqps_tls::Client::over_quic(&settings, false).expect("a client");
+        let settings = ClientSettings::new(Trust::Ca(made.ca), false);
+        let client = kqps_tls::Client::over_quic(&settings).expect("a client");
         (client, Acceptor::over_quic(&made.identity, false).expect("a server"))
     })
 }
@@ -103,7 +98,7 @@ impl Rig {
         let (tls, acceptor) = makers();
         let connector = tls.connector(server_name(NAME).expect("a name"), 0);
         let mut client = Client::new(vec![connector], SLOT + 1, 1, Congestion::default());
-        client.connect(SLOT, TARGET, SERVER, 0).expect("the address of a server");
+        client.connect(SLOT, None, (TARGET, SERVER), 0).expect("the address of a server");
         Self {
             client,
             server: Server::new(acceptor, Duration::from_secs(30), Congestion::default()),

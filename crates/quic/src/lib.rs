@@ -13,7 +13,6 @@ pub mod code;
 pub mod end;
 mod frames;
 pub mod fuzz;
-pub mod replay;
 pub mod server;
 mod session;
 pub mod timers;
@@ -27,7 +26,6 @@ pub const SEGMENTS_MOST: usize = 48;
 
 pub use client::{Client, ClientCounts, ClientEvent, EarlyData};
 pub use end::End;
-pub use replay::may_be_replayed;
 pub use server::{Admission, QueryKey, Reply, Responder, Server, ServerEvent, Transmission};
 pub use timers::Timers;
 pub use transport::Congestion;

@@ -89,13 +89,9 @@ fn made() -> Made {
 }
 
 fn client(ca: &str, early: bool) -> Client {
-    let settings = ClientSettings {
-        trust: Trust::Ca(ca.to_owned()),
-        resume: true,
-        suites: Vec::new(),
-        groups: Vec::new(),
-    };
-    let tls = kqps_tls::Client::over_quic(&settings, early).unwrap();
+    let settings =
+        ClientSettings { early_data: early, ..ClientSettings::new(Trust::Ca(ca.to_owned()), true) };
+    let tls = kqps_tls::Client::over_quic(&settings).unwrap();
     let connector = tls.connector(server_name(NAME).unwrap(), 8);
     Client::new(vec![connector], SLOTS, 4, Congestion::Fixed)
 }
@@ -154,7 +150,7 @@ impl Rig {
     }
 
     fn connect(&mut self, slot: usize) {
-        self.client.connect(slot, 0, SERVER, self.now_ns).unwrap();
+        self.client.connect(slot, None, (0, SERVER), self.now_ns).unwrap();
     }
 
     /// Lets both sides do what they can at this time.

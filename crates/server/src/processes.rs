@@ -44,8 +44,9 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
     };
     // All sockets of a process share the key of tickets of their protocol.
     let acceptor = |protocol: &[u8]| {
-        let identity = described.identity.as_ref();
-        identity.map(|identity| Acceptor::speaking(protocol, identity)).transpose().map_err(io::Error::other)
+        let tls = described.tls.as_ref();
+        let acceptor = tls.map(|tls| Acceptor::over_tcp(protocol, &tls.identity, tls.early_data));
+        acceptor.transpose().map_err(io::Error::other)
     };
     let (tls, https) = (acceptor(kqps_tls::ALPN)?, acceptor(kqps_http::ALPN)?);
     let quic = described.quic.as_ref().map(|quic| Acceptor::over_quic(&quic.identity, quic.early_data));

@@ -93,6 +93,8 @@ pub struct TlsSetup {
     pub https: Vec<SocketAddr>,
     /// The server's certificate and key.
     pub identity: Identity,
+    /// Whether queries may arrive with the first packets of a resumed connection (0-RTT).
+    pub early_data: bool,
 }
 
 /// Where a server accepts connections over QUIC.

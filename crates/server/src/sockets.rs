@@ -206,12 +206,12 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
 fn bind_tls(setup: &ServerSetup, tls: &TlsSetup, bound: &mut Bound) -> Result<(), BindError> {
     let unfit =
         |error: TlsError| BindError { place: "the addresses of TLS".to_owned(), reason: error.to_string() };
-    let acceptor = Acceptor::new(&tls.identity).map_err(unfit)?;
+    let acceptor = |protocol| Acceptor::over_tcp(protocol, &tls.identity, tls.early_data).map_err(unfit);
+    let (of_tls, of_https) = (acceptor(kqps_tls::ALPN)?, acceptor(kqps_http::ALPN)?);
     bound.tls =
-        listen_apart(setup, &tls.listen, bound, |socket| ListeningSocket::Tls(socket, acceptor.clone()))?;
-    let acceptor = Acceptor::speaking(kqps_http::ALPN, &tls.identity).map_err(unfit)?;
+        listen_apart(setup, &tls.listen, bound, |socket| ListeningSocket::Tls(socket, of_tls.clone()))?;
     bound.https =
-        listen_apart(setup, &tls.https, bound, |socket| ListeningSocket::Https(socket, acceptor.clone()))?;
+        listen_apart(setup, &tls.https, bound, |socket| ListeningSocket::Https(socket, of_https.clone()))?;
     Ok(())
 }
 

@@ -1,40 +1,16 @@
 //! Certificates that are made for servers, with their issuer.
 
 use std::ops::Range;
-use std::str::FromStr;
 
 use rcgen::{
     BasicConstraints, CertificateParams, DistinguishedName, DnType, ExtendedKeyUsagePurpose, IsCa, Issuer,
     KeyPair, KeyUsagePurpose, PKCS_ECDSA_P256_SHA256, PKCS_RSA_SHA256, RsaKeySize,
 };
-use serde::{Deserialize, Serialize};
 use time::{Duration, OffsetDateTime};
 
 use crate::error::TlsError;
+pub use crate::key::KeyType;
 use crate::server::Identity;
-
-/// The type of a key that is made.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeyType {
-    /// ECDSA on P-256.
-    #[default]
-    Ecdsa,
-    /// RSA with 2048 bits.
-    Rsa,
-}
-
-impl FromStr for KeyType {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "ecdsa" => Ok(Self::Ecdsa),
-            "rsa" => Ok(Self::Rsa),
-            _ => Err("expected ecdsa or rsa".into()),
-        }
-    }
-}
 
 /// A certificate that was made, and the certificate of its issuer, which clients must trust.
 #[derive(Clone, Debug)]

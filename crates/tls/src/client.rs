@@ -1,9 +1,11 @@
 //! The settings of a client, and what makes the TLS of its connections.
 
 use std::fmt;
+use std::net::IpAddr;
 use std::sync::Arc;
 
-use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection};
+use rustls::client::danger::ServerCertVerifier;
+use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection, WebPkiServerVerifier};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -11,12 +13,13 @@ use rustls::version::TLS13;
 use rustls::{DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
-use crate::connection::{ClientTls, Tls};
+use crate::connection::ClientTls;
 use crate::error::TlsError;
 use crate::failure::Failure;
+use crate::key::KeyType;
 use crate::offer::{Group, Suite, provider};
-use crate::tickets::{TicketCounts, Tickets};
-use crate::verifiers::{Trusting, Unchecked};
+use crate::tickets::{OfClient, TicketCounts, Tickets};
+use crate::verifiers::{OfType, Trusting, Unchecked};
 use crate::{ALPN, ALPN_QUIC};
 
 /// How a client speaks TLS. It can be sent to another process.
@@ -31,6 +34,21 @@ pub struct ClientSettings {
     pub suites: Vec<Suite>,
     /// The groups that it offers, the best first; empty for all usual ones.
     pub groups: Vec<Group>,
+    /// The type of key that it wants in the server's certificate, so that it offers the signatures of this type alone
+    /// (RFC 8446, section 4.2.3); `None` for any.
+    #[serde(default)]
+    pub certificate: Option<KeyType>,
+    /// Whether queries may leave before the handshake of a resumed connection is complete (0-RTT), if a ticket allows
+    /// it.
+    #[serde(default)]
+    pub early_data: bool,
+}
+
+impl ClientSettings {
+    /// The settings of a client that offers all usual suites and groups, and sends no early data.
+    pub fn new(trust: Trust, resume: bool) -> Self {
+        Self { trust, resume, suites: Vec::new(), groups: Vec::new(), certificate: None, early_data: false }
+    }
 }
 
 /// Which certificates a client accepts. Their names, dates and signatures are checked in any case but the last.
@@ -70,12 +88,13 @@ impl Client {
         Self::of_versions(ALPN, DEFAULT_VERSIONS, settings)
     }
 
-    /// A client over QUIC (RFC 9250), which has no TLS but 1.3. With `sends_early_data` its connections may send
-    /// queries before their handshake is complete, if a ticket allows it.
-    pub fn over_quic(settings: &ClientSettings, sends_early_data: bool) -> Result<Self, TlsError> {
-        let mut client = Self::of_versions(ALPN_QUIC, &[&TLS13], settings)?;
-        client.config.enable_early_data = sends_early_data;
-        Ok(client)
+    /// A client over QUIC (RFC 9250), which has no TLS but 1.3.
+    pub fn over_quic(settings: &ClientSettings) -> Result<Self, TlsError> {
+        let suites = &settings.suites;
+        if !suites.is_empty() && !suites.iter().any(|suite| suite.is_of_tls13()) {
+            return Err(TlsError::SuitesForQuic(suites.clone()));
+        }
+        Self::of_versions(ALPN_QUIC, &[&TLS13], settings)
     }
 
     fn of_versions(
@@ -83,22 +102,15 @@ impl Client {
         versions: &[&'static SupportedProtocolVersion],
         settings: &ClientSettings,
     ) -> Result<Self, TlsError> {
-        let provider = Arc::new(provider(&settings.suites, &settings.groups));
-        let builder = ClientConfig::builder_with_provider(Arc::clone(&provider))
+        let provider = Arc::new(provider(&settings.suites, &settings.groups, settings.certificate));
+        let mut config = ClientConfig::builder_with_provider(Arc::clone(&provider))
             .with_protocol_versions(versions)
-            .map_err(TlsError::Settings)?;
-        let builder = match &settings.trust {
-            Trust::System => builder.with_root_certificates(roots_of_system()?),
-            Trust::Ca(text) => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(trusting(text, &provider)?))
-            }
-            Trust::Anyone => {
-                builder.dangerous().with_custom_certificate_verifier(Arc::new(Unchecked::of(&provider)))
-            }
-        };
-        let mut config = builder.with_no_client_auth();
+            .map_err(TlsError::Settings)?
+            .dangerous()
+            .with_custom_certificate_verifier(verifier(settings, &provider)?)
+            .with_no_client_auth();
         config.alpn_protocols = vec![protocol.to_vec()];
-        config.enable_early_data = false;
+        config.enable_early_data = settings.early_data;
         config.resumption = Resumption::disabled();
         Ok(Self { config, resume: settings.resume })
     }
@@ -110,34 +122,64 @@ impl Client {
         self
     }
 
-    /// What the calling thread needs to connect to the server of this name. It keeps `tickets` tickets at most. The first
-    /// handshake of a thread seeds its random numbers, which takes some 10 ms, so one is begun here and forgotten.
+    /// What the calling thread needs to connect to the server of this name. It keeps `tickets` tickets at most, of all
+    /// clients together. The first handshake of a thread seeds its random numbers, which takes some 10 ms, so one is
+    /// begun here and forgotten.
     pub fn connector(&self, name: ServerName<'static>, tickets: usize) -> Connector {
         let first = Connector { config: Arc::new(self.config.clone()), name: name.clone(), tickets: None };
         // If it fails, so do the others, each with its reason.
         let _ = first.connect(&mut Vec::new());
-        let mut config = self.config.clone();
         let tickets = self.resume.then(|| Arc::new(Tickets::new(tickets)));
+        let mut config = self.config.clone();
         if let Some(tickets) = &tickets {
-            let store = Arc::clone(tickets);
-            config.resumption = Resumption::store(store);
+            config.resumption = of_client(tickets, None);
         }
         Connector { config: Arc::new(config), name, tickets }
     }
 }
 
+/// The tickets that the connections of a client may use.
+fn of_client(tickets: &Arc<Tickets>, client: Option<IpAddr>) -> Resumption {
+    Resumption::store(Arc::new(OfClient { tickets: Arc::clone(tickets), client }))
+}
+
 impl Connector {
-    /// Begins a handshake, whose first bytes it appends to `outgoing`.
+    /// Begins a handshake, whose first bytes it appends to `outgoing`. It offers no early data.
     pub fn connect(&self, outgoing: &mut Vec<u8>) -> Result<ClientTls, Failure> {
-        let side = UnbufferedClientConnection::new(Arc::clone(&self.config), self.name.clone())?;
-        let mut tls = Tls::new(side);
-        tls.open(&mut [], &mut Vec::new(), outgoing)?;
-        Ok(tls)
+        self.connect_from(None, false, outgoing)
     }
 
-    /// The settings and the name, for TLS that another protocol carries.
-    pub fn parts(&self) -> (Arc<ClientConfig>, ServerName<'static>) {
-        (Arc::clone(&self.config), self.name.clone())
+    /// The same for a client with this address, whose tickets are its own, or for one of those without a known
+    /// address, which share theirs. With `is_early` it offers early data, if the settings and a ticket allow it.
+    pub fn connect_from(
+        &self,
+        client: Option<IpAddr>,
+        is_early: bool,
+        outgoing: &mut Vec<u8>,
+    ) -> Result<ClientTls, Failure> {
+        let is_early = is_early && self.config.enable_early_data;
+        let side = UnbufferedClientConnection::new(self.config_of(client, is_early), self.name.clone())?;
+        let early_bytes = self.tickets.as_ref().map_or(0, |tickets| tickets.take_early_bytes());
+        ClientTls::begin(side, if is_early { early_bytes as usize } else { 0 }, outgoing)
+    }
+
+    /// The settings for a client's connection, and the name, for TLS that another protocol carries. It offers early
+    /// data as the client's settings say.
+    pub fn parts(&self, client: Option<IpAddr>) -> (Arc<ClientConfig>, ServerName<'static>) {
+        (self.config_of(client, self.config.enable_early_data), self.name.clone())
+    }
+
+    /// The settings for a connection of a client.
+    fn config_of(&self, client: Option<IpAddr>, is_early: bool) -> Arc<ClientConfig> {
+        if client.is_none() && is_early == self.config.enable_early_data {
+            return Arc::clone(&self.config);
+        }
+        let mut config = (*self.config).clone();
+        config.enable_early_data = is_early;
+        if let Some(tickets) = &self.tickets {
+            config.resumption = of_client(tickets, client);
+        }
+        Arc::new(config)
     }
 
     /// The counts of tickets so far.
@@ -157,6 +199,26 @@ impl fmt::Debug for Connector {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.debug_struct("Connector").field("name", &self.name).finish_non_exhaustive()
     }
+}
+
+/// What decides about certificates.
+fn verifier(
+    settings: &ClientSettings,
+    provider: &Arc<CryptoProvider>,
+) -> Result<Arc<dyn ServerCertVerifier>, TlsError> {
+    let of_any_type: Arc<dyn ServerCertVerifier> = match &settings.trust {
+        Trust::System => {
+            let roots = Arc::new(roots_of_system()?);
+            let builder = WebPkiServerVerifier::builder_with_provider(roots, Arc::clone(provider));
+            builder.build().map_err(|error| TlsError::NoRoots(format!(" ({error})")))?
+        }
+        Trust::Ca(text) => Arc::new(trusting(text, provider)?),
+        Trust::Anyone => Arc::new(Unchecked::of(provider)),
+    };
+    Ok(match settings.certificate {
+        Some(key) => Arc::new(OfType::new(of_any_type, key)),
+        None => of_any_type,
+    })
 }
 
 /// The issuers that this host trusts.
@@ -184,4 +246,15 @@ fn trusting(text: &str, provider: &Arc<CryptoProvider>) -> Result<Trusting, TlsE
         return Err(wrong("expected a certificate at least, as PEM".to_owned()));
     }
     Trusting::new(roots, all, provider).map_err(|error| wrong(error.to_string()))
+}
+
+#[cfg(test)]
+pub(crate) mod tests {
+    use super::*;
+
+    /// What decides about certificates by these settings.
+    pub(crate) fn verifier_of(settings: &ClientSettings) -> Arc<dyn ServerCertVerifier> {
+        let provider = provider(&settings.suites, &settings.groups, settings.certificate);
+        verifier(settings, &Arc::new(provider)).unwrap()
+    }
 }

@@ -3,15 +3,15 @@
 
 use std::ops::DerefMut;
 
-use rustls::client::{ClientConnectionData, UnbufferedClientConnection};
+use rustls::client::{ClientConnectionData, EarlyDataError, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
-    ConnectionState, EncodeError, EncodeTlsData, EncryptError, UnbufferedConnectionCommon, UnbufferedStatus,
-    WriteTraffic,
+    ConnectionState, EncodeError, EncodeTlsData, EncryptError, ReadEarlyData, UnbufferedConnectionCommon,
+    UnbufferedStatus, WriteTraffic,
 };
 
 use crate::failure::Failure;
-use crate::session::Session;
+use crate::session::{Kind, Session};
 
 /// The TLS of a client's connection.
 pub type ClientTls = Tls<UnbufferedClientConnection>;
@@ -34,6 +34,11 @@ const RECORD_BYTES: usize = 32;
 /// The room for an alert.
 const ALERT_BYTES: usize = 64;
 
+/// The beginning of a record with `EndOfEarlyData` from a client (RFC 8446, sections 4.5 and 5.2): an encrypted one with
+/// 21 bytes, of which the message has 4, its type 1 and the tag 16. A client sends it if the server took early data, and
+/// no other record that it sends in the handshake is as short or as long.
+const END_OF_EARLY_DATA: [u8; 5] = [23, 3, 3, 0, 21];
+
 /// One end of a connection, as rustls has it.
 pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// What rustls keeps for this end alone.
@@ -41,6 +46,9 @@ pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
 
     /// Takes records until there is something to do.
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
+
+    /// Appends early data that arrived to `plain`.
+    fn read_early(data: ReadEarlyData<'_, '_, Self::Data>, plain: &mut Vec<u8>) -> Result<(), Failure>;
 }
 
 impl Side for UnbufferedClientConnection {
@@ -49,6 +57,11 @@ impl Side for UnbufferedClientConnection {
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(records)
     }
+
+    /// No server sends any.
+    fn read_early(_: ReadEarlyData<'_, '_, Self::Data>, _: &mut Vec<u8>) -> Result<(), Failure> {
+        Ok(())
+    }
 }
 
 impl Side for UnbufferedServerConnection {
@@ -56,6 +69,13 @@ impl Side for UnbufferedServerConnection {
 
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(records)
+    }
+
+    fn read_early(mut data: ReadEarlyData<'_, '_, Self::Data>, plain: &mut Vec<u8>) -> Result<(), Failure> {
+        while let Some(record) = data.next_record() {
+            plain.extend_from_slice(record?.payload);
+        }
+        Ok(())
     }
 }
 
@@ -66,6 +86,20 @@ pub struct Tls<S> {
     kept: Vec<u8>,
     /// Whether it failed. Rustls then takes no more bytes.
     has_failed: bool,
+    /// Bytes of early data that the client may still send.
+    early_bytes: usize,
+    early: Early,
+}
+
+/// Early data (0-RTT) of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Early {
+    /// The client offered none, or over TCP sent none.
+    None,
+    /// The client offered it, and the server did not take it, or has not yet.
+    Offered,
+    /// The server took it.
+    Accepted,
 }
 
 /// Whether the peer may still send messages.
@@ -90,7 +124,7 @@ enum Step {
 
 impl<S: Side> Tls<S> {
     pub(crate) fn new(side: S) -> Self {
-        Self { side, kept: Vec::new(), has_failed: false }
+        Self { side, kept: Vec::new(), has_failed: false, early_bytes: 0, early: Early::None }
     }
 
     /// Bytes that the next [`Self::open`] needs before those that arrived since.
@@ -111,11 +145,18 @@ impl<S: Side> Tls<S> {
 
     /// What the handshake agreed on; meaningful once it is complete.
     pub fn session(&self) -> Session {
-        Session::of(&self.side)
+        let session = Session::of(&self.side);
+        let kind = if self.early == Early::Accepted { Kind::Early } else { session.kind };
+        Session { kind, ..session }
+    }
+
+    /// What became of early data; final once the handshake is complete.
+    pub fn early(&self) -> Early {
+        self.early
     }
 
     /// Takes records: the bytes of [`Self::kept`] and those that arrived since. Appends the bytes of messages to
-    /// `plain`, and what must be sent to `outgoing`; after a failure that is the alert for the peer.
+    /// `plain`, those of early data if the handshake is not complete then, and what must be sent to `outgoing`; after a failure that is the alert for the peer.
     ///
     /// # Errors
     ///
@@ -128,6 +169,7 @@ impl<S: Side> Tls<S> {
         outgoing: &mut Vec<u8>,
     ) -> Result<Peer, Failure> {
         self.check()?;
+        self.early_bytes = 0;
         let (mut used, mut peer) = (0, Peer::Open);
         loop {
             let (taken, step) = self.step(&mut records[used..], plain, outgoing);
@@ -186,8 +228,16 @@ impl<S: Side> Tls<S> {
                 }
                 step
             }
+            Ok(ConnectionState::ReadEarlyData(data)) => {
+                self.early = Early::Accepted;
+                S::read_early(data, plain).map_or_else(Step::Failed, |()| Step::Again)
+            }
             Ok(ConnectionState::EncodeTlsData(mut data)) => {
+                let start = outgoing.len();
                 encode(&mut data, outgoing);
+                if self.early == Early::Offered && outgoing[start..].starts_with(&END_OF_EARLY_DATA) {
+                    self.early = Early::Accepted;
+                }
                 Step::Again
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
@@ -195,7 +245,7 @@ impl<S: Side> Tls<S> {
                 Step::Again
             }
             Ok(ConnectionState::PeerClosed) => Step::PeerClosed,
-            // The handshake waits for the peer, or messages may be sent, or both sides have closed. Early data is off.
+            // The handshake waits for the peer, or messages may be sent, or both sides have closed.
             Ok(_) => Step::Wait,
             Err(error) => Step::Failed(error.into()),
         };
@@ -212,7 +262,8 @@ impl<S: Side> Tls<S> {
         }
     }
 
-    /// Appends records with these bytes of messages to `outgoing`. Call it once the handshake is complete.
+    /// Appends records with these bytes of messages to `outgoing`. Call it once the handshake is complete, or after
+    /// early data arrived.
     ///
     /// # Errors
     ///
@@ -252,6 +303,74 @@ impl<S: Side> Tls<S> {
     }
 }
 
+impl ClientTls {
+    /// Begins a handshake, whose first bytes it appends to `outgoing`. Early data may follow them, `early_bytes` at most,
+    /// if rustls offers it.
+    pub(crate) fn begin(
+        side: UnbufferedClientConnection,
+        early_bytes: usize,
+        outgoing: &mut Vec<u8>,
+    ) -> Result<Self, Failure> {
+        let mut tls = Self::new(side);
+        loop {
+            match tls.side.process(&mut []).state? {
+                ConnectionState::EncodeTlsData(mut data) => encode(&mut data, outgoing),
+                ConnectionState::TransmitTlsData(mut data) => {
+                    if early_bytes > 0 && data.may_encrypt_early_data().is_some() {
+                        // Rustls takes early data until it hears that its first messages were sent. The first bytes
+                        // that arrive say so.
+                        (tls.early, tls.early_bytes) = (Early::Offered, early_bytes);
+                        return Ok(tls);
+                    }
+                    data.done();
+                }
+                _ => return Ok(tls),
+            }
+        }
+    }
+
+    /// Bytes of early data that [`Self::seal_early`] still takes.
+    #[inline]
+    pub fn early_bytes(&self) -> usize {
+        self.early_bytes
+    }
+
+    /// Appends records with these bytes, as early data, to `outgoing`. The server may reject them, and they must then be
+    /// sent again.
+    ///
+    /// # Panics
+    ///
+    /// If there are more of them than [`Self::early_bytes`].
+    pub fn seal_early(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Failure> {
+        assert!(plain.len() <= self.early_bytes, "more early data than allowed");
+        self.check()?;
+        self.early_bytes -= plain.len();
+        let state = self.side.process(&mut []).state?;
+        let ConnectionState::TransmitTlsData(mut data) = state else {
+            return Err(Failure::Protocol("the connection takes no early data".into()));
+        };
+        let Some(mut early) = data.may_encrypt_early_data() else {
+            return Err(Failure::Protocol("the connection takes no early data".into()));
+        };
+        let start = outgoing.len();
+        outgoing.resize(start + room_for(plain), 0);
+        let sealed = early.encrypt(plain, &mut outgoing[start..]);
+        outgoing.truncate(start + sealed.as_ref().map_or(0, |written| *written));
+        match sealed {
+            Ok(_) => Ok(()),
+            Err(EarlyDataError::ExceededAllowedEarlyData) => {
+                Err(Failure::Protocol("more early data than allowed".into()))
+            }
+            Err(EarlyDataError::Encrypt(error)) => Err(Failure::Protocol(error.to_string())),
+        }
+    }
+}
+
+/// The room for records with these bytes of messages.
+fn room_for(plain: &[u8]) -> usize {
+    plain.len() + RECORD_BYTES * (1 + plain.len() / FRAGMENT_BYTES)
+}
+
 /// Appends a record of the handshake, or an alert.
 fn encode<D>(data: &mut EncodeTlsData<'_, D>, outgoing: &mut Vec<u8>) {
     let start = outgoing.len();
@@ -274,7 +393,7 @@ fn encrypt<D>(
     outgoing: &mut Vec<u8>,
 ) -> Result<(), Failure> {
     let start = outgoing.len();
-    let mut room = plain.len() + RECORD_BYTES * (1 + plain.len() / FRAGMENT_BYTES);
+    let mut room = room_for(plain);
     loop {
         outgoing.resize(start + room, 0);
         match traffic.encrypt(plain, &mut outgoing[start..]) {

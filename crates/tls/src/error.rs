@@ -4,6 +4,8 @@
 use std::io;
 use std::path::PathBuf;
 
+use crate::offer::Suite;
+
 /// Why a client or a server of TLS could not be set up.
 #[derive(Debug, thiserror::Error)]
 pub enum TlsError {
@@ -31,6 +33,12 @@ pub enum TlsError {
         /// The system's error.
         error: io::Error,
     },
+    /// The suites are of TLS 1.2 alone, and QUIC has none of them (RFC 9001, section 4.2).
+    #[error(
+        "QUIC needs a suite of TLS 1.3, such as TLS_AES_128_GCM_SHA256; of TLS 1.2 alone: {}",
+        .0.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ")
+    )]
+    SuitesForQuic(Vec<Suite>),
     /// The settings do not go together, such as a suite of TLS 1.2 with a group of TLS 1.3.
     #[error("these settings of TLS cannot be used together: {0}")]
     Settings(rustls::Error),

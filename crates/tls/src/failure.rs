@@ -5,6 +5,8 @@ use std::fmt;
 
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
 
+use crate::verifiers::AnotherType;
+
 /// Why TLS of a connection failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Failure {
@@ -63,10 +65,11 @@ fn fault(error: &CertificateError) -> Cow<'static, str> {
     })
 }
 
-/// A fault that rustls passes on from webpki, whose text is the name of the fault.
+/// A fault that rustls passes on from webpki, or from a verifier of ours, whose text is the name of the fault.
 fn other_fault(name: &str) -> Cow<'static, str> {
     match name {
         "CaUsedAsEndEntity" => "that of an issuer".into(),
+        AnotherType::TEXT => "a key of another type than asked for".into(),
         name => format!("not accepted ({name})").into(),
     }
 }

@@ -24,12 +24,7 @@ fn makers() -> &'static Makers {
     static MAKERS: OnceLock<Makers> = OnceLock::new();
     MAKERS.get_or_init(|| {
         let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
-        let settings = ClientSettings {
-            trust: Trust::Ca(made.ca),
-            resume: false,
-            suites: Vec::new(),
-            groups: Vec::new(),
-        };
+        let settings = ClientSettings::new(Trust::Ca(made.ca), false);
         let client = Client::new(&settings).expect("a client");
         let connector = client.connector(server_name(NAME).expect("a name"), 0);
         Makers { connector, acceptor: Acceptor::new(&made.identity).expect("a server") }

@@ -1,7 +1,73 @@
-//! The type of the key in a peer's certificate.
+//! The type of the key in a certificate.
 
+use std::str::FromStr;
+
+use rustls::SignatureScheme;
 use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
+use serde::{Deserialize, Serialize};
+
+/// The type of a key in a certificate.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum KeyType {
+    /// ECDSA; on P-256 if it is made.
+    #[default]
+    Ecdsa,
+    /// RSA; with 2048 bits if it is made.
+    Rsa,
+}
+
+impl KeyType {
+    /// Its word, as the flags have it.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Ecdsa => "ecdsa",
+            Self::Rsa => "rsa",
+        }
+    }
+
+    /// Whether keys of this type sign by this scheme.
+    pub(crate) fn signs_by(self, scheme: SignatureScheme) -> bool {
+        use SignatureScheme as By;
+        match self {
+            Self::Ecdsa => matches!(
+                scheme,
+                By::ECDSA_NISTP256_SHA256 | By::ECDSA_NISTP384_SHA384 | By::ECDSA_NISTP521_SHA512
+            ),
+            Self::Rsa => matches!(
+                scheme,
+                By::RSA_PKCS1_SHA256
+                    | By::RSA_PKCS1_SHA384
+                    | By::RSA_PKCS1_SHA512
+                    | By::RSA_PSS_SHA256
+                    | By::RSA_PSS_SHA384
+                    | By::RSA_PSS_SHA512
+            ),
+        }
+    }
+
+    /// Whether the key of a certificate is of this type.
+    pub(crate) fn is_of(self, certificate: &CertificateDer<'_>) -> bool {
+        let of_type = match self {
+            Self::Ecdsa => "ECDSA",
+            Self::Rsa => "RSA",
+        };
+        key_type(certificate).starts_with(of_type)
+    }
+}
+
+impl FromStr for KeyType {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        match text {
+            "ecdsa" => Ok(Self::Ecdsa),
+            "rsa" => Ok(Self::Rsa),
+            _ => Err("expected ecdsa or rsa".into()),
+        }
+    }
+}
 
 /// The types of keys by what their description begins with: an object identifier of an algorithm or a curve, in DER.
 const KEY_TYPES: [(&[u8], &str); 4] = [

@@ -29,7 +29,7 @@ pub const ALPN_QUIC: &[u8] = b"doq";
 pub const PORT: u16 = 853;
 
 pub use client::{Client, ClientSettings, Connector, Trust};
-pub use connection::{ClientTls, Peer, ServerTls, Tls};
+pub use connection::{ClientTls, Early, Peer, ServerTls, Tls};
 pub use error::TlsError;
 pub use failure::Failure;
 pub use offer::{Group, Suite};

@@ -8,6 +8,8 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite};
 use serde::{Deserialize, Serialize};
 
+use crate::key::KeyType;
+
 /// A cipher suite, such as `TLS_AES_128_GCM_SHA256`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
@@ -22,6 +24,11 @@ impl Suite {
     /// All suites that a client can offer.
     pub fn all() -> impl Iterator<Item = Self> {
         ALL_CIPHER_SUITES.iter().map(|suite| Self(suite.suite()))
+    }
+
+    /// Whether it is a suite of TLS 1.3.
+    pub(crate) fn is_of_tls13(self) -> bool {
+        self.supported().is_some_and(|suite| suite.tls13().is_some())
     }
 
     fn supported(self) -> Option<SupportedCipherSuite> {
@@ -40,14 +47,22 @@ impl Group {
     }
 }
 
-/// The provider of cryptography with these suites and groups alone, in this order; without any, with its usual ones.
-pub(crate) fn provider(suites: &[Suite], groups: &[Group]) -> CryptoProvider {
+/// The provider of cryptography with these suites and groups alone, in this order; without any, with its usual ones. A
+/// suite of TLS 1.2 is for one type of key, and those for another type than `certificate` are left out.
+pub(crate) fn provider(suites: &[Suite], groups: &[Group], certificate: Option<KeyType>) -> CryptoProvider {
     let mut provider = default_provider();
     if !suites.is_empty() {
         provider.cipher_suites = suites.iter().filter_map(|suite| suite.supported()).collect();
     }
     if !groups.is_empty() {
         provider.kx_groups = groups.iter().filter_map(|group| group.supported()).collect();
+    }
+    if let Some(key) = certificate {
+        let is_for = |suite: &SupportedCipherSuite| match suite {
+            SupportedCipherSuite::Tls12(suite) => suite.sign.iter().any(|scheme| key.signs_by(*scheme)),
+            SupportedCipherSuite::Tls13(_) => true,
+        };
+        provider.cipher_suites.retain(is_for);
     }
     provider
 }
@@ -149,9 +164,20 @@ mod tests {
     #[test]
     fn a_provider_has_what_is_asked_for_in_that_order() {
         let groups = ["secp384r1", "x25519"].map(|name| name.parse::<Group>().unwrap());
-        let narrow = provider(&[], &groups);
+        let narrow = provider(&[], &groups, None);
         let names: Vec<NamedGroup> = narrow.kx_groups.iter().map(|group| group.name()).collect();
         assert_eq!(names, [NamedGroup::secp384r1, NamedGroup::X25519]);
         assert_eq!(narrow.cipher_suites.len(), default_provider().cipher_suites.len());
+    }
+
+    #[test]
+    fn a_provider_for_a_type_of_key_has_no_suite_for_another() {
+        for (key, other) in [(KeyType::Rsa, "ECDSA"), (KeyType::Ecdsa, "RSA")] {
+            let names = provider(&[], &[], Some(key)).cipher_suites;
+            let names: Vec<String> = names.iter().map(|suite| Suite(suite.suite()).to_string()).collect();
+            assert!(names.iter().any(|name| name == "TLS_AES_128_GCM_SHA256"));
+            assert!(names.iter().any(|name| name.starts_with("TLS_ECDHE_")));
+            assert!(!names.iter().any(|name| name.starts_with(&format!("TLS_ECDHE_{other}_"))), "{names:?}");
+        }
     }
 }

@@ -60,8 +60,20 @@ impl Acceptor {
 
     /// The same, with another protocol than `dot`.
     pub fn speaking(protocol: &[u8], identity: &Identity) -> Result<Self, TlsError> {
+        Self::over_tcp(protocol, identity, false)
+    }
+
+    /// A server over TCP with this protocol and identity. If it takes early data, it keeps its sessions itself, so that
+    /// each is resumed once and nothing can be replayed, and it may answer before the handshake is complete.
+    pub fn over_tcp(protocol: &[u8], identity: &Identity, takes_early_data: bool) -> Result<Self, TlsError> {
         let mut config = config(protocol, DEFAULT_VERSIONS, identity)?;
-        resume_by_tickets(&mut config)?;
+        if takes_early_data {
+            config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+            config.max_early_data_size = EARLY_BYTES;
+            config.send_half_rtt_data = true;
+        } else {
+            resume_by_tickets(&mut config)?;
+        }
         Ok(Self { config: Arc::new(config) })
     }
 
@@ -100,6 +112,9 @@ impl Acceptor {
 
 /// Sessions that a server keeps at most.
 const SESSIONS: usize = 1 << 16;
+
+/// Bytes of early data that a connection over TCP may have: a record in full.
+const EARLY_BYTES: u32 = 1 << 14;
 
 /// Keeps no sessions: clients keep them, in tickets that this server can read.
 fn resume_by_tickets(config: &mut ServerConfig) -> Result<(), TlsError> {

@@ -1,5 +1,6 @@
 //! What decides about the certificate of a server.
 
+use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -9,7 +10,9 @@ use rustls::crypto::{
 };
 use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
-use rustls::{CertificateError, DigitallySignedStruct, Error, RootCertStore, SignatureScheme};
+use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
+
+use crate::key::KeyType;
 
 /// Accepts certificates of some issuers, and certificates that are trusted themselves, for their names and within their
 /// dates. A certificate that signs itself is often that of an issuer, too (`openssl req -x509`), and no server could
@@ -124,5 +127,77 @@ impl ServerCertVerifier for Unchecked {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         self.0.supported_schemes()
+    }
+}
+
+/// Accepts what another verifier accepts, if the key in the certificate is of one type. It offers the signatures of this
+/// type alone, by which a server with several certificates chooses one.
+#[derive(Debug)]
+pub(crate) struct OfType {
+    of_any_type: Arc<dyn ServerCertVerifier>,
+    key: KeyType,
+}
+
+impl OfType {
+    pub(crate) fn new(of_any_type: Arc<dyn ServerCertVerifier>, key: KeyType) -> Self {
+        Self { of_any_type, key }
+    }
+}
+
+/// The fault of a certificate with a key of another type.
+#[derive(Debug)]
+pub(crate) struct AnotherType;
+
+impl AnotherType {
+    /// Its text among the faults of certificates.
+    pub(crate) const TEXT: &str = "AnotherTypeOfKey";
+}
+
+impl fmt::Display for AnotherType {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(Self::TEXT)
+    }
+}
+
+impl std::error::Error for AnotherType {}
+
+impl ServerCertVerifier for OfType {
+    fn verify_server_cert(
+        &self,
+        certificate: &CertificateDer<'_>,
+        others: &[CertificateDer<'_>],
+        name: &ServerName<'_>,
+        ocsp: &[u8],
+        now: UnixTime,
+    ) -> Result<ServerCertVerified, Error> {
+        if !self.key.is_of(certificate) {
+            let fault = CertificateError::Other(OtherError(Arc::new(AnotherType)));
+            return Err(Error::InvalidCertificate(fault));
+        }
+        self.of_any_type.verify_server_cert(certificate, others, name, ocsp, now)
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.of_any_type.verify_tls12_signature(message, certificate, signature)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signature: &DigitallySignedStruct,
+    ) -> Result<HandshakeSignatureValid, Error> {
+        self.of_any_type.verify_tls13_signature(message, certificate, signature)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        let mut schemes = self.of_any_type.supported_verify_schemes();
+        schemes.retain(|scheme| self.key.signs_by(*scheme));
+        schemes
     }
 }

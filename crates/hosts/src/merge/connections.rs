@@ -2,7 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kqps_observation::{ConnectionFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts};
+use kqps_observation::{
+    ConnectionFacts, EarlyFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts,
+};
 
 use super::Part;
 use super::counts::{self, Counts};
@@ -53,8 +55,22 @@ fn tls(all: &[&ConnectionFacts], histograms: &Histograms) -> Option<TlsFacts> {
         sessions: sessions(&all),
         tickets_received: counts::sum(all.iter().map(|facts| facts.tickets_received)),
         tickets_offered: counts::sum(all.iter().map(|facts| facts.tickets_offered)),
+        early: early(&all),
         failures: counts::by_cause(all.iter().map(|facts| &facts.failures)),
     })
+}
+
+fn early(all: &[&TlsFacts]) -> Option<EarlyFacts> {
+    let all: Vec<EarlyFacts> = all.iter().filter_map(|facts| facts.early).collect();
+    let sum = |of: fn(&EarlyFacts) -> u64| counts::sum(all.iter().map(of));
+    let early = EarlyFacts {
+        offered: sum(|early| early.offered),
+        accepted: sum(|early| early.accepted),
+        rejected: sum(|early| early.rejected),
+        queries: sum(|early| early.queries),
+        queries_again: sum(|early| early.queries_again),
+    };
+    (!all.is_empty()).then_some(early)
 }
 
 /// What the handshakes of all players agreed on, the most frequent first.
@@ -109,11 +125,7 @@ fn quic(all: &[&ConnectionFacts]) -> Option<QuicFacts> {
         blocked_us: sum(|facts| facts.blocked_us),
         retries: sum(|facts| facts.retries),
         tokens_received: sum(|facts| facts.tokens_received),
-        early_offered: sum(|facts| facts.early_offered),
-        early_accepted: sum(|facts| facts.early_accepted),
-        early_rejected: sum(|facts| facts.early_rejected),
-        early_queries: sum(|facts| facts.early_queries),
-        early_queries_again: sum(|facts| facts.early_queries_again),
+        early_in_old_records: EarlyFacts::default(),
         datagrams_sent: sum(|facts| facts.datagrams_sent),
         datagrams_received: sum(|facts| facts.datagrams_received),
         packets_sent: sum(|facts| facts.packets_sent),

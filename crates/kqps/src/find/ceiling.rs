@@ -2,7 +2,6 @@
 //! the maximum of the standard interface. It is measured only for a target on this host, whose path the echo
 //! shares. An echo answers every query with NOERROR, so its answers are not checked against the query file.
 
-use std::collections::BTreeMap;
 use std::time::Duration;
 
 use kqps_dataset::Check;
@@ -15,11 +14,12 @@ use kqps_lab::play::PlayerProgram;
 use kqps_lab::subject::{LaunchSetting, Over, Subject, Zone, builtin};
 use kqps_lab::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Trial;
-use kqps_observation::factors::CertificateType;
+use kqps_observation::factors::{CertificateType, name};
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::trial::Transport;
-use kqps_player::{LoadPlan, Plan, Wire};
+use kqps_player::{LoadPlan, Plan, TlsPlan, Wire};
 use kqps_tls::Trust;
+use kqps_tls::certificate::KeyType;
 use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
 
@@ -140,7 +140,7 @@ pub(super) fn measure(
 }
 
 /// Plays a trial against an echo with this I/O model and these workers, over this transport, on these cores. Over an
-/// encrypted transport the echo has a certificate of its own, which the player then trusts.
+/// encrypted transport the echo has a certificate of its own, which the player then trusts, and takes its early data.
 fn against(
     (io, workers, transport): (&str, u32, Transport),
     player: &Player<'_>,
@@ -148,6 +148,10 @@ fn against(
     gauges: &Gauges,
 ) -> Result<Trial, Ended> {
     let (folder, _unfinished) = Unfinished::made(tempfile::tempdir).map_err(failed)?;
+    let mut plan = player.plan.clone();
+    let (key, is_early) =
+        tls(&mut plan).map_or((None, false), |tls| (tls.client.certificate, tls.client.early_data));
+    let early = is_early.then(|| (name::EARLY_DATA.to_owned(), "yes".to_owned()));
     let PlayerProgram { kqps, path, interrupts, .. } = player.program;
     let setting = LaunchSetting {
         path,
@@ -157,17 +161,18 @@ fn against(
         io,
         workers,
         cpus,
-        settings: &BTreeMap::new(),
+        settings: &early.into_iter().collect(),
     };
-    let certificates = if transport.is_encrypted() {
-        Some(Certificates::make([CertificateType::default()]).map_err(failed)?)
-    } else {
-        None
+    let of_type = match key {
+        Some(KeyType::Rsa) => CertificateType::Rsa2048,
+        Some(KeyType::Ecdsa) => CertificateType::EcdsaP256,
+        None => CertificateType::default(),
     };
-    let certificate = certificates.as_ref().and_then(|made| made.of(CertificateType::default()));
+    let certificates =
+        if transport.is_encrypted() { Some(Certificates::make([of_type]).map_err(failed)?) } else { None };
+    let certificate = certificates.as_ref().and_then(|made| made.of(of_type));
     let over = Over { transport, certificate };
     let echo = Subject::start_over(over, &builtin::echo(), &setting, interrupts, None).map_err(failed)?;
-    let mut plan = player.plan.clone();
     plan.targets = vec![echo.address()];
     if let Some(certificate) = certificate {
         trust(&mut plan, certificate);
@@ -188,15 +193,19 @@ fn against(
 /// Makes the player accept this certificate, which names the addresses of its targets, and no other.
 fn trust(plan: &mut Plan, certificate: &ServerCertificate) {
     let names = plan.targets.iter().map(|target| target.ip().to_string()).collect();
-    let tls = match &mut plan.wire {
+    if let Some(tls) = tls(plan) {
+        tls.names = names;
+        tls.client.trust = Trust::Ca(certificate.ca.clone());
+    }
+}
+
+/// TLS of a plan; `None` without it.
+fn tls(plan: &mut Plan) -> Option<&mut TlsPlan> {
+    match &mut plan.wire {
         // A capture in a search has one transport.
         Wire::Udp(_) | Wire::Captured(_) => None,
         Wire::Tcp(tcp) => tcp.tls.as_mut(),
         Wire::Quic(quic) => Some(&mut quic.tls),
-    };
-    if let Some(tls) = tls {
-        tls.names = names;
-        tls.client.trust = Trust::Ca(certificate.ca.clone());
     }
 }
 

@@ -9,13 +9,16 @@ use kqps_host::SubjectWatched;
 use kqps_http::Method;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::search_run::{Claimed, NAME, SearchRun};
-use kqps_observation::factors::{CloseChoice, CongestionChoice, MethodChoice, PlayerFactors, TrustChoice};
+use kqps_observation::factors::{
+    CloseChoice, CongestionChoice, KeyChoice, MethodChoice, PlayerFactors, TrustChoice,
+};
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Run, Target, Trial};
 use kqps_player::{Close, Plan, QuicPlan, TcpPlan, TlsPlan, Wire};
 use kqps_quic::Congestion;
 use kqps_tls::Trust;
+use kqps_tls::certificate::KeyType;
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
@@ -139,7 +142,6 @@ fn of_quic(quic: &QuicPlan, of_all: PlayerFactors) -> PlayerFactors {
     let of_connections = PlayerFactors {
         queries_per_connection: quic.queries_per_connection,
         outstanding_per_connection: Some(quic.outstanding),
-        early_data: quic.early_data.then_some(true),
         congestion: (quic.congestion == Congestion::Cubic).then_some(CongestionChoice::Cubic),
         ..of_all
     };
@@ -153,6 +155,11 @@ fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
         resume: Some(tls.client.resume),
         tls_group: listed(tls.client.groups.iter().map(ToString::to_string).collect()),
         tls_suite: listed(tls.client.suites.iter().map(ToString::to_string).collect()),
+        tls_certificate: tls.client.certificate.map(|key| match key {
+            KeyType::Ecdsa => KeyChoice::Ecdsa,
+            KeyType::Rsa => KeyChoice::Rsa,
+        }),
+        early_data: tls.client.early_data.then_some(true),
         tls_trust: Some(match tls.client.trust {
             Trust::System => TrustChoice::System,
             Trust::Ca(_) => TrustChoice::Ca,

@@ -143,7 +143,6 @@ impl ConnectionArgs {
             connect_timeout,
             buffer_bytes: None,
             tls,
-            early_data: false,
             congestion: Congestion::default(),
         })
     }

@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 
 use clap::ValueEnum;
 use kqps_player::TlsPlan;
+use kqps_tls::certificate::KeyType;
 use kqps_tls::{Client, ClientSettings, Group, Suite, TlsError, Trust};
 
 use crate::exit::bad_input;
@@ -41,8 +42,8 @@ pub(crate) struct TlsArgs {
 
     /// Resume sessions of earlier connections: yes (the default) or no
     ///
-    /// Each thread keeps the tickets that it got, and uses each once. Early data is sent over QUIC
-    /// alone, and only with --early-data.
+    /// Each thread keeps the tickets that it got, and uses each once. With -a, a ticket resumes sessions
+    /// of the source address that got it.
     #[arg(long, alias = "tls-resume", value_name = "WHETHER", hide_possible_values = true)]
     resume: Option<YesNo>,
 
@@ -53,6 +54,21 @@ pub(crate) struct TlsArgs {
     /// Offer these groups for the exchange of keys alone, the best first, such as x25519
     #[arg(long, value_name = "GROUP,...", value_delimiter = ',')]
     tls_group: Vec<Group>,
+
+    /// Accept a certificate with a key of this type alone: ecdsa or rsa (default: any)
+    ///
+    /// kqps then offers signatures of this type alone. So a server that has certificates of both types sends that one,
+    /// and with any other server the handshake fails.
+    #[arg(long, value_name = "TYPE")]
+    tls_certificate: Option<KeyType>,
+
+    /// Send queries with the first packets of a resumed connection (0-RTT)
+    ///
+    /// Queries leave early if they may be replayed: those of opcode QUERY that ask for no transfer. A server may refuse
+    /// early data; kqps then sends its queries again, and their latency counts from the first time. Only later
+    /// connections resume, so give --queries-per-connection as well.
+    #[arg(long)]
+    early_data: bool,
 }
 
 impl TlsArgs {
@@ -71,7 +87,14 @@ impl TlsArgs {
             resume: self.resume != Some(YesNo::No),
             suites: self.tls_suite.clone(),
             groups: self.tls_group.clone(),
+            certificate: self.tls_certificate,
+            early_data: self.early_data,
         };
+        if settings.early_data && !settings.resume {
+            return Err(bad_input(
+                "--early-data needs tickets of earlier connections: leave --resume no out",
+            ));
+        }
         // What a player cannot use should be an error of the flags, and not of a trial.
         client(&settings).map_err(|error| bad_input(error.to_string()))?;
         Ok(TlsPlan { names, client: settings, http: None })
@@ -94,6 +117,8 @@ impl TlsArgs {
             (self.resume.is_some(), "--resume"),
             (!self.tls_suite.is_empty(), "--tls-suite"),
             (!self.tls_group.is_empty(), "--tls-group"),
+            (self.tls_certificate.is_some(), "--tls-certificate"),
+            (self.early_data, "--early-data"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
             Some((_, flag)) => Err(bad_input(format!(
@@ -108,7 +133,7 @@ impl TlsArgs {
 pub(crate) fn issuers(file: &Path) -> anyhow::Result<String> {
     let text = read(file)?;
     let trust = Trust::Ca(text.clone());
-    let client = ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() };
+    let client = ClientSettings::new(trust, true);
     Client::new(&client).map_err(|error| bad_input(format!("--ca {}: {error}", file.display())))?;
     Ok(text)
 }

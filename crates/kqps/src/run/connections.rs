@@ -6,13 +6,14 @@ use std::time::Duration;
 use kqps_lab::player_setup::{PlayerSetup, WireSetup};
 use kqps_lab::running_server::RunningServer;
 use kqps_observation::factors::{
-    CloseChoice, CongestionChoice, MethodChoice, PlayerFactors, SourceChoice, TrustChoice,
+    CloseChoice, CongestionChoice, KeyChoice, MethodChoice, PlayerFactors, SourceChoice, TrustChoice,
 };
 use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors};
 use kqps_player::plan::CONNECTIONS_MOST;
 use kqps_player::{Io, Sources};
 use kqps_quic::Congestion;
+use kqps_tls::certificate::KeyType;
 use kqps_tls::client::server_name;
 use kqps_tls::{Group, Suite};
 
@@ -90,13 +91,17 @@ pub(crate) struct ConnectionUse {
     #[arg(long, value_name = "GROUP", value_parser = parse_group)]
     tls_group: Option<String>,
 
+    /// Accept a certificate of a --target with a key of this type alone: ecdsa or rsa (default: any)
+    #[arg(long, value_name = "TYPE", value_parser = parse_key)]
+    tls_certificate: Option<KeyChoice>,
+
+    /// Send queries with the first packets of a resumed connection to a --target (0-RTT)
+    #[arg(long)]
+    early_data: bool,
+
     /// Ask a --target over HTTPS by: post (the default) or get
     #[arg(long, value_name = "METHOD", value_parser = parse_method)]
     http_method: Option<MethodChoice>,
-
-    /// Send queries with the first packets of a resumed connection to a --target over QUIC (0-RTT)
-    #[arg(long)]
-    early_data: bool,
 
     /// Limit the bytes on their way to a --target over QUIC by: fixed (the default) or cubic
     ///
@@ -124,6 +129,13 @@ fn parse_yes(text: &str) -> Result<bool, String> {
         "no" => Ok(false),
         _ => Err("expected yes or no".into()),
     }
+}
+
+fn parse_key(text: &str) -> Result<KeyChoice, String> {
+    text.parse::<KeyType>().map(|key| match key {
+        KeyType::Ecdsa => KeyChoice::Ecdsa,
+        KeyType::Rsa => KeyChoice::Rsa,
+    })
 }
 
 fn parse_method(text: &str) -> Result<MethodChoice, String> {
@@ -206,7 +218,7 @@ impl About {
 
 impl ConnectionUse {
     /// All flags, and whether the user gave them.
-    fn flags(&self) -> [(About, &'static str, bool); 16] {
+    fn flags(&self) -> [(About, &'static str, bool); 17] {
         [
             (About::Any, "-a", self.local.is_some()),
             (About::Io(self.io.unwrap_or_default()), "--io", self.io.is_some()),
@@ -221,8 +233,9 @@ impl ConnectionUse {
             (About::Tls, "--tls-resume", self.tls_resume.is_some()),
             (About::Tls, "--tls-suite", self.tls_suite.is_some()),
             (About::Tls, "--tls-group", self.tls_group.is_some()),
+            (About::Tls, "--tls-certificate", self.tls_certificate.is_some()),
+            (About::Tls, "--early-data", self.early_data),
             (About::Https, "--http-method", self.http_method.is_some()),
-            (About::Quic, "--early-data", self.early_data),
             (About::Quic, "--congestion", self.congestion.is_some()),
         ]
     }
@@ -301,7 +314,8 @@ impl ConnectionUse {
                 tls_name: Some(name.to_owned()),
                 http_method: self.http_method.filter(|_| is_https),
                 http_path: is_https.then(|| path.to_owned()),
-                early_data: (self.early_data && transport == Transport::Quic).then_some(true),
+                tls_certificate: self.tls_certificate,
+                early_data: self.early_data.then_some(true),
                 congestion: self.congestion(transport),
                 ..player
             };
@@ -396,8 +410,11 @@ mod tests {
         let udp = server(Transport::Udp, &["--io=mmsg", "-a127.0.0.9", "--connect-timeout=2s"]);
         let words = [("player.io", "mmsg"), ("player.sources", "127.0.0.9/32")];
         assert_eq!(udp.factors.words(), &words.map(|(name, word)| (name.into(), word.into())).into());
-        let early = server(Transport::Quic, &["--early-data"]);
-        assert_eq!(early.factors.word("player.early_data"), Some("true"));
+        for transport in [Transport::Tls, Transport::Https, Transport::Quic] {
+            let early = server(transport, &["--early-data", "--tls-certificate=rsa"]);
+            assert_eq!(early.factors.word("player.early_data"), Some("true"));
+            assert_eq!(early.factors.word("player.tls_certificate"), Some("rsa"));
+        }
         assert_eq!(server(Transport::Udp, &[]).factors.transport(), Transport::Udp);
     }
 
@@ -413,7 +430,7 @@ mod tests {
             ("--close=rst", quic, "--close are for servers over connections, except QUIC,"),
             ("--tls-resume=no", tcp, "--tls-resume is for servers over tls"),
             ("--http-method=get", quic, "--http-method is for servers over https"),
-            ("--early-data", tcp, "--early-data is for servers over quic"),
+            ("--early-data", tcp, "--early-data is for servers over tls, https or quic"),
             ("--congestion=cubic", tcp, "--congestion is for servers over quic"),
             ("--connect-timeout=2s", udp, "--connect-timeout are for servers over connections that run"),
             ("--connect-timeout=11s", tcp, "--connect-timeout 11s: expected 10s at most"),

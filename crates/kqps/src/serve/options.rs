@@ -181,9 +181,6 @@ impl Serving {
             }
             return Ok(None);
         };
-        if args.early_data && quic.is_empty() {
-            return Err(bad_input("--early-data is about QUIC: it needs --listen quic://ADDR:PORT"));
-        }
         if self.has_tls() {
             return args.at(tls, https, quic, self.listeners_of_quic()).map(Some);
         }

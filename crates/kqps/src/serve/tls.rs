@@ -31,9 +31,13 @@ pub(super) struct TlsArgs {
     #[arg(long, value_name = "TYPE", conflicts_with = "cert")]
     cert_type: Option<KeyType>,
 
-    /// Over QUIC, take queries with the first packets of a resumed connection (0-RTT)
+    /// Take queries with the first packets of a resumed connection (0-RTT)
+    ///
+    /// The server then keeps the sessions itself, 65,536 for each transport and process, and resumes each once, so that
+    /// no query can be replayed. Queries that change something, and zone transfers, wait for the handshake, and over
+    /// HTTPS they get status 425.
     #[arg(long)]
-    pub(super) early_data: bool,
+    early_data: bool,
 }
 
 /// Where a server accepts connections in TLS and over QUIC, and the file with the issuer of its certificate, if that
@@ -61,8 +65,9 @@ impl TlsArgs {
         listeners: Listeners,
     ) -> anyhow::Result<Tls> {
         let (identity, ca) = self.identity(&[&*tls, &*https, &*quic].concat())?;
-        let of_tls = TlsSetup { listen: tls, https, identity: identity.clone() };
-        let of_quic = QuicSetup { listen: quic, listeners, identity, early_data: self.early_data };
+        let early_data = self.early_data;
+        let of_tls = TlsSetup { listen: tls, https, identity: identity.clone(), early_data };
+        let of_quic = QuicSetup { listen: quic, listeners, identity, early_data };
         Ok(Tls {
             setup: Some(of_tls).filter(|setup| !(setup.listen.is_empty() && setup.https.is_empty())),
             quic: Some(of_quic).filter(|setup| !setup.listen.is_empty()),
@@ -89,6 +94,7 @@ impl TlsArgs {
             ("--cert", self.cert.is_some()),
             ("--key", self.key.is_some()),
             ("--cert-type", self.cert_type.is_some()),
+            ("--early-data", self.early_data),
         ];
         given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag))
     }

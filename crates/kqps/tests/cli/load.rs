@@ -3,6 +3,7 @@
 
 pub(crate) mod bench;
 mod dnsperf;
+mod early;
 pub(crate) mod encrypted;
 mod families;
 mod https;

@@ -266,6 +266,49 @@ fn studied_over(transport: Transport, subjects: &[&str], ways: &[&str]) {
     assert!(!has_private_key(&lab.out()), "no key stays in the folder of the run");
 }
 
+/// A connection for each query, with early data and without it, at a server that takes it and at one that does not.
+const EARLY: &str = r#"
+name = "early"
+title = "Early data"
+question = "Is it taken?"
+repetitions = 1
+load = { rates_qps = [200], seconds = 0.4 }
+fixed = { "player.transport" = "tls", "player.timeout_s" = 2, "player.queries_per_connection" = 1 }
+
+[[experiment]]
+name = "early"
+title = "Early data"
+subjects = ["kqps-auth"]
+[experiment.factors]
+"player.early_data" = [true, false]
+early_data = ["yes", "no"]
+"#;
+
+#[test]
+fn a_study_of_early_data_has_servers_and_ceilings_that_take_it() {
+    let lab = Lab::new(EARLY);
+    let output = lab.run(&["--out", &lab.out().display().to_string()]);
+    let run = lab.stored();
+    assert!(run.finished_unix_ms.is_some(), "{}", text(&output.stderr));
+    let mut subjects = 0;
+    for (index, cell) in run.cells.iter().enumerate() {
+        let is_sent = cell.factors.player().early_data == Some(true);
+        let is_taken = cell.factors.word("early_data") == Some("yes");
+        assert!(cell.role == Role::Subject || is_taken == is_sent, "{}", cell.name);
+        subjects += usize::from(cell.role == Role::Subject);
+        let of_cell = run.trials.iter().filter(|trial| trial.cell as usize == index);
+        let measured: Vec<_> = of_cell.filter_map(|trial| trial.measured()).collect();
+        assert!(!measured.is_empty(), "{}", cell.name);
+        for connections in measured.iter().filter_map(|trial| trial.connections.as_ref()) {
+            let early = connections.early_data();
+            assert_eq!(early.is_some(), is_sent, "{}", cell.name);
+            let accepted = early.map_or(0, |early| early.accepted);
+            assert_eq!(accepted > 0, is_sent && is_taken, "{}: {early:?}", cell.name);
+        }
+    }
+    assert_eq!(subjects, 4);
+}
+
 /// Whether a file in this folder, or in one below it, has a private key.
 fn has_private_key(folder: &Path) -> bool {
     std::fs::read_dir(folder).unwrap().map(|entry| entry.unwrap().path()).any(|path| {

@@ -6,12 +6,13 @@ use std::time::Duration;
 
 use kqps_http::{Method, PATH, authority};
 use kqps_observation::factors::{
-    CloseChoice, CongestionChoice, MethodChoice, PlayerFactors, TrustChoice, name,
+    CloseChoice, CongestionChoice, KeyChoice, MethodChoice, PlayerFactors, TrustChoice, name,
 };
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{HttpPlan, OUTSTANDING_MOST};
 use kqps_player::{Close, Io, QuicPlan, TcpPlan, TlsPlan, UdpPlan, Wire};
 use kqps_quic::Congestion;
+use kqps_tls::certificate::KeyType;
 use kqps_tls::{ClientSettings, Trust};
 
 use super::PlayerSetup;
@@ -47,9 +48,6 @@ pub struct ConnectionSetup {
     pub connect_timeout_s: Option<f64>,
     /// How the player closes connections. Over QUIC it has no effect.
     pub close: Close,
-    /// Whether queries leave with the first packets of resumed connections. Over other transports than QUIC it has no
-    /// effect.
-    pub early_data: bool,
     /// What limits the bytes on their way. Over other transports than QUIC it has no effect.
     pub congestion: Congestion,
     /// TLS; `None` over a transport that is not encrypted.
@@ -67,6 +65,10 @@ pub struct TlsSetup {
     pub group: Option<String>,
     /// The cipher suite that the player offers; `None` for all usual ones.
     pub suite: Option<String>,
+    /// The type of key that a certificate must have; `None` for any.
+    pub certificate: Option<KeyChoice>,
+    /// Whether queries leave with the first packets of resumed connections.
+    pub early_data: bool,
     /// Which certificates the player accepts; `None` for those of the run's own issuer.
     pub trust: Option<TrustChoice>,
     /// The server's name in its certificate; `None` for its address.
@@ -156,7 +158,6 @@ impl ConnectionSetup {
                 Some(CloseChoice::Rst) => Close::Rst,
                 Some(CloseChoice::Fin) | None => Close::Fin,
             },
-            early_data: player.early_data.unwrap_or(false),
             congestion: match player.congestion {
                 Some(CongestionChoice::Cubic) => Congestion::Cubic,
                 Some(CongestionChoice::Fixed) | None => Congestion::Fixed,
@@ -176,7 +177,6 @@ impl ConnectionSetup {
             outstanding_per_connection: Some(self.outstanding),
             connect_timeout_s: self.connect_timeout_s,
             close: (self.close == Close::Rst).then_some(CloseChoice::Rst),
-            early_data: self.early_data.then_some(true),
             congestion: (self.congestion == Congestion::Cubic).then_some(CongestionChoice::Cubic),
             ..of_all
         };
@@ -194,6 +194,8 @@ impl ConnectionSetup {
                 resume: Some(tls.resume),
                 tls_group: tls.group.clone(),
                 tls_suite: tls.suite.clone(),
+                tls_certificate: tls.certificate,
+                early_data: tls.early_data.then_some(true),
                 tls_trust: tls.trust,
                 tls_name: tls.name.clone(),
                 ..of_http
@@ -232,7 +234,6 @@ impl ConnectionSetup {
                     .as_ref()
                     .ok_or("quic has no connections without TLS")?
                     .plan(targets, ca, None)?,
-                early_data: self.early_data,
                 congestion: self.congestion,
             })),
         }
@@ -245,6 +246,8 @@ impl TlsSetup {
             resume: player.resume.unwrap_or(true),
             group: player.tls_group.clone(),
             suite: player.tls_suite.clone(),
+            certificate: player.tls_certificate,
+            early_data: player.early_data.unwrap_or(false),
             trust: player.tls_trust,
             name: player.tls_name.clone(),
         }
@@ -269,6 +272,11 @@ impl TlsSetup {
             resume: self.resume,
             suites: offered(name::PLAYER_TLS_SUITE, self.suite.as_deref())?,
             groups: offered(name::PLAYER_TLS_GROUP, self.group.as_deref())?,
+            certificate: self.certificate.map(|key| match key {
+                KeyChoice::Ecdsa => KeyType::Ecdsa,
+                KeyChoice::Rsa => KeyType::Rsa,
+            }),
+            early_data: self.early_data,
         };
         let names: Vec<String> = targets.iter().map(own_name).collect();
         let http = http.map(|http| http.plan(&names, targets));

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kqps_observation::factors::{SourceChoice, name};
+use kqps_observation::factors::{CertificateType, KeyChoice, SourceChoice, name};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors};
 
@@ -76,10 +76,20 @@ pub(super) fn add_canary(offer: &HostOffer, rate_qps: f64, cells: &mut Vec<Cell>
     cells.push(canary);
 }
 
-/// An echo with one worker on the cores of a cell, with the same player.
+/// An echo with one worker on the cores of a cell, with the same player, whose early data it takes and whose type of
+/// certificate it has.
 fn echo_beside(offer: &HostOffer, cell: &Cell) -> Cell {
     let mut factors = surroundings(cell);
     factors.set_cores(&cell.subject_cpus);
+    if cell.factors.player().early_data == Some(true) {
+        factors.set_takes_early_data();
+    }
+    if let Some(key) = cell.factors.player().tls_certificate {
+        factors.set_certificate(match key {
+            KeyChoice::Ecdsa => CertificateType::EcdsaP256,
+            KeyChoice::Rsa => CertificateType::Rsa2048,
+        });
+    }
     Cell {
         subject: "echo".into(),
         version: offer.versions.get("echo").cloned(),

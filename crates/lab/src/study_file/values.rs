@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 36] = [
+pub const COMMON: [&str; 37] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -35,6 +35,7 @@ pub const COMMON: [&str; 36] = [
     name::PLAYER_RESUME,
     name::PLAYER_TLS_GROUP,
     name::PLAYER_TLS_SUITE,
+    name::PLAYER_TLS_CERTIFICATE,
     name::PLAYER_EARLY_DATA,
     name::PLAYER_CONGESTION,
     name::PLAYER_HTTP_METHOD,

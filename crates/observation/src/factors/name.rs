@@ -39,11 +39,13 @@ pub const PLAYER_RESUME: &str = "player.resume";
 pub const PLAYER_TLS_GROUP: &str = "player.tls_group";
 /// The cipher suite that the player offers.
 pub const PLAYER_TLS_SUITE: &str = "player.tls_suite";
+/// The type of key that the player accepts in a certificate.
+pub const PLAYER_TLS_CERTIFICATE: &str = "player.tls_certificate";
 /// Which certificates the player accepts of a server that runs already.
 pub const PLAYER_TLS_TRUST: &str = "player.tls_trust";
 /// The name in the certificate of a server that runs already.
 pub const PLAYER_TLS_NAME: &str = "player.tls_name";
-/// Whether the player sends early data over QUIC.
+/// Whether the player sends early data.
 pub const PLAYER_EARLY_DATA: &str = "player.early_data";
 /// What limits the player's bytes on their way over QUIC.
 pub const PLAYER_CONGESTION: &str = "player.congestion";
@@ -145,6 +147,8 @@ pub const CORES: &str = "cores";
 pub const SOCKETS: &str = "sockets";
 /// How the workers of an echo share the sockets that accept connections.
 pub const LISTENERS: &str = "listeners";
+/// Whether an echo takes early data.
+pub const EARLY_DATA: &str = "early_data";
 
 /// Whether a factor with this word has an effect on queries over a transport. Most factors have one over every
 /// transport.
@@ -163,10 +167,16 @@ pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
         }
         // QUIC closes connections in one way.
         PLAYER_CLOSE => transport.has_connections() && transport != Transport::Quic,
-        PLAYER_RESUME | PLAYER_TLS_GROUP | PLAYER_TLS_SUITE | PLAYER_TLS_TRUST | PLAYER_TLS_NAME
+        PLAYER_RESUME
+        | PLAYER_TLS_GROUP
+        | PLAYER_TLS_SUITE
+        | PLAYER_TLS_CERTIFICATE
+        | PLAYER_TLS_TRUST
+        | PLAYER_TLS_NAME
+        | PLAYER_EARLY_DATA
         | SUBJECT_CERTIFICATE => transport.is_encrypted(),
         PLAYER_HTTP_METHOD | PLAYER_HTTP_PATH => transport == Transport::Https,
-        PLAYER_EARLY_DATA | PLAYER_CONGESTION => transport == Transport::Quic,
+        PLAYER_CONGESTION => transport == Transport::Quic,
         _ => true,
     }
 }

@@ -6,7 +6,7 @@ use kqps_files::value::parse_duration;
 
 use super::name;
 use super::values::{
-    CertificateType, CloseChoice, ComparedAs, CongestionChoice, MethodChoice, Names, ReceiveCore,
+    CertificateType, CloseChoice, ComparedAs, CongestionChoice, KeyChoice, MethodChoice, Names, ReceiveCore,
     SourceChoice, TrustChoice, Values,
 };
 use crate::cpu_list;
@@ -84,6 +84,10 @@ impl Values {
             }
             name::PLAYER_TLS_GROUP => player.tls_group = Some(word.to_owned()),
             name::PLAYER_TLS_SUITE => player.tls_suite = Some(word.to_owned()),
+            name::PLAYER_TLS_CERTIFICATE => {
+                let types = [KeyChoice::Ecdsa, KeyChoice::Rsa];
+                player.tls_certificate = Some(wanted.one_of(&KeyChoice::WORDS, types)?);
+            }
             name::PLAYER_TLS_TRUST => {
                 let choices = [TrustChoice::System, TrustChoice::Ca, TrustChoice::Anyone];
                 player.tls_trust = Some(wanted.one_of(&TrustChoice::WORDS, choices)?);

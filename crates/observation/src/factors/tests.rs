@@ -6,7 +6,7 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 /// A word of every factor, in the order of their names.
-const WORDS: [(&str, &str); 45] = [
+const WORDS: [(&str, &str); 46] = [
     ("compared_as", "a again"),
     ("dataset.file", "my queries"),
     ("dataset.names", "one"),
@@ -42,6 +42,7 @@ const WORDS: [(&str, &str); 45] = [
     ("player.sockets", "8"),
     ("player.sources", "127.1.0.0/16"),
     ("player.timeout_s", "0.250"),
+    ("player.tls_certificate", "rsa"),
     ("player.tls_group", "x25519"),
     ("player.tls_name", "dns.test"),
     ("player.tls_suite", "TLS_AES_128_GCM_SHA256"),
@@ -74,6 +75,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         resume: Some(false),
         tls_group: Some("x25519".into()),
         tls_suite: Some("TLS_AES_128_GCM_SHA256".into()),
+        tls_certificate: Some(KeyChoice::Rsa),
         tls_trust: Some(TrustChoice::Anyone),
         tls_name: Some("dns.test".into()),
         early_data: Some(true),
@@ -178,6 +180,7 @@ fn settings_of_another_transport_do_not_fit() {
         "player.close",
         "player.connect_timeout_s",
         "player.connections",
+        "player.early_data",
         "player.resume",
         "player.transport",
         "player.window",
@@ -227,6 +230,7 @@ fn a_malformed_word_is_an_error_and_changes_nothing() {
         ("player.close", "end", "one of fin, rst"),
         ("player.resume", "yes", "one of true, false"),
         ("player.early_data", "yes", "one of true, false"),
+        ("player.tls_certificate", "dsa", "one of ecdsa, rsa"),
         ("subject.certificate", "rsa", "one of ecdsa-p256, rsa-2048"),
         ("player.connections", "0", "a number from 1 on"),
         ("player.queries_per_connection", "-1", "a number from 0 on"),

@@ -54,18 +54,20 @@ pub struct PlayerFactors {
     pub connect_timeout_s: Option<f64>,
     /// How the player closes connections; not for QUIC.
     pub close: Option<CloseChoice>,
-    /// Whether connections resume the sessions of earlier ones; for encrypted transports, as are the next four.
+    /// Whether connections resume the sessions of earlier ones; for encrypted transports, as are the next six.
     pub resume: Option<bool>,
     /// The group for the exchange of keys that the player offers, by its name in `kqps load --tls-group`; `None` for
     /// all usual ones.
     pub tls_group: Option<String>,
     /// The cipher suite that the player offers, by its name in `kqps load --tls-suite`; `None` for all usual ones.
     pub tls_suite: Option<String>,
+    /// The type of key that a certificate must have; `None` for any.
+    pub tls_certificate: Option<KeyChoice>,
     /// Which certificates the player accepts; `None` for those of the run's own issuer.
     pub tls_trust: Option<TrustChoice>,
     /// The server's name in its certificate; `None` for its address.
     pub tls_name: Option<String>,
-    /// Whether queries leave with the first packets of resumed connections; for QUIC.
+    /// Whether queries leave with the first packets of resumed connections.
     pub early_data: Option<bool>,
     /// What limits the bytes on their way; for QUIC.
     pub congestion: Option<CongestionChoice>,
@@ -111,6 +113,15 @@ pub enum MethodChoice {
     Post,
     /// By GET.
     Get,
+}
+
+/// The type of key in a certificate that the player accepts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyChoice {
+    /// ECDSA, on whatever curve.
+    Ecdsa,
+    /// RSA, of whatever length.
+    Rsa,
 }
 
 /// Which certificates the player accepts of a server that runs already.
@@ -226,6 +237,7 @@ impl PlayerFactors {
             self.resume.map(|resume| (name::PLAYER_RESUME, resume.to_string())),
             self.tls_group.clone().map(|group| (name::PLAYER_TLS_GROUP, group)),
             self.tls_suite.clone().map(|suite| (name::PLAYER_TLS_SUITE, suite)),
+            self.tls_certificate.map(|key| (name::PLAYER_TLS_CERTIFICATE, key.word().to_owned())),
             self.tls_trust.map(|trust| (name::PLAYER_TLS_TRUST, trust.word().to_owned())),
             self.tls_name.clone().map(|server| (name::PLAYER_TLS_NAME, server)),
             self.early_data.map(|early_data| (name::PLAYER_EARLY_DATA, early_data.to_string())),
@@ -310,6 +322,16 @@ impl MethodChoice {
 
     /// Its word.
     fn word(self) -> &'static str {
+        Self::WORDS[self as usize]
+    }
+}
+
+impl KeyChoice {
+    /// Its words, in the order of its values.
+    pub(super) const WORDS: [&str; 2] = ["ecdsa", "rsa"];
+
+    /// Its word.
+    pub fn word(self) -> &'static str {
         Self::WORDS[self as usize]
     }
 }

@@ -1,14 +1,14 @@
-//! The facts of connections, and of what is on them: TLS, HTTP and QUIC.
+//! The facts of connections, and of HTTP and QUIC on them.
 
 use std::collections::BTreeSet;
 
-use kqps_observation::{ConnectionFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts};
-use kqps_tls::{Kind, Session, Trust};
+use kqps_observation::{ConnectionFacts, EarlyFacts, HttpFacts, QuicFacts};
 
 use super::causes::by_name;
-use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts, TlsCounts};
+use super::tls::tls_facts;
+use crate::connections::{ConnectionCounts, Ending, HttpCounts, QuicCounts};
 use crate::loss::Loss;
-use crate::plan::{HttpPlan, Plan, QuicPlan, TlsPlan, Wire};
+use crate::plan::{HttpPlan, Plan, QuicPlan, Wire};
 use crate::team::Team;
 
 pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> ConnectionFacts {
@@ -71,48 +71,12 @@ fn quic_facts(counts: &QuicCounts, plan: &QuicPlan) -> QuicFacts {
         blocked_us: counts.blocked_ns / 1000,
         retries: counts.client.retries,
         tokens_received: counts.client.tokens_received,
-        early_offered: counts.early_accepted + counts.early_rejected,
-        early_accepted: counts.early_accepted,
-        early_rejected: counts.early_rejected,
-        early_queries: counts.early_queries,
-        early_queries_again: counts.early_queries_again,
+        early_in_old_records: EarlyFacts::default(),
         datagrams_sent: counts.client.datagrams_sent,
         datagrams_received: counts.client.datagrams_received,
         packets_sent: counts.client.packets_sent,
         packets_lost: counts.client.packets_lost,
         failures: counts.failures.clone(),
-    }
-}
-
-fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
-    let by_kind = || Kind::NAMES.into_iter().zip(&counts.handshakes).filter(|(_, times)| !times.is_empty());
-    let mut sessions: Vec<SessionFacts> =
-        counts.sessions.iter().map(|(session, count)| session_facts(session, *count)).collect();
-    sessions.sort_by_key(|session| std::cmp::Reverse(session.connections));
-    TlsFacts {
-        trust: match plan.client.trust {
-            Trust::System => "system",
-            Trust::Ca(_) => "ca",
-            Trust::Anyone => "anyone",
-        }
-        .into(),
-        resume: plan.client.resume,
-        handshakes: by_kind().map(|(kind, times)| (kind.into(), times.len())).collect(),
-        handshake_us: by_kind().map(|(kind, times)| (kind.into(), times.quantiles())).collect(),
-        sessions,
-        tickets_received: counts.tickets.received,
-        tickets_offered: counts.tickets.offered,
-        failures: counts.failures.clone(),
-    }
-}
-
-fn session_facts(session: &Session, connections: u64) -> SessionFacts {
-    SessionFacts {
-        version: session.version.into(),
-        suite: session.suite.to_string(),
-        group: session.group.map(|group| group.to_string()),
-        certificate: session.certificate.map(Into::into),
-        connections,
     }
 }
 

@@ -4,6 +4,7 @@ use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::{LoadFacts, LoadMode, PlayerFacts};
 
 use super::ports::no_port_left;
+use super::tls::{no_certificate, no_early_data};
 use super::{FinishedTrial, past, replay};
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
@@ -70,6 +71,8 @@ pub(super) fn player(
                 .teams()
                 .filter_map(|(team, results)| no_port_left(&super::connections(results)?, load, &team.plan)),
         );
+        notes.extend(no_early_data(counts, played.plan));
+        notes.extend(no_certificate(counts, played.plan));
     }
     notes.extend(replay::sharing(played));
     notes.extend(xdp::notes(past(played)));

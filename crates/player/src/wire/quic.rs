@@ -15,6 +15,7 @@ use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use kqps_tls::client::server_name;
 use kqps_tls::{Client, Connector};
 
+use super::tickets::tickets_most;
 use super::udp::offers;
 use super::udp::sockets::too_many;
 use crate::error::PlayError;
@@ -28,12 +29,9 @@ use places::Places;
 /// The name of the I/O model in records.
 pub(super) const IO: &str = "epoll";
 
-/// The least number of tickets, and of tokens, that a thread keeps of each target.
-const TICKETS_LEAST: usize = 16;
-
 /// What makes TLS of a trial's connections.
 pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
-    Client::over_quic(&quic.tls.client, quic.early_data).map_err(PlayError::Tls)
+    Client::over_quic(&quic.tls.client).map_err(PlayError::Tls)
 }
 
 /// Binds the sockets of a plan, each connected to its target, so that the kernel passes on nothing else and reports if
@@ -119,8 +117,7 @@ pub(super) fn play(
     signals: Signals<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
     let failed = |error| PlayError::Loop { io: IO, error };
-    // Each connection can have offered a ticket, and each target gets its own.
-    let tickets = sockets.len().max(TICKETS_LEAST);
+    let tickets = tickets_most(plan, sockets.len());
     let connectors: Result<Vec<Connector>, _> = quic
         .tls
         .names

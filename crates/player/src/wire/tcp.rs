@@ -6,6 +6,7 @@
 //! of the capture's: its connections then begin and end as they did.
 
 mod connection;
+mod early;
 mod epoll;
 mod frame;
 pub mod fuzz;
@@ -23,6 +24,7 @@ use kqps_http::{ALPN, Requests};
 use kqps_tls::client::server_name;
 use kqps_tls::{Client, Connector};
 
+use super::tickets::tickets_most;
 use super::udp::offers;
 use super::xdp::PastPart;
 use crate::error::PlayError;
@@ -85,9 +87,6 @@ pub(super) fn notes(plan: &Plan, tcp: &TcpPlan) -> Result<Vec<String>, PlayError
     kernel::short_buffers(to, bytes).map_err(|error| PlayError::Buffers { bytes, error })
 }
 
-/// The least number of tickets that a thread keeps of each target.
-const TICKETS_LEAST: usize = 16;
-
 /// What makes TLS of a trial's connections; `None` if they are without it.
 pub(super) fn client(tcp: &TcpPlan) -> Result<Option<Client>, PlayError> {
     let client = |tls: &TlsPlan| {
@@ -137,11 +136,11 @@ fn play_by<S: Sockets>(
 ) -> Result<Option<ThreadResult>, PlayError> {
     match (&tcp.tls, client) {
         (Some(tls), Some(client)) => {
-            // Each connection can have offered a ticket, and each target gets its own.
+            let most = tickets_most(&team.plan, flows);
             let connectors: Result<Vec<Connector>, _> = tls
                 .names
                 .iter()
-                .map(|name| server_name(name).map(|name| client.connector(name, flows.max(TICKETS_LEAST))))
+                .map(|name| server_name(name).map(|name| client.connector(name, most)))
                 .collect();
             let connectors = connectors?;
             match &tls.http {

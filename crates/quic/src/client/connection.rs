@@ -3,6 +3,7 @@
 use std::time::Instant;
 
 use bytes::Bytes;
+use kqps_message::may_be_replayed;
 use kqps_tls::{Failure, Kind, Session};
 use quinn_proto::{ConnectionHandle, Dir, Event, ReadError, StreamEvent, StreamId};
 
@@ -11,7 +12,6 @@ use super::{ClientEvent, EarlyData};
 use crate::code;
 use crate::end::End;
 use crate::frames::append;
-use crate::replay::may_be_replayed;
 use crate::session::Agreed;
 
 /// The first byte of a Retry packet of QUIC version 1, without its unused bits, and the version after it (RFC 9000,

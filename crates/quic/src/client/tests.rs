@@ -43,11 +43,11 @@ impl Rig {
         let mut config = ServerConfig::with_crypto(crypto);
         config.transport_config(Arc::new(settings));
         let trust = Trust::Ca(made.ca);
-        let settings = ClientSettings { trust, resume: false, suites: Vec::new(), groups: Vec::new() };
-        let tls = kqps_tls::Client::over_quic(&settings, false).unwrap();
+        let settings = ClientSettings::new(trust, false);
+        let tls = kqps_tls::Client::over_quic(&settings).unwrap();
         let connector = tls.connector(server_name(NAME).unwrap(), 0);
         let mut client = Client::new(vec![connector], 1, 1, Congestion::Fixed);
-        client.connect(SLOT, 0, SERVER, 0).unwrap();
+        client.connect(SLOT, None, (0, SERVER), 0).unwrap();
         let mut rig = Self {
             client,
             endpoint: Endpoint::new(Arc::new(endpoint()), Some(Arc::new(config)), false, None),

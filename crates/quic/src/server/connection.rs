@@ -5,8 +5,8 @@ use std::net::SocketAddr;
 use std::time::Instant;
 
 use bytes::Bytes;
-use kqps_message::edns;
 use kqps_message::header::HEADER_BYTES;
+use kqps_message::{edns, may_be_replayed};
 use kqps_tls::Kind;
 use quinn_proto::{Dir, Event, ReadError, StreamEvent, StreamId, WriteError};
 
@@ -14,7 +14,6 @@ use super::{QueryKey, Reply, Responder, ServerEvent};
 use crate::code;
 use crate::end::End;
 use crate::frames::{LENGTH_BYTES, append, first_message};
-use crate::replay::may_be_replayed;
 use crate::session::Agreed;
 
 /// The option edns-tcp-keepalive (RFC 7828), which means nothing over QUIC (RFC 9250, section 5.5.2), and the bytes of

@@ -12,13 +12,13 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kqps_http::{Failure, Peer, ServerSession, Taken, Values};
 use kqps_message::header::Header;
-use kqps_message::{question, record};
+use kqps_message::{may_be_replayed, question, record};
 
 use super::frame::{LENGTH_BYTES, append, first_message};
 use super::tls::TlsStream;
 
 /// The statuses of requests that are no query.
-const STATUSES: [u16; 6] = [400, 404, 405, 413, 415, 503];
+const STATUSES: [u16; 7] = [400, 404, 405, 413, 415, 425, 503];
 
 thread_local! {
     /// Header fields and bodies of the replies of all connections of a thread.
@@ -59,7 +59,7 @@ pub struct HttpStream {
 impl HttpStream {
     pub(super) fn new(tls: TlsStream, refusals: &Arc<Refusals>) -> Self {
         Self {
-            tls,
+            tls: tls.without_messages(),
             session: ServerSession::default(),
             queries: Vec::new(),
             given: 0,
@@ -94,8 +94,9 @@ impl HttpStream {
     /// Takes the requests that have arrived, and sends what HTTP/2 has to say to them.
     fn receive(&mut self) -> io::Result<()> {
         let Self { session, queries, refusals, .. } = self;
-        let received = self.tls.take_plain(|bytes| {
-            session.receive(bytes, |taken| match taken {
+        let received = self.tls.take_plain(|bytes, is_early| {
+            let is_safe = |query: &[u8]| !is_early || may_be_replayed(query);
+            session.receive_early(bytes, is_safe, |taken| match taken {
                 Taken::Query(query) => append(queries, query),
                 Taken::Refused(status) => refusals.count(status),
             })
@@ -211,12 +212,7 @@ mod tests {
         /// Both ends of a connection whose handshake is complete.
         fn open() -> (Self, HttpStream) {
             let made = make(KeyType::Ecdsa, &["dns.test".to_owned()]).unwrap();
-            let settings = ClientSettings {
-                trust: Trust::Anyone,
-                resume: false,
-                suites: Vec::new(),
-                groups: Vec::new(),
-            };
+            let settings = ClientSettings::new(Trust::Anyone, false);
             let client = Client::new(&settings).unwrap().speaking(ALPN);
             let connector = client.connector(server_name("dns.test").unwrap(), 0);
             let listener = TcpListener::bind("127.0.0.1:0").unwrap();

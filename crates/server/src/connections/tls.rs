@@ -1,5 +1,6 @@
 //! A connection in TLS (RFC 7858): what is read and written are the bytes of messages. The limits of connections hold
-//! for it as for any other. A handshake is no query, so a client that never ends it is closed as idle.
+//! for it as for any other. A handshake is no query, so a client that never ends it is closed as idle. Of early data
+//! (0-RTT) only messages that may be replayed are read before the handshake is complete (RFC 8446, section 8).
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,8 +9,11 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use kqps_message::may_be_replayed;
 use kqps_tls::{Acceptor, Failure, Kind, Peer, ServerTls};
 use mio::net::TcpStream;
+
+use super::frame::{LENGTH_BYTES, first_message};
 
 /// Room for the bytes of one read, and for the beginning of a record before them.
 const RECORDS_BYTES: usize = 1 << 18;
@@ -39,13 +43,24 @@ impl Handshakes {
     }
 }
 
+/// How much of early data may be read before the handshake is complete.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Early {
+    /// The first messages, as far as they may be replayed.
+    Messages,
+    /// All, by a reader that looks at it.
+    All,
+}
+
 /// A connection in TLS.
 pub struct TlsStream {
     pub(super) socket: TcpStream,
     tls: ServerTls,
-    /// Bytes of messages that arrived, of which the first `given` were read.
+    /// Bytes of messages that arrived, of which the first `given` were read, and the first `released` may be.
     plain: Vec<u8>,
     given: usize,
+    released: usize,
+    early: Early,
     /// Records for the kernel, of which it took the first `taken` bytes.
     outgoing: Vec<u8>,
     taken: usize,
@@ -69,6 +84,8 @@ impl TlsStream {
             tls: acceptor.accept().map_err(broken)?,
             plain: Vec::new(),
             given: 0,
+            released: 0,
+            early: Early::Messages,
             outgoing: Vec::new(),
             taken: 0,
             at_end: false,
@@ -78,10 +95,15 @@ impl TlsStream {
         })
     }
 
+    /// The same for bytes that are no messages after their lengths. Early data is then read at once.
+    pub(super) fn without_messages(self) -> Self {
+        Self { early: Early::All, ..self }
+    }
+
     /// Whether more can be read although the last read was short: bytes, or the end, which `close_notify` brings before
     /// the socket does.
     pub(super) fn may_have_more(&self) -> bool {
-        self.was_full || self.at_end || self.given < self.plain.len()
+        self.was_full || self.at_end || self.given < self.released
     }
 
     /// Whether records wait for the kernel.
@@ -96,9 +118,9 @@ impl TlsStream {
         self.socket.shutdown(how)
     }
 
-    /// Waits until bytes of messages have arrived, as far as there are any. Returns false at the end.
+    /// Waits until bytes of messages that may be read have arrived, as far as there are any. Returns false at the end.
     fn fill(&mut self) -> io::Result<bool> {
-        while self.given == self.plain.len() {
+        while self.given == self.released {
             if self.at_end {
                 return Ok(false);
             }
@@ -107,15 +129,38 @@ impl TlsStream {
         Ok(true)
     }
 
-    /// Hands all bytes of messages that have arrived to `take`; `None` at the end.
-    pub(super) fn take_plain<T>(&mut self, take: impl FnOnce(&[u8]) -> T) -> io::Result<Option<T>> {
+    /// Hands all bytes of messages that have arrived to `take`, and whether the handshake is not complete, so that they
+    /// may be a replay. Returns `None` at the end.
+    pub(super) fn take_plain<T>(&mut self, take: impl FnOnce(&[u8], bool) -> T) -> io::Result<Option<T>> {
         if !self.fill()? {
             return Ok(None);
         }
-        let taken = take(&self.plain[self.given..]);
-        self.plain = Vec::new();
-        self.given = 0;
+        let is_early = !self.tls.is_established();
+        let taken = take(&self.plain[self.given..self.released], is_early);
+        self.given = self.released;
+        self.forget_given();
         Ok(Some(taken))
+    }
+
+    /// Forgets what was read, if nothing else is left.
+    fn forget_given(&mut self) {
+        if self.given == self.plain.len() {
+            self.plain = Vec::new();
+            (self.given, self.released) = (0, 0);
+        }
+    }
+
+    /// Notes how much of what arrived may be read.
+    fn release(&mut self) {
+        if self.early == Early::All || self.tls.is_established() {
+            self.released = self.plain.len();
+            return;
+        }
+        while let Some(message) = first_message(&self.plain[self.released..])
+            && may_be_replayed(message)
+        {
+            self.released += LENGTH_BYTES + message.len();
+        }
     }
 
     /// Takes bytes, also while the kernel has not taken the records of earlier ones.
@@ -138,6 +183,7 @@ impl TlsStream {
                 self.is_counted = true;
                 self.handshakes.count(self.tls.session().kind);
             }
+            self.release();
             // The alert is the last that the client gets after a failure.
             let pushed = self.push();
             self.at_end |= opened.map_err(broken)? == Peer::Closed;
@@ -167,14 +213,11 @@ impl Read for TlsStream {
         if !self.fill()? {
             return Ok(0);
         }
-        let waiting = &self.plain[self.given..];
+        let waiting = &self.plain[self.given..self.released];
         let bytes = waiting.len().min(buffer.len());
         buffer[..bytes].copy_from_slice(&waiting[..bytes]);
         self.given += bytes;
-        if self.given == self.plain.len() {
-            self.plain = Vec::new();
-            self.given = 0;
-        }
+        self.forget_given();
         Ok(bytes)
     }
 }

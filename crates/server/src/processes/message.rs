@@ -18,15 +18,17 @@ pub(super) struct TaskDescription {
     pub(super) processes: usize,
     pub(super) workers: Vec<WorkerDescription>,
     pub(super) listeners: Vec<ListenerDescription>,
-    /// The certificate and key for connections in TLS.
-    pub(super) identity: Option<Identity>,
-    pub(super) quic: Option<QuicDescription>,
+    /// What connections in TLS need.
+    pub(super) tls: Option<TlsDescription>,
+    pub(super) quic: Option<TlsDescription>,
 }
 
-/// What connections over QUIC need.
+/// What connections in TLS, or over QUIC, need.
 #[derive(Debug, Serialize, Deserialize)]
-pub(super) struct QuicDescription {
+pub(super) struct TlsDescription {
+    /// The certificate and key.
     pub(super) identity: Identity,
+    /// Whether early data is taken.
     pub(super) early_data: bool,
 }
 

@@ -8,13 +8,14 @@ use std::sync::Arc;
 
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, hand_down, signal, tie_kqps};
+use kqps_tls::Identity;
 
-use super::message::{ListenerDescription, Message, QuicDescription, TaskDescription, WorkerDescription};
+use super::message::{ListenerDescription, Message, TaskDescription, TlsDescription, WorkerDescription};
 use crate::error::ServeError;
 use crate::report::{Ended, Report};
 use crate::service::Description;
 use crate::services::auth::ZonesLoaded;
-use crate::setup::{QuicSetup, ServerSetup};
+use crate::setup::ServerSetup;
 use crate::sockets::{ListeningSocket, WorkerSockets};
 
 /// The arguments that make kqps a worker process.
@@ -62,8 +63,8 @@ impl WorkerProcess {
             processes: setup.processes as usize,
             workers,
             listeners,
-            identity: setup.tls.as_ref().map(|tls| tls.identity.clone()),
-            quic: setup.quic.as_ref().map(of_quic),
+            tls: setup.tls.as_ref().map(|tls| of_tls(&tls.identity, tls.early_data)),
+            quic: setup.quic.as_ref().map(|quic| of_tls(&quic.identity, quic.early_data)),
         };
         command.args(ARGUMENTS).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = tie_kqps(&mut command).spawn()?;
@@ -157,8 +158,8 @@ fn described(command: &mut Command, listeners: &[ListeningSocket]) -> io::Result
     listeners.iter().map(describe).collect()
 }
 
-fn of_quic(setup: &QuicSetup) -> QuicDescription {
-    QuicDescription { identity: setup.identity.clone(), early_data: setup.early_data }
+fn of_tls(identity: &Identity, early_data: bool) -> TlsDescription {
+    TlsDescription { identity: identity.clone(), early_data }
 }
 
 impl AsRawFd for WorkerProcess {

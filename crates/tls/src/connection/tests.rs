@@ -11,10 +11,14 @@ use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
 use crate::server::{Acceptor, Identity};
 use crate::session::Kind;
 
+mod early;
+mod per_client;
+mod types;
+
 const NAME: &str = "dns.test";
 
 fn settings(trust: Trust) -> ClientSettings {
-    ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() }
+    ClientSettings::new(trust, true)
 }
 
 fn connector(settings: &ClientSettings, name: &str) -> Connector {

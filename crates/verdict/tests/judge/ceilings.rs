@@ -56,7 +56,9 @@ fn the_echo_of_a_cell_has_the_same_type_of_certificate_and_most_factors_in_commo
     let over_tls = |cell: &mut Cell, words: &[(&str, &str)]| {
         cell.io = "mmsg".into();
         cell.factors.set("player.transport", "tls").unwrap();
-        words.iter().for_each(|(name, word)| cell.factors.set(*name, *word).unwrap());
+        for &(name, word) in words {
+            cell.factors.set(name, word).unwrap();
+        }
     };
     // The first has the usual certificate. All of its factors are the subject's, too.
     over_tls(&mut rig.run.cells[1], &[]);

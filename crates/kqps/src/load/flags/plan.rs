@@ -15,7 +15,7 @@ use kqps_player::replay::source_addresses;
 use kqps_player::{
     Io, LoadPlan, Part, PerQueryPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
 };
-use kqps_tls::{Client, ClientSettings};
+use kqps_tls::Client;
 
 use super::{PlayerArgs, Priority};
 use crate::exit::bad_input;
@@ -185,11 +185,10 @@ impl PlayerArgs {
                 if let Some(device) = &self.device {
                     return Err(bad_input(with_flags(&PlanError::Device(device.clone()))));
                 }
-                let client = |settings: &ClientSettings| Client::over_quic(settings, self.quic.early_data);
-                let tls = self.tls.plan(&targets.names, client)?;
+                let tls = self.tls.plan(&targets.names, Client::over_quic)?;
                 let plan = self.connections.plan_quic(connections, timeout, tls)?;
                 return Ok(Wire::Quic(
-                    self.quic.plan(QuicPlan { buffer_bytes: self.buffer_bytes(), ..plan })?,
+                    self.quic.plan(QuicPlan { buffer_bytes: self.buffer_bytes(), ..plan }),
                 ));
             }
         };

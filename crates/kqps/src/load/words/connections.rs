@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use kqps_lab::words::counted;
 use kqps_observation::network::TcpFacts;
-use kqps_observation::{ConnectionFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts, Trial};
+use kqps_observation::{ConnectionFacts, EarlyFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts, Trial};
 
 use super::{line, quantiles, times};
 
@@ -38,6 +38,9 @@ pub(super) fn connection_lines(connections: &ConnectionFacts) -> String {
     }
     if let Some(tls) = &connections.tls {
         text += &tls_lines(tls);
+    }
+    if let Some(early) = connections.early_data() {
+        text += &early_line(&early);
     }
     if let Some(http) = &connections.http {
         text += &http_lines(http);
@@ -106,7 +109,24 @@ fn http_lines(http: &HttpFacts) -> String {
     text
 }
 
-/// QUIC below the connections: streams, early data, packets, and what failed.
+/// Early data of the connections, if there was any. Without it a note says why.
+fn early_line(early: &EarlyFacts) -> String {
+    let mut text = String::new();
+    if early.offered > 0 {
+        let early = format!(
+            "on {}: {} accepted, {} rejected; queries sent early: {}, again: {}",
+            counted(early.offered, "connection"),
+            early.accepted,
+            early.rejected,
+            early.queries,
+            early.queries_again
+        );
+        line(&mut text, "Early data", &early);
+    }
+    text
+}
+
+/// QUIC below the connections: streams, packets, and what failed.
 fn quic_lines(quic: &QuicFacts) -> String {
     let QuicFacts { congestion, blocked_queries, blocked_us, retries, tokens_received, .. } = quic;
     let mut text = String::new();
@@ -116,17 +136,6 @@ fn quic_lines(quic: &QuicFacts) -> String {
         counted(*blocked_queries, "query")
     );
     line(&mut text, "QUIC", &streams);
-    if quic.early_offered > 0 {
-        let early = format!(
-            "on {}: {} accepted, {} rejected; queries sent early: {}, again: {}",
-            counted(quic.early_offered, "connection"),
-            quic.early_accepted,
-            quic.early_rejected,
-            quic.early_queries,
-            quic.early_queries_again
-        );
-        line(&mut text, "Early data", &early);
-    }
     let packets = format!(
         "{} sent, {} of them lost; datagrams: {} sent, {} received",
         quic.packets_sent, quic.packets_lost, quic.datagrams_sent, quic.datagrams_received

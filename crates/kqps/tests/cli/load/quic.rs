@@ -72,20 +72,6 @@ fn connections_alone_are_made_and_closed() {
 }
 
 #[test]
-fn early_data_is_taken_by_servers_that_are_asked_to() {
-    for flags in [&["--early-data"][..], &[]] {
-        let (server, url, ca) = server(flags);
-        let each = ["--early-data", "-q", "20", "-c", "16", "--queries-per-connection", "1"];
-        let trial = played(&url, &[&["--ca", &ca][..], &each].concat());
-        assert_eq!(trial.accounts.correct, 1000, "{:?}", trial.accounts);
-        let (facts, report) = (quic(&trial), stopped(server).counts);
-        let early = report.handshakes.get("0-rtt").copied().unwrap_or(0);
-        assert_eq!((report.received, facts.early_accepted), (1000, early));
-        assert_eq!(early > 200, !flags.is_empty(), "{facts:?}");
-    }
-}
-
-#[test]
 fn workers_and_processes_serve_quic_with_sockets_of_their_own() {
     for flags in [&["--threads", "2"][..], &["--processes", "2"]] {
         let (server, url, ca) = server(flags);
@@ -113,6 +99,7 @@ fn what_quic_did_is_printed_and_wrong_flags_explained() {
     for (flags, wanted) in [
         (&["--close", "rst"][..], "--close is about TCP"),
         (&["--early-data", "--resume", "no"], "leave --resume no out"),
+        (&["--tls-suite", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "QUIC needs a suite of TLS 1.3"),
         (&["--congestion", "bbr"], "expected fixed or cubic"),
         (&["-x", "4000"], "-x has no effect over quic"),
     ] {
@@ -121,10 +108,11 @@ fn what_quic_did_is_printed_and_wrong_flags_explained() {
     }
     drop(server);
     let refused = |arguments: &[&str]| words(&kqps(arguments).output().unwrap()).1;
-    assert!(refused(&["load", "127.0.0.1", "--early-data"]).contains("--early-data is about QUIC"));
+    assert!(refused(&["load", "127.0.0.1", "--congestion", "cubic"]).contains("--congestion is about QUIC"));
+    assert!(refused(&["load", "127.0.0.1", "--early-data"]).contains("--early-data is about TLS"));
     let front = ["serve", "front", "--backend", "udp://127.0.0.1:1", "--listen", "quic://127.0.0.1:0"];
     assert!(refused(&front).contains("a front takes no connections in TLS or over QUIC"));
-    assert!(refused(&["serve", "echo", "--early-data"]).contains("it needs --listen quic://"));
+    assert!(refused(&["serve", "echo", "--early-data"]).contains("it needs --listen tls://"));
 }
 
 #[test]
@@ -160,7 +148,7 @@ fn a_server_by_aioquic_counts_the_same() {
         let connections = trial.connections.as_ref().unwrap();
         assert_eq!((&counted["queries"], &counted["broken"]), (&Value::from(1000), &Value::from(0)));
         assert_eq!(counted["connections"], connections.established);
-        assert_eq!(counted["early"], quic(&trial).early_accepted);
+        assert_eq!(counted["early"], tls(&trial).early.unwrap().accepted);
         assert_eq!(quic(&trial).retries > 0, is_retrying, "{:?}", quic(&trial));
     }
 }

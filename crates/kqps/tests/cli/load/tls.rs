@@ -54,12 +54,23 @@ fn what_was_agreed_on_is_in_the_record_and_can_be_asked_for() {
     for (cert_type, certificate) in [("ecdsa", "ECDSA-P256"), ("rsa", "RSA-2048")] {
         let (server, url, ca) = server(&["--cert-type", cert_type]);
         let wanted = ["--ca", &ca, "--tls-suite", "TLS_CHACHA20_POLY1305_SHA256", "--tls-group", "secp384r1"];
-        let trial = played(&url, &wanted);
+        let trial = played(&url, &[&wanted[..], &["--tls-certificate", cert_type]].concat());
         let [session] = tls(&trial).sessions.as_slice() else { panic!("{:?}", tls(&trial)) };
         assert_eq!((session.version.as_str(), session.suite.as_str()), ("TLSv1.3", wanted[3]));
         assert_eq!(
             (session.group.as_deref(), session.certificate.as_deref()),
             (Some(wanted[5]), Some(certificate))
+        );
+        let other = if cert_type == "rsa" { "ecdsa" } else { "rsa" };
+        let short = ["--ca", &ca, "-t", "200ms", "-l", "300ms", "--tls-certificate", other];
+        let trial = played(&url, &short);
+        let connections = trial.connections.as_ref().unwrap();
+        assert_eq!((connections.established, connections.failed["tls-alert"] > 0), (0, true));
+        let note = format!("the server has no {other} certificate");
+        assert!(
+            trial.players.first.notes.iter().any(|one| one.contains(&note)),
+            "{:?}",
+            trial.players.first.notes
         );
         stopped(server);
         assert!(!Path::new(&ca).exists(), "the server leaves no file");

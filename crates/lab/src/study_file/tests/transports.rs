@@ -226,6 +226,20 @@ fn cells_over_tls_have_factors_and_ceilings_of_tls() {
 }
 
 #[test]
+fn the_echo_beside_a_server_has_the_certificate_and_takes_the_early_data_that_the_player_asks_for() {
+    let factors = "\"player.transport\" = [\"tls\"]\n\"player.early_data\" = [true, false]\n\
+                   \"player.tls_certificate\" = [\"rsa\"]";
+    let nsd = of_server("nsd", factors);
+    let ceilings: Vec<&Cell> = nsd.cells.iter().filter(|cell| cell.role != Role::Subject).collect();
+    assert_eq!(ceilings.len(), 4, "two for each way to play");
+    for cell in ceilings {
+        let is_early = cell.factors.player().early_data == Some(true);
+        assert_eq!(cell.factors.word("early_data"), is_early.then_some("yes"), "{}", cell.name);
+        assert_eq!(cell.factors.word("subject.certificate"), Some("rsa-2048"), "{}", cell.name);
+    }
+}
+
+#[test]
 fn the_echo_beside_a_server_shares_listeners_as_it_does() {
     let factors = "\"player.transport\" = [\"tcp\"]\nworkers = [2]\nlisteners = [\"reuseport\", \"shared\"]";
     let nsd = of_server("nsd", factors);

@@ -77,7 +77,7 @@ impl Server {
 /// TLS that accepts certificates of the issuer `ca`, as PEM, or without one those that this host trusts.
 pub(super) fn settings(ca: Option<&str>) -> ClientSettings {
     let trust = ca.map_or(Trust::System, |ca| Trust::Ca(ca.to_owned()));
-    ClientSettings { trust, resume: false, suites: Vec::new(), groups: Vec::new() }
+    ClientSettings::new(trust, false)
 }
 
 /// A reply with the ID of its query, which travels with ID 0.

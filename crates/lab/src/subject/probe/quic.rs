@@ -33,7 +33,7 @@ pub(super) struct Server {
 impl Server {
     /// Accepts certificates of the issuer `ca`, as PEM, or without one those that this host trusts.
     pub(super) fn new(target: SocketAddr, ca: Option<&str>) -> io::Result<Self> {
-        let tls = kqps_tls::Client::over_quic(&settings(ca), false).map_err(io::Error::other)?;
+        let tls = kqps_tls::Client::over_quic(&settings(ca)).map_err(io::Error::other)?;
         Ok(Self { target, tls: Box::new(tls) })
     }
 
@@ -50,7 +50,7 @@ impl Server {
             packets: Vec::new(),
             room: vec![0; DATAGRAM_BYTES],
         };
-        asking.client.connect(SLOT, TARGET, self.target, clock::now_ns()).map_err(failed)?;
+        asking.client.connect(SLOT, None, (TARGET, self.target), clock::now_ns()).map_err(failed)?;
         let reply = asking.reply(query);
         asking.client.close(SLOT, clock::now_ns());
         // The server learns that the connection is over; if it does not, the connection times out there.

@@ -7,7 +7,7 @@ mod receiving;
 
 use std::collections::VecDeque;
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use kqps_kernel::address::Address;
 use kqps_kernel::batch::{Outbox, RecvBatch, SEGMENTED_BYTES};
@@ -25,6 +25,7 @@ use crate::share::capacity;
 use crate::state::ThreadState;
 use crate::wire::attempts::pause_ns;
 use crate::wire::stamps::Stamps;
+use crate::wire::tickets::TicketWaits;
 use crate::wire::udp::look::messages_most;
 
 /// Descriptors that one look returns at most.
@@ -43,9 +44,6 @@ const WAITING_MOST: usize = 1024;
 /// Places that one call checks for queries without further use. With more of them a call would take longer than a query
 /// may be late.
 const CHECKED_AT_ONCE: usize = 4096;
-
-/// How long a connection without queries waits for its server's ticket, nanoseconds.
-const TICKET_WAIT_NS: u64 = 100_000_000;
 
 /// The places for the connections of one thread.
 pub(crate) struct Places<'a> {
@@ -72,9 +70,7 @@ pub(crate) struct Places<'a> {
     uses_of_connection: Option<u32>,
     /// Whether connections alone are the load.
     has_connections_alone: bool,
-    /// Whether such a connection stays open until it has a ticket, with which a later one resumes its session. A server
-    /// that sends none ends this.
-    awaits_tickets: bool,
+    ticket_waits: TicketWaits,
     connect_timeout_ns: u64,
     /// How long failed attempts took, all together.
     failed_ns: u64,
@@ -91,6 +87,8 @@ struct Place {
     target: usize,
     to: SocketAddr,
     address: Address,
+    /// The client: its address, if the kernel did not choose it.
+    from: Option<IpAddr>,
     /// When the attempt began.
     began_ns: u64,
     /// Whether the handshake is complete.
@@ -124,13 +122,16 @@ impl<'a> Places<'a> {
         let alone = quic.has_connections_alone();
         let settle = plan.timeout + plan.drain;
         let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, plan.flows()) };
-        let place = |number: usize| {
+        let place = |(number, socket): (usize, &Option<UdpSocket>)| -> io::Result<Place> {
             let target = number % plan.targets.len();
             let to = plan.targets[target];
-            Place {
+            let bound = socket.as_ref().filter(|_| plan.local.is_some());
+            let from = bound.map(UdpSocket::local_addr).transpose()?;
+            Ok(Place {
                 target,
                 to,
                 address: to.into(),
+                from: from.map(|address| address.ip()),
                 began_ns: 0,
                 is_open: false,
                 opened_ns: 0,
@@ -141,7 +142,7 @@ impl<'a> Places<'a> {
                 blocked_since_ns: None,
                 failures: 0,
                 paused_until_ns: None,
-            }
+            })
         };
         let epoll = Epoll::new(EVENTS)?;
         for (socket, key) in sockets.iter().zip(0..) {
@@ -150,7 +151,7 @@ impl<'a> Places<'a> {
             }
         }
         Ok(Self {
-            places: (first..first + sockets.len()).map(place).collect(),
+            places: (first..).zip(sockets).map(place).collect::<io::Result<_>>()?,
             sockets,
             client,
             epoll,
@@ -164,7 +165,7 @@ impl<'a> Places<'a> {
             packets: Vec::new(),
             uses_of_connection: quic.uses_of_connection(),
             has_connections_alone: alone,
-            awaits_tickets: alone && quic.tls.client.resume,
+            ticket_waits: TicketWaits::new(&quic.tls.client, alone),
             connect_timeout_ns: quic.connect_timeout.as_nanos() as u64,
             failed_ns: 0,
             settle_ns: settle.as_nanos() as u64,
@@ -188,7 +189,7 @@ impl<'a> Places<'a> {
             return;
         }
         let clock_ns = state.clock.clock_ns(now_ns);
-        let Self { client, places, quic, room, .. } = self;
+        let Self { client, places, quic, tls, room, .. } = self;
         let place = &mut places[flow];
         place.stamps.keep_room(state.books.slots_of(flow));
         place.stamps.handed(burst, now_ns);
@@ -196,7 +197,7 @@ impl<'a> Places<'a> {
             // A message over QUIC has the ID 0 (RFC 9250, section 4.2.1).
             let query = state.supply.message(due.query, (due.due_ns, due.key, 0), room);
             if place.waiting.is_empty() && client.hand(flow, due.key, query, clock_ns) {
-                quic.early_queries += u64::from(!place.is_open);
+                tls.early.queries += u64::from(!place.is_open);
             } else {
                 quic.blocked_queries += u64::from(place.is_open);
                 place.waiting.push_back(due.key);
@@ -215,7 +216,7 @@ impl<'a> Places<'a> {
     /// Sends the queries that wait, as far as there are streams for them.
     fn pump(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
         let clock_ns = state.clock.clock_ns(now_ns);
-        let Self { client, places, quic, room, .. } = self;
+        let Self { client, places, tls, room, .. } = self;
         let place = &mut places[flow];
         while let Some(&key) = place.waiting.front() {
             // A query that is lost by now needs no stream.
@@ -224,7 +225,7 @@ impl<'a> Places<'a> {
                 if !client.hand(flow, key, query, clock_ns) {
                     break;
                 }
-                quic.early_queries += u64::from(!place.is_open);
+                tls.early.queries += u64::from(!place.is_open);
                 place.stamps.stamp(key, now_ns);
             }
             place.waiting.pop_front();
@@ -392,14 +393,10 @@ impl<'a> Places<'a> {
         self.ended(state, flow, Ending::Player, now_ns);
     }
 
-    /// Whether a connection without queries stays open for its server's ticket.
+    /// Whether a connection stays open for its server's ticket.
     fn waits_for_ticket(&mut self, flow: usize, clock_ns: u64) -> bool {
         let place = &self.places[flow];
-        if self.awaits_tickets && !place.has_ticket {
-            self.awaits_tickets = clock_ns < place.opened_ns + TICKET_WAIT_NS;
-            return self.awaits_tickets;
-        }
-        false
+        !place.has_ticket && self.ticket_waits.wait(place.opened_ns, clock_ns)
     }
 
     /// Checks places in turn: closes connections whose last queries were lost, and gives up streams whose queries were.

@@ -3,7 +3,7 @@
 use kqps_message::header;
 
 /// The number of bytes of a message's length.
-const LENGTH_BYTES: usize = 2;
+pub(super) const LENGTH_BYTES: usize = 2;
 
 /// Calls `each` for every whole message in these bytes, without its length. Returns the bytes of the one that is not
 /// whole.

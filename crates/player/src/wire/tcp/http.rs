@@ -5,17 +5,15 @@ use std::cell::RefCell;
 use std::rc::Rc;
 
 use kqps_http::{ALPN, ClientSession, Fate, Requests};
+use kqps_message::may_be_replayed;
 use kqps_tls::{Connector, Failure};
 
-use super::frame::first_message;
-use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
+use super::frame::{LENGTH_BYTES, first_message};
+use super::layer::{Arrived, Broken, Ends, Fault, Layer, Rest, Room};
 use super::secure::{Secure, UNREAD, rest_of};
 use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts, count};
 use crate::loss::Loss;
 use crate::reply::Cause;
-
-/// The bytes of a message's length, and of the ID after it.
-const LENGTH_BYTES: usize = 2;
 
 /// What the connections of a thread share.
 pub(crate) struct Shared {
@@ -69,15 +67,20 @@ impl Layer for Http {
         Some(TlsCounts::default())
     }
 
-    fn begin(&mut self, shared: &Shared, target: usize) -> Result<(), Fault> {
-        self.secure.begin(&shared.connectors, target)?;
-        self.streams = Some(Streams::new(shared, target)?);
+    fn begin(&mut self, shared: &Shared, ends: Ends, waiting: &[u8]) -> Result<(), Fault> {
+        self.secure.begin(&shared.connectors, ends, waiting)?;
+        self.streams = Some(Streams::new(shared, ends.target)?);
         Ok(())
     }
 
     #[inline]
     fn is_open(&self) -> bool {
         self.is_open
+    }
+
+    #[inline]
+    fn takes_early_data(&self) -> bool {
+        self.secure.takes_early_data()
     }
 
     fn count_opened(&self, took_us: u64, counts: Option<&mut TlsCounts>) {
@@ -100,6 +103,8 @@ impl Layer for Http {
             let asked = streams.ask(messages, now_ns, wanted);
             self.seal()?;
             asked?;
+        } else if !messages.is_empty() && self.takes_early_data() {
+            self.ask_early(messages, now_ns)?;
         }
         Ok(self.secure.outgoing_mut())
     }
@@ -169,7 +174,8 @@ impl Layer for Http {
         self.streams.as_ref().is_some_and(Streams::has_gone_away)
     }
 
-    fn ended(&mut self, now_ns: u64) {
+    fn ended(&mut self, now_ns: u64, counts: Option<&mut TlsCounts>) {
+        self.secure.ended(now_ns, counts);
         if let Some(streams) = &mut self.streams {
             // No message waits any more.
             streams.count_waits(&[], (streams.waiting, streams.waiting_bytes), now_ns);
@@ -192,6 +198,26 @@ impl Layer for Http {
 }
 
 impl Http {
+    /// Asks the first messages in early data, as far as they may be replayed and there is room for them.
+    fn ask_early(&mut self, messages: &mut Vec<u8>, now_ns: u64) -> Result<(), Fault> {
+        let mut used = 0;
+        while let Some(message) = first_message(&messages[used..]).filter(|message| may_be_replayed(message))
+        {
+            let Some(streams) = self.streams.as_mut().filter(|_| self.secure.takes_early_data()) else {
+                break;
+            };
+            if !streams.ask_one(message, now_ns) {
+                break;
+            }
+            streams.session.advance()?;
+            used += LENGTH_BYTES + message.len();
+            self.secure.note_early(1);
+            self.seal()?;
+        }
+        messages.drain(..used);
+        Ok(())
+    }
+
     /// Passes what HTTP/2 framed to TLS.
     fn seal(&mut self) -> Result<(), Failure> {
         let Some(streams) = &self.streams else { return Ok(()) };

@@ -2,6 +2,7 @@
 //! each, so that plain connections pay nothing for the others.
 
 use std::io;
+use std::net::IpAddr;
 
 use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 use kqps_tls::Failure;
@@ -10,6 +11,15 @@ use super::frame::messages;
 use crate::connections::{ConnectionCounts, Ending, TlsCounts};
 use crate::loss::Loss;
 use crate::reply::Cause;
+
+/// The ends of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Ends {
+    /// The client: its address, if the kernel did not choose it.
+    pub(super) from: Option<IpAddr>,
+    /// The number of the target.
+    pub(super) target: usize,
+}
 
 /// What lies between messages and the bytes of one connection.
 pub(crate) trait Layer: Default {
@@ -25,11 +35,17 @@ pub(crate) trait Layer: Default {
     /// The counts that it needs; `None` if it counts nothing.
     fn counts() -> Option<TlsCounts>;
 
-    /// Begins, once TCP has connected to the target of this number.
-    fn begin(&mut self, shared: &Self::Shared, target: usize) -> Result<(), Fault>;
+    /// Begins, once TCP has connected a client to the target of this number. `waiting` are the messages that wait.
+    fn begin(&mut self, shared: &Self::Shared, ends: Ends, waiting: &[u8]) -> Result<(), Fault>;
 
     /// Whether messages can pass.
     fn is_open(&self) -> bool;
+
+    /// Whether messages may pass as early data, before it is open.
+    #[inline]
+    fn takes_early_data(&self) -> bool {
+        false
+    }
 
     /// Tickets that the target of this number has sent so far.
     fn tickets(shared: &Self::Shared, target: usize) -> u64;
@@ -42,7 +58,7 @@ pub(crate) trait Layer: Default {
     fn has_own_bytes(&self) -> bool;
 
     /// The bytes for the kernel. If it is open, they are those of all `messages`, or of as many as there are streams
-    /// for; the others stay. A message that had to wait is dropped if its query, which has this key, is not `wanted`
+    /// for; the others stay. Before that they are those of messages that may be early data. A message that had to wait is dropped if its query, which has this key, is not `wanted`
     /// any more.
     fn outgoing<'a>(
         &'a mut self,
@@ -96,8 +112,8 @@ pub(crate) trait Layer: Default {
 
     /// Notes that the connection ends at `now_ns`, before [`Self::finish`].
     #[inline]
-    fn ended(&mut self, now_ns: u64) {
-        let _ = now_ns;
+    fn ended(&mut self, now_ns: u64, counts: Option<&mut TlsCounts>) {
+        let _ = (now_ns, counts);
     }
 
     /// The last bytes before the connection is closed. `has_failed` is whether the layer failed.
@@ -246,7 +262,7 @@ impl Layer for Plain {
         None
     }
 
-    fn begin(&mut self, (): &(), _: usize) -> Result<(), Fault> {
+    fn begin(&mut self, (): &(), _: Ends, _: &[u8]) -> Result<(), Fault> {
         Ok(())
     }
 

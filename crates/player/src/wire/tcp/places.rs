@@ -27,6 +27,7 @@ use crate::share::capacity;
 use crate::state::ThreadState;
 use crate::team::Team;
 use crate::wire::attempts::pause_ns;
+use crate::wire::tickets::TicketWaits;
 use crate::wire::xdp::PastCounts;
 use captured::{Clients, Closing};
 pub(crate) use sockets::Sockets;
@@ -53,9 +54,7 @@ pub(crate) struct Places<L: Layer, S: Sockets> {
     uses_of_connection: Option<u32>,
     /// Whether connections alone are the load.
     has_connections_alone: bool,
-    /// Whether such a connection stays open until it has a ticket, with which a later one resumes its session. A server
-    /// that sends none ends this.
-    awaits_tickets: bool,
+    ticket_waits: TicketWaits,
     close: Close,
     connect_timeout: Duration,
     /// How long failed attempts took, all together.
@@ -146,7 +145,10 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             ports,
             uses_of_connection: tcp.uses_of_connection(),
             has_connections_alone: alone,
-            awaits_tickets: alone && tcp.tls.as_ref().is_some_and(|tls| tls.client.resume),
+            ticket_waits: tcp
+                .tls
+                .as_ref()
+                .map_or_else(TicketWaits::none, |tls| TicketWaits::new(&tls.client, alone)),
             close: tcp.close,
             connect_timeout: tcp.connect_timeout,
             failed_ns: 0,
@@ -155,7 +157,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         })
     }
 
-    /// Hands queries to a place: they leave at once if its connection is open, and as soon as it is open otherwise.
+    /// Hands queries to a place: they leave at once if its connection is open or takes early data, and as soon as it is
+    /// open otherwise.
     #[inline]
     pub(super) fn hand(
         &mut self,
@@ -184,7 +187,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         place.writes.handed(burst, now_ns);
         state.books.block(flow, place.output.len() > OUTPUT_MOST);
         let can_connect = place.connection.is_none() && place.paused_until_ns.is_none();
-        let has_room = place.connection.as_ref().is_some_and(|one| one.is_open && !one.awaits_room);
+        let takes = |one: &Connection<L, S::Socket>| one.is_open || one.layer.takes_early_data();
+        let has_room = place.connection.as_ref().is_some_and(|one| takes(one) && !one.awaits_room);
         if has_room {
             self.flush(state, flow, now_ns)?;
         } else if can_connect {
@@ -230,7 +234,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     fn empty(&mut self, flow: usize, now_ns: u64) {
         let place = &mut self.places[flow];
         if let Some(mut connection) = place.connection.take() {
-            connection.layer.ended(now_ns);
+            connection.layer.ended(now_ns, self.counts.tls.as_mut());
             self.counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             self.sockets.end(connection.socket);
         }
@@ -334,7 +338,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
-            connection.layer.ended(now_ns);
+            connection.layer.ended(now_ns, counts.tls.as_mut());
             counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             if self.close == Close::Rst {
                 // If it fails, the port stays in TIME_WAIT.

@@ -1,9 +1,11 @@
 //! TLS between messages and the bytes of a connection (RFC 7858).
 
-use kqps_tls::{ClientTls, Connector, Failure, Peer};
+use kqps_message::may_be_replayed;
+use kqps_tls::{ClientTls, Connector, Early, Failure, Peer};
 
-use super::frame::messages;
-use super::layer::{Arrived, Broken, Fault, Layer, Rest, Room};
+use super::early::EarlyBytes;
+use super::frame::{LENGTH_BYTES, first_message, messages};
+use super::layer::{Arrived, Broken, Ends, Fault, Layer, Rest, Room};
 use crate::connections::{ConnectionCounts, TlsCounts};
 
 /// A peer that asks for more answers of TLS or HTTP/2 than this, and reads none of them, ends the connection, bytes.
@@ -25,6 +27,8 @@ pub(crate) struct Secure {
     /// How many bytes of them, at most, answer what the peer asked for beside queries: in TLS new keys, in HTTP/2
     /// settings and pings.
     answers: usize,
+    /// `None` if it has none.
+    early: Option<Box<EarlyBytes>>,
 }
 
 impl Layer for Secure {
@@ -35,14 +39,23 @@ impl Layer for Secure {
         Some(TlsCounts::default())
     }
 
-    fn begin(&mut self, connectors: &Vec<Connector>, target: usize) -> Result<(), Fault> {
-        self.tls = Some(connectors[target].connect(&mut self.outgoing)?);
+    fn begin(&mut self, connectors: &Vec<Connector>, ends: Ends, waiting: &[u8]) -> Result<(), Fault> {
+        // Early data is offered for a message alone.
+        let is_early = first_message(waiting).is_some_and(may_be_replayed);
+        let tls = connectors[ends.target].connect_from(ends.from, is_early, &mut self.outgoing)?;
+        self.early = (tls.early_bytes() > 0).then(Box::default);
+        self.tls = Some(tls);
         Ok(())
     }
 
     #[inline]
     fn is_open(&self) -> bool {
         self.tls.as_ref().is_some_and(ClientTls::is_established)
+    }
+
+    #[inline]
+    fn takes_early_data(&self) -> bool {
+        self.early_bytes_left() > 0
     }
 
     fn tickets(connectors: &Vec<Connector>, target: usize) -> u64 {
@@ -52,6 +65,11 @@ impl Layer for Secure {
     fn count_opened(&self, took_us: u64, counts: Option<&mut TlsCounts>) {
         if let (Some(tls), Some(counts)) = (&self.tls, counts) {
             counts.opened(&tls.session(), took_us);
+            match tls.early() {
+                Early::None => {}
+                Early::Accepted => counts.early.accepted += 1,
+                Early::Offered => counts.early.rejected += 1,
+            }
         }
     }
 
@@ -70,6 +88,8 @@ impl Layer for Secure {
         if let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_established() && !messages.is_empty()) {
             tls.seal(messages, &mut self.outgoing)?;
             messages.clear();
+        } else if !messages.is_empty() && self.takes_early_data() {
+            self.seal_early_messages(messages)?;
         }
         Ok(&mut self.outgoing)
     }
@@ -99,6 +119,13 @@ impl Layer for Secure {
         }
     }
 
+    fn ended(&mut self, _: u64, counts: Option<&mut TlsCounts>) {
+        if let (Some(early), Some(counts)) = (&self.early, counts) {
+            counts.early.queries += early.queries;
+            counts.early.again += early.again;
+        }
+    }
+
     fn last_bytes(&mut self, has_failed: bool) -> &[u8] {
         if let Some(tls) = self.tls.as_mut().filter(|tls| !has_failed && tls.is_established()) {
             tls.close(&mut self.outgoing);
@@ -122,9 +149,57 @@ impl Secure {
     pub(super) fn decrypt(&mut self, records: &mut [u8], room: &mut Room) -> Result<Peer, Failure> {
         room.plain.clear();
         room.plain.extend_from_slice(&self.partial);
-        match &mut self.tls {
-            Some(tls) => tls.open(records, &mut room.plain, &mut self.outgoing),
-            None => Ok(Peer::Open),
+        let Some(tls) = &mut self.tls else { return Ok(Peer::Open) };
+        let peer = tls.open(records, &mut room.plain, &mut self.outgoing)?;
+        if let Some(early) = self.early.as_mut().filter(|_| tls.is_established()) {
+            let left = early.settle(tls.early() == Early::Accepted);
+            if !left.is_empty() {
+                tls.seal(&left, &mut self.outgoing)?;
+            }
+        }
+        Ok(peer)
+    }
+
+    /// Bytes that may still leave as early data.
+    #[inline]
+    pub(super) fn early_bytes_left(&self) -> usize {
+        let has_all_left = self.early.as_ref().is_some_and(|early| early.has_all_left());
+        self.tls.as_ref().filter(|_| has_all_left).map_or(0, ClientTls::early_bytes)
+    }
+
+    /// Encrypts the first messages as early data, as far as they may be replayed and there is room for them.
+    fn seal_early_messages(&mut self, messages: &mut Vec<u8>) -> Result<(), Failure> {
+        let (most, mut used, mut queries) = (self.early_bytes_left(), 0, 0);
+        while let Some(message) = first_message(&messages[used..]).filter(|message| may_be_replayed(message))
+        {
+            let end = used + LENGTH_BYTES + message.len();
+            if end > most {
+                break;
+            }
+            (used, queries) = (end, queries + 1);
+        }
+        self.seal_early(&messages[..used])?;
+        self.note_early(queries);
+        messages.drain(..used);
+        Ok(())
+    }
+
+    /// Encrypts bytes as early data, as far as there is room. What is left follows when the handshake is complete.
+    fn seal_early(&mut self, plain: &[u8]) -> Result<(), Failure> {
+        let left = self.early_bytes_left();
+        let (Some(tls), Some(early)) = (&mut self.tls, &mut self.early) else { return Ok(()) };
+        let taken = plain.len().min(left);
+        if taken > 0 {
+            tls.seal_early(&plain[..taken], &mut self.outgoing)?;
+        }
+        early.keep(plain, taken);
+        Ok(())
+    }
+
+    /// Counts queries that left as early data.
+    pub(super) fn note_early(&mut self, queries: u64) {
+        if let Some(early) = &mut self.early {
+            early.queries += queries;
         }
     }
 
@@ -143,11 +218,11 @@ impl Secure {
         self.outgoing.len()
     }
 
-    /// Encrypts bytes for the kernel, once the handshake is complete.
+    /// Encrypts bytes for the kernel, as early data until the handshake is complete.
     pub(super) fn seal(&mut self, plain: &[u8]) -> Result<(), Failure> {
         match self.tls.as_mut().filter(|tls| tls.is_established()) {
             Some(tls) => tls.seal(plain, &mut self.outgoing),
-            None => Ok(()),
+            None => self.seal_early(plain),
         }
     }
 

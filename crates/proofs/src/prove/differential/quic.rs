@@ -32,12 +32,12 @@ pub(super) struct Asker {
 impl Asker {
     /// Begins to connect to a server, whose certificate may be any.
     pub(super) fn new(server: SocketAddr) -> Result<Self> {
-        let tls = kqps_tls::Client::over_quic(&settings(), false)?;
+        let tls = kqps_tls::Client::over_quic(&settings())?;
         let connector = tls.connector(server_name(&server.ip().to_string())?, 0);
         let mut client = Client::new(vec![connector], SLOT + 1, 1, Congestion::default());
         let socket = UdpSocket::bind((server.ip(), 0))?;
         socket.connect(server)?;
-        client.connect(SLOT, 0, server, 0).map_err(|error| anyhow!(error))?;
+        client.connect(SLOT, None, (0, server), 0).map_err(|error| anyhow!(error))?;
         Ok(Self { socket, server, client, began: Instant::now() })
     }
 

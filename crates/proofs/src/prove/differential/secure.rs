@@ -65,7 +65,7 @@ impl Secure {
 
 /// A client that accepts any certificate, and resumes no session.
 pub(super) fn settings() -> ClientSettings {
-    ClientSettings { trust: Trust::Anyone, resume: false, suites: Vec::new(), groups: Vec::new() }
+    ClientSettings::new(Trust::Anyone, false)
 }
 
 /// DNS on a connection in TLS.

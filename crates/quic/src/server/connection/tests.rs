@@ -62,9 +62,9 @@ impl Rig {
         let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).unwrap();
         let acceptor = Acceptor::over_quic(&made.identity, false).unwrap();
         let trust = Trust::Ca(made.ca);
-        let settings = ClientSettings { trust, resume: false, suites: Vec::new(), groups: Vec::new() };
-        let tls = kqps_tls::Client::over_quic(&settings, false).unwrap();
-        let (config, name) = tls.connector(server_name(NAME).unwrap(), 0).parts();
+        let settings = ClientSettings::new(trust, false);
+        let tls = kqps_tls::Client::over_quic(&settings).unwrap();
+        let (config, name) = tls.connector(server_name(NAME).unwrap(), 0).parts(None);
         let idle = Duration::from_mins(1);
         let mut config = ClientConfig::new(Arc::new(ClientCrypto::new(config, name)));
         config.transport_config(Arc::new(transport(Congestion::Fixed, 0, idle)));

@@ -35,8 +35,7 @@ fn makers() -> &'static (Connector, Acceptor) {
     static MAKERS: OnceLock<(Connector, Acceptor)> = OnceLock::new();
     MAKERS.get_or_init(|| {
         let made = make(KeyType::Ecdsa, &["fuzz.test".to_owned()]).expect("a certificate");
-        let settings =
-            ClientSettings { trust: Trust::Anyone, resume: false, suites: Vec::new(), groups: Vec::new() };
+        let settings = ClientSettings::new(Trust::Anyone, false);
         let client = Client::new(&settings).expect("a client");
         let connector = client.connector(server_name("fuzz.test").expect("a name"), 0);
         (connector, Acceptor::new(&made.identity).expect("a server"))

@@ -58,7 +58,7 @@ impl Places<'_> {
         if self.sockets[flow].is_none() {
             return self.failed(state, flow, Loss::Ports, now_ns);
         }
-        match self.client.connect(flow, place.target, place.to, clock_ns) {
+        match self.client.connect(flow, place.from, (place.target, place.to), clock_ns) {
             Ok(()) => {
                 self.pump(state, flow, now_ns);
                 self.flush(state, flow, now_ns);

@@ -32,7 +32,7 @@ impl Places<'_> {
     ) -> io::Result<()> {
         let Some(socket) = &self.sockets[flow] else { return Ok(()) };
         let target = self.places[flow].target;
-        let tickets = self.awaits_tickets.then(|| self.client.tickets_of(target).received);
+        let tickets = self.ticket_waits.is_on().then(|| self.client.tickets_of(target).received);
         let mut look = Look::begin(state.now_ns(), self.messages_most);
         loop {
             let received = batch.recv(socket, Wait::No);
@@ -67,8 +67,9 @@ impl Places<'_> {
                 break;
             }
         }
-        if tickets.is_some_and(|before| self.client.tickets_of(target).received > before) {
-            self.places[flow].has_ticket = true;
+        let has_one = tickets.is_some_and(|before| self.client.tickets_of(target).received > before);
+        if has_one && !std::mem::replace(&mut self.places[flow].has_ticket, true) {
+            self.ticket_waits.came();
         }
         let now_ns = state.now_ns();
         self.flush(state, flow, now_ns);
@@ -79,12 +80,12 @@ impl Places<'_> {
     /// Takes what happened on a place's connection. What arrived did so at `at_ns`.
     pub(super) fn happened(&mut self, state: &mut ThreadState<'_>, flow: usize, at_ns: u64, now_ns: u64) {
         let (mut opened, mut ended) = (None, None);
-        let Self { client, places, quic, counts, .. } = self;
+        let Self { client, places, quic, tls, counts, .. } = self;
         let place = &mut places[flow];
         client.poll(flow, state.clock.clock_ns(now_ns), |event| match event {
             ClientEvent::Opened { session, early } => opened = Some((session, early)),
             ClientEvent::Again(key) => {
-                quic.early_queries_again += 1;
+                tls.early.again += 1;
                 place.waiting.push_back(key);
             }
             ClientEvent::Reply(key, reply) => {
@@ -137,8 +138,8 @@ impl Places<'_> {
         self.tls.opened(session, clock_ns.saturating_sub(place.began_ns) / 1000);
         match early {
             EarlyData::NotOffered => {}
-            EarlyData::Accepted => self.quic.early_accepted += 1,
-            EarlyData::Rejected => self.quic.early_rejected += 1,
+            EarlyData::Accepted => self.tls.early.accepted += 1,
+            EarlyData::Rejected => self.tls.early.rejected += 1,
         }
     }
 }

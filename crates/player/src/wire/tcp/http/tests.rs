@@ -59,14 +59,14 @@ impl Rig {
     fn open(streams: u32) -> Self {
         let made = make(KeyType::Ecdsa, &[NAME.into()]).unwrap();
         let trust = Trust::Ca(made.ca);
-        let settings = ClientSettings { trust, resume: true, suites: Vec::new(), groups: Vec::new() };
+        let settings = ClientSettings::new(trust, true);
         let client = Client::new(&settings).unwrap().speaking(ALPN);
         let connector = client.connector(server_name(NAME).unwrap(), 1);
         let requests = Requests::new(Method::Post, NAME, "/dns-query").unwrap();
         let shared = Shared::new(vec![connector], vec![requests], PATIENCE_NS);
         let server = Acceptor::speaking(ALPN, &made.identity).unwrap().accept().unwrap();
         let mut layer = Http::default();
-        layer.begin(&shared, 0).unwrap();
+        layer.begin(&shared, Ends { from: None, target: 0 }, &[]).unwrap();
         let (received, answered) = (Vec::new(), Vec::new());
         let mut rig = Self { layer, shared, server, room: Room::default(), received, answered };
         while !rig.layer.is_open() {
@@ -148,7 +148,7 @@ fn waits_for_streams_count_until_the_connection_ends() {
     rig.exchange(&mut output, SECOND_NS);
     rig.send(&response(1, &[0; 12])).unwrap();
     rig.exchange(&mut output, 2 * SECOND_NS);
-    rig.layer.ended(5 * SECOND_NS);
+    rig.layer.ended(5 * SECOND_NS, None);
     let counts = rig.shared.counts.borrow();
     // Both waited for a second, and one of them for three more.
     assert_eq!((counts.blocked, counts.blocked_ns), (2, 5 * SECOND_NS));

@@ -12,7 +12,7 @@ use crate::thread::NAP_LONGEST_NS;
 use crate::wire::attempts::{OPENING_AT_ONCE, is_vain, pause_ns};
 use crate::wire::tcp::connection::Connection;
 use crate::wire::tcp::kernel::Origin;
-use crate::wire::tcp::layer::Layer;
+use crate::wire::tcp::layer::{Ends, Layer};
 
 impl<L: Layer, S: Sockets> Places<L, S> {
     /// Opens the connections that are kept, before the load begins. Those that fail, or are left when opening is in
@@ -149,7 +149,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         self.counts.connect.record_us(took_ns / 1000);
         let is_lost = self.sockets.has_lost_syn(&connection.socket, took_ns);
         self.counts.lost_syns += u64::from(is_lost);
-        if let Err(fault) = connection.layer.begin(&self.shared, place.target) {
+        let ends = Ends { from: place.from, target: place.target };
+        if let Err(fault) = connection.layer.begin(&self.shared, ends, &place.output) {
             self.layer_failed(state, flow, &fault, now_ns);
             return false;
         }

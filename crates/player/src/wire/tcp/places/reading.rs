@@ -6,13 +6,14 @@ use super::{Place, Places, Sockets};
 use crate::connections::{ConnectionCounts, Ending};
 use crate::state::ThreadState;
 use crate::wire::tcp::layer::{Arrived, Broken, Buffers, Layer, Rest, Room};
+use crate::wire::tickets::TicketWaits;
 
 /// A place while bytes arrive there.
 pub(in crate::wire::tcp) struct Hearing<'p, L: Layer, S: Sockets> {
     place: &'p mut Place<L, S>,
     counts: &'p mut ConnectionCounts,
     shared: &'p L::Shared,
-    awaits_tickets: bool,
+    ticket_waits: &'p mut TicketWaits,
     flow: usize,
     now_ns: u64,
 }
@@ -49,7 +50,7 @@ impl<L: Layer, S: Sockets> Hearing<'_, L, S> {
         let counts = &mut *self.counts;
         let Place { connection, target, writes, failures, .. } = &mut *self.place;
         let Some(connection) = connection else { return Ok(Rest::Nothing) };
-        let tickets = self.awaits_tickets.then(|| L::tickets(shared, *target));
+        let tickets = self.ticket_waits.is_on().then(|| L::tickets(shared, *target));
         let mut replies = 0;
         let rest = connection.layer.take(bytes, room, |arrived| {
             replies += 1;
@@ -67,7 +68,10 @@ impl<L: Layer, S: Sockets> Hearing<'_, L, S> {
         if replies > 0 {
             *failures = 0;
         }
-        connection.has_ticket |= tickets.is_some_and(|before| L::tickets(shared, *target) > before);
+        if tickets.is_some_and(|before| L::tickets(shared, *target) > before) && !connection.has_ticket {
+            connection.has_ticket = true;
+            self.ticket_waits.came();
+        }
         rest
     }
 }
@@ -84,7 +88,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             place: &mut self.places[flow],
             counts: &mut self.counts,
             shared: &self.shared,
-            awaits_tickets: self.awaits_tickets,
+            ticket_waits: &mut self.ticket_waits,
             flow,
             now_ns,
         };

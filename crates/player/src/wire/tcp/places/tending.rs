@@ -15,9 +15,6 @@ use crate::wire::tcp::layer::Layer;
 /// call would take longer than a query may be late.
 const CLOSED_AT_ONCE: usize = 4096;
 
-/// How long a connection without queries waits for its server's ticket, nanoseconds.
-const TICKET_WAIT_NS: u64 = 100_000_000;
-
 impl<L: Layer, S: Sockets> Places<L, S> {
     /// Closes a connection that had all of its queries, once their fates are settled.
     pub(in crate::wire::tcp) fn close_if_spent(
@@ -59,12 +56,11 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         }
     }
 
-    /// Whether a connection without queries stays open for its server's ticket.
+    /// Whether a connection stays open for its server's ticket.
     fn waits_for_ticket(&mut self, flow: usize, now_ns: u64) -> bool {
-        let connection = self.places[flow].connection.as_ref().filter(|_| self.awaits_tickets);
+        let connection = self.places[flow].connection.as_ref();
         let Some(connection) = connection.filter(|one| one.is_open && !one.has_ticket) else { return false };
-        self.awaits_tickets = now_ns < connection.opened_ns + TICKET_WAIT_NS;
-        self.awaits_tickets
+        self.ticket_waits.wait(connection.opened_ns, now_ns)
     }
 
     /// Does what is due: tries failed connections again if queries wait for them or they are kept, gives up attempts

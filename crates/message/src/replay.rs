@@ -1,7 +1,7 @@
-//! Which queries may be sent as early data, which an attacker can replay (RFC 9250, section 4.5).
+//! Which queries may be sent as early data, which an attacker can replay (RFC 8446, section 8; RFC 9250, section 4.5).
 
-use kqps_message::header::{HEADER_BYTES, Header};
-use kqps_message::rtype;
+use crate::header::{HEADER_BYTES, Header};
+use crate::rtype;
 
 /// The opcode QUERY (RFC 1035, section 4.1.1).
 const QUERY: u8 = 0;

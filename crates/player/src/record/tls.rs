@@ -1,0 +1,90 @@
+//! The facts of TLS on connections, and notes on what it could not do as asked.
+
+use kqps_observation::{EarlyFacts, SessionFacts, TlsFacts};
+use kqps_tls::{Failure, Kind, Session, Trust};
+
+use crate::connections::{ConnectionCounts, EarlyCounts, TlsCounts};
+use crate::plan::{Plan, TlsPlan, Wire};
+
+/// The alert `handshake_failure` (RFC 8446, section 6.2), by which servers also refuse what is offered.
+const HANDSHAKE_FAILURE: u8 = 40;
+
+pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
+    let by_kind = || Kind::NAMES.into_iter().zip(&counts.handshakes).filter(|(_, times)| !times.is_empty());
+    let mut sessions: Vec<SessionFacts> =
+        counts.sessions.iter().map(|(session, count)| session_facts(session, *count)).collect();
+    sessions.sort_by_key(|session| std::cmp::Reverse(session.connections));
+    TlsFacts {
+        trust: match plan.client.trust {
+            Trust::System => "system",
+            Trust::Ca(_) => "ca",
+            Trust::Anyone => "anyone",
+        }
+        .into(),
+        resume: plan.client.resume,
+        handshakes: by_kind().map(|(kind, times)| (kind.into(), times.len())).collect(),
+        handshake_us: by_kind().map(|(kind, times)| (kind.into(), times.quantiles())).collect(),
+        sessions,
+        tickets_received: counts.tickets.received,
+        tickets_offered: counts.tickets.offered,
+        early: plan.client.early_data.then(|| early_facts(&counts.early)),
+        failures: counts.failures.clone(),
+    }
+}
+
+fn early_facts(counts: &EarlyCounts) -> EarlyFacts {
+    EarlyFacts {
+        offered: counts.accepted + counts.rejected,
+        accepted: counts.accepted,
+        rejected: counts.rejected,
+        queries: counts.queries,
+        queries_again: counts.again,
+    }
+}
+
+fn session_facts(session: &Session, connections: u64) -> SessionFacts {
+    SessionFacts {
+        version: session.version.into(),
+        suite: session.suite.to_string(),
+        group: session.group.map(|group| group.to_string()),
+        certificate: session.certificate.map(Into::into),
+        connections,
+    }
+}
+
+/// A note if early data was asked for and no connection offered any: why.
+pub(super) fn no_early_data(counts: &ConnectionCounts, plan: &Plan) -> Option<String> {
+    let tls = counts.tls.as_ref()?;
+    let is_wanted = plan.tls()?.client.early_data;
+    if !is_wanted || counts.established == 0 || tls.early.accepted + tls.early.rejected > 0 {
+        return None;
+    }
+    let are_kept = plan.wire.each().into_iter().any(|wire| match wire {
+        Wire::Tcp(tcp) => tcp.tls.is_some() && tcp.uses_of_connection().is_none(),
+        Wire::Quic(quic) => quic.uses_of_connection().is_none(),
+        Wire::Udp(_) | Wire::Captured(_) => false,
+    });
+    let why = if tls.tickets.received == 0 {
+        "the server sent no tickets"
+    } else if plan.has_connections_alone() {
+        "connections alone have no queries"
+    } else if are_kept && counts.before_load == counts.established {
+        "kept connections are opened before there are queries; give each fewer queries (--queries-per-connection)"
+    } else if tls.tickets.offered == 0 {
+        "no connection had a ticket of an earlier one"
+    } else {
+        "the server's tickets do not allow it, or no query may be replayed"
+    };
+    Some(format!("no early data was sent (--early-data): {why}"))
+}
+
+/// A note if handshakes failed and the certificate's type may be why.
+pub(super) fn no_certificate(counts: &ConnectionCounts, plan: &Plan) -> Option<String> {
+    let key = plan.tls()?.client.certificate?.word();
+    let refused = Failure::of_alert(HANDSHAKE_FAILURE).to_string();
+    let failed = counts.tls.as_ref()?.failures.get(&refused)?;
+    Some(format!(
+        "{failed} handshakes ended with an alert, perhaps since the server has no {key} certificate, and the player \
+         accepts no other (--tls-certificate)"
+    ))
+}
