@@ -156,7 +156,8 @@ impl<S: Side> Tls<S> {
     }
 
     /// Takes records: the bytes of [`Self::kept`] and those that arrived since. Appends the bytes of messages to
-    /// `plain`, those of early data if the handshake is not complete then, and what must be sent to `outgoing`; after a failure that is the alert for the peer.
+    /// `plain`, those of early data if the handshake is not complete then, and what must be sent to `outgoing`; after a
+    /// failure that is the alert for the peer.
     ///
     /// # Errors
     ///

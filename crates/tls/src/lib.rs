@@ -16,6 +16,7 @@ mod key;
 pub mod offer;
 pub mod server;
 pub mod session;
+mod sessions;
 mod tickets;
 mod verifiers;
 

@@ -7,9 +7,7 @@ use std::{fmt, fs};
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
-use rustls::server::{
-    NoServerSessionStorage, ServerConfig, ServerSessionMemoryCache, UnbufferedServerConnection,
-};
+use rustls::server::{NoServerSessionStorage, ServerConfig, UnbufferedServerConnection};
 use rustls::version::TLS13;
 use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
@@ -17,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use crate::connection::{ServerTls, Tls};
 use crate::error::TlsError;
 use crate::failure::Failure;
+use crate::sessions::Sessions;
 use crate::{ALPN, ALPN_QUIC};
 
 /// A server's certificate with those of its issuers, and its key, all as PEM. It can be sent to another process.
@@ -64,11 +63,12 @@ impl Acceptor {
     }
 
     /// A server over TCP with this protocol and identity. If it takes early data, it keeps its sessions itself, so that
-    /// each is resumed once and nothing can be replayed, and it may answer before the handshake is complete.
+    /// each one of TLS 1.3 is resumed once and nothing can be replayed, and it may answer before the handshake is
+    /// complete. TLS 1.2 has no early data.
     pub fn over_tcp(protocol: &[u8], identity: &Identity, takes_early_data: bool) -> Result<Self, TlsError> {
         let mut config = config(protocol, DEFAULT_VERSIONS, identity)?;
         if takes_early_data {
-            config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+            config.session_storage = Arc::new(Sessions::new(SESSIONS));
             config.max_early_data_size = EARLY_BYTES;
             config.send_half_rtt_data = true;
         } else {
@@ -90,7 +90,7 @@ impl Acceptor {
     pub fn over_quic(identity: &Identity, takes_early_data: bool) -> Result<Self, TlsError> {
         let mut config = config(ALPN_QUIC, &[&TLS13], identity)?;
         if takes_early_data {
-            config.session_storage = ServerSessionMemoryCache::new(SESSIONS);
+            config.session_storage = Arc::new(Sessions::new(SESSIONS));
             // QUIC has its own limits of data (RFC 9001, section 4.6.1).
             config.max_early_data_size = u32::MAX;
         } else {

@@ -135,7 +135,7 @@ impl ClientSessionStore for OfClient {
         self.tickets.state().group = Some(group);
     }
 
-    /// The group is the server's choice, whoever connects.
+    /// All clients share it: the server chooses the group.
     fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
         self.tickets.state().group
     }

@@ -173,9 +173,6 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     if failed.iter().all(|trial| watched(trial).is_none()) {
         return found(Resource::Unknown, None);
     }
-    if losses.most(losses.places) {
-        return found(Resource::Places, losses.share(losses.places));
-    }
     if losses.most(losses.subject_buffer) {
         let all_are = |is_so: fn(&Trial) -> bool| failed.iter().all(|trial| is_so(trial));
         let resource = match (all_are(has_full_cores), all_are(|trial| trial.stalls.is_some())) {
@@ -185,6 +182,10 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
             (false, false) => Resource::SubjectSocketBuffer,
         };
         return found(resource, losses.share(losses.subject_buffer));
+    }
+    let few_places = failed.iter().filter(|trial| warning::few_places(trial).is_some()).count();
+    if losses.most(losses.places) && few_places * 2 > failed.len() {
+        return found(Resource::Places, losses.share(losses.places));
     }
     found(Resource::NoneSaturated, None)
 }

@@ -42,8 +42,9 @@ pub(crate) struct ConnectionUse {
     #[arg(long, value_name = "HOW")]
     io: Option<Io>,
 
-    /// Have at most this many connections open at once to a --target, except over UDP (default: 8, or 500 with
-    /// --queries-per-connection 0 or 1)
+    /// Have at most this many connections open at once to a --target, except over UDP (default: 8)
+    ///
+    /// With --queries-per-connection 0 or 1 the default is 500.
     #[arg(long, value_name = "COUNT", value_parser = parse_within::<u32>(1..=CONNECTIONS_MOST as u64))]
     connections: Option<u32>,
 

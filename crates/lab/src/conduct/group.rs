@@ -80,7 +80,8 @@ pub(super) fn is_ceiling_of_any(run: &Run, echo: usize) -> bool {
 }
 
 /// The echo that a searched subject is compared with: one with the same transport and I/O and, of those, the one with
-/// the same hosts, the same type of certificate, the nearest number of workers, and, among equals, the same settings of the host and the same player.
+/// the same hosts, the same type of certificate, the nearest number of workers, and, among equals, the same settings of
+/// the host and the same player.
 pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let facts = &run.cells[subject];
     let echoes = run.cells.iter().enumerate().filter(|(_, cell)| cell.role == Role::EchoCeiling);

@@ -9,7 +9,7 @@ use kqps_observation::factors::{
     CloseChoice, CongestionChoice, KeyChoice, MethodChoice, PlayerFactors, TrustChoice, name,
 };
 use kqps_observation::trial::Transport;
-use kqps_player::plan::{HttpPlan, OUTSTANDING_MOST};
+use kqps_player::plan::{CONNECTIONS_MOST, HttpPlan, OUTSTANDING_MOST};
 use kqps_player::{Close, Io, QuicPlan, TcpPlan, TlsPlan, UdpPlan, Wire};
 use kqps_quic::Congestion;
 use kqps_tls::certificate::KeyType;
@@ -93,7 +93,7 @@ const CONNECTIONS: u32 = 8;
 /// Connections of a cell that names no number: each that has one query or none is a place for one query of the window.
 fn usual_connections(player: &PlayerFactors) -> u32 {
     match player.queries_per_connection {
-        Some(0 | 1) => player.window.unwrap_or(PlayerSetup::MANY_FLOWS.window),
+        Some(0 | 1) => player.window.unwrap_or(PlayerSetup::MANY_FLOWS.window).min(CONNECTIONS_MOST as u32),
         _ => CONNECTIONS,
     }
 }

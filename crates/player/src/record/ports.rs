@@ -15,7 +15,7 @@ struct Held {
     ports: f64,
     /// By what, in words.
     by: String,
-    /// What else than more addresses is of help.
+    /// Other advice than more addresses.
     or: &'static str,
 }
 

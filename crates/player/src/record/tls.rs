@@ -83,8 +83,12 @@ pub(super) fn no_certificate(counts: &ConnectionCounts, plan: &Plan) -> Option<S
     let key = plan.tls()?.client.certificate?.word();
     let refused = Failure::of_alert(HANDSHAKE_FAILURE).to_string();
     let failed = counts.tls.as_ref()?.failures.get(&refused)?;
+    let failed = match failed {
+        1 => "1 handshake".to_owned(),
+        many => format!("{many} handshakes"),
+    };
     Some(format!(
-        "{failed} handshakes ended with an alert, perhaps since the server has no {key} certificate, and the player \
+        "{failed} ended with an alert, perhaps since the server has no {key} certificate, and the player \
          accepts no other (--tls-certificate)"
     ))
 }

@@ -266,8 +266,8 @@ fn echo_of(run: &Run, index: usize) -> Option<usize> {
 }
 
 /// The echo beside which a cell's profile is shown, among those that `may_be` it: with the same transport and I/O, the
-/// same type of certificate, the nearest number of workers, and most factors alike. The I/O of a server that was already running is not known. An
-/// echo has none.
+/// same type of certificate, the nearest number of workers, and most factors alike. The I/O of a server that was already
+/// running is not known. An echo has none.
 pub fn echo_beside(cells: &[Cell], index: usize, may_be: impl Fn(usize) -> bool) -> Option<usize> {
     let cell = &cells[index];
     let is_alike = |(_, echo): &(usize, &Cell)| {

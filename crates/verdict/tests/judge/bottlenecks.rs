@@ -117,6 +117,9 @@ fn full_places_are_the_bottleneck_if_the_subject_had_time() {
     let mut unwatched = full.clone();
     unwatched.subject = None;
     assert_eq!(of(&[unwatched]).resource, Resource::Unknown, "a slow subject fills all places, too");
+    let mut slow = full.clone();
+    slow.accounts.late = 100;
+    assert_eq!(of(&[slow]).resource, Resource::NoneSaturated, "replies that come late are the subject's");
     subject_busy(&mut full, 0.99);
     assert_eq!(of(&[full]).resource, Resource::SubjectCpu);
 }

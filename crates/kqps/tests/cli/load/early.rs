@@ -56,7 +56,7 @@ fn early_data_is_taken_by_servers_that_are_asked_to() {
         let trial = both(scheme, &["--early-data"], &flags);
         let facts = early(&trial);
         // The first connection of each place has no ticket.
-        assert!(facts.accepted >= 900, "{scheme}: {facts:?}");
+        assert!(facts.accepted > 500, "{scheme}: {facts:?}");
         assert_eq!((facts.offered, kind(&trial, "0-rtt")), (facts.accepted, facts.accepted));
         assert_eq!((facts.rejected, facts.queries, facts.queries_again), (0, facts.accepted, 0));
         assert_eq!(note(&trial), None);

@@ -104,7 +104,7 @@ impl Layer for Http {
             self.seal()?;
             asked?;
         } else if !messages.is_empty() && self.takes_early_data() {
-            self.ask_early(messages, now_ns)?;
+            self.ask_early(messages, now_ns, wanted)?;
         }
         Ok(self.secure.outgoing_mut())
     }
@@ -199,18 +199,28 @@ impl Layer for Http {
 
 impl Http {
     /// Asks the first messages in early data, as far as they may be replayed and there is room for them.
-    fn ask_early(&mut self, messages: &mut Vec<u8>, now_ns: u64) -> Result<(), Fault> {
+    fn ask_early(
+        &mut self,
+        messages: &mut Vec<u8>,
+        now_ns: u64,
+        mut wanted: impl FnMut(u16) -> bool,
+    ) -> Result<(), Fault> {
         let mut used = 0;
         while let Some(message) = first_message(&messages[used..]).filter(|message| may_be_replayed(message))
         {
             let Some(streams) = self.streams.as_mut().filter(|_| self.secure.takes_early_data()) else {
                 break;
             };
+            let bytes = LENGTH_BYTES + message.len();
+            if !wanted(key_of(message)) {
+                used += bytes;
+                continue;
+            }
             if !streams.ask_one(message, now_ns) {
                 break;
             }
             streams.session.advance()?;
-            used += LENGTH_BYTES + message.len();
+            used += bytes;
             self.secure.note_early(1);
             self.seal()?;
         }

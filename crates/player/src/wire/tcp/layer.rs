@@ -58,8 +58,8 @@ pub(crate) trait Layer: Default {
     fn has_own_bytes(&self) -> bool;
 
     /// The bytes for the kernel. If it is open, they are those of all `messages`, or of as many as there are streams
-    /// for; the others stay. Before that they are those of messages that may be early data. A message that had to wait is dropped if its query, which has this key, is not `wanted`
-    /// any more.
+    /// for; the others stay. Before that they are those of messages that may be early data. A message that had to wait
+    /// is dropped if its query, which has this key, is not `wanted` any more.
     fn outgoing<'a>(
         &'a mut self,
         messages: &'a mut Vec<u8>,
