@@ -105,8 +105,9 @@ pub(crate) struct PlayerArgs {
     #[command(flatten)]
     pub(crate) capture: CaptureArgs,
 
-    /// Sockets of all threads together, or connections (default: 32 sockets or 8 connections for each thread;
-    /// --queries-per-connection 0 and 1 have more)
+    /// Sockets of all threads together, or connections (default: 32 sockets or 8 connections for each thread)
+    ///
+    /// With --queries-per-connection 0 or 1 the default is as many connections as -q, or 256 for each thread.
     #[arg(short = 'c', long, visible_alias = "connections", value_name = "N", value_parser = parse_count, help_heading = "Sockets and threads")]
     sockets: Option<u64>,
 
