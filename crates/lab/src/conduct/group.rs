@@ -6,6 +6,8 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::disturbed::rounds_with;
 
+use crate::certificates::certificate_of;
+
 /// The most servers that run at once.
 const SERVERS_MOST: usize = 8;
 
@@ -90,8 +92,7 @@ pub(super) fn ceiling_of(run: &Run, subject: usize) -> Option<usize> {
     let is_comparable = is_searched(facts) && !facts.is_elsewhere();
     let alike = echoes.filter(|(_, echo)| is_comparable && has_same_wire(echo));
     let difference = |echo: &Cell| {
-        let certificate = |cell: &Cell| cell.factors.certificate().unwrap_or_default();
-        let has_other_certificate = certificate(echo) != certificate(facts);
+        let has_other_certificate = certificate_of(echo) != certificate_of(facts);
         let has_other_player = echo.factors.player() != facts.factors.player();
         let has_other_hosts = echo.factors.hosts() != facts.factors.hosts();
         let workers = echo.workers.abs_diff(facts.workers);

@@ -1,5 +1,5 @@
 //! QUIC: each query has a stream of its own on a connection (RFC 9250). A flow of the books is a place for a
-//! connection, with a socket and a port that it keeps: servers tell connections apart by both. If no port is free, the
+//! connection, with a socket and a port that it keeps: servers distinguish connections by both. If no port is free, the
 //! place has none, and each of its attempts fails. Kept connections are opened before the trial begins. All others are
 //! opened when a query is handed to their place, and closed after their number of queries. If connections alone are the
 //! load, a query stands for a connection, and settles when that is open.

@@ -50,7 +50,7 @@ const DELAYED_US: std::ops::Range<u64> = 39_000..60_000;
 /// The times below are short of a delay, in microseconds: replies that wait in a queue have them, too.
 const SHORT_OF_IT_US: std::ops::Range<u64> = 10_000..39_000;
 
-/// The longest mean time of connecting, in microseconds, over a path on which the delay can be told apart.
+/// The longest mean time of connecting, in microseconds, over a path on which the delay is no round trip.
 const NEAR_US: f64 = 10_000.0;
 
 /// Many replies waited until the player's side acknowledged what the subject had sent before. The rate stands, and so

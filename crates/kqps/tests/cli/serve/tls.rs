@@ -134,10 +134,10 @@ fn clients_by_tcp_and_tls_learn_the_idle_time_if_they_ask_for_it() {
     let (asking, timed) = (with_option(plain.clone(), &KEEPALIVE), with_option(plain.clone(), &IDLE_30_S));
     let by_udp = ask(rig.server.addresses[0], &plain);
     assert_eq!(ask(rig.server.addresses[0], &asking), by_udp, "the option is ignored over UDP");
-    let told = with_option(by_udp.0.clone(), &IDLE_30_S);
+    let expected = with_option(by_udp.0.clone(), &IDLE_30_S);
     let (mut tcp, mut tls) = (connect(rig.server.addresses[0]), rig.connect());
     let mut by_both = |query: &[u8]| [ask_by(&mut tcp, query).0, ask_by(&mut tls, query).0];
-    assert_eq!(by_both(&asking), [told.clone(), told]);
+    assert_eq!(by_both(&asking), [expected.clone(), expected]);
     for without in [&plain, &timed] {
         assert_eq!(by_both(without), [by_udp.0.clone(), by_udp.0.clone()], "no time is asked for");
     }
