@@ -5,12 +5,18 @@
 //! the array has fewer than 65,536 slots, the upper bits of the ID count generations. They distinguish a reply to an
 //! earlier holder of the slot from a reply to the present holder. Such an array can grow: an ID says its slot among
 //! twice as many, too.
+//!
+//! The reply to a lost query may still come, over a connection as late as the server likes. So the ID of a lost query
+//! rests: it is skipped until that reply comes, or until few other IDs are left.
+
+mod resting;
 
 use std::collections::VecDeque;
 
 use kqps_dataset::Position;
 
 use crate::books::{Expired, Outstanding, State, Table};
+use resting::Resting;
 
 /// A query that was sent, and its state.
 #[derive(Clone, Copy, Debug)]
@@ -30,6 +36,9 @@ const _: () = assert!(size_of::<Slot>() == 16);
 /// The most slots: as many as there are IDs.
 const SLOTS_MOST: usize = 1 << 16;
 
+/// IDs that neither rest nor are held by a query. If there are fewer, those that rest are used again, the oldest first.
+const IDS_FREE_LEAST: usize = SLOTS_MOST / 4;
+
 /// The outstanding queries of one socket. See the module.
 #[derive(Debug)]
 pub struct Inflight {
@@ -47,6 +56,10 @@ pub struct Inflight {
     overdue: VecDeque<u64>,
     waiting: u32,
     unsettled: u32,
+    /// IDs of lost queries whose replies have not come, counted from the socket's first ID.
+    resting: Resting,
+    /// Whether IDs rest. They need not if something else tells the replies to two queries of one ID apart.
+    lets_rest: bool,
 }
 
 impl Inflight {
@@ -63,7 +76,15 @@ impl Inflight {
             overdue: VecDeque::new(),
             waiting: 0,
             unsettled: 0,
+            resting: Resting::default(),
+            lets_rest: true,
         }
+    }
+
+    /// The same table for queries whose replies are known by their streams, where no ID rests.
+    #[must_use]
+    pub fn of_streams(self) -> Self {
+        Self { lets_rest: false, ..self }
     }
 
     /// Bytes on the heap of a table with room for `capacity`, without the two queues, which are usually empty.
@@ -121,6 +142,12 @@ impl Inflight {
         was_waiting
     }
 
+    /// Whether there are enough other IDs for one that rests to be skipped.
+    #[inline]
+    fn can_rest(&self) -> bool {
+        self.resting.len() + self.unsettled as usize + IDS_FREE_LEAST <= SLOTS_MOST
+    }
+
     /// The slot of the query that was sent with this ID; `None` if the slot's query has another ID.
     #[inline]
     fn slot_with(&mut self, id: u16) -> Option<&mut Slot> {
@@ -162,6 +189,9 @@ impl Table for Inflight {
     #[inline]
     fn issue(&mut self, due_ns: u64, query: Position) -> u16 {
         assert!(!self.is_full(), "no ID is free");
+        // In the second round all slots are tried, since those of the other IDs may all be taken.
+        let second_round = self.head + SLOTS_MOST as u64;
+        let can_rest = self.can_rest();
         loop {
             if self.head - self.tail > u64::from(self.mask) {
                 self.pass_tail();
@@ -173,6 +203,9 @@ impl Table for Inflight {
                 continue;
             }
             let id = number as u16;
+            if can_rest && number < second_round && self.resting.has(id) {
+                continue;
+            }
             *slot = Slot { due_ns, query, id, round: (number >> 16) as u8, state: State::Waiting };
             self.waiting += 1;
             self.unsettled += 1;
@@ -203,6 +236,19 @@ impl Table for Inflight {
 
     fn lose(&mut self, id: u16) -> bool {
         self.end(id, State::Lost)
+    }
+
+    #[inline]
+    fn misses(&self, id: u16) -> bool {
+        self.resting.has(id.wrapping_sub(self.first_id))
+    }
+
+    fn came(&mut self, id: u16) -> bool {
+        self.resting.remove(id.wrapping_sub(self.first_id))
+    }
+
+    fn renew(&mut self) {
+        self.resting.clear();
     }
 
     #[inline]
@@ -244,9 +290,13 @@ impl Table for Inflight {
                     break;
                 }
                 slot.state = State::Lost;
+                let id = slot.id;
                 each_lost(slot.query, slot.due_ns);
                 self.unsettled -= 1;
                 expired.lost += 1;
+                if self.lets_rest {
+                    self.resting.add(id);
+                }
             }
             self.overdue.pop_front();
         }
@@ -328,6 +378,54 @@ mod tests {
         );
         let mut inflight = Inflight::new(1 << 15, 0);
         assert!(inflight.grow() && !inflight.grow(), "there are no more IDs");
+    }
+
+    #[test]
+    fn the_id_of_a_lost_query_rests_until_its_reply_comes_or_few_are_left() {
+        let mut inflight = Inflight::new(4, 65_533);
+        let all: Vec<u16> = (0..4).map(|due_ns| inflight.issue(due_ns, query())).collect();
+        assert_eq!(inflight.expire(u64::MAX, 2, |_, _| (), |_, _| ()).lost, 2);
+        assert_eq!([0, 1, 2, 3].map(|index| inflight.misses(all[index])), [true, true, false, false]);
+        inflight.settle(all[2]);
+        inflight.settle(all[3]);
+        assert!(inflight.came(all[0]) && !inflight.came(all[0]));
+        let round = |inflight: &mut Inflight, count: u32| -> Vec<u16> {
+            let issue = |due_ns: u32| {
+                let id = inflight.issue(u64::from(due_ns), query());
+                inflight.settle(id);
+                id
+            };
+            (0..count).map(issue).collect()
+        };
+        let issued = round(&mut inflight, (1 << 16) - 1);
+        assert!(
+            issued.contains(&all[0]) && !issued.contains(&all[1]),
+            "its reply has come, or may still come"
+        );
+
+        inflight.renew();
+        assert!(!inflight.misses(all[1]));
+        assert!(round(&mut inflight, 1 << 16).contains(&all[1]), "on a new connection it is like any other");
+    }
+
+    #[test]
+    fn if_most_ids_rest_the_oldest_are_used_again() {
+        let mut inflight = Inflight::new(1, 0);
+        let mut lose = || {
+            let id = inflight.issue(0, query());
+            assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()).lost, 1);
+            id
+        };
+        let ids: Vec<u16> = (0..3 << 16).map(|_| lose()).collect();
+        let most = SLOTS_MOST - IDS_FREE_LEAST;
+        let expected = (0..ids.len()).map(|number| number as u16);
+        assert!(ids.iter().copied().eq(expected), "they come in order, since more than {most} rest");
+        assert!(inflight.misses(7), "an earlier query may still be answered");
+
+        let mut of_streams = Inflight::new(1, 0).of_streams();
+        let id = of_streams.issue(0, query());
+        of_streams.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ());
+        assert!(!of_streams.misses(id));
     }
 
     /// Compares random traffic with a model that keeps every query. No query may be lost, counted twice or

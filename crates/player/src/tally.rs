@@ -52,6 +52,8 @@ pub struct Tally {
     pub messages_received: u64,
     /// How many of `accounts.unsolicited` were wrong replies after the timeout.
     pub wrong_late: u64,
+    /// How many of `accounts.unsolicited` were replies to queries that had been lost by time.
+    pub after_loss: u64,
     /// The sum of the times for which queries were outstanding, microseconds; each at most until its timeout.
     pub outstanding_us: u64,
     /// The kernel's error number → queries that it refused.
@@ -214,6 +216,7 @@ impl Tally {
         self.messages_sent += other.messages_sent;
         self.messages_received += other.messages_received;
         self.wrong_late += other.wrong_late;
+        self.after_loss += other.after_loss;
         self.outstanding_us += other.outstanding_us;
         for (rcode, count) in &other.extended_rcodes {
             *self.extended_rcodes.entry(*rcode).or_default() += count;

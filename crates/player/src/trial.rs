@@ -13,6 +13,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::xdp::XdpSocket;
 use kqps_kernel::{affinity, clock, idle};
 use kqps_observation::Trial;
+use kqps_observation::trial::Transport;
 
 use crate::books::{Books, Times};
 use crate::clock::TrialClock;
@@ -355,7 +356,11 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
         (Supply::new(dataset, walk, pace, stop_at_ns, lag_allowed_ns), plan.flows())
     };
     let capacity = capacity(plan.load, plan.timeout, settle, all);
-    let tables = (0..flows).map(|_| Inflight::new(capacity, fastrand::u16(..)));
+    let are_of_streams = matches!(plan.wire.transport(), Transport::Https | Transport::Quic);
+    let tables = (0..flows).map(|_| {
+        let table = Inflight::new(capacity, fastrand::u16(..));
+        if are_of_streams { table.of_streams() } else { table }
+    });
     let times = Times {
         timeout_ns: plan.timeout.as_nanos() as u64,
         settle_ns: settle.as_nanos() as u64,

@@ -363,6 +363,36 @@ fn a_query_after_the_servers_end_is_lost_by_the_race() {
 }
 
 /// A histogram of a trial, by its name.
+/// A server that stands still answers everything later, over a connection that loses nothing. By then its first queries are
+/// lost, and later ones have their IDs.
+#[test]
+fn a_reply_that_comes_after_its_query_was_lost_answers_no_later_query() {
+    const HELD: usize = 66_000;
+    let server = Server::at("127.0.0.1:0", |_, stream| {
+        let mut input = std::io::BufReader::new(stream.try_clone().unwrap());
+        let (mut count, mut held, mut output) = (0, Vec::new(), stream);
+        while let Some(message) = query(&mut input) {
+            count += 1;
+            held.extend(reply(message));
+            if count >= HELD {
+                if output.write_all(&held).is_err() {
+                    return;
+                }
+                held.clear();
+            }
+        }
+    });
+    let load = LoadPlan::Open { rate_qps: 60_000.0, window: None, arrivals: kqps_player::Arrivals::Even };
+    let plan = Plan { lag_allowed: Duration::from_secs(10), ..plan(server.address, load, kept(Io::Auto, 1)) };
+    let (trial, _) = played(HELD + 4000, &plan);
+    let accounts = &trial.accounts;
+    assert_eq!((accounts.sent, accounts.wrong), (HELD as u64 + 4000, 0), "{:?}", trial.wrong_causes);
+    assert_eq!(accounts.correct + accounts.late + accounts.unsolicited, accounts.sent, "{accounts:?}");
+    // The first were due 1.1 s before the server answered, and lost after 0.6 s.
+    let notes = &trial.players.first.notes;
+    assert!(notes.iter().any(|note| note.ends_with("lost by time; they count as unsolicited")), "{notes:?}");
+}
+
 fn histogram(trial: &Trial, name: &str) -> Histogram {
     Histogram::decode(&trial.histograms[name]).unwrap()
 }

@@ -71,21 +71,18 @@ impl<T: Table> Books<'_, T> {
         checked: impl FnOnce(&Query<'_>, &mut Vec<u8>) -> Checked,
     ) -> Option<u64> {
         let flow = &mut self.flows[flow];
-        let Some(found) = flow.table.find(key) else {
-            self.tally.accounts.unsolicited += 1;
-            return None;
-        };
-        match found.state {
-            State::Waiting | State::Overdue => (),
-            State::Settled => {
+        let found = match flow.table.find(key) {
+            Some(found) if matches!(found.state, State::Waiting | State::Overdue) => found,
+            Some(Outstanding { state: State::Settled, .. }) if !flow.table.misses(key) => {
                 self.tally.accounts.duplicate += 1;
                 return None;
             }
-            State::Lost | State::Free => {
+            _ => {
                 self.tally.accounts.unsolicited += 1;
+                self.tally.after_loss += u64::from(flow.table.came(key));
                 return None;
             }
-        }
+        };
         let query = self.dataset.query(found.query);
         let latency_ns = at_ns.saturating_sub(found.due_ns);
         let checked = match &self.labels {
@@ -95,6 +92,12 @@ impl<T: Table> Books<'_, T> {
                 checked(&sent, &mut self.scratch)
             }
         };
+        if matches!(checked, Checked::Wrong(Cause::Question | Cause::Short)) && flow.table.came(key) {
+            // It answers an earlier query with this key, which was lost. The query stays open.
+            self.tally.accounts.unsolicited += 1;
+            self.tally.after_loss += 1;
+            return None;
+        }
         if latency_ns > self.timeout_ns && matches!(checked, Checked::Wrong(_)) {
             // The reply answers another question, and is too late to count as wrong. The query stays open.
             self.tally.accounts.unsolicited += 1;
@@ -236,6 +239,7 @@ impl<T: Table> Books<'_, T> {
         };
         let each_overdue = unanswered(self.reports.as_ref(), self.fate_at_end);
         let expired = self.flows[flow].table.expire(u64::MAX, u64::MAX, each_overdue, each_lost);
+        self.flows[flow].table.renew();
         let held = (self.broken_until_ns.len() - held_before) as u64;
         self.waiting -= expired.overdue - held;
         self.unsettled -= expired.lost;

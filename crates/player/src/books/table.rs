@@ -19,6 +19,15 @@ pub trait Table {
     /// Doubles the number of places, if there are keys for them. Returns whether it did. Queries keep their keys.
     fn grow(&mut self) -> bool;
 
+    /// Whether the reply to an earlier query with this key may still come: the query is lost, and no reply has come.
+    fn misses(&self, key: Self::Key) -> bool;
+
+    /// Notes that a reply to an earlier query with this key came. Returns whether one was missing.
+    fn came(&mut self, key: Self::Key) -> bool;
+
+    /// Notes that no reply to an earlier query can come any more.
+    fn renew(&mut self);
+
     /// The number of queries whose timeout has not passed.
     fn waiting(&self) -> u32;
 

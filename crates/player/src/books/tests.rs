@@ -67,6 +67,16 @@ impl Table for Streams {
         self.settle(stream)
     }
 
+    fn misses(&self, _: u64) -> bool {
+        false
+    }
+
+    fn came(&mut self, _: u64) -> bool {
+        false
+    }
+
+    fn renew(&mut self) {}
+
     fn expire(
         &mut self,
         overdue_ns: u64,

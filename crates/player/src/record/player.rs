@@ -53,6 +53,7 @@ pub(super) fn player(
         "of the lost queries were given up before their timeout, because the second signal ended the drain",
     );
     note(tally.wrong_late, "replies were wrong and came after the timeout; they count as unsolicited");
+    note(tally.after_loss, "replies came after their queries were lost by time; they count as unsolicited");
     note(u64::from(segment_fallbacks), "sockets fell back from segmented to single sends");
     if let Some(counts) = connections {
         let none_left = if played.plan.replay.is_some() { NONE_LEFT_IN_REPLAY } else { NONE_LEFT };
