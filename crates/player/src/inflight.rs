@@ -6,8 +6,8 @@
 //! earlier holder of the slot from a reply to the present holder. Such an array can grow: an ID says its slot among
 //! twice as many, too.
 //!
-//! The reply to a lost query may still come, over a connection as late as the server likes. So the ID of a lost query
-//! rests: it is skipped until that reply comes, or until few other IDs are left.
+//! Over a connection the reply to a lost query may still come, as late as the server likes. So the ID of a lost query
+//! rests there: it is skipped until that reply comes, or until few other IDs are left.
 
 mod resting;
 
@@ -58,7 +58,7 @@ pub struct Inflight {
     unsettled: u32,
     /// IDs of lost queries whose replies have not come, counted from the socket's first ID.
     resting: Resting,
-    /// Whether IDs rest. They need not if something else tells the replies to two queries of one ID apart.
+    /// Whether IDs rest.
     lets_rest: bool,
 }
 
@@ -77,14 +77,14 @@ impl Inflight {
             waiting: 0,
             unsettled: 0,
             resting: Resting::default(),
-            lets_rest: true,
+            lets_rest: false,
         }
     }
 
-    /// The same table for queries whose replies are known by their streams, where no ID rests.
+    /// The same table for the queries of a connection that loses nothing, where IDs tell replies apart.
     #[must_use]
-    pub fn of_streams(self) -> Self {
-        Self { lets_rest: false, ..self }
+    pub fn of_connection(self) -> Self {
+        Self { lets_rest: true, ..self }
     }
 
     /// Bytes on the heap of a table with room for `capacity`, without the two queues, which are usually empty.
@@ -382,7 +382,7 @@ mod tests {
 
     #[test]
     fn the_id_of_a_lost_query_rests_until_its_reply_comes_or_few_are_left() {
-        let mut inflight = Inflight::new(4, 65_533);
+        let mut inflight = Inflight::new(4, 65_533).of_connection();
         let all: Vec<u16> = (0..4).map(|due_ns| inflight.issue(due_ns, query())).collect();
         assert_eq!(inflight.expire(u64::MAX, 2, |_, _| (), |_, _| ()).lost, 2);
         assert_eq!([0, 1, 2, 3].map(|index| inflight.misses(all[index])), [true, true, false, false]);
@@ -410,7 +410,7 @@ mod tests {
 
     #[test]
     fn if_most_ids_rest_the_oldest_are_used_again() {
-        let mut inflight = Inflight::new(1, 0);
+        let mut inflight = Inflight::new(1, 0).of_connection();
         let mut lose = || {
             let id = inflight.issue(0, query());
             assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()).lost, 1);
@@ -422,10 +422,10 @@ mod tests {
         assert!(ids.iter().copied().eq(expected), "they come in order, since more than {most} rest");
         assert!(inflight.misses(7), "an earlier query may still be answered");
 
-        let mut of_streams = Inflight::new(1, 0).of_streams();
-        let id = of_streams.issue(0, query());
-        of_streams.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ());
-        assert!(!of_streams.misses(id));
+        let mut of_datagrams = Inflight::new(1, 0);
+        let id = of_datagrams.issue(0, query());
+        of_datagrams.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ());
+        assert!(!of_datagrams.misses(id));
     }
 
     /// Compares random traffic with a model that keeps every query. No query may be lost, counted twice or
@@ -435,6 +435,9 @@ mod tests {
         for (capacity, seed, grows) in [(8, 1, false), (64, 2, false), (65_536, 3, false), (1, 4, true)] {
             let mut random = fastrand::Rng::with_seed(seed);
             let mut inflight = Inflight::new(capacity, random.u16(..));
+            if seed % 2 == 0 {
+                inflight = inflight.of_connection();
+            }
             let mut model = std::collections::BTreeMap::new();
             let (mut issued, mut answered, mut lost) = (0_u64, 0_u64, 0_u64);
             for now_ns in 0..400_000_u64 {

@@ -356,10 +356,10 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
         (Supply::new(dataset, walk, pace, stop_at_ns, lag_allowed_ns), plan.flows())
     };
     let capacity = capacity(plan.load, plan.timeout, settle, all);
-    let are_of_streams = matches!(plan.wire.transport(), Transport::Https | Transport::Quic);
+    let has_connections = matches!(plan.wire.transport(), Transport::Tcp | Transport::Tls);
     let tables = (0..flows).map(|_| {
         let table = Inflight::new(capacity, fastrand::u16(..));
-        if are_of_streams { table.of_streams() } else { table }
+        if has_connections { table.of_connection() } else { table }
     });
     let times = Times {
         timeout_ns: plan.timeout.as_nanos() as u64,
