@@ -1,7 +1,7 @@
 //! The addresses that queries come from: one address, or the addresses of a prefix in turn. A receiver that spreads
 //! packets by their source address then uses all its queues.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU128;
 use std::str::FromStr;
 
@@ -99,6 +99,15 @@ impl Sources {
     /// Whether the addresses are IPv4.
     pub fn is_ipv4(&self) -> bool {
         self.first.is_ipv4()
+    }
+}
+
+/// The flag with which the player sends from several addresses that reach these targets.
+pub(crate) fn several_reaching(targets: &[SocketAddr]) -> &'static str {
+    if targets.iter().all(|target| target.is_ipv4() && target.ip().is_loopback()) {
+        "-a 127.1.0.0/16"
+    } else {
+        "-a ADDR/PREFIX, once this host has such addresses"
     }
 }
 
