@@ -23,9 +23,9 @@ use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile};
 use kqps_lab::player_setup::PlayerSetup;
 use kqps_lab::search;
 use kqps_lab::trial_request::{NoTrial, Played, RequestedPace, TrialRequest};
-use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::Transport;
+use kqps_observation::{Factors, Trial};
 use kqps_player::{Arrivals, LoadPlan, Plan, ReplayPlan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
@@ -48,7 +48,7 @@ use crate::print;
 use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
-use keep::Keeping;
+use keep::{Keeping, Setup};
 use standing::Shown;
 
 /// The narrowest distance between the bounds, as a share. Closer loads cannot be distinguished.
@@ -169,7 +169,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     } else {
         ceiling::measure(&interface, (&player, &shown), &subject.cpus, &gauges)
     };
-    let keeping = Keeping::begin(claimed, views.page(), &goal, (&plan, &subject), &interface, &ceilings)?;
+    let setup = Setup { plan: &plan, watched: &subject, flags: Factors::read(args.player.recorded())? };
+    let keeping = Keeping::begin(claimed, views.page(), &goal, &setup, &interface, &ceilings)?;
     let cores = are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
     let mut search = Search {
         json: args.json,

@@ -28,6 +28,10 @@
 //! | `player.burst` | a count | the most queries in one burst |
 //! | `player.timeout_s` | seconds | the time after which a reply is late |
 //! | `player.sources` | `one`, `spread`, an address, a prefix | source addresses of the sockets or connections |
+//! | `player.buffer_bytes`, `player.local_port`, `player.device`, `player.priority` | as `kqps find` takes them | the flags of a search, if they were given; only its record has them, as the next three lines |
+//! | `player.drain_s`, `player.lag_s`, `player.coalesce_s` | seconds | the flags `--drain`, `--lag` and `--coalesce` of a search |
+//! | `dataset.format`, `dataset.skip_bad`, `dataset.edns` | `binary`; `true`; `edns`, `do` | how a search read its queries, and what it added to them |
+//! | `dataset.client`, `dataset.captured_ports`, `dataset.captured_servers`, `dataset.window`, `dataset.pile` | as `kqps find` takes them | what a search played of a capture |
 //! | `dataset.recipe` | a name | the recipe of zones and queries; without it, one zone of address records |
 //! | `dataset.zones` | a count | zones that load |
 //! | `dataset.records` | a count | records in all zones together |

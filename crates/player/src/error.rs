@@ -2,7 +2,7 @@
 //! `source` beside it.
 
 use std::io;
-use std::net::SocketAddr;
+use std::net::{IpAddr, SocketAddr};
 
 use kqps_observation::IdentityViolated;
 use kqps_tls::TlsError;
@@ -22,6 +22,29 @@ pub enum PlayError {
         address: SocketAddr,
         /// The kernel's error.
         error: io::Error,
+    },
+    /// No port of a source address was free for a socket.
+    #[error(
+        "cannot bind {sockets}: no port is free at {address}, and each address has {ports} ports \
+         (net.ipv4.ip_local_port_range); {advice}"
+    )]
+    NoPort {
+        /// How many sockets the plan needs, in words.
+        sockets: String,
+        /// The source address without a free port.
+        address: IpAddr,
+        /// The number of ports that each address has.
+        ports: usize,
+        /// What to do.
+        advice: String,
+    },
+    /// Another program has the port that the plan names.
+    #[error(
+        "cannot bind a socket at {address}: another program has this port; send from other ports (-x), or leave -x out"
+    )]
+    PortTaken {
+        /// The address with the port.
+        address: SocketAddr,
     },
     /// The buffers of connections could not be set.
     #[error("cannot set the buffers of a connection to {bytes} bytes: {error}")]

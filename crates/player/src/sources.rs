@@ -1,7 +1,7 @@
 //! The addresses that queries come from: one address, or the addresses of a prefix in turn. A receiver that spreads
 //! packets by their source address then uses all its queues.
 
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::num::NonZeroU128;
 use std::str::FromStr;
 
@@ -75,9 +75,39 @@ impl Sources {
         self.count.get()
     }
 
+    /// The prefix of which these are the addresses, as [`FromStr`] reads it: its first address, and its length in bits.
+    /// `None` if they are only a part of one.
+    pub fn prefix(&self) -> Option<(IpAddr, u8)> {
+        let (bits, first) = match self.first {
+            IpAddr::V4(first) => (32, u128::from(u32::from(first))),
+            IpAddr::V6(first) => (128, u128::from(first)),
+        };
+        // The first and the last address of more than two are left out, so the first that stays is odd.
+        let (first, whole) = match self.count() {
+            1 => (first, 1),
+            2 if first.is_multiple_of(2) => (first, 2),
+            count => (first.checked_sub(1)?, count.checked_add(2)?),
+        };
+        let address = match self.first {
+            IpAddr::V4(_) => Ipv4Addr::from(first as u32).into(),
+            IpAddr::V6(_) => Ipv6Addr::from(first).into(),
+        };
+        let is_prefix = whole.is_power_of_two() && first.is_multiple_of(whole);
+        is_prefix.then(|| (address, (bits - whole.ilog2()) as u8))
+    }
+
     /// Whether the addresses are IPv4.
     pub fn is_ipv4(&self) -> bool {
         self.first.is_ipv4()
+    }
+}
+
+/// The flag with which the player sends from several addresses that reach these targets.
+pub(crate) fn several_reaching(targets: &[SocketAddr]) -> &'static str {
+    if targets.iter().all(|target| target.is_ipv4() && target.ip().is_loopback()) {
+        "-a 127.1.0.0/16"
+    } else {
+        "-a ADDR/PREFIX, once this host has such addresses"
     }
 }
 
@@ -131,6 +161,24 @@ mod tests {
         assert_eq!(sources("2001:db8::/64", 2), ["2001:db8::1", "2001:db8::2"]);
         assert_eq!(sources("0.0.0.0/0", 1), ["0.0.0.1"]);
         assert_eq!(sources("::/0", 1), ["::1"]);
+    }
+
+    #[test]
+    fn addresses_know_the_prefix_that_they_were_read_from() {
+        for (text, prefix) in [
+            ("127.0.0.9", Some("127.0.0.9/32")),
+            ("127.1.2.3/31", Some("127.1.2.2/31")),
+            ("127.1.2.3/30", Some("127.1.2.0/30")),
+            ("127.1.2.3/16", Some("127.1.0.0/16")),
+            ("0.0.0.0/0", Some("0.0.0.0/0")),
+            ("2001:db8::5/64", Some("2001:db8::/64")),
+            ("::1", Some("::1/128")),
+        ] {
+            let sources: Sources = text.parse().unwrap();
+            let found = sources.prefix().map(|(first, bits)| format!("{first}/{bits}"));
+            assert_eq!(found.as_deref(), prefix, "{text}");
+        }
+        assert_eq!("127.1.0.0/16".parse::<Sources>().unwrap().first(7).prefix(), None);
     }
 
     #[test]

@@ -46,6 +46,13 @@ pub(crate) struct AskedExtent {
     pub(crate) rate_qps: Option<f64>,
 }
 
+impl AskedExtent {
+    /// Returns an error if no comparison has this extent.
+    pub(crate) fn check(&self) -> anyhow::Result<()> {
+        Extent::of(self).map(drop)
+    }
+}
+
 /// Blocks, trials of each start, and seconds of a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Extent {

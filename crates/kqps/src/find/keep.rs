@@ -32,6 +32,14 @@ pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
     Ok(Claimed::new(&named(folder)?)?)
 }
 
+/// What the cells of a search have in common.
+pub(super) struct Setup<'a> {
+    pub(super) plan: &'a Plan,
+    pub(super) watched: &'a SubjectWatched,
+    /// What the flags say beside the plan.
+    pub(super) flags: Factors,
+}
+
 /// A search that is stored or shown, with the index of the subject's cell.
 pub(super) struct Keeping {
     search: SearchRun,
@@ -46,7 +54,7 @@ impl Keeping {
         claimed: Option<Claimed>,
         page: Option<PageSoFar>,
         goal: &Goal,
-        (plan, watched): (&Plan, &SubjectWatched),
+        setup: &Setup<'_>,
         interface: &Interface,
         ceilings: &Ceilings,
     ) -> anyhow::Result<Option<Self>> {
@@ -54,7 +62,7 @@ impl Keeping {
             return Ok(None);
         }
         let cell = |role, measured: &Measured, workers| {
-            of_echo(role, &cell_name(role, interface), &measured.io, workers, (plan, watched))
+            of_echo(role, &cell_name(role, interface), &measured.io, workers, setup)
         };
         let player =
             ceilings.player.as_ref().map(|measured| (measured, cell(Role::PlayerCeiling, measured, 1)));
@@ -65,7 +73,7 @@ impl Keeping {
         let echoes: Vec<(&Measured, Cell)> = player.into_iter().chain(standard).collect();
         let mut cells: Vec<Cell> = echoes.iter().map(|(_, cell)| cell.clone()).collect();
         let subject = cells.len() as u32;
-        cells.push(of_subject(interface, plan, watched));
+        cells.push(of_subject(interface, setup));
         let run = run(goal, cells);
         let mut search = match claimed {
             Some(claimed) => claimed.begin(run)?,
@@ -165,14 +173,20 @@ fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
             Trust::Ca(_) => TrustChoice::Ca,
             Trust::Anyone => TrustChoice::Anyone,
         }),
-        tls_name: tls.names.first().cloned(),
+        tls_name: of_targets(&tls.names),
         http_method: tls.http.as_ref().map(|http| match http.method {
             Method::Post => MethodChoice::Post,
             Method::Get => MethodChoice::Get,
         }),
-        http_path: tls.http.as_ref().and_then(|http| http.paths.first().cloned()),
+        http_path: tls.http.as_ref().and_then(|http| of_targets(&http.paths)),
         ..of_connections
     }
+}
+
+/// A word for each target, or one if all have the same; `None` without targets.
+fn of_targets(words: &[String]) -> Option<String> {
+    let first = words.first()?;
+    Some(if words.iter().all(|word| word == first) { first.clone() } else { words.join(",") })
 }
 
 /// The time after which connections are given up; `None` if it is that of late replies.
@@ -200,7 +214,8 @@ fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
     }
 }
 
-fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> Cell {
+fn of_subject(interface: &Interface, setup: &Setup<'_>) -> Cell {
+    let Setup { plan, watched, .. } = setup;
     let targets: Vec<String> = plan.targets.iter().map(ToString::to_string).collect();
     let name = targets.join(", ");
     // A watched process runs on this host, whatever the target's address.
@@ -209,17 +224,12 @@ fn of_subject(interface: &Interface, plan: &Plan, watched: &SubjectWatched) -> C
         target: plan.targets.first().map(|&address| Target { address, on_this_host }),
         subject: name.clone(),
         workers: if interface.are_workers_given { interface.workers } else { 0 },
-        ..of_echo(Role::Subject, &name, &interface.io, 0, (plan, watched))
+        ..of_echo(Role::Subject, &name, &interface.io, 0, setup)
     }
 }
 
-fn of_echo(
-    role: Role,
-    name: &str,
-    io: &str,
-    workers: u32,
-    (plan, watched): (&Plan, &SubjectWatched),
-) -> Cell {
+fn of_echo(role: Role, name: &str, io: &str, workers: u32, setup: &Setup<'_>) -> Cell {
+    let Setup { plan, watched, flags } = setup;
     let mut factors = Factors::default();
     let of_all = PlayerFactors {
         senders: Some(plan.threads as u32),
@@ -250,7 +260,7 @@ fn of_echo(
         workers,
         player_cpus: plan.cpus.clone(),
         subject_cpus: watched.cpus.clone(),
-        factors,
+        factors: factors.with(flags),
         ..Cell::default()
     }
 }

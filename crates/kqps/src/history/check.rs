@@ -92,11 +92,12 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             "--fail-on inconclusive: a change between runs is never inconclusive; expected faster, slower or different",
         ));
     }
+    let asked = asked(args)?;
     let records = args.store.read()?;
     let history = judge(&records);
     let mut checked = all_changes(&history, args.last.unwrap_or(LAST));
     if args.confirm {
-        confirm::all(&records, &mut checked, &asked(args))?;
+        confirm::all(&records, &mut checked, &asked);
     }
     if args.json {
         for one in &checked {
@@ -112,16 +113,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if fails(args, &checked) { ExitCode::from(exit::REFUSED) } else { ExitCode::SUCCESS })
 }
 
-fn asked(args: &Args) -> confirm::Asked {
-    confirm::Asked {
-        sides: args.a.clone().zip(args.b.clone()),
-        extent: AskedExtent {
-            blocks: args.blocks,
-            budget: args.budget,
-            duration: args.duration,
-            rate_qps: None,
-        },
-    }
+/// What the flags ask to confirm. They are checked whether there is a change to confirm or not.
+fn asked(args: &Args) -> anyhow::Result<confirm::Asked> {
+    let extent =
+        AskedExtent { blocks: args.blocks, budget: args.budget, duration: args.duration, rate_qps: None };
+    extent.check()?;
+    let sides = args.a.as_ref().zip(args.b.as_ref());
+    Ok(confirm::Asked { sides: sides.map(|(a, b)| confirm::named(a, b)).transpose()?, extent })
 }
 
 /// Whether a condition holds for a new change; prints which.

@@ -21,7 +21,7 @@ use crate::signals;
 /// What the user asks for.
 pub(super) struct Asked {
     /// The builds that the user names, before and after.
-    pub(super) sides: Option<(String, String)>,
+    pub(super) sides: Option<[Configured; 2]>,
     /// How much is measured.
     pub(super) extent: AskedExtent,
 }
@@ -37,7 +37,7 @@ fn figure_for(kind: Kind) -> Option<Figure> {
 }
 
 /// Compares the builds of every new change. Changes with the same builds and the same load share a comparison.
-pub(super) fn all(records: &Records, checked: &mut [Checked<'_>], asked: &Asked) -> anyhow::Result<()> {
+pub(super) fn all(records: &Records, checked: &mut [Checked<'_>], asked: &Asked) {
     let mut made: BTreeMap<String, Result<Vec<Comparison>, String>> = BTreeMap::new();
     for one in checked.iter_mut().filter(|one| one.is_new) {
         if signals::in_order().is_asked() {
@@ -45,9 +45,8 @@ pub(super) fn all(records: &Records, checked: &mut [Checked<'_>], asked: &Asked)
                 Some(Confirmation::Undecided { reason: "the user interrupted the check".into() });
             continue;
         }
-        one.confirmation = Some(of_change(records, one, asked, &mut made)?);
+        one.confirmation = Some(of_change(records, one, asked, &mut made));
     }
-    Ok(())
 }
 
 fn of_change(
@@ -55,8 +54,8 @@ fn of_change(
     one: &Checked<'_>,
     asked: &Asked,
     made: &mut BTreeMap<String, Result<Vec<Comparison>, String>>,
-) -> anyhow::Result<Confirmation> {
-    let undecided = |reason: String| Ok(Confirmation::Undecided { reason });
+) -> Confirmation {
+    let undecided = |reason: String| Confirmation::Undecided { reason };
     let Some(figure) = figure_for(one.series.key.kind) else {
         return undecided(format!("kqps compare does not compare {}", one.series.key.kind));
     };
@@ -69,8 +68,8 @@ fn of_change(
         return undecided("the history does not have its runs".into());
     };
     let sides = match &asked.sides {
-        Some((a, b)) => named(a, b)?,
-        None if is_same(&before.1.builds, &after.1.builds) => return Ok(Confirmation::SameBuild),
+        Some(sides) => sides.clone(),
+        None if is_same(&before.1.builds, &after.1.builds) => return Confirmation::SameBuild,
         None => match built(before).and_then(|a| Ok([a, built(after)?])) {
             Ok(sides) => sides,
             Err(reason) => return undecided(format!("{reason:#}; name both builds by --a and --b")),
@@ -97,7 +96,7 @@ fn of_change(
     match compared {
         Err(reason) => undecided(reason.clone()),
         Ok(comparisons) => {
-            Ok(judged(one, comparisons.iter().find(|comparison| comparison.case.figure == figure)))
+            judged(one, comparisons.iter().find(|comparison| comparison.case.figure == figure))
         }
     }
 }
@@ -137,7 +136,7 @@ fn is_same(before: &[Build], after: &[Build]) -> bool {
 }
 
 /// The builds that the user names.
-fn named(a: &str, b: &str) -> anyhow::Result<[Configured; 2]> {
+pub(super) fn named(a: &str, b: &str) -> anyhow::Result<[Configured; 2]> {
     if a.contains('{') && b.contains('{') {
         let both = subjects::of_commands(&[a.to_owned(), b.to_owned()])?;
         return both.try_into().map_err(|_| bad_input("--a and --b: expected two commands"));

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use kqps_dataset::{CaptureFacts, CaptureOptions, Check, Client, Dataset};
+use kqps_observation::factors::name;
 use kqps_player::plan::PILE_MOST;
 
 use crate::captured::CapturedArgs;
@@ -22,6 +23,14 @@ pub(crate) struct Window {
     pub(crate) from: Duration,
     /// `None` for the capture's end.
     pub(crate) to: Option<Duration>,
+}
+
+impl Window {
+    /// The window as it may be typed: `10s..120s`, `10s..`.
+    fn word(self) -> String {
+        let to = self.to.map(|to| format!("{}s", to.as_secs_f64())).unwrap_or_default();
+        format!("{}s..{to}", self.from.as_secs_f64())
+    }
 }
 
 /// Parses a window: `FROM..TO`, of which either end may be left out.
@@ -85,6 +94,25 @@ impl CaptureArgs {
         self.pile.unwrap_or(1)
     }
 
+    /// Factors of a search that plays a capture with these flags, name → word. Flags that were left out have none.
+    pub(super) fn recorded(&self) -> impl Iterator<Item = (&'static str, String)> {
+        // The trials have what was checked.
+        let Self { captured: _, client: _, expect: _, window, pile } = self;
+        let (read, usual) = (self.options(), CaptureOptions::default());
+        let listed = |words: Vec<String>| words.join(",");
+        let ports = (read.ports != usual.ports).then(|| read.ports.iter().map(ToString::to_string).collect());
+        let servers =
+            (!read.servers.is_empty()).then(|| read.servers.iter().map(ToString::to_string).collect());
+        let words = [
+            (name::DATASET_CLIENT, (read.client != usual.client).then(|| read.client.name().to_owned())),
+            (name::DATASET_CAPTURED_PORTS, ports.map(listed)),
+            (name::DATASET_CAPTURED_SERVERS, servers.map(listed)),
+            (name::DATASET_WINDOW, window.map(Window::word)),
+            (name::DATASET_PILE, pile.map(|slices| slices.to_string())),
+        ];
+        words.into_iter().filter_map(|(name, word)| Some((name, word?)))
+    }
+
     /// The check of a capture's answers, where `--check` is `check`.
     pub(crate) fn check(
         &self,
@@ -145,6 +173,10 @@ mod tests {
         assert_eq!(parse_window("10s.."), window(10, None));
         assert_eq!(parse_window("..2m"), window(0, Some(120)));
         assert_eq!(parse_window(".."), window(0, None));
+        for typed in ["10s..2m", "1500ms..", "..2m", ".."] {
+            let window = parse_window(typed).unwrap();
+            assert_eq!(parse_window(&window.word()), Ok(window), "{typed}");
+        }
         for bad in ["", "10s", "20s..10s", "10s..10s", "..0s", "a..b", "-1s..2s", "10s-20s"] {
             assert!(parse_window(bad).unwrap_err().starts_with("expected "), "{bad}");
         }

@@ -2,6 +2,7 @@
 
 mod plan;
 mod queries;
+mod recorded;
 
 use std::path::PathBuf;
 use std::time::Duration;

@@ -167,6 +167,13 @@ impl Args {
         self.serving.check_no_tcp(self.no_tcp)?;
         self.serving.check_connected(self.connections.given(), self.no_tcp, "")?;
         self.serving.check_of_datagrams("--payload", self.payload.is_some())?;
+        if self.serving.has_io_in_vain() {
+            return Err(bad_input(
+                "--io is about datagrams of clients, and this cache takes connections alone; its sockets to other servers \
+                 use segments where the kernel can, whatever --io says: leave it out, or add --listen ADDR:PORT or \
+                 udp://ADDR[:PORT]",
+            ));
+        }
         if self.min_ttl > self.max_ttl {
             return Err(bad_input("--min-ttl is longer than --max-ttl"));
         }

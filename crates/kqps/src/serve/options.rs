@@ -28,7 +28,7 @@ pub(super) struct Serving {
 
     /// Receive and send datagrams by this I/O model (default: mmsg)
     ///
-    /// Connections have an I/O of their own, and so has QUIC.
+    /// Connections have an I/O of their own, and so have QUIC and the sockets to other servers.
     #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(Model::ALL.map(Model::name)))]
     io: Option<String>,
 
@@ -151,6 +151,11 @@ impl Serving {
     /// Whether an address without a scheme was given.
     pub(super) fn has_plain(&self) -> bool {
         self.listen.iter().any(|place| matches!(place, Place::Plain(_)))
+    }
+
+    /// Whether an I/O model was given, though no address for datagrams.
+    pub(super) fn has_io_in_vain(&self) -> bool {
+        self.io.is_some() && !self.has_datagrams()
     }
 
     /// Whether an address for datagrams was given.

@@ -58,7 +58,11 @@ fn no_clause_comes_twice_and_the_status_shows_whose_fault_it_is() {
         (2, "report cut".to_owned(), "database disk image is malformed"),
         (2, "compare cut cut".to_owned(), "database disk image is malformed"),
         (2, load("-a 192.0.2.1"), "-a: this host has no address 192.0.2.1"),
-        (1, load(&format!("-a 127.0.0.1 -x {port}")), "Address already in use"),
+        (
+            1,
+            load(&format!("-a 127.0.0.1 -x {port}")),
+            "another program has this port; send from other ports (-x)",
+        ),
         (2, "load 127.0.0.1 -Q 1 -d none".to_owned(), "cannot open none: No such file or directory"),
         (
             1,

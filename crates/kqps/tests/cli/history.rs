@@ -301,6 +301,28 @@ fn only_builds_that_differ_and_are_still_there_confirm_a_change() {
     assert!(said.contains("as the comparison is inconclusive: that counts as failed"), "{said}");
 }
 
+/// A job that confirms changes is set up wrongly on the day that it is set up, not on that of the first change.
+#[test]
+fn what_confirms_changes_is_checked_though_there_is_none() {
+    let home = TempDir::new().unwrap();
+    let run = store(home.path(), 0, None);
+    kqps(home.path(), &names(std::slice::from_ref(&run), "add"));
+    for (flags, status, expected) in [
+        (&["--a", "nosuch", "--b", "nsd"][..], 2, "no subject is called `nosuch`"),
+        (&["--a", "nsd", "--b", "nsd worker=2"], 2, "did you mean `workers`?"),
+        (&["--a", "nsd", "--b", "sh -c true"], 2, "no subject is called `sh`"),
+        (&["--blocks", "10001"], 2, "--blocks 10001: expected 1 to 10000"),
+        (&["--duration", "1ms"], 2, "--duration: expected at least 10ms"),
+        (&["--budget", "1s"], 2, "a budget of 1 s is too short"),
+        (&["--a", "nsd", "--b", "sh -c true {port}"], 0, ""),
+    ] {
+        let output = kqps(home.path(), &[&["check", "--confirm"], flags].concat());
+        let said = words(&output.stderr);
+        assert_eq!(output.status.code(), Some(status), "{flags:?}: {said}");
+        assert!(said.contains(expected), "{flags:?}: {said}");
+    }
+}
+
 #[test]
 fn adding_says_what_it_changed() {
     let home = TempDir::new().unwrap();

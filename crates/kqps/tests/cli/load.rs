@@ -12,6 +12,7 @@ mod large;
 pub(crate) mod limited;
 mod odd_lines;
 mod per_query;
+mod ports;
 mod progress;
 mod quic;
 mod sent;

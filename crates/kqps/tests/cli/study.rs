@@ -282,6 +282,14 @@ subjects = ["kqps-auth"]
 [experiment.factors]
 "player.early_data" = [true, false]
 early_data = ["yes", "no"]
+
+[[experiment]]
+name = "cache"
+title = "Early data of a cache"
+subjects = ["kqps-cache"]
+[experiment.factors]
+"player.early_data" = [true]
+early_data = ["yes"]
 "#;
 
 #[test]
@@ -306,7 +314,7 @@ fn a_study_of_early_data_has_servers_and_ceilings_that_take_it() {
             assert_eq!(accepted > 0, is_sent && is_taken, "{}: {early:?}", cell.name);
         }
     }
-    assert_eq!(subjects, 4);
+    assert_eq!(subjects, 5);
 }
 
 /// Whether a file in this folder, or in one below it, has a private key.

@@ -53,6 +53,20 @@ pub const PLAYER_CONGESTION: &str = "player.congestion";
 pub const PLAYER_HTTP_METHOD: &str = "player.http_method";
 /// The path that the player asks by HTTP.
 pub const PLAYER_HTTP_PATH: &str = "player.http_path";
+/// Bytes of each socket's receive and send buffers.
+pub const PLAYER_BUFFER: &str = "player.buffer_bytes";
+/// The source port of the first socket.
+pub const PLAYER_LOCAL_PORT: &str = "player.local_port";
+/// The device that frames pass.
+pub const PLAYER_DEVICE: &str = "player.device";
+/// The scheduling priority of the sending threads.
+pub const PLAYER_PRIORITY: &str = "player.priority";
+/// The seconds for which the player listens after its last query.
+pub const PLAYER_DRAIN: &str = "player.drain_s";
+/// The seconds after which the player gives up a query that is due.
+pub const PLAYER_LAG: &str = "player.lag_s";
+/// The seconds that a due query may wait for others.
+pub const PLAYER_COALESCE: &str = "player.coalesce_s";
 
 /// The prefix of zones and queries.
 pub const DATASET: &str = "dataset.";
@@ -66,6 +80,41 @@ pub const DATASET_RECORDS: &str = "dataset.records";
 pub const DATASET_NAMES: &str = "dataset.names";
 /// The name of the user's query file.
 pub const DATASET_FILE: &str = "dataset.file";
+/// The format of the query file.
+pub const DATASET_FORMAT: &str = "dataset.format";
+/// Whether lines that are no query are skipped.
+pub const DATASET_SKIP_BAD: &str = "dataset.skip_bad";
+/// What is added to every query.
+pub const DATASET_EDNS: &str = "dataset.edns";
+/// What is one client of a capture.
+pub const DATASET_CLIENT: &str = "dataset.client";
+/// The servers' ports in a capture.
+pub const DATASET_CAPTURED_PORTS: &str = "dataset.captured_ports";
+/// The servers in a capture.
+pub const DATASET_CAPTURED_SERVERS: &str = "dataset.captured_servers";
+/// The part of a capture.
+pub const DATASET_WINDOW: &str = "dataset.window";
+/// Slices of a capture that are played at once.
+pub const DATASET_PILE: &str = "dataset.pile";
+
+/// Factors that `kqps find` records of its flags. No study has them, and nothing but people reads their words.
+pub const OF_SEARCHES: [&str; 15] = [
+    PLAYER_BUFFER,
+    PLAYER_LOCAL_PORT,
+    PLAYER_DEVICE,
+    PLAYER_PRIORITY,
+    PLAYER_DRAIN,
+    PLAYER_LAG,
+    PLAYER_COALESCE,
+    DATASET_FORMAT,
+    DATASET_SKIP_BAD,
+    DATASET_EDNS,
+    DATASET_CLIENT,
+    DATASET_CAPTURED_PORTS,
+    DATASET_CAPTURED_SERVERS,
+    DATASET_WINDOW,
+    DATASET_PILE,
+];
 
 /// The kind of path.
 pub const PATH: &str = "path";

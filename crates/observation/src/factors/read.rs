@@ -137,6 +137,7 @@ impl Values {
             }
             name::HOSTS_PLAYERS => self.hosts.players = Some(wanted.count()?),
             name::HOSTS_SOURCES => self.hosts.sources = Some(wanted.count()?),
+            other if name::OF_SEARCHES.contains(&other) => {}
             other if other.starts_with(name::HOST) => self.set_of_host(wanted)?,
             other => match other.strip_prefix(name::PATH_SYSCTL) {
                 Some(sysctl) if sysctl.starts_with("net.") => {

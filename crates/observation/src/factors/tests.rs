@@ -297,6 +297,18 @@ fn a_name_that_is_nearly_a_factor_is_an_error() {
 }
 
 #[test]
+fn what_only_searches_record_is_a_word_and_survives_being_stored() {
+    let words = name::OF_SEARCHES.map(|name| (name, "as typed"));
+    let factors = read(&words).unwrap();
+    assert_eq!(
+        (factors.player(), factors.dataset()),
+        (&PlayerFactors::default(), &DatasetFactors::default())
+    );
+    let stored = serde_json::to_string(&factors).unwrap();
+    assert_eq!(serde_json::from_str::<Factors>(&stored).unwrap().words().len(), words.len());
+}
+
+#[test]
 fn names_with_a_meaning_are_reserved() {
     for name in ["path", "rounds", "player.io", "dataset.x", "steady", "cores", "subject", "player_io"] {
         assert!(name::is_reserved(name), "{name}");

@@ -5,6 +5,7 @@ use kqps_observation::trial::LoadFacts;
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
 use crate::plan::{Close, Io, Plan, TcpPlan, Wire};
+use crate::sources::several_reaching;
 
 /// How long a port is in `TIME_WAIT` (`TCP_TIMEWAIT_LEN` of Linux), seconds.
 const TIME_WAIT_S: f64 = 60.0;
@@ -48,7 +49,7 @@ pub(super) fn no_port_left(counts: &ConnectionCounts, load: &LoadFacts, plan: &P
     let ports = counts.ports.max(1);
     let (needed, has) =
         ((held.ports / ports as f64).ceil().max(1.0), plan.local.map_or(1, |one| one.count()));
-    let (by, or, addresses) = (held.by, held.or, some_addresses(plan));
+    let (by, or, addresses) = (held.by, held.or, several_reaching(&plan.targets));
     let needs = format!("{by} need {needed:.0} source addresses of {ports} ports each");
     Some(if needed > has as f64 {
         format!("{what}: {needs}; send from as many at least ({addresses}){or}")
@@ -79,15 +80,6 @@ impl Held {
             by: format!("{rate:.0} connections a second with {open} open at once{how}"),
             or,
         }
-    }
-}
-
-/// The flag with which the player sends from several addresses that reach the targets.
-fn some_addresses(plan: &Plan) -> &'static str {
-    if plan.targets.iter().all(|target| target.is_ipv4() && target.ip().is_loopback()) {
-        "-a 127.1.0.0/16"
-    } else {
-        "-a ADDR/PREFIX, once this host has such addresses"
     }
 }
 

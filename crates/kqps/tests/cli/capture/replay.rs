@@ -6,7 +6,7 @@ use std::process::{Command, Stdio};
 
 use kqps_capture::write::Writer;
 use kqps_kernel::process::Signal;
-use kqps_observation::Trial;
+use kqps_observation::{Store, Trial};
 use serde_json::{Value, json};
 
 use super::Captures;
@@ -201,6 +201,8 @@ fn searches_and_runs_take_captures() {
     let target = echo.addresses[0].to_string();
     let find = ["find", &target, "-d", "x.pcap", "--goal", "quick", "--no-ceiling", "--max", "1.5k"];
     let further = ["--width", "20%", "-t", "250ms", "--lag", "10s", "--json", "--pile", "2"];
+    let kept = ["--captured-port", "53", "--captured-port", "5353", "--window", "0s..", "--out", "kept"];
+    let further = [&further[..], &kept].concat();
     let output = captures.output(&[&find[..], &further].concat());
     let (out, err) = words(&output);
     assert!(matches!(output.status.code(), Some(0 | 3)), "{err}");
@@ -208,6 +210,9 @@ fn searches_and_runs_take_captures() {
     assert!(err.starts_with(what), "{err}");
     let first: Trial = serde_json::from_str(out.lines().next().unwrap()).unwrap();
     assert_eq!((first.replay.unwrap().clients, first.dataset.check.as_deref()), (10, Some("off")));
+    let factors = &Store::read(&captures.path("kept/run.sqlite")).unwrap().cells[0].factors;
+    let played = ["captured_ports", "pile", "window"].map(|name| factors.word(&format!("dataset.{name}")));
+    assert_eq!(played, [Some("53,5353"), Some("2"), Some("0s..")], "{:?}", factors.words());
 
     let (out, err) = captures.said(&["run", "--dry-run", "--json", "--target", &target, "-d", "x.pcap"]);
     let plan: Value = serde_json::from_str(&out).unwrap();

@@ -5,6 +5,7 @@ use std::net::{IpAddr, UdpSocket};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
+use kqps_kernel::port;
 use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::{Run, Store};
 use kqps_skips::{Capability, skip};
@@ -142,6 +143,41 @@ fn an_interrupted_search_keeps_what_was_measured_until_then() {
     let page = fs::read_to_string(out(&bench).join("report.html")).unwrap();
     assert!(page.contains("did not finish") && !page.contains("--resume"), "{page}");
     assert!(page_of(&out(&bench)).status.success());
+}
+
+/// What a search was asked for beside its goal stands in its record, whether a trial was made or not.
+#[test]
+fn the_flags_that_shape_the_load_are_kept() {
+    let bench = Bench::new();
+    // The sockets need two ports that no other program has at this address.
+    let (from, port) = ("127.0.53.7", port::free([127, 0, 53, 7].into(), 2).unwrap().port().to_string());
+    let of_sockets =
+        ["-a", from, "-x", &port, "-c", "2", "-b", "1MiB", "--io", "plain", "--priority", "usual"];
+    let of_times = ["--drain", "150ms", "--coalesce", "15us"];
+    let of_queries = ["-D", "--skip-bad"];
+    let flags = [&["--no-ceiling", "--goal", "rfc2544"], &of_sockets[..], &of_times, &of_queries].concat();
+    let mut child = keeping(&bench, &flags).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    interrupted_at("overload", &mut child);
+    child.wait().unwrap();
+    let words: Vec<(String, String)> =
+        stored(&out(&bench)).cells[0].factors.words().clone().into_iter().collect();
+    let expected = [
+        ("dataset.edns", "do"),
+        ("dataset.skip_bad", "true"),
+        ("player.buffer_bytes", "1048576"),
+        ("player.burst", "32"),
+        ("player.coalesce_s", "0.000015"),
+        ("player.drain_s", "0.15"),
+        ("player.io", "plain"),
+        ("player.lag_s", "10"),
+        ("player.local_port", &port),
+        ("player.priority", "usual"),
+        ("player.senders", "1"),
+        ("player.sockets", "2"),
+        ("player.sources", "127.0.53.7/32"),
+        ("player.timeout_s", "0.1"),
+    ];
+    assert_eq!(words, expected.map(|(name, word)| (name.to_owned(), word.to_owned())));
 }
 
 #[test]

@@ -107,7 +107,7 @@ fn a_server_that_never_answers_is_no_measurement() {
 }
 
 /// Plays a load in a network namespace of its own, which this line of shell sets up.
-fn in_a_namespace(bench: &Bench, set_up: &str, target: &str, flags: &[&str]) -> Option<Output> {
+pub(super) fn in_a_namespace(bench: &Bench, set_up: &str, target: &str, flags: &[&str]) -> Option<Output> {
     if !Command::new("unshare").args(["-n", "true"]).status().is_ok_and(|status| status.success()) {
         skip(Capability::Networks, "no network namespace can be made");
         return None;

@@ -33,6 +33,14 @@ fn flags_about_datagrams_need_datagrams() {
     refuses("auth", &zone, &format!("--payload {NONE}"));
     let cache = ["--forward", "127.0.0.1:9", "--listen", "tls://127.0.0.1:0", "--payload", "512"];
     refuses("cache", &cache, &format!("--payload {NONE}"));
+    let io = ["--forward", "127.0.0.1:9", "--listen", "tcp://127.0.0.1:0", "--io", "segment"];
+    let apart =
+        "its sockets to other servers use segments where the kernel can, whatever --io says: leave it out";
+    refuses(
+        "cache",
+        &io,
+        &format!("--io is about datagrams of clients, and this cache takes connections alone; {apart}"),
+    );
 }
 
 #[test]

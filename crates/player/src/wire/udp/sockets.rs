@@ -3,14 +3,14 @@
 use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
-use kqps_kernel::limits;
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
+use kqps_kernel::{ephemeral, limits};
 
 use super::UdpIo;
 use crate::error::PlayError;
 use crate::plan::{BUFFER_BYTES, Plan, UdpPlan};
 use crate::replay::Replayed;
-use crate::sources::Sources;
+use crate::sources::{Sources, several_reaching};
 
 /// The error number of "Too many open files".
 const EMFILE: i32 = 24;
@@ -57,12 +57,39 @@ impl Sockets {
                 }
                 Ok(socket)
             });
-            socket.map_err(|error| too_many(plan, error, |error| PlayError::Bind { address, error }))
+            socket.map_err(|error| match error.kind() {
+                io::ErrorKind::AddrInUse if port > 0 => PlayError::PortTaken { address },
+                io::ErrorKind::AddrInUse => no_port(plan, wanted, address.ip(), ephemeral::ports().len()),
+                _ => too_many(plan, error, |error| PlayError::Bind { address, error }),
+            })
         };
         let all = (0..wanted).map(bind).collect::<Result<Vec<UdpSocket>, PlayError>>()?;
         let notes = all[0].short_buffers(bytes);
         Ok(Self { all, notes })
     }
+}
+
+/// The error of a plan for `wanted` sockets that found no free port at an address, where each address has `ports` of
+/// them. How many sockets a replay needs is up to its clients.
+fn no_port(plan: &Plan, wanted: usize, address: IpAddr, ports: usize) -> PlayError {
+    let several = several_reaching(&plan.targets);
+    let (sockets, or) = match plan.replay {
+        None => (format!("{wanted} sockets"), "or use fewer sockets (-c)"),
+        Some(_) => (
+            format!("{wanted} sockets for the clients of the capture"),
+            "play fewer slices (--pile) or a shorter window (--window)",
+        ),
+    };
+    let needed = wanted.div_ceil(ports.max(1));
+    let has = plan.local.filter(|_| plan.replay.is_none()).map_or(1, |local| local.count());
+    let advice = if plan.replay.is_some() {
+        format!("send from more source addresses ({several}), {or}")
+    } else if needed as u128 > has {
+        format!("send from {needed} source addresses at least ({several}), {or}")
+    } else {
+        format!("other programs have some of these: send from more source addresses ({several}), {or}")
+    };
+    PlayError::NoPort { sockets, address, ports, advice }
 }
 
 /// The error of opening something for a plan: too many sockets, or what `otherwise` makes of it.
@@ -81,4 +108,34 @@ pub(crate) fn too_many(
 /// The unspecified address, with which the kernel chooses one that reaches the target.
 fn any(target: SocketAddr) -> IpAddr {
     if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::plan::ReplayPlan;
+    use crate::plan::tests::plan;
+
+    #[test]
+    fn without_a_port_the_error_says_how_many_addresses_are_enough() {
+        let said = |target: &str, local: Option<&str>, replay: Option<ReplayPlan>| {
+            let local = local.map(|local| local.parse().unwrap());
+            let plan = Plan { local, replay, ..plan(target.parse().unwrap()) };
+            no_port(&plan, 2500, "127.0.0.9".parse().unwrap(), 1000).to_string()
+        };
+        let start = "cannot bind 2500 sockets: no port is free at 127.0.0.9, and each address has 1000 \
+                     ports (net.ipv4.ip_local_port_range); ";
+        let more = "send from 3 source addresses at least (-a 127.1.0.0/16), or use fewer sockets (-c)";
+        assert_eq!(said("127.0.0.1:53", None, None), format!("{start}{more}"));
+        assert_eq!(said("127.0.0.1:53", Some("127.1.0.0/31"), None), format!("{start}{more}"));
+        let others = said("192.0.2.1:53", Some("192.0.2.0/24"), None);
+        assert!(others.starts_with(&format!("{start}other programs have some of these: ")), "{others}");
+        assert!(others.contains("(-a ADDR/PREFIX, once this host has such addresses)"), "{others}");
+        let captured = said("127.0.0.1:53", None, Some(ReplayPlan::default()));
+        assert!(captured.contains("2500 sockets for the clients of the capture: "), "{captured}");
+        assert!(
+            captured.ends_with("play fewer slices (--pile) or a shorter window (--window)"),
+            "{captured}"
+        );
+    }
 }
