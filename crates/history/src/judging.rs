@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kqps_verdict::change::change;
 use kqps_verdict::compare::ERROR_RATE;
 use kqps_verdict::holm;
 
@@ -255,8 +256,7 @@ impl Laid {
             let known = self.ceilings(&self.stretches[stretch]);
             Spread::of(known.into_iter().flatten().map(f64::ln).collect::<Vec<_>>().into_iter()).mean
         };
-        let percent = (mean(after) - mean(before)).exp_m1() * 100.0;
-        format!("the rate of the echo: {percent:+.1} %")
+        format!("the rate of the echo: {}", change((mean(after) - mean(before)).exp()))
     }
 }
 

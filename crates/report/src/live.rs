@@ -6,10 +6,10 @@ use askama::Template;
 use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_observation::visible::visible;
-use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::judge::{Moment, RunVerdict};
 
 use crate::chart::{MomentCourse, MomentKind, Moments, moments};
-use crate::page::{self, Moment};
+use crate::page;
 
 /// The figures of this moment.
 #[derive(Clone, Debug, Default)]
@@ -105,8 +105,7 @@ pub fn page_body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Str
     page::body(run, verdict, other, Moment::AtEnd)
 }
 
-/// The body of the page of a run that goes on, with the verdict of [`kqps_verdict::judge::judge_so_far`]. Nothing in it says
-/// that the run ended early.
+/// The body of the page of a run that goes on, judged at [`Moment::SoFar`]. Nothing in it says that the run ended early.
 pub fn page_so_far(run: &Run, verdict: &RunVerdict) -> String {
     page::body(run, verdict, None, Moment::SoFar)
 }

@@ -5,7 +5,7 @@ use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_observation::visible::visible;
 use kqps_verdict::caveats;
-use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::judge::{Moment, RunVerdict};
 
 use crate::format;
 use crate::prose::Prose;
@@ -34,15 +34,6 @@ pub fn page_beside(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> S
     let started = format::moment(run.started_unix_ms);
     let page = Page { run, started, body: body(run, verdict, other, Moment::AtEnd) };
     visible(&page.render().expect("the template only writes to memory")).into_owned()
-}
-
-/// When a page is made.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Moment {
-    /// While the run goes on.
-    SoFar,
-    /// After the run, which may have ended early.
-    AtEnd,
 }
 
 /// The body of the page: all that is shown.

@@ -29,7 +29,7 @@ fn a_host_with_few_cores_says_so_and_shows_what_was_published() {
     let run = run(2);
     let page = kqps_report::page(&run, &judge(&run));
     assert!(
-        page.contains("How far it scales is not known: this host has 2 cores and cannot answer it"),
+        page.contains("How far it scales is not known: this host has 2 cores, which is too few"),
         "{page}"
     );
     assert!(page.contains("all, by workers, published<") && !page.contains("echo, by workers<"), "{page}");

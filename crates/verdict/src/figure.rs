@@ -22,8 +22,8 @@ use crate::interval::Interval;
 use crate::judge::{CellVerdict, Depth};
 
 pub use absence::Absence;
-pub use factor::factor;
 pub(crate) use factor::varies;
+pub use factor::{factor, setting};
 pub use grid::{Grid, GridRow, Slot, charts_of, tables_of};
 pub use measured::{Latency, Memory, Spread};
 pub use published::{Best, PublishedFigure, best_of};

@@ -76,6 +76,8 @@ pub struct FactorStart {
 pub struct FactorCell {
     /// Its value of every factor, in the order of the factors' names.
     pub values: Vec<String>,
+    /// For each factor, in the same order, the further ones that follow from it: name → value. Empty if none do.
+    pub further: Vec<BTreeMap<String, String>>,
     /// Its starts; empty if its figure is refused or missing.
     pub starts: Vec<FactorStart>,
 }
@@ -85,6 +87,9 @@ pub struct FactorCell {
 pub struct Contrast {
     /// The factor.
     pub factor: String,
+    /// The further factors that differ between both values, so that no cell shows which of them mattered.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub changes_with: Vec<String>,
     /// The value with the greater quantity.
     pub greater: String,
     /// The value with the lesser quantity.
@@ -102,12 +107,18 @@ pub struct Contrast {
 /// How a contrast depends on other factors.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interaction {
-    /// The factor, and the values that are compared: the greater on the average, and the other.
+    /// The factor, and the values that are compared: the greater on average, and the other.
     pub factor: String,
-    /// The value with the greater quantity on the average.
+    /// The value with the greater quantity on average.
     pub greater: String,
     /// The other value.
     pub lesser: String,
+    /// The factors that differ between both places.
+    #[serde(default)]
+    pub on: Vec<String>,
+    /// Any of these factors → the further ones that change with it here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub changes_with: BTreeMap<String, Vec<String>>,
     /// Where the ratio is least: the values of the factors that differ between both places, and the ratio there.
     pub least: (String, f64),
     /// Where the ratio is greatest.
@@ -137,7 +148,7 @@ pub enum Outcome {
         /// Factors whose ratio depends on other factors, the strongest dependence of each set of factors.
         interactions: Vec<Interaction>,
     },
-    /// No factor mattered on the average, but contrasts depend on other factors.
+    /// No factor mattered on average, but contrasts depend on other factors.
     Together(Vec<Interaction>),
     /// No factor mattered. The contrast is the greatest one.
     None(Contrast),
@@ -148,8 +159,11 @@ pub enum Outcome {
 pub struct Finding {
     /// What was compared.
     pub quantity: Quantity,
-    /// The factors that vary. Factors that always change together are one, such as `workers with cores`.
+    /// The factors that vary. Factors that change together are one, by the name of that which the study lists first.
     pub factors: Vec<String>,
+    /// The factors that were not judged: no two cells with a number differ in one of them alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unpaired: Vec<String>,
     /// Whether the cells are compared at rates of their own, which searches or closed loops found, and not at those that the
     /// study chose. Only latencies say so.
     pub own_rates: bool,
@@ -161,7 +175,7 @@ pub struct Finding {
     pub untested: u32,
     /// The number of cells.
     pub cells: u32,
-    /// The number of cells without a number, which are left out.
+    /// The number of cells without a number that is known start by start, which are left out.
     pub without: u32,
 }
 
@@ -176,7 +190,8 @@ pub struct ExperimentFinding {
     pub finding: Finding,
 }
 
-/// The finding over the cells of an experiment. `factors` are the names of the factors that vary.
+/// The finding over the cells of an experiment. `factors` are the names of the factors that vary, each without those that
+/// change with it.
 pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Finding {
     let known: Vec<Known<'_>> =
         cells.iter().map(Known::of).filter(|known| !known.starts.is_empty()).collect();
@@ -185,7 +200,7 @@ pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Fin
     // Of equal contrasts, the first factor's stands first.
     found.sort_by(|a, b| b.spread.by.total_cmp(&a.spread.by));
     let tests = Tests::of(&found);
-    let reported: Vec<Contrast> = found.iter().map(|one| one.contrast(factors, &tests)).collect();
+    let reported: Vec<Contrast> = found.iter().map(|one| one.contrast(factors, &known, &tests)).collect();
     let outcome = match (cells.len(), known.len()) {
         (1, 1) => Outcome::OneCell,
         (_, 0) => Outcome::NoNumber,
@@ -194,6 +209,11 @@ pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Fin
     Finding {
         quantity,
         factors: factors.to_vec(),
+        unpaired: factors
+            .iter()
+            .filter(|one| reported.iter().all(|it| it.factor != **one))
+            .cloned()
+            .collect(),
         own_rates: false,
         outcome,
         mde: reported.iter().filter_map(|one| one.mde).max_by(f64::total_cmp),

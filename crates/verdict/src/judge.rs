@@ -7,6 +7,7 @@ mod cell;
 mod depth;
 mod doubt;
 mod given;
+mod moment;
 mod points;
 mod profile;
 mod reasons;
@@ -34,6 +35,7 @@ pub use ceiling::{Ceiling, Ceilings};
 pub use cell::CellVerdict;
 pub(crate) use cell::judge_cell_of;
 pub(crate) use depth::Depth;
+pub use moment::Moment;
 pub use points::{LoadPoint, Losses, PlaceLoss};
 pub use profile::{CellProfile, Grown, Growth, NamedLock, StateTime, differ_in_workers_alone, echo_beside};
 pub use reasons::DropReasons;
@@ -71,34 +73,30 @@ pub struct RunVerdict {
 
 /// Judges a run, finished or not. The result depends on the run alone.
 pub fn judge(run: &Run) -> RunVerdict {
-    let verdict = judge_to(run, Depth::Page);
+    judge_at(run, Moment::AtEnd)
+}
+
+/// As [`judge`], at this moment: no reason of a cell says that a run that goes on has ended early.
+pub fn judge_at(run: &Run, moment: Moment) -> RunVerdict {
+    let verdict = judge_to(run, Depth::Page, moment);
     let figures = figure::of_run(run, &verdict.subjects, Depth::Page);
     let scaling = scaling::of_run(run, &verdict.subjects, &figures);
     let verdict = RunVerdict { figures, scaling, profiles: profile::of_run(run), ..verdict };
     RunVerdict { findings: finding::of_run(run, &verdict.subjects, &verdict.figures), ..verdict }
 }
 
-/// As [`judge`], of a run that goes on: no reason of a cell says that it ended early.
-pub fn judge_so_far(run: &Run) -> RunVerdict {
-    let mut verdict = judge(run);
-    for subject in &mut verdict.subjects {
-        searches::so_far(&mut subject.reasons);
-    }
-    verdict
-}
-
 /// As [`judge`], for a caller who reads many runs, in a small part of the time. What only the page of a run shows is left
 /// out: rates as the host came, latency by load and at the figure, scaling laws, profiles and findings.
 pub fn judge_figures(run: &Run) -> RunVerdict {
-    let verdict = judge_to(run, Depth::Figures);
+    let verdict = judge_to(run, Depth::Figures, Moment::AtEnd);
     RunVerdict { figures: figure::of_run(run, &verdict.subjects, Depth::Figures), ..verdict }
 }
 
 /// Ceilings, subjects and comparisons.
-fn judge_to(run: &Run, depth: Depth) -> RunVerdict {
+fn judge_to(run: &Run, depth: Depth, moment: Moment) -> RunVerdict {
     let goal = goal_to_judge_by(run);
     let ceilings = ceiling::of(run);
-    let judging = Judging::new(run, &goal, &ceilings, depth);
+    let judging = Judging::new(run, &goal, &ceilings, (depth, moment));
     let subjects = (0..).zip(&run.cells).filter(|(_, cell)| cell.role == Role::Subject);
     RunVerdict {
         subjects: subjects.map(|(index, _)| judging.cell(index)).collect(),

@@ -10,6 +10,7 @@
 pub mod advice;
 pub mod bottleneck;
 pub mod caveats;
+pub mod change;
 pub mod compare;
 pub mod disturbed;
 pub mod estimate;

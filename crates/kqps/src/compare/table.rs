@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 use kqps_observation::visible::visible_line;
+use kqps_verdict::change::within;
 use kqps_verdict::compare::Comparison;
 
 /// The table, and below it the meaning of its columns.
@@ -41,8 +42,7 @@ fn figures(one: &Comparison) -> [String; 5] {
     let interval = one.ratio.map_or_else(unknown, |ratio| {
         format!("{:.4} to {:.4} ({:.1} %)", ratio.low, ratio.high, ratio.coverage * 100.0)
     });
-    let mde =
-        one.mde.map_or_else(|| "unknown: too few blocks".into(), |mde| format!("± {:.2} %", mde * 100.0));
+    let mde = one.mde.map_or_else(|| "unknown: too few blocks".into(), |mde| within(mde, 2));
     [one.case.figure.to_string(), one.outcome.to_string(), ratio, interval, mde]
 }
 

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::path::Path;
 
 use kqps_observation::visible::visible_line;
+use kqps_verdict::change::within;
 use kqps_verdict::compare::{Comparison, Outcome};
 use kqps_verdict::percent;
 
@@ -94,9 +95,9 @@ pub(super) fn too_coarse(comparisons: &[Comparison], conditions: &[Condition]) -
     };
     (wanted < mde).then(|| {
         format!(
-            "Equivalent means equal within ± {:.2} % here, so a {unseen} might not have shown. What would help: more \
-             blocks, or a quieter host.",
-            mde * 100.0
+            "Equivalent means equal within {} here, so a {unseen} might not have shown. What would help: more blocks, \
+             or a quieter host.",
+            within(mde, 2)
         )
     })
 }
@@ -217,12 +218,17 @@ mod tests {
         let around = |middle: f64, by: f64| -> Vec<f64> {
             (0..6).map(|block| middle + by * f64::from(block % 2 * 2 - 1)).collect()
         };
-        let case =
-            Case { b: "new".into(), blocks: around(0.82, 0.01), same: around(1.0, 0.2), ..Case::default() };
+        let case = Case {
+            a: "old".into(),
+            b: "new".into(),
+            blocks: around(0.82, 0.01),
+            same: around(1.0, 0.2),
+            ..Case::default()
+        };
         let one = &compare(&[case])[0];
         assert_eq!(one.outcome, Outcome::Equivalent);
         let words = of(std::slice::from_ref(one), None);
-        assert!(words.contains("  but      new has 18.0 % less answered rate, with"), "{words}");
+        assert!(words.contains("  but      new has 18.0 % less answered rate than old, with"), "{words}");
         assert!(words.contains("a difference of this size is not detectable here.\n"), "{words}");
         assert!(
             too_coarse(std::slice::from_ref(one), &conditions(&["slower"]))

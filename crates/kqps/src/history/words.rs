@@ -6,6 +6,7 @@ use comfy_table::{CellAlignment, Table, presets};
 use kqps_history::{History, Records};
 use kqps_lab::words::counted;
 use kqps_observation::visible::visible_line;
+use kqps_verdict::change::Form;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
@@ -47,12 +48,12 @@ pub(super) fn of(records: &Records, history: &History, checked: &[Checked<'_>]) 
 
 fn row(records: &Records, one: &Checked<'_>) -> [String; 6] {
     let run = &records.entries[one.series.points[one.change.after].entry];
-    let (low, ratio, high) = one.change.ratio;
+    let (change, interval) = changed(one.change.ratio);
     [
         format!("{} {}", moment(run.started_unix_ms), visible_line(run.name())),
         visible_line(&one.series.name).into_owned(),
-        percent(ratio),
-        format!("{} to {}", percent(low), percent(high)),
+        change,
+        interval,
         verdict(one),
         one.change.age.to_string(),
     ]
@@ -93,9 +94,10 @@ pub(super) fn absences(records: &Records, history: &History) -> Vec<String> {
     of_series.collect()
 }
 
-/// A ratio as a change: `-4.2 %`.
-pub(super) fn percent(ratio: f64) -> String {
-    format!("{:+.1} %", (ratio - 1.0) * 100.0)
+/// A ratio between the ends of its interval as a change, and the interval: `-4.2 %`, `-5.0 % to -3.4 %`.
+pub(super) fn changed((low, ratio, high): (f64, f64, f64)) -> (String, String) {
+    let form = Form::of(&[low, ratio, high]);
+    (form.change(ratio), form.range(low, high))
 }
 
 /// A moment in UTC: `2026-11-21 22:05`.

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use kqps_history::Beside;
 use kqps_live::Hub;
 use kqps_observation::Run;
-use kqps_verdict::judge::{RunVerdict, judge_so_far};
+use kqps_verdict::judge::{Moment, RunVerdict, judge_at};
 
 use crate::before;
 
@@ -31,7 +31,7 @@ impl PageSoFar {
     pub(crate) fn make(&mut self, run: &Run) {
         if run.trials.len() == 1 || self.made.is_none_or(|(at, took)| at.elapsed() >= took * PARTS) {
             let began = Instant::now();
-            self.hub.page(&kqps_report::page_so_far(run, &judge_so_far(run)));
+            self.hub.page(&kqps_report::page_so_far(run, &judge_at(run, Moment::SoFar)));
             self.made = Some((Instant::now(), began.elapsed()));
         }
     }

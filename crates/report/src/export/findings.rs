@@ -3,10 +3,10 @@
 use kqps_verdict::finding::{Contrast, ExperimentFinding, Interaction, Outcome};
 use kqps_verdict::judge::RunVerdict;
 
-use super::sheet::{Sheet, Value, count, number, text};
+use super::sheet::{Sheet, Value, count, number, text, words};
 
 /// The number of columns from the outcome to the places of a dependence.
-const PLACES: usize = 14;
+const PLACES: usize = 15;
 
 /// A row for every contrast and every dependence that a finding names.
 pub(super) fn findings(verdict: &RunVerdict) -> Sheet {
@@ -20,6 +20,10 @@ pub(super) fn findings(verdict: &RunVerdict) -> Sheet {
         ),
         ("is_claimed", "whether the difference is more than scatter"),
         ("factor", "the factor"),
+        (
+            "changes_with",
+            "the further factors that change with it (or with those at the places), so that the difference is that of all of them",
+        ),
         ("greater", "its value with the greater quantity"),
         ("lesser", "its value with the lesser quantity"),
         (
@@ -61,6 +65,7 @@ fn differences(outcome: &Outcome) -> Vec<Vec<Value>> {
             text(word),
             Value::Flag(word == "mattered"),
             text(&one.factor),
+            words(&one.changes_with.join(", ")),
             text(&one.greater),
             text(&one.lesser),
             number(one.ratio),
@@ -77,6 +82,7 @@ fn differences(outcome: &Outcome) -> Vec<Vec<Value>> {
             text("depends"),
             Value::Flag(true),
             text(&one.factor),
+            words(&one.changes_with.values().flatten().cloned().collect::<Vec<_>>().join(", ")),
             text(&one.greater),
             text(&one.lesser),
             number(one.apart.1),

@@ -1,6 +1,7 @@
 //! Another run beside this one: the figures of both, and what differs between the hosts.
 
 use kqps_history::{Beside, BesideRow, Figure, Kind, NOT_HERE, NOT_KNOWN, NOT_THERE};
+use kqps_verdict::change::{Form, typeset};
 
 use super::order::{self, Key, Order};
 use crate::format;
@@ -79,7 +80,7 @@ const ROW_BYTES: usize = 600;
 /// Only shares of an echo on the same host have a colour: an absolute rate moves with the host from hour to hour.
 fn row(row: &BesideRow, is_same_host: bool) -> Row {
     let is_decided = is_same_host && row.kind == Some(Kind::Share) && row.is_apart;
-    let change = |ratio: f64| format!("{:+.1}\u{a0}%", (ratio - 1.0) * 100.0).replace('-', "\u{2212}");
+    let form = row.ratio.map_or(Form::Percent, |(low, by, high)| Form::of(&[low, by, high]));
     let is_better = row.ratio.map(|(_, by, _)| (by > 1.0) == row.kind.is_none_or(Kind::more_is_better));
     Row {
         cell: row.cell.clone(),
@@ -87,11 +88,11 @@ fn row(row: &BesideRow, is_same_host: bool) -> Row {
         figure: row.kind.map_or("rate".to_owned(), |kind| kind.to_string()),
         then: shown(row.kind, &row.then),
         now: shown(row.kind, &row.now),
-        change: row.ratio.map_or(format::NONE.to_owned(), |(_, by, _)| change(by)),
+        change: row.ratio.map_or(format::NONE.to_owned(), |(_, by, _)| typeset(&form.change(by))),
         interval: row
             .ratio
             .filter(|(low, _, high)| low < high)
-            .map_or(String::new(), |(low, _, high)| format!("{} to {}", change(low), change(high))),
+            .map_or(String::new(), |(low, _, high)| typeset(&form.range(low, high))),
         class: match is_better {
             Some(true) if is_decided => "better",
             Some(false) if is_decided => "worse",

@@ -2,6 +2,7 @@
 //! difference.
 
 use kqps_observation::Run;
+use kqps_verdict::change::{difference, typeset};
 use kqps_verdict::compare::{Comparison, Pairing};
 use kqps_verdict::judge::RunVerdict;
 
@@ -51,8 +52,8 @@ fn caption(comparison: &Comparison) -> String {
     sentences.push(match comparison.mde {
         Some(mde) => {
             format!(
-                "A difference of {:.2}\u{a0}% is found in 19 of 20 comparisons like this one: that is the MDE.",
-                mde * 100.0
+                "A difference of {} is found in 19 of 20 comparisons like this one: that is the MDE.",
+                typeset(&difference(mde, 2))
             )
         }
         None => "There are too few blocks of A against itself to know what can be detected.".to_owned(),

@@ -2,10 +2,11 @@
 //! of its cells have a number.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure};
-use kqps_verdict::figure::{Figures, State};
+use kqps_verdict::figure::{Figures, State, setting};
 use kqps_verdict::finding::{ExperimentFinding, Quantity};
 use kqps_verdict::judge::RunVerdict;
 
@@ -67,7 +68,9 @@ fn by_cost<'a>(
 ) -> Vec<String> {
     let shown = quantity.figure();
     let value = |one: &Figures| ranged(shown, one).0;
-    let mut known: Vec<&Figures> = own.filter(|one| one.may_show(shown) && value(one).is_some()).collect();
+    // Memory of 0 by connection is that of a cell no greater than its base: its scatter hides what connections take.
+    let is_known = |one: &Figures| one.may_show(shown) && value(one).is_some_and(|value| value > 0.0);
+    let mut known: Vec<&Figures> = own.filter(|one| is_known(one)).collect();
     known.sort_by(|a, b| value(a).unwrap_or_default().total_cmp(&value(b).unwrap_or_default()));
     let text = |one: &Figures| {
         let (settings, cost) = (settings(run, experiment, one), figure_of(shown, one).text);
@@ -79,7 +82,7 @@ fn by_cost<'a>(
     let least = match shown {
         Figure::LatencyMean => "Lowest mean latency, with",
         Figure::LatencyP99 => "Lowest p99 latency, with",
-        Figure::Cpu => "Least CPU time, with",
+        Figure::Cpu => "Least CPU time per million answers, with",
         Figure::LoadTime => "Shortest time to load, with",
         Figure::MemoryPerRecord => "Least memory per record, with",
         Figure::MemoryPerConnection => "Least memory per connection, with",
@@ -109,7 +112,7 @@ fn extremes(sorted: &[&Figures], [first, last]: [&str; 2], text: impl Fn(&Figure
 /// The highest published rate.
 fn published(experiment: &Experiment) -> Option<String> {
     let best = experiment.published.iter().max_by(|a, b| a.rate_qps.total_cmp(&b.rate_qps))?;
-    let with = best.factors.iter().map(|(name, value)| format!("{name} {value}")).collect::<Vec<_>>();
+    let with = best.factors.iter().map(|(name, value)| setting(name, value)).collect::<Vec<_>>();
     let with = if with.is_empty() { String::new() } else { format!(", with {}", with.join(", ")) };
     Some(format!("Published, fastest{with}: {}.", format::rate(best.rate_qps)))
 }
@@ -126,15 +129,19 @@ fn left_out(run: &Run, experiment: &Experiment) -> String {
 /// `24 of 30 cells have a number; 2 crashed.`
 fn counted(own: &[&Figures]) -> String {
     let count = |state| own.iter().filter(|one| one.state == state).count();
-    let mut sentence = format!("{} of {} cells have a number", count(State::Measured), own.len());
+    let measured = count(State::Measured);
+    let have = if measured == 1 { "has" } else { "have" };
+    let mut sentence = format!("{measured} of {} cells {have} a number", own.len());
     for (state, what) in
         [(State::Refused, "refused"), (State::Crashed, "crashed"), (State::NotMeasured, "not measured")]
     {
-        match count(state) {
-            0 => {}
-            1 => sentence += &format!(", 1 was {what}").replace("was crashed", "crashed"),
-            some => sentence += &format!(", {some} were {what}").replace("were crashed", "crashed"),
-        }
+        let were = match (state, count(state)) {
+            (_, 0) => continue,
+            (State::Crashed, _) => "",
+            (_, 1) => "was ",
+            _ => "were ",
+        };
+        let _ = write!(sentence, ", {} {were}{what}", count(state));
     }
     sentence + "."
 }

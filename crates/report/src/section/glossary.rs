@@ -78,9 +78,9 @@ pub(crate) const TERMS: &[Term] = &[
     },
     Term {
         word: "finding",
-        meaning: "of an experiment: the factor between whose values the rate differs most, all other factors equal, with the interval of \
-                  this difference, or that no factor matters beyond the MDE. If the tables show no rate but memory or latency, \
-                  these are compared. It is computed from the starts of all cells; intervals of all differences hold together with 95 %.",
+        meaning: "of an experiment: the factor between whose values the rate differs most, with the interval of this difference, or that no \
+                  factor matters beyond the MDE. All other factors are equal, but for those that change with it, which the finding \
+                  names. If the tables show no rate but memory or latency, these are compared. It is computed from the starts of all cells; intervals of all differences hold together with 95 %.",
     },
     Term {
         word: "goal",

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
 use kqps_history::{Change, Entry, History, Kind, Level, Records, Series};
+use kqps_verdict::change::{Form, typeset};
 
 use crate::chart::{Course, CourseDot, Line, LineKind, course};
 use crate::format;
@@ -125,14 +126,15 @@ pub(crate) fn changes(input: HistoryInput<'_>) -> Vec<ChangeRow> {
             let entry = series.points[change.after].entry;
             let run = &input.records.entries[entry];
             let (low, ratio, high) = change.ratio;
+            let form = Form::of(&[low, ratio, high]);
             let row = ChangeRow {
                 since: format::moment(run.started_unix_ms),
                 run: run.name().to_owned(),
                 link: input.links.get(entry).cloned().flatten(),
                 anchor: anchor(index),
                 series: series.name.clone(),
-                change: percent(ratio),
-                interval: format!("{} to {}", percent(low), percent(high)),
+                change: typeset(&form.change(ratio)),
+                interval: typeset(&form.range(low, high)),
                 verdict: verdict(series, change),
                 class: class(series, change),
                 age: change.age,
@@ -249,8 +251,10 @@ fn drawing(records: &Records, series: &Series, index: usize) -> String {
             "better" => LineKind::Better,
             _ => LineKind::Hosts,
         };
+        let (low, ratio, high) = change.ratio;
+        let label = typeset(&Form::of(&[low, ratio, high]).change(ratio));
         let is_weak = change.strength == kqps_history::Strength::Weak;
-        Some(Line { slot: slot_of(change.after)?, kind, is_weak, label: percent(change.ratio.1) })
+        Some(Line { slot: slot_of(change.after)?, kind, is_weak, label })
     };
     let lines: Vec<Line> = series.changes().iter().filter_map(line).collect();
     let drawn = || entries.iter().skip(first);
@@ -330,11 +334,6 @@ fn verdict(series: &Series, change: &Change) -> String {
 
 fn interval(kind: Kind, level: &Level) -> String {
     format!("{} to {}", kind.show(level.low), kind.show(level.high))
-}
-
-/// A ratio as a change: `-4.2 %`.
-fn percent(ratio: f64) -> String {
-    format!("{:+.1}\u{a0}%", (ratio - 1.0) * 100.0)
 }
 
 fn day(entry: &Entry) -> String {

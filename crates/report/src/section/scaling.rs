@@ -114,7 +114,7 @@ fn peak(peak: &Peak) -> (String, String) {
     let text = peak.workers.map_or("none".to_owned(), |at| format!("{} workers", scaling::workers(at)));
     let soft = match peak.range.map(|range| (range.low, range.high)) {
         Some((Some(low), Some(high))) => range_of(low, high, scaling::workers),
-        Some((Some(low), None)) => format!("{} or more, or none", scaling::workers(low)),
+        Some((Some(low), None)) => format!("{} or more, or no peak", scaling::workers(low)),
         _ => String::new(),
     };
     (text, soft)
@@ -145,6 +145,6 @@ fn notes(fitted: &[(&ScalingSeries, &ScalingFit)]) -> Vec<Note> {
         return Vec::new();
     }
     let why =
-        "the rates lie farther from the law than their starts scatter, which the ranges allow for".to_owned();
+        "the rates lie farther off the law than their starts scatter, so the ranges are wider".to_owned();
     vec![Note { what: "departs from the law", whose: apart.join("; "), why, output: String::new() }]
 }

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kqps_observation::Run;
 use kqps_report::{LiveInput, LiveMoment, live_page, page_body, page_so_far};
-use kqps_verdict::judge::{judge, judge_so_far};
+use kqps_verdict::judge::{Moment, judge, judge_at};
 use serde_json::json;
 
 use super::support::browser::Browser;
@@ -71,7 +71,7 @@ fn a_live_page_is_readable_on_every_screen() {
     let folder = target.join("report-screenshots");
     fs::create_dir_all(&folder).unwrap();
     let run = Run { finished_unix_ms: None, ..sample::run() };
-    let body = page_so_far(&run, &judge_so_far(&run));
+    let body = page_so_far(&run, &judge_at(&run, Moment::SoFar));
     let mut browser = Browser::start();
     for (state, input, body) in [("during", during(), body.as_str()), ("at-end", at_end(), "")] {
         let file = folder.join(format!("live-{state}.html"));
@@ -115,13 +115,14 @@ fn a_run_that_goes_on_is_not_said_to_have_ended_early() {
     for words in early {
         assert!(at_end.contains(words), "{words}");
     }
-    let so_far = page_so_far(&run, &judge_so_far(&run));
+    let so_far = page_so_far(&run, &judge_at(&run, Moment::SoFar));
     for words in early {
         assert!(!so_far.contains(words), "{words}");
     }
     assert!(so_far.contains("This run goes on.") && so_far.contains("No load was tried yet."));
     let run = Run { trials: Vec::new(), cells: Vec::new(), ..run };
     assert!(
-        page_so_far(&run, &judge_so_far(&run)).contains("This run has no verdict on any name server yet.")
+        page_so_far(&run, &judge_at(&run, Moment::SoFar))
+            .contains("This run has no verdict on any name server yet.")
     );
 }

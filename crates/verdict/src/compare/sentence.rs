@@ -3,7 +3,8 @@
 
 use std::fmt;
 
-use super::{Comparison, Outcome};
+use super::{Case, Comparison, Outcome};
+use crate::change::{Form, difference, times};
 
 impl fmt::Display for Comparison {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -16,14 +17,14 @@ impl fmt::Display for Comparison {
         }
         match self.outcome {
             Outcome::Faster | Outcome::Slower => {
-                let beyond = beyond(self.ratio.map_or(1.0, |ratio| ratio.median));
-                write!(f, "{}: {b} has {beyond} {figure} than {a}.", self.outcome)
+                let ratio = self.ratio.map_or(1.0, |ratio| ratio.median);
+                write!(f, "{}: {}.", self.outcome, self.beside(ratio))
             }
             Outcome::Equivalent => {
-                let percent = self.mde.unwrap_or(f64::INFINITY) * 100.0;
+                let least = difference(self.mde.unwrap_or(f64::INFINITY), 1);
                 write!(
                     f,
-                    "equivalent: {b} differs from {a} in {figure} by less than the {percent:.1} % that could be seen."
+                    "equivalent: {b} differs from {a} in {figure} by less than {least}, the least that could be seen."
                 )
             }
             Outcome::Inconclusive => {
@@ -57,19 +58,24 @@ impl Comparison {
         }
         if ratio.low > 1.0 || ratio.high < 1.0 {
             return Some(format!(
-                "{} has {} {}, with the whole interval on one side of 1: a difference of this size is not \
-                 detectable here.",
-                self.case.b,
-                beyond(ratio.median),
-                self.case.figure
+                "{}, with the whole interval on one side of 1: a difference of this size is not detectable here.",
+                self.beside(ratio.median)
             ));
         }
-        (mde > COARSE).then(|| format!("A difference of up to {:.1} % is not detectable here.", mde * 100.0))
+        (mde > COARSE)
+            .then(|| format!("A difference of up to {} is not detectable here.", difference(mde, 1)))
     }
-}
 
-/// The distance of a ratio from 1: `1.4 % less`.
-fn beyond(ratio: f64) -> String {
-    let direction = if ratio < 1.0 { "less" } else { "more" };
-    format!("{:.1} % {direction}", (ratio - 1.0).abs() * 100.0)
+    /// B beside A in words: `new has 1.4 % less answered rate than old`, `new has 3.40 times the answered rate of old`.
+    fn beside(&self, ratio: f64) -> String {
+        let Case { a, b, figure, .. } = &self.case;
+        match Form::of(&[ratio]) {
+            Form::Percent => {
+                let direction = if ratio < 1.0 { "less" } else { "more" };
+                format!("{b} has {:.1} % {direction} {figure} than {a}", (ratio - 1.0).abs() * 100.0)
+            }
+            Form::Factor if ratio < 1.0 => format!("{b} has {} of the {figure} of {a}", times(ratio)),
+            Form::Factor => format!("{b} has {} times the {figure} of {a}", times(ratio)),
+        }
+    }
 }

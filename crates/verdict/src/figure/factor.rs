@@ -18,6 +18,16 @@ pub fn factor(cell: &Cell, name: &str) -> Option<String> {
     }
 }
 
+/// A factor with its value in a sentence: `workers 4`, `way "TLS, full"`. The value of the subject stands alone, since its name
+/// says what it is.
+pub fn setting(name: &str, value: &str) -> String {
+    match name {
+        name::SUBJECT => value.to_owned(),
+        _ if value.contains([' ', ',']) => format!("{name} \"{value}\""),
+        _ => format!("{name} {value}"),
+    }
+}
+
 /// Whether an experiment varies a factor.
 pub(crate) fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
     let experiments = run.question.iter().flat_map(|question| &question.experiments);

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use super::{Contrast, FactorCell, Interaction};
 use crate::compare::ERROR_RATE;
+use crate::figure::setting;
 use crate::student::quantile;
 
 /// The share of the error rate that dependences between factors take; the rest is for contrasts.
@@ -27,6 +28,7 @@ const FREEDOM_LEAST: usize = 4;
 /// A cell with a number.
 pub(super) struct Known<'a> {
     values: &'a [String],
+    further: &'a [BTreeMap<String, String>],
     /// Block → the mean logarithm of its starts.
     pub(super) starts: BTreeMap<u32, f64>,
     /// The widest step of its starts, as a logarithm.
@@ -42,7 +44,7 @@ impl<'a> Known<'a> {
             resolution = resolution.max(start.resolution.max(0.0).ln_1p());
         }
         let starts = blocks.into_iter().map(|(block, logs)| (block, mean(&logs))).collect();
-        Self { values: &cell.values, starts, resolution }
+        Self { values: &cell.values, further: &cell.further, starts, resolution }
     }
 }
 
@@ -219,12 +221,28 @@ fn over_blocks(pairs: &[(&Pair, f64)]) -> Option<(f64, usize)> {
     Some((variance_of_mean(&sums), freedom))
 }
 
+/// The further factors that follow from a factor and differ between two cells.
+fn changing(factor: usize, one: &Known<'_>, other: &Known<'_>) -> Vec<String> {
+    let (Some(one), Some(other)) = (one.further.get(factor), other.further.get(factor)) else {
+        return Vec::new();
+    };
+    one.iter().filter(|(name, value)| other.get(*name) != Some(value)).map(|(name, _)| name.clone()).collect()
+}
+
 impl Difference {
-    pub(super) fn contrast(&self, factors: &[String], tests: &Tests) -> Contrast {
+    /// The further factors that differ between both values. They follow from the values, so any two cells show them.
+    fn changes_with(&self, cells: &[Known<'_>]) -> Vec<String> {
+        let of = |value: &String| cells.iter().find(|cell| cell.values[self.factor] == *value);
+        let both = of(&self.greater).zip(of(&self.lesser));
+        both.map_or_else(Vec::new, |(one, other)| changing(self.factor, one, other))
+    }
+
+    pub(super) fn contrast(&self, factors: &[String], cells: &[Known<'_>], tests: &Tests) -> Contrast {
         let by = self.spread.by;
         let reach = self.spread.reach(tests.of_contrast, tests);
         Contrast {
             factor: factors[self.factor].clone(),
+            changes_with: self.changes_with(cells),
             greater: self.greater.clone(),
             lesser: self.lesser.clone(),
             ratio: by.exp(),
@@ -334,7 +352,7 @@ fn dependence(
         (0..factors.len()).filter(|index| at_least[*index] != at_greatest[*index]).collect();
     let place = |values: &[String], by: f64| {
         let words: Vec<String> =
-            differing.iter().map(|index| format!("{} {}", factors[*index], values[*index])).collect();
+            differing.iter().map(|index| setting(&factors[*index], &values[*index])).collect();
         (words.join(", "), by.exp())
     };
     let mut all = differing.clone();
@@ -342,10 +360,16 @@ fn dependence(
     all.sort_unstable();
     all.dedup();
     let reach = spread.reach(tests.of_interaction, tests)?;
+    let of_places = differing.iter().map(|factor| {
+        (factors[*factor].clone(), changing(*factor, &cells[least.place], &cells[greatest.place]))
+    });
+    let own = (factors[one.factor].clone(), one.changes_with(cells));
     let interaction = Interaction {
         factor: factors[one.factor].clone(),
         greater: one.greater.clone(),
         lesser: one.lesser.clone(),
+        changes_with: of_places.chain([own]).filter(|(_, further)| !further.is_empty()).collect(),
+        on: differing.iter().map(|index| factors[*index].clone()).collect(),
         least: place(at_least, least.by),
         greatest: place(at_greatest, greatest.by),
         apart: ((spread.by - reach).exp(), spread.by.exp(), (spread.by + reach).exp()),

@@ -49,11 +49,12 @@ fn found_in(
     // One kind of memory for all cells: a cell whose PSS is not known has RSS alone.
     let proportional = own.iter().filter_map(|(figures, _)| figures.memory).all(|memory| memory.proportional);
     let of_cell = |(cell, (figures, subject)): (&&Cell, &(&Figures, &CellVerdict))| FactorCell {
-        values: factors.iter().map(|(first, _)| value(cell, first)).collect(),
+        values: factors.iter().map(|lead| value(cell, &lead.name)).collect(),
+        further: factors.iter().map(|lead| lead.further(cell)).collect(),
         starts: known_starts(starts, figures, subject, quantity, proportional),
     };
     let of_cells: Vec<FactorCell> = cells.iter().zip(&own).map(of_cell).collect();
-    let names: Vec<String> = factors.into_iter().map(|(_, name)| name).collect();
+    let names: Vec<String> = factors.iter().map(|lead| lead.name.clone()).collect();
     let own_rates = matches!(quantity, Quantity::LatencyMean | Quantity::LatencyP99)
         && cells.iter().any(|cell| !is_chosen(cell));
     Finding { own_rates, ..find(quantity, &names, &of_cells) }
@@ -109,42 +110,66 @@ fn quantity_of(cells: &[&Cell], experiment: &Experiment) -> Quantity {
     shown.find_map(quantity).unwrap_or(by_default)
 }
 
-/// The factors that vary, each with its name in words. Factors that always change together are one, since no cell shows
-/// which of them mattered.
-fn varying(cells: &[&Cell], experiment: &Experiment) -> Vec<(String, String)> {
-    let listed = experiment.factors.iter().map(|factor| factor.name.clone());
+/// A factor that varies.
+struct Lead {
+    name: String,
+    /// The further factors that change with it.
+    with: Vec<String>,
+    /// For each cell the first cell with the same value.
+    pattern: Vec<usize>,
+}
+
+impl Lead {
+    fn further(&self, cell: &Cell) -> BTreeMap<String, String> {
+        self.with.iter().map(|name| (name.clone(), value(cell, name))).collect()
+    }
+
+    /// Whether another factor follows from this one: it has one value for each value of this one.
+    fn determines(&self, pattern: &[usize]) -> bool {
+        let mut follows: BTreeMap<usize, usize> = BTreeMap::new();
+        self.pattern.iter().zip(pattern).all(|(own, other)| follows.entry(*own).or_insert(*other) == other)
+    }
+}
+
+/// The factors that vary. Factors that always change together are one, since no cell shows which of them mattered: the one
+/// that the study lists first leads. What the study does not list belongs to the factor that it follows from, such as the
+/// settings of a bundle, or those that only some transports have. A server is always a factor.
+fn varying(cells: &[&Cell], experiment: &Experiment) -> Vec<Lead> {
+    let listed: Vec<String> = experiment.factors.iter().map(|factor| factor.name.clone()).collect();
+    let is_listed = |name: &String| listed.contains(name) || name == SUBJECT;
     let further = cells.iter().flat_map(|cell| cell.factors.words().keys().cloned());
     let mut names: Vec<String> = Vec::new();
-    for name in listed.chain([SUBJECT.to_owned()]).chain(further) {
+    for name in listed.iter().cloned().chain([SUBJECT.to_owned()]).chain(further) {
         if !names.contains(&name) {
             names.push(name);
         }
     }
-    // For each cell the first cell with the same value: equal lists are factors that change together.
     let pattern = |name: &str| -> Vec<usize> {
         let mut firsts: BTreeMap<String, usize> = BTreeMap::new();
         let indexed = cells.iter().enumerate();
         indexed.map(|(index, cell)| *firsts.entry(value(cell, name)).or_insert(index)).collect()
     };
-    let mut groups: Vec<(Vec<usize>, Vec<String>)> = Vec::new();
-    for name in names {
-        let pattern = pattern(&name);
-        if pattern.iter().all(|first| *first == 0) {
-            continue;
-        }
-        match groups.iter_mut().find(|(known, _)| *known == pattern) {
-            Some((_, members)) => members.push(name),
-            None => groups.push((pattern, vec![name])),
+    let varies = |pattern: &[usize]| pattern.iter().any(|first| *first != 0);
+    let mut leads: Vec<Lead> = Vec::new();
+    // Those that are equal come before those that follow: a factor belongs to the one that it says as much as.
+    let of = |leads: &mut [Lead], name: &String, pattern: &[usize], may_follow: bool| -> bool {
+        let equal = leads.iter().position(|lead| lead.pattern == pattern);
+        let follows = || leads.iter().position(|lead| is_listed(&lead.name) && lead.determines(pattern));
+        let found = equal.or_else(|| may_follow.then(follows).flatten());
+        found.map(|index| leads[index].with.push(name.clone())).is_some()
+    };
+    for name in &names {
+        let pattern = pattern(name);
+        if varies(&pattern) && !of(&mut leads, name, &pattern, !is_listed(name)) {
+            leads.push(Lead { name: name.clone(), with: Vec::new(), pattern });
         }
     }
     // Cores follow from other factors, so they are never a factor by themselves unless the study lists them.
-    let cores = pattern(CORES);
-    for (known, members) in &mut groups {
-        if *known == cores && members.iter().all(|name| name != CORES) {
-            members.push(CORES.to_owned());
-        }
+    let cores = CORES.to_owned();
+    if !names.contains(&cores) && varies(&pattern(CORES)) {
+        of(&mut leads, &cores, &pattern(CORES), true);
     }
-    groups.into_iter().map(|(_, members)| (members[0].clone(), members.join(" with "))).collect()
+    leads
 }
 
 fn value(cell: &Cell, name: &str) -> String {

@@ -1,5 +1,6 @@
 //! The facts from which a figure and its grade follow.
 
+use super::moment::Moment;
 use super::start::Start;
 use crate::estimate::Estimate;
 use crate::warning::{Surroundings, Warning};
@@ -22,6 +23,8 @@ pub(super) struct Case<'a> {
     pub(super) was_running: bool,
     /// Whether the advice names the flags of `kqps find`.
     pub(super) names_flags: bool,
+    /// When the cell is judged.
+    pub(super) moment: Moment,
 }
 
 /// Whether the figure is the estimate from all trials: it is for a search, unless the search showed that no

@@ -11,6 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::case::{Case, is_estimated};
 use super::ceiling::{self, Ceiling, Ceilings};
 use super::depth::Depth;
+use super::moment::Moment;
 use super::points::{self, LoadPoint, Losses};
 use super::reasons::{self, DropReasons};
 use super::residence::{self, CellResidence};
@@ -110,7 +111,7 @@ pub(super) fn goal_to_judge_by(run: &Run) -> Goal {
 /// The starts, warnings and figure of one subject's cell, without what only the page of a run shows.
 pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
     let (goal, ceilings) = (goal_to_judge_by(run), ceiling::of(run));
-    Judging::new(run, &goal, &ceilings, Depth::Figures).cell(index)
+    Judging::new(run, &goal, &ceilings, (Depth::Figures, Moment::AtEnd)).cell(index)
 }
 
 /// What the judgements of a run's cells share.
@@ -119,13 +120,19 @@ pub(super) struct Judging<'a> {
     goal: &'a Goal,
     ceilings: &'a Ceilings,
     depth: Depth,
+    moment: Moment,
     /// Cell of an echo → the estimate of its rate, which is the same for all subjects.
     echoes: RefCell<BTreeMap<u32, Option<Estimate>>>,
 }
 
 impl<'a> Judging<'a> {
-    pub(super) fn new(run: &'a Run, goal: &'a Goal, ceilings: &'a Ceilings, depth: Depth) -> Self {
-        Self { run, goal, ceilings, depth, echoes: RefCell::default() }
+    pub(super) fn new(
+        run: &'a Run,
+        goal: &'a Goal,
+        ceilings: &'a Ceilings,
+        (depth, moment): (Depth, Moment),
+    ) -> Self {
+        Self { run, goal, ceilings, depth, moment, echoes: RefCell::default() }
     }
 
     fn echo(&self, echo: &Ceiling) -> Option<Estimate> {
@@ -158,6 +165,7 @@ impl<'a> Judging<'a> {
             canary: warning::canary(run, index),
             was_running: cell.target.is_some(),
             names_flags: false,
+            moment: self.moment,
         };
         let weighed = weigh(&case);
         let usual_speed = speed::usual(run, index);

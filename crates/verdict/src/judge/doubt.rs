@@ -3,6 +3,7 @@
 use super::case::{Case, is_estimated};
 use super::searches::{failures, hidden_share, of_searches, outlying_starts, why_no_figure};
 use crate::advice::{Action, Advice};
+use crate::change::{Form, times};
 use crate::grade::Grade;
 use crate::interval::Interval;
 use crate::warning::{Effect, Warning};
@@ -52,13 +53,13 @@ impl Doubt {
     /// The doubts about a figure. For a refused figure, its precision is left out.
     pub(super) fn of_figure(case: &Case<'_>, figure_qps: Option<Interval>, is_refused: bool) -> Vec<Self> {
         let Some(interval) = figure_qps else {
-            let reason = why_no_figure(case.starts);
+            let reason = why_no_figure(case.starts, case.moment);
             return vec![Self { effect: Some(Effect::Refuse), action: None, reason }];
         };
         let mut doubts = Self::of_starts(case, &interval);
         doubts.extend(Self::of_echo(case, &interval));
         doubts.extend(Self::of_spread(case, &interval).filter(|_| !is_refused));
-        let of_searches = of_searches(case.starts, case.hidden_most, is_refused).into_iter();
+        let of_searches = of_searches(case, is_refused).into_iter();
         doubts.extend(of_searches.map(|reason| Self { effect: None, action: None, reason }));
         doubts
     }
@@ -112,13 +113,16 @@ impl Doubt {
                 .into(),
         });
         let share = case.echo_qps.map(|echo_qps| interval.median / echo_qps).filter(|it| *it > ABOVE);
-        let above = share.map(|share| Self {
-            effect: None,
-            action: None,
-            reason: format!(
-                "It is faster than its echo ({:.0} % of its rate), so the echo is no ceiling.",
-                share * 100.0
-            ),
+        let above = share.map(|share| {
+            let of_it = match Form::of(&[share]) {
+                Form::Percent => format!("{:.0} % of", share * 100.0),
+                Form::Factor => format!("{} times", times(share)),
+            };
+            Self {
+                effect: None,
+                action: None,
+                reason: format!("It is faster than its echo ({of_it} its rate), so the echo is no ceiling."),
+            }
         });
         unmeasured.into_iter().chain(above).collect()
     }

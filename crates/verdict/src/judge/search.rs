@@ -6,6 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::case::Case;
+use super::moment::Moment;
 use super::start::{Played, Start};
 use super::weigh::weigh;
 use crate::advice::Advice;
@@ -133,6 +134,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         canary: None,
         was_running: false,
         names_flags: true,
+        moment: Moment::AtEnd,
     });
     starts[0].convert_to(usual_speed);
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();

@@ -1,31 +1,11 @@
 //! Sentences about the searches of a cell: why they gave no figure, and what went wrong.
 
+use super::case::Case;
+use super::moment::Moment;
 use super::start::Start;
 use crate::interval::outlying;
 use crate::rate::rate;
 use crate::search::{Bounds, Futile};
-
-/// The reason of a cell without any load that was tried.
-const NEVER_TRIED: &str = "It was never tried: the run or its budget ended before it began.";
-
-/// The reason of a cell whose only search was interrupted early.
-const NONE_KNOWN: &str = "The search was interrupted before any load was known to meet the goal.";
-
-/// How the reason of a cell ends, if searches of it were interrupted.
-const INTERRUPTED: &str = "were interrupted before they were over.";
-
-/// Puts reasons that say that the run is over in the words of a run that goes on: the newest search of such a run is not over.
-pub(super) fn so_far(reasons: &mut [String]) {
-    for reason in reasons {
-        let words = match reason.as_str() {
-            NEVER_TRIED => "No load was tried yet.",
-            NONE_KNOWN => "The search goes on, and no load is known to meet the goal yet.",
-            other if other.ends_with(INTERRUPTED) => "The newest search is not over yet.",
-            _ => continue,
-        };
-        words.clone_into(reason);
-    }
-}
 
 pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a str> {
     starts.iter().filter_map(|start| start.verdict.failure.as_deref())
@@ -45,7 +25,7 @@ pub(super) fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
 
 /// Why there is no figure: no trial was made, no start could be measured, the time was too short, or no load
 /// met the goal.
-pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
+pub(super) fn why_no_figure(starts: &[Start<'_>], moment: Moment) -> String {
     if let Some(first) = failures(starts).next() {
         let (failed, all) = (failures(starts).count(), starts.len());
         return match all {
@@ -56,7 +36,10 @@ pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
     }
     let searches: Vec<&Bounds> = starts.iter().filter_map(Start::bounds).collect();
     if searches.is_empty() {
-        return NEVER_TRIED.into();
+        return match moment {
+            Moment::SoFar => "No load was tried yet.".into(),
+            Moment::AtEnd => "It was never tried: the run or its budget ended before it began.".into(),
+        };
     }
     if let Some(futile) = searches.iter().find_map(|bounds| bounds.futile) {
         return why_futile(futile);
@@ -69,7 +52,10 @@ pub(super) fn why_no_figure(starts: &[Start<'_>]) -> String {
         );
     }
     if searches.iter().any(|bounds| bounds.interrupted) {
-        return NONE_KNOWN.into();
+        return match moment {
+            Moment::SoFar => "The search goes on, and no load is known to meet the goal yet.".into(),
+            Moment::AtEnd => "The search was interrupted before any load was known to meet the goal.".into(),
+        };
     }
     if searches.iter().any(|bounds| bounds.incomplete) {
         return "The time for the search was used up before any load was known to meet the goal.".into();
@@ -100,16 +86,25 @@ fn why_futile(futile: Futile) -> String {
 }
 
 /// Sentences about searches that did not end properly, apart from those that a warning covers.
-pub(super) fn of_searches(starts: &[Start<'_>], hidden_most: f64, is_refused: bool) -> Vec<String> {
+pub(super) fn of_searches(case: &Case<'_>, is_refused: bool) -> Vec<String> {
+    let Case { starts, hidden_most, moment, .. } = *case;
     let mut reasons = Vec::new();
     let all = starts.iter().filter_map(Start::bounds).count();
+    let interrupted = count(starts, |bounds| bounds.interrupted);
+    match moment {
+        _ if interrupted == 0 => {}
+        // Only the newest search of a run that goes on is not over.
+        Moment::SoFar => reasons.push("The newest search is not over yet.".into()),
+        Moment::AtEnd => {
+            reasons.push(format!("{interrupted} of {all} searches were interrupted before they were over."));
+        }
+    }
     let mut note = |holds: fn(&Bounds) -> bool, at_most: usize, what: &str| {
         let some = count(starts, holds);
         if some > 0 && some <= at_most {
             reasons.push(format!("{some} of {all} searches {what}"));
         }
     };
-    note(|bounds| bounds.interrupted, all, INTERRUPTED);
     note(|bounds| bounds.incomplete, all, "ran out of time before their bounds were close.");
     // A warning covers the case that at least half of the searches did.
     let few = all.div_ceil(2).saturating_sub(1);

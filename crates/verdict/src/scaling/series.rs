@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 
 use super::SIZES_LEAST;
 use super::fit::{RatesAt, ScalingFit, fit};
-use crate::figure::{Figures, factor, varies};
+use crate::figure::{Figures, factor, setting, varies};
 use crate::judge::CellVerdict;
 
 /// A cell of a series: its number of workers, and its index among the figures.
@@ -198,8 +198,7 @@ fn name(run: &Run, cell: &Cell, family: &Family) -> String {
     let own = experiments.filter(|one| one.name == cell.experiment).flat_map(|one| &one.factors);
     let varied: Vec<&str> = own.filter(|one| one.values.len() > 1).map(|one| one.name.as_str()).collect();
     let shown = varied.iter().filter(|name| **name != family.factor);
-    let mut parts: Vec<String> =
-        shown.filter_map(|name| Some(format!("{name} {}", factor(cell, name)?))).collect();
+    let mut parts: Vec<String> = shown.filter_map(|name| Some(setting(name, &factor(cell, name)?))).collect();
     let has_others = run.cells.iter().any(|one| {
         one.role == Role::Subject && one.experiment == cell.experiment && one.subject != cell.subject
     });
@@ -224,8 +223,8 @@ fn refusal(run: &Run, cell: &Cell, sizes: &[ScalingSize], left: &Left) -> String
     if !cell.is_elsewhere() && (1..=SIZES_LEAST).contains(&cores) {
         let cores = if cores == 1 { "1 core".to_owned() } else { format!("{cores} cores") };
         return format!(
-            "this host has {cores} and cannot answer it, since the law needs {SIZES_LEAST} numbers of workers, each \
-             worker on a core of its own, and a core for the player"
+            "this host has {cores}, which is too few. The law needs rates at {SIZES_LEAST} numbers of workers, with a \
+             core of its own for each worker, and one for the player"
         );
     }
     let measured = match sizes {
@@ -266,7 +265,7 @@ fn published(experiment: &Experiment) -> Vec<ScalingSeries> {
         sizes.sort_by_key(|size| size.workers);
         sizes.dedup_by_key(|size| size.workers);
         let fit = fitted(&sizes, 0.0, 0)?;
-        let parts: Vec<String> = family.others.iter().map(|(name, word)| format!("{name} {word}")).collect();
+        let parts: Vec<String> = family.others.iter().map(|(name, word)| setting(name, word)).collect();
         Some(ScalingSeries {
             experiment: family.experiment,
             name: parts.join(", "),

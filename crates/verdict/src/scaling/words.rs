@@ -18,7 +18,7 @@ pub fn sentence(fit: &ScalingFit, rate: &dyn Fn(f64) -> String) -> String {
     if fit.departs {
         let _ = write!(
             text,
-            "; the rates lie {} % from the law, farther than their starts scatter, which the ranges allow for",
+            "; the rates lie {} % off the law, farther than their starts scatter, so the ranges are wider",
             percent::short(fit.departure)
         );
     }
@@ -87,7 +87,7 @@ fn peak(peak: &Peak, rate: &dyn Fn(f64) -> String) -> String {
         (Some(at), range) => {
             let range = match range {
                 Some((Some(low), Some(high))) => format!(" ({low} to {high})"),
-                Some((Some(low), None)) => format!(" ({low} or more, or none)"),
+                Some((Some(low), None)) => format!(" ({low} or more, or no peak)"),
                 _ => String::new(),
             };
             let with = peak.rate.map(|one| format!(" with {}", predicted(&one, rate)));
@@ -145,9 +145,9 @@ mod tests {
     fn every_number_has_its_range_and_what_was_not_measured_is_marked() {
         let said = sentence(&fit(), &rate::rate);
         let expected = "contention 0.05 (0.04 to 0.0612), coherency 0.0005 (0 to 0.001); the peak is at 44 workers \
-                        (31 or more, or none) with 43,600 (39,240 to 47,960, extrapolated); 16 workers would answer \
-                        16,000 (14,400 to 17,600, extrapolated); the rates lie 3.1 % from the law, farther than their \
-                        starts scatter, which the ranges allow for";
+                        (31 or more, or no peak) with 43,600 (39,240 to 47,960, extrapolated); 16 workers would answer \
+                        16,000 (14,400 to 17,600, extrapolated); the rates lie 3.1 % off the law, farther than their \
+                        starts scatter, so the ranges are wider";
         assert_eq!(said, expected);
     }
 

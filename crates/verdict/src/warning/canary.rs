@@ -10,6 +10,7 @@ use kqps_observation::run::{Purpose, RunTrial};
 use kqps_observation::{Run, Trial};
 
 use super::{Code, Effect, Warning};
+use crate::change::difference;
 use crate::evidence::is_spoiled;
 
 /// A shift by more than this share of the first good canary's figure raises a doubt.
@@ -41,10 +42,10 @@ pub fn canary(run: &Run, cell: usize) -> Option<Warning> {
     let worst = touched.iter().max_by(|a, b| a.shift.total_cmp(&b.shift))?;
     let many = judged.iter().filter(|number| touched.iter().any(|stretch| is_in(stretch, **number))).count();
     let advice = format!(
-        "The canary's {} shifted by {:.1} % while {many} of {} trials were made (the limit is 2 %): the host \
+        "The canary's {} shifted by {} while {many} of {} trials were made (the limit is 2 %): the host \
          changed meanwhile. Stop what else runs, fix the clock's frequency, and run again.",
         worst.what,
-        worst.shift * 100.0,
+        difference(worst.shift, 1),
         judged.len()
     );
     Some(Warning::new(Code::Canary, Effect::DownOne, worst.shift, advice))

@@ -10,7 +10,8 @@ fn blocks(ratio: f64, spread: f64) -> Vec<f64> {
 fn judged(figure: Figure, ratio: f64, spread: f64) -> Comparison {
     // A against itself within ± 0.5 %.
     let same = [0.005, -0.004, 0.004, -0.005, 0.005, -0.003].map(f64::exp).into();
-    let case = Case { blocks: blocks(ratio, spread), same, figure, ..Case::default() };
+    let (a, b) = ("old".into(), "new".into());
+    let case = Case { a, b, blocks: blocks(ratio, spread), same, figure, ..Case::default() };
     compare(&[case]).remove(0)
 }
 
@@ -36,9 +37,25 @@ fn a_difference_below_the_mde_is_none_however_narrow_its_interval() {
     assert_eq!(small.outcome, Outcome::Equivalent);
     let caveat = small.caveat().unwrap();
     assert!(
-        caveat.contains("has 0.2 % less answered rate, with the whole interval on one side of 1"),
+        caveat
+            .contains("new has 0.2 % less answered rate than old, with the whole interval on one side of 1"),
         "{caveat}"
     );
+    let expected = format!(
+        "equivalent: new differs from old in answered rate by less than {:.1} %, the least that could be seen.",
+        small.mde.unwrap() * 100.0
+    );
+    assert_eq!(small.to_string(), expected);
+}
+
+#[test]
+fn a_great_difference_is_a_factor() {
+    let said = |figure, by| judged(figure, by, 0.005).to_string();
+    let expected = "faster: new has 3.40 times the answered rate of old.";
+    assert_eq!(said(Figure::AnsweredRate, 3.4), expected);
+    assert_eq!(said(Figure::CpuPerAnswer, 3.4), "slower: new has 3.40 times the CPU time per answer of old.");
+    assert_eq!(said(Figure::P99Latency, 0.2), "faster: new has 80.0 % less p99 latency than old.");
+    assert_eq!(said(Figure::AnsweredRate, 1.0 / 930.0), "slower: new has 1/930 of the answered rate of old.");
 }
 
 #[test]

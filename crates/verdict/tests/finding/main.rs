@@ -26,7 +26,7 @@ fn found(shares: &[f64], rate: impl Fn(&str, &str) -> f64) -> Finding {
             let rate = rate(io, workers);
             let values = vec![io.to_owned(), workers.to_owned()];
             let starts = if rate > 0.0 { starts(rate, shares, cells.len()) } else { Vec::new() };
-            cells.push(FactorCell { values, starts });
+            cells.push(FactorCell { values, starts, ..FactorCell::default() });
         }
     }
     find(Quantity::Rate, &factors, &cells)
@@ -47,7 +47,7 @@ fn the_one_factor_that_matters_is_named_with_its_ratio_and_interval() {
     let said = words(&finding);
     assert!(
         said.starts_with(
-            "io mattered most: with io uring the rate is on the average 1.300 times that with io mmsg (95 %: "
+            "io mattered most: with io uring the rate is on average 30.0 % higher than with io mmsg (95 %: +2"
         ),
         "{said}"
     );
@@ -66,7 +66,7 @@ fn none_matters_below_what_can_be_detected_and_the_sentence_says_how_much_that_i
     );
     let said = words(&finding);
     assert!(
-        said.starts_with("No factor changed the rate beyond the MDE: the greatest difference is "),
+        said.starts_with("No factor changed the rate beyond the MDE. The greatest difference: with "),
         "{said}"
     );
     assert!(said.ends_with("% would have been found."), "{said}");
@@ -84,8 +84,10 @@ fn a_second_factor_that_matters_comes_after_the_first() {
     let Outcome::Mattered { most, others, interactions } = &finding.outcome else { panic!("{finding:?}") };
     assert_eq!((most.factor.as_str(), most.greater.as_str(), most.lesser.as_str()), ("workers", "4", "1"));
     assert!((most.ratio - 3.5).abs() < 1e-9);
+    let first = "workers mattered most: with workers 4 the rate is on average 3.50 times that with workers 1 (95 %: 3.4";
+    assert!(words(&finding).starts_with(first), "{finding}");
     assert_eq!((others.len(), others[0].factor.as_str(), interactions.len()), (1, "io", 0));
-    assert!(words(&finding).contains(" io mattered, too: with io uring the rate is on the average 1.200 times that with io mmsg (95 %: "), "{finding}");
+    assert!(words(&finding).contains(" io mattered, too: with io uring the rate is on average 20.0 % higher than with io mmsg (95 %: +1"), "{finding}");
 }
 
 #[test]
@@ -98,9 +100,15 @@ fn two_factors_that_interact_are_both_named() {
         (depends.apart.1 - 1.5).abs() < 1e-9 && depends.apart.0 > 1.4 && depends.apart.2 < 1.6,
         "{finding:?}"
     );
-    assert!(words(&finding).contains("depends on other factors: it is 1.000 with "), "{finding}");
+    let said = words(&finding);
+    let depends = " The effect of workers depends on io: with io uring the rate with workers 4 is 50.0 % higher than with \
+                   workers 1, and with io mmsg it is 0.0 % ";
+    assert!(
+        said.contains(depends) && said.contains(" These two ratios are 50.0 % apart (95 %: +4"),
+        "{said}"
+    );
     assert!(!words(&finding).contains("No other"), "{finding}");
-    // What one value gains, the other loses: no factor matters on the average.
+    // What one value gains, the other loses: no factor matters on average.
     let crossed = |io: &str, workers: &str| match (io, workers) {
         ("uring", "1") | ("mmsg", "4") => 1.2,
         ("uring", "4") | ("mmsg", "1") => 1.0,
@@ -110,7 +118,51 @@ fn two_factors_that_interact_are_both_named() {
     let Outcome::Together(interactions) = &finding.outcome else { panic!("{finding:?}") };
     let [depends] = interactions.as_slice() else { panic!("{finding:?}") };
     assert!((depends.greatest.1 / depends.least.1 - 1.44).abs() < 1e-9, "{depends:?}");
-    assert!(words(&finding).starts_with("No factor changed the rate on the average, but "), "{finding}");
+    assert!(
+        words(&finding).starts_with(
+            "No factor changed the rate on average, but the effect of one depends on another. The effect of "
+        ),
+        "{finding}"
+    );
+}
+
+/// `way` stands for two settings, of which the values of the contrast and the places differ in one each.
+#[test]
+fn what_changes_with_a_factor_is_said_of_the_values_that_are_compared() {
+    let factors = ["way", "held"].map(str::to_owned);
+    let ways = [("tls, new", "tls", "1", 1.0), ("tls, kept", "tls", "0", 4.0)];
+    let cells: Vec<FactorCell> = ways
+        .into_iter()
+        .flat_map(|(way, transport, each, by)| {
+            [("few", "8", 1.0), ("many", "9", 3.0)].map(|(held, window, more)| {
+                let further = [("transport", transport), ("each", each)];
+                let further = further.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+                let rate = 1e5 * by * if way == "tls, kept" { more } else { 1.0 };
+                FactorCell {
+                    values: vec![way.to_owned(), held.to_owned()],
+                    further: vec![further, [("window".to_owned(), window.to_owned())].into()],
+                    starts: starts(rate, &STARTS, usize::from(held == "many")),
+                }
+            })
+        })
+        .collect();
+    let finding = find(Quantity::Rate, &factors, &cells);
+    let said = words(&finding);
+    let sentences = [
+        r#"way mattered most: with way "tls, kept" the rate is on average 6.93 times that with way "tls, new" (95 %: "#,
+        " each changes with way: the difference includes its effect. held mattered, too: with held many ",
+        " window changes with held: the difference includes its effect.",
+        r#" The effect of way depends on held: with held many the rate with way "tls, kept" is 12.0 times that with way "tls, new", and with held few it is 4.00 times that. These two ratios are a factor of 3.00 apart (95 %: 2."#,
+    ];
+    for sentence in sentences {
+        assert!(said.contains(sentence), "{said}");
+    }
+    assert_eq!(
+        (said.matches("each changes").count(), said.matches("window changes").count()),
+        (1, 1),
+        "{said}"
+    );
+    assert!(!said.contains("transport"), "{said}");
 }
 
 #[test]
@@ -122,17 +174,25 @@ fn refused_cells_are_left_out_and_counted() {
     });
     let Outcome::Mattered { most, .. } = &finding.outcome else { panic!("{finding:?}") };
     assert_eq!((most.factor.as_str(), most.pairs), ("io", 1));
-    assert!(words(&finding).ends_with(" 2 of 6 cells have no number and are left out."), "{finding}");
+    assert!(
+        words(&finding).ends_with(" 2 of 6 cells are left out: they have no number, or none start by start."),
+        "{finding}"
+    );
     let none = found(&STARTS, |_, _| 0.0);
     assert_eq!(
         (&none.outcome, words(&none).as_str()),
-        (&Outcome::NoNumber, "No cell has a number, so nothing was found.")
+        (&Outcome::NoNumber, "No cell's rate can be compared.")
     );
     let apart = found(
         &STARTS,
         |io, workers| if (io == "uring") == (workers == "2") && workers != "4" { 1e5 } else { 0.0 },
     );
     assert_eq!(apart.outcome, Outcome::NoPair, "{apart:?}");
+    let one = found(&STARTS, |io, workers| if (io, workers) == ("uring", "2") { 1e5 } else { 0.0 });
+    assert!(
+        words(&one).starts_with("Only one cell's rate is known, so there is nothing to compare. 5 of 6 "),
+        "{one}"
+    );
 }
 
 #[test]
@@ -142,14 +202,15 @@ fn one_start_for_each_cell_has_no_interval() {
     assert_eq!((greatest.factor.as_str(), greatest.interval, greatest.mde), ("io", None, None));
     assert!(
         words(&finding)
-            .contains("the blocks are too few for an interval. The greatest difference is 30.0 % between io uring and io mmsg."),
+            .contains("The blocks are too few for an interval, so no factor is known to have changed the rate. The greatest difference: with io uring the rate is on average \
+                       30.0 % higher than with io mmsg (3 pairs of cells)."),
         "{finding}"
     );
 }
 
 #[test]
 fn one_cell_has_nothing_to_compare() {
-    let cell = FactorCell { values: vec![], starts: starts(1e5, &STARTS, 0) };
+    let cell = FactorCell { starts: starts(1e5, &STARTS, 0), ..FactorCell::default() };
     let finding = find(Quantity::Rate, &[], &[cell]);
     assert_eq!(words(&finding), "The experiment has one cell, so there is nothing to compare.");
 }
@@ -160,6 +221,7 @@ fn a_difference_of_one_step_is_no_claim() {
     let cell = |value: f64, name: &str, step: f64| FactorCell {
         values: vec![name.to_owned()],
         starts: (0..8).map(|block| FactorStart { block, value, resolution: step / value }).collect(),
+        ..FactorCell::default()
     };
     let factors = ["io".to_owned()];
     let at = |step| find(Quantity::Latency, &factors, &[cell(41.0, "mmsg", step), cell(42.0, "uring", step)]);
@@ -179,6 +241,7 @@ fn drift_between_blocks_cancels() {
                 resolution: 0.0,
             })
             .collect(),
+        ..FactorCell::default()
     };
     let factors = ["io".to_owned()];
     let finding = find(Quantity::Rate, &factors, &[cell("mmsg", 1e5, 0..8), cell("uring", 1.02e5, 0..6)]);
@@ -210,7 +273,8 @@ fn simulated(effect: f64, experiments: u32, seed: u64) -> (u32, u32) {
                     resolution: 0.0,
                 };
                 let starts = (0..6).map(start).collect();
-                cells.push(FactorCell { values: vec![io.to_owned(), workers.to_owned()], starts });
+                let values = vec![io.to_owned(), workers.to_owned()];
+                cells.push(FactorCell { values, starts, ..FactorCell::default() });
             }
         }
         let finding = find(Quantity::Rate, &factors, &cells);
@@ -244,7 +308,11 @@ fn pairs_that_share_a_start_are_not_independent() {
                     resolution: 0.0,
                 };
                 let starts = (0..).zip(shared).map(start).collect();
-                FactorCell { values: vec![transport.to_owned(), held.to_owned()], starts }
+                FactorCell {
+                    values: vec![transport.to_owned(), held.to_owned()],
+                    starts,
+                    ..FactorCell::default()
+                }
             })
         })
         .collect();
@@ -269,6 +337,7 @@ fn an_interval_needs_four_blocks_beyond_one_of_each_pair() {
             .zip(values)
             .map(|(block, value)| FactorStart { block, value: *value, resolution: 0.0 })
             .collect(),
+        ..FactorCell::default()
     };
     let factors = ["io".to_owned(), "workers".to_owned()];
     let interval = |blocks: usize| {

@@ -143,17 +143,95 @@ fn factors_that_always_change_together_are_one() {
         },
     );
     let found = finding(&["workers"], &[Figure::Median], &CLOSED, &made);
-    assert_eq!(
-        (found.quantity, found.factors.as_slice()),
-        (Quantity::Rate, &["workers with cores".to_owned()][..])
-    );
+    assert_eq!((found.quantity, found.factors.as_slice()), (Quantity::Rate, &["workers".to_owned()][..]));
+    assert_eq!(one_of(&found).changes_with, ["cores"]);
     let said = found.to_string().replace('\u{a0}', " ");
-    let expected = "workers with cores mattered: with workers with cores 4 the rate is 4.000 times that with workers with cores 1 ";
-    assert!(said.starts_with(expected), "{said}");
+    assert!(
+        said.starts_with("workers mattered: with workers 4 the rate is 4.00 times that with workers 1 "),
+        "{said}"
+    );
+    assert!(said.ends_with(" cores changes with workers: the difference includes its effect."), "{said}");
     // With the same cores in all cells, the workers stand alone.
     let made = made.map(|made| Made { cores: vec![1, 2, 3, 4], ..made });
     let found = finding(&["workers"], &[Figure::Median], &CLOSED, &made);
-    assert_eq!(found.factors, ["workers"]);
+    assert_eq!(
+        (found.factors.as_slice(), one_of(&found).changes_with.len()),
+        (&["workers".to_owned()][..], 0)
+    );
+    assert!(!found.to_string().contains("cores"), "{found}");
+}
+
+/// The settings of a bundle take fewer values than the bundle, so none of them alone tells its values apart.
+#[test]
+fn a_bundle_is_compared_by_its_name_and_its_settings_are_listed() {
+    let set = |way, transport, connections, window, rate_qps| {
+        let factors: &[(&str, &str)] = Box::leak(Box::new([
+            ("way", way),
+            ("player.transport", transport),
+            ("player.connections", connections),
+            ("player.window", window),
+        ]));
+        Made::at(factors, rate_qps)
+    };
+    let made = [
+        set("TCP, kept", "tcp", "64", "9", 100e3),
+        set("TCP, new", "tcp", "500", "9", 10e3),
+        set("TLS, kept", "tls", "64", "9", 80e3),
+        set("TLS, new", "tls", "500", "9", 1e3),
+    ];
+    let found = finding(&["way"], &[Figure::Median], &CLOSED, &made);
+    assert_eq!(found.factors, ["way"]);
+    assert_eq!(one_of(&found).changes_with, ["player.connections", "player.transport"]);
+    let said = found.to_string().replace('\u{a0}', " ");
+    let first =
+        r#"way mattered: with way "TCP, kept" the rate is 100 times that with way "TLS, new" (95 %: "#;
+    assert!(said.starts_with(first), "{said}");
+    let last = ", one pair of cells). player.connections and player.transport change with way: the difference includes their effect.";
+    assert!(said.ends_with(last), "{said}");
+    // Settings that the study lists beside the bundle are factors of their own.
+    let found = finding(&["way", "player.transport"], &[Figure::Median], &CLOSED, &made);
+    assert_eq!(found.factors, ["way", "player.transport"]);
+    assert_eq!(found.unpaired, ["player.transport"]);
+}
+
+/// A setting that one of three transports has not does not keep the others apart.
+#[test]
+fn a_setting_that_follows_from_a_listed_factor_is_none_of_its_own() {
+    let made = [
+        Made::at(&[("player.transport", "udp"), ("player.sockets", "8")], 300e3),
+        Made::at(&[("player.transport", "tcp"), ("player.connections", "64")], 100e3),
+        Made::at(&[("player.transport", "tls"), ("player.connections", "64")], 80e3),
+    ];
+    let found = finding(&["player.transport"], &[Figure::Median], &CLOSED, &made);
+    let Outcome::Mattered { most, .. } = &found.outcome else { panic!("{found:?}") };
+    assert_eq!((most.greater.as_str(), most.lesser.as_str()), ("udp", "tls"));
+    assert_eq!(most.changes_with, ["player.connections", "player.sockets"]);
+    let said = found.to_string();
+    assert!(
+        said.ends_with(
+            " player.connections and player.sockets change with player.transport: the difference includes their effect."
+        ),
+        "{said}"
+    );
+    // TCP and TLS have the same connections, so nothing else differs between them.
+    let found = finding(&["player.transport"], &[Figure::Median], &CLOSED, &made[1..]);
+    assert!(one_of(&found).changes_with.is_empty() && !found.to_string().contains("change"), "{found}");
+    let slow = Made { rate_qps: 1e3, ..made[0].clone() };
+    let found =
+        finding(&["player.transport"], &[Figure::Median], &CLOSED, &[slow, made[1].clone(), made[2].clone()]);
+    assert_eq!((one_of(&found).greater.as_str(), one_of(&found).lesser.as_str()), ("tcp", "udp"));
+}
+
+#[test]
+fn servers_are_named_without_the_word_subject_and_great_differences_are_factors() {
+    let made = [Made::at(&[("subject", "knot")], 2_270e3), Made::at(&[("subject", "nsd")], 28.5e3)];
+    let found = finding(&["subject"], &[Figure::Median], &CLOSED, &made);
+    let said = found.to_string().replace('\u{a0}', " ");
+    assert!(
+        said.starts_with("subject mattered: with knot the rate is 79.6 times that with nsd (95 %: 79."),
+        "{said}"
+    );
+    assert!(said.contains(" times, one pair of cells)."), "{said}");
 }
 
 #[test]
@@ -170,10 +248,22 @@ fn cells_that_differ_in_two_factors_are_no_pair() {
     assert_eq!((most.factor.as_str(), most.greater.as_str(), most.lesser.as_str()), ("io", "uring", "mmsg"));
     assert!((most.ratio - 1.2).abs() < 1e-3 && others.is_empty(), "{found:?}");
     assert!(!found.to_string().contains("poll"), "{found}");
+    // Nothing is known of the workers, and the sentence does not say that they did nothing.
+    assert_eq!(found.unpaired, ["workers"]);
+    let said = found.to_string();
+    assert!(said.starts_with("io mattered: with io uring "), "{said}");
+    assert!(
+        said.ends_with(" workers was not judged: no two cells with a number differ in it alone."),
+        "{said}"
+    );
     // Without y, io and workers always change together.
     let two = [made[0].clone(), made[2].clone()];
     let found = finding(&["io", "workers"], &[Figure::Median], &CLOSED, &two);
-    assert_eq!(found.factors, ["io with workers"], "two cells cannot show which of both mattered");
+    assert_eq!(found.factors, ["io"]);
+    assert!(
+        found.to_string().ends_with(" workers changes with io: the difference includes its effect."),
+        "two cells cannot show which of both mattered: {found}"
+    );
     // Of these three, only uring and poll differ in io alone.
     let three = [
         Made::at(&[("io", "mmsg"), ("workers", "1")], 100e3),
@@ -254,7 +344,7 @@ fn the_memory_of_a_connection_is_compared_beyond_that_of_the_fewest() {
     let Outcome::Mattered { most, .. } = &found.outcome else { panic!("{found:?}") };
     assert_eq!((most.factor.as_str(), most.greater.as_str()), ("player.transport", "tls"));
     assert!((most.ratio - 4.0).abs() < 0.05, "{most:?}");
-    assert!(found.to_string().contains("the memory per connection is 4.0"), "{found}");
+    assert!(found.to_string().contains("the memory per connection is 4.00 times"), "{found}");
     // One number of connections is left, so that it was not tested, and the sentence does not say that it did nothing.
     assert_eq!(found.factors, ["player.transport"]);
     assert!(found.to_string().ends_with(", one pair of cells)."), "{found}");

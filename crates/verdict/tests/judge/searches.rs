@@ -5,7 +5,7 @@ use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::trial::Beside;
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{Known, SearchVerdict, judge, judge_search};
+use kqps_verdict::judge::{Known, Moment, SearchVerdict, judge, judge_at, judge_search};
 use kqps_verdict::search::Preset;
 use kqps_verdict::warning::Surroundings;
 
@@ -103,6 +103,33 @@ fn the_last_search_of_a_run_that_did_not_end_was_interrupted() {
     assert!(!reasons.contains("ran out of time"), "{reasons}");
     let whole = judged(Some(1)).reasons.join(" ");
     assert!(whole.contains("1 of 6 searches ran out of time") && !whole.contains("interrupted"), "{whole}");
+}
+
+/// While the run goes on, the same facts are no early end. Nothing but the words differs.
+#[test]
+fn the_newest_search_of_a_run_that_goes_on_is_not_over_yet() {
+    let mut rig = six_starts(2e6, |_| {});
+    rig.run.finished_unix_ms = None;
+    let sixth = rig.run.trials.iter().position(|trial| trial.start == 105).unwrap();
+    let reasons = |trials: usize, moment: Moment| {
+        let mut run = rig.run.clone();
+        run.trials.truncate(trials);
+        judge_at(&run, moment).subjects.remove(0).reasons
+    };
+    let (at_end, so_far) = (reasons(sixth + 4, Moment::AtEnd), reasons(sixth + 4, Moment::SoFar));
+    let cut = "1 of 6 searches were interrupted before they were over.".to_owned();
+    assert!(at_end.contains(&cut) && !so_far.contains(&cut), "{at_end:?}, {so_far:?}");
+    let with_words =
+        |reason: String| if reason == cut { "The newest search is not over yet.".into() } else { reason };
+    assert_eq!(so_far, at_end.into_iter().map(with_words).collect::<Vec<String>>());
+    let first = rig.run.trials.iter().position(|trial| trial.start == 100).unwrap();
+    let known = |moment| reasons(first + 1, moment).concat();
+    assert!(known(Moment::SoFar).contains("The search goes on, and no load is known to meet the goal yet."));
+    assert!(
+        known(Moment::AtEnd)
+            .contains("The search was interrupted before any load was known to meet the goal.")
+    );
+    assert_eq!(reasons(first, Moment::SoFar), ["No load was tried yet."]);
 }
 
 /// A user may end the run while the next subject is starting; no trial is newer then.

@@ -6,7 +6,7 @@ use kqps_history::{History, Records};
 use kqps_observation::visible::visible_line;
 
 use crate::history::checked::Checked;
-use crate::history::words::{absences, confirmed, moment, percent, verdict};
+use crate::history::words::{absences, changed, confirmed, moment, verdict};
 
 /// The most rows of each table: a comment must stay short.
 const ROWS_MOST: usize = 50;
@@ -43,15 +43,12 @@ fn changes(text: &mut String, records: &Records, new: &[&Checked<'_>]) {
     *text += "\n| verdict | series | change | interval | since | runs |\n| --- | --- | ---: | --- | --- | ---: |\n";
     for one in new.iter().take(ROWS_MOST) {
         let run = &records.entries[one.series.points[one.change.after].entry];
-        let (low, ratio, high) = one.change.ratio;
+        let (change, interval) = changed(one.change.ratio);
         let _ = writeln!(
             text,
-            "| {} | {} | {} | {} to {} | {} {} | {} |",
+            "| {} | {} | {change} | {interval} | {} {} | {} |",
             verdict(one),
             escaped(&one.series.name),
-            percent(ratio),
-            percent(low),
-            percent(high),
             moment(run.started_unix_ms),
             escaped(run.name()),
             one.change.age
