@@ -215,7 +215,7 @@ fn an_unfinished_run_shows_what_was_measured_until_then() {
 fn one_ceiling_of_the_player_is_shown_everywhere() {
     let run = sample::run();
     let verdict = judge(&run);
-    let reached = verdict.ceilings.player.as_ref().unwrap().median_qps().unwrap();
+    let reached = verdict.ceilings.players[0].median_qps().unwrap();
     assert_eq!(verdict.subjects[0].player_ceiling_qps, Some(reached));
     let page = kqps_report::page(&run, &verdict);
     let mark = "The echo answered the player at ";

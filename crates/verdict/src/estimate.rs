@@ -77,6 +77,8 @@ pub struct Estimate {
     chances: Vec<f64>,
     /// The number of starts that contribute.
     starts: u32,
+    /// Whether it rests on trials that the host or the player spoiled, since the others do not bound the rate.
+    rests_on_spoiled: bool,
 }
 
 impl Evidence {
@@ -113,7 +115,13 @@ impl Estimate {
         // The distance between starts does not matter for a single one.
         let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
         let chances = chances(&grid.parts(&starts, apart), grid.points);
-        Self { first: grid.first, step: grid.step, chances, starts: starts.len() as u32 }.normalised()
+        let (step, starts) = (grid.step, starts.len() as u32);
+        Self { first: grid.first, step, chances, starts, rests_on_spoiled: false }.normalised()
+    }
+
+    /// Whether it rests on trials that the host or the player spoiled, since the others do not bound the rate.
+    pub fn rests_on_spoiled(&self) -> bool {
+        self.rests_on_spoiled
     }
 
     fn normalised(mut self) -> Option<Self> {
@@ -150,7 +158,7 @@ impl Estimate {
     /// The distribution of this rate divided by another one that is known independently.
     #[must_use]
     pub fn over(&self, other: &Self) -> Self {
-        let step = self.step.max(other.step);
+        let (step, spoiled) = (self.step.max(other.step), other.rests_on_spoiled);
         let (one, other) = (self.with_step(step), other.with_step(step));
         let (length, points) = (one.chances.len(), other.chances.len());
         let mut chances = vec![0.0; length + points - 1];
@@ -160,7 +168,8 @@ impl Estimate {
             }
         }
         let first = one.first - other.first - step * (points - 1) as f64;
-        Self { first, step, chances, starts: one.starts.min(other.starts) }
+        let rests_on_spoiled = self.rests_on_spoiled || spoiled;
+        Self { first, step, chances, starts: one.starts.min(other.starts), rests_on_spoiled }
     }
 
     /// The same distribution on a grid with this step, which is at least as large.

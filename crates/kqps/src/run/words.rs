@@ -54,7 +54,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     if is_why {
         text += &why::of(run, verdict);
     }
-    if verdict.ceilings.player.is_some() || !verdict.ceilings.echoes.is_empty() {
+    if !verdict.ceilings.players.is_empty() || !verdict.ceilings.echoes.is_empty() {
         text += &of_ceilings(verdict);
     }
     // If a search ended with its share of the time, the reasons of its figure say so already.
@@ -102,8 +102,11 @@ pub(super) fn goal(goal: &Goal) -> String {
 fn of_ceilings(verdict: &RunVerdict) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(["ceiling", "q/s", "range", "starts"]);
-    let player =
-        verdict.ceilings.player.iter().map(|ceiling| (format!("{} ({})", ceiling.name, ceiling.io), ceiling));
+    let player = verdict
+        .ceilings
+        .players
+        .iter()
+        .map(|ceiling| (format!("{} ({})", ceiling.name, ceiling.io), ceiling));
     let echoes = verdict.ceilings.echoes.iter().map(|ceiling| (ceiling.name.clone(), ceiling));
     for (name, ceiling) in player.chain(echoes) {
         table.add_row(ceiling_row(name, ceiling));

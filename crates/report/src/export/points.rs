@@ -126,7 +126,7 @@ pub(super) fn ceilings(verdict: &RunVerdict) -> Sheet {
     ];
     let mut sheet = Sheet::new("ceilings", "one start of an echo", &columns);
     let ceilings = &verdict.ceilings;
-    let all = ceilings.player.iter().map(|one| ("player", one));
+    let all = ceilings.players.iter().map(|one| ("player", one));
     let all = all.chain(ceilings.echoes.iter().map(|one| ("echo", one)));
     for (role, echo) in all.chain(ceilings.studied.iter().map(|one| ("study", one))) {
         let rate = echo.figure_qps;

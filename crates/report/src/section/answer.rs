@@ -93,7 +93,9 @@ pub(crate) fn player_ceiling(run: &Run, verdict: &RunVerdict) -> Option<String> 
             nearest.name
         )
     } else {
-        let player = verdict.ceilings.player.as_ref()?;
+        let players = verdict.ceilings.players.iter().filter(|player| player.figure_qps.is_some());
+        let player =
+            players.max_by(|a, b| a.median_qps().unwrap_or(0.0).total_cmp(&b.median_qps().unwrap_or(0.0)))?;
         format!(
             "The echo answered the player at {} {}.",
             format::rate(player.median_qps()?),

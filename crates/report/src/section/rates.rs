@@ -30,7 +30,7 @@ fn ceiling_qps(verdict: &RunVerdict, subject: &CellVerdict) -> Option<f64> {
 
 /// The rates of the player and of the echo.
 pub(crate) fn ceilings(verdict: &RunVerdict) -> String {
-    let player = verdict.ceilings.player.iter().map(|ceiling| ceiling_row(ceiling, Fill::Player));
+    let player = verdict.ceilings.players.iter().map(|ceiling| ceiling_row(ceiling, Fill::Player));
     let echoes = verdict.ceilings.echoes.iter().map(|ceiling| ceiling_row(ceiling, Fill::Echo));
     let rows: Vec<Bar> = player.chain(echoes).collect();
     drawn("ceilings", "Answered rate of the echo under each I/O model", &rows)

@@ -86,7 +86,7 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<OfCell> {
 /// The numbers of the trials behind the figures of all cells.
 pub(crate) fn behind(verdict: &RunVerdict) -> BTreeSet<u64> {
     let ceilings = &verdict.ceilings;
-    let echoes = ceilings.player.iter().chain(&ceilings.echoes).flat_map(|echo| &echo.trials);
+    let echoes = ceilings.players.iter().chain(&ceilings.echoes).flat_map(|echo| &echo.trials);
     let subjects = verdict.subjects.iter().flat_map(|subject| &subject.trials);
     echoes.chain(subjects).copied().collect()
 }

@@ -49,6 +49,12 @@ impl Which {
         }
     }
 
+    /// Marks an estimate by this choice, if it rests on spoiled trials that were to be left out.
+    fn mark(self, estimate: Estimate, at: Speed) -> Estimate {
+        let rests_on_spoiled = self == Self::All && at == Speed::Reference;
+        Estimate { rests_on_spoiled, ..estimate }
+    }
+
     /// Whether the choice includes a trial that counts.
     fn has(self, trial: &Trial, goal: &Goal) -> bool {
         let is_short =
@@ -72,7 +78,7 @@ pub fn of_cell(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Option<Estimat
 pub(crate) fn of_cells(run: &Run, cells: &[usize], goal: &Goal, at: Speed) -> Option<Estimate> {
     Which::to_try(at).iter().find_map(|which| {
         let starts: Vec<_> = cells.iter().flat_map(|&cell| starts(run, cell, goal, at, *which)).collect();
-        Estimate::of(&starts)
+        Some(which.mark(Estimate::of(&starts)?, at))
     })
 }
 
@@ -102,7 +108,8 @@ pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option
     Which::to_try(at).iter().find_map(|which| {
         let trials = if *which == Which::All { &all } else { &counted };
         let trials = trials.iter().filter(|(_, trial)| which.has(trial, goal));
-        Estimate::of(&[trials.filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at)).collect()])
+        let evidence = trials.filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at)).collect();
+        Some(which.mark(Estimate::of(&[evidence])?, at))
     })
 }
 

@@ -17,8 +17,10 @@ const ECHO: &str = "echo";
 /// All ceilings of a run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ceilings {
-    /// The player's own ceiling: the most that it reached against any echo.
-    pub player: Option<Ceiling>,
+    /// The player's own ceilings: the most that it reached against any echo with each of its settings, in the order of
+    /// the run's cells.
+    #[serde(default)]
+    pub players: Vec<Ceiling>,
     /// Ceilings (b): the echo's rate under each I/O model, in the order of the run's cells.
     pub echoes: Vec<Ceiling>,
     /// Echoes in a closed loop that are subjects of a study. Each is a ceiling too, above all its own.
@@ -92,10 +94,8 @@ pub(super) fn of(run: &Run) -> Ceilings {
         let cells = run.cells.iter().enumerate().filter(move |(_, cell)| wanted(cell));
         cells.map(move |(index, cell)| ceiling(run, index, cell, purpose))
     };
-    let by_rate =
-        |a: &Ceiling, b: &Ceiling| a.median_qps().unwrap_or(0.0).total_cmp(&b.median_qps().unwrap_or(0.0));
     Ceilings {
-        player: of(is_ceiling, Purpose::Ceiling).max_by(by_rate).map(|highest| of_player(run, highest)),
+        players: of_players(run),
         echoes: of(|cell| cell.role == Role::EchoCeiling, Purpose::Ceiling).collect(),
         studied: of(is_studied_echo, Purpose::Closed).collect(),
     }
@@ -105,10 +105,24 @@ fn is_ceiling(cell: &Cell) -> bool {
     matches!(cell.role, Role::PlayerCeiling | Role::EchoCeiling)
 }
 
-/// The highest ceiling under the name of the player's cell, whichever echo reached it.
-fn of_player(run: &Run, highest: Ceiling) -> Ceiling {
-    let named = run.cells.iter().find(|cell| cell.role == Role::PlayerCeiling).map(|cell| cell.name.clone());
-    Ceiling { name: named.unwrap_or_else(|| "player ceiling".to_owned()), ..highest }
+/// The highest ceiling of the player with each of its settings, under the name of the first cell with them, whichever
+/// echo reached it.
+fn of_players(run: &Run) -> Vec<Ceiling> {
+    let rate = |ceiling: &Ceiling| ceiling.median_qps().unwrap_or(0.0);
+    let cells = || run.cells.iter().enumerate();
+    let is_first = |(index, cell): &(usize, &Cell)| {
+        let before = &run.cells[..*index];
+        !before.iter().any(|other| other.role == Role::PlayerCeiling && has_same_player(other, cell))
+    };
+    let players = cells().filter(|(_, cell)| cell.role == Role::PlayerCeiling).filter(is_first);
+    let highest = |player: &Cell| {
+        let same = cells().filter(|(_, cell)| is_ceiling(cell) && has_same_player(cell, player));
+        let measured = same.map(|(index, cell)| ceiling(run, index, cell, Purpose::Ceiling));
+        measured.max_by(|a, b| rate(a).total_cmp(&rate(b)))
+    };
+    players
+        .filter_map(|(_, player)| Some(Ceiling { name: player.name.clone(), ..highest(player)? }))
+        .collect()
 }
 
 /// Whether a cell measures the echo as a subject in a closed loop.

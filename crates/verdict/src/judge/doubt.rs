@@ -6,7 +6,7 @@ use crate::advice::{Action, Advice};
 use crate::change::{Form, times};
 use crate::grade::Grade;
 use crate::interval::Interval;
-use crate::warning::{Effect, Warning};
+use crate::warning::{Code, Effect, Warning};
 
 /// One reason for a grade.
 pub(super) struct Doubt {
@@ -48,6 +48,14 @@ impl Doubt {
     pub(super) fn without_bound() -> Self {
         let reason = "No load met the goal often enough to be a lower bound: the figure is an estimate from all trials.";
         Self { effect: Some(Effect::Cap(Grade::C)), action: Some(Action::MoreTime), reason: reason.into() }
+    }
+
+    /// The doubt about a figure that rests on spoiled trials.
+    pub(super) fn on_spoiled() -> Self {
+        let reason = "Too few trials were left undisturbed to bound the rate: the figure rests on spoiled ones too, and may be \
+                      far off.";
+        let action = Some(Action::of_warning(Code::NoisyHost));
+        Self { effect: Some(Effect::Cap(Grade::C)), action, reason: reason.into() }
     }
 
     /// The doubts about a figure. For a refused figure, its precision is left out.

@@ -55,6 +55,10 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     if estimated.is_some() && case.starts.iter().all(|start| start.throughput_qps().is_none()) {
         doubts.push(Doubt::without_bound());
     }
+    let rests_on_spoiled = estimated.is_some() && case.estimate.is_some_and(Estimate::rests_on_spoiled);
+    if rests_on_spoiled && !is_refused {
+        doubts.push(Doubt::on_spoiled());
+    }
     doubts.sort_by_key(Doubt::weight);
     let grade = grade(&doubts);
     let shown = |figure: Option<f64>| figure.filter(|_| !grade.refuses());

@@ -20,7 +20,7 @@ fn rig() -> Rig {
 #[test]
 fn what_is_measured_twice_has_one_figure_from_the_starts_of_both() {
     let verdict = judge(&rig().run);
-    let player = verdict.ceilings.player.unwrap();
+    let player = &verdict.ceilings.players[0];
     let echo = verdict.ceilings.echoes.iter().find(|echo| echo.io == "segment").unwrap();
     assert_eq!((player.name.as_str(), player.io.as_str()), ("player", "segment"));
     assert_eq!(player.figure_qps, echo.figure_qps);
@@ -37,7 +37,7 @@ fn the_players_ceiling_is_the_most_that_any_echo_gave() {
     let mut rig = rig();
     rig.run.cells[1].io = "uring".into();
     let verdict = judge(&rig.run);
-    let player = verdict.ceilings.player.unwrap();
+    let player = &verdict.ceilings.players[0];
     assert_eq!((player.io.as_str(), player.median_qps()), ("uring", Some(3.8e6)));
     assert_eq!(verdict.subjects[0].player_ceiling_qps, Some(3.8e6));
     // It is no ceiling of a player with other settings, and the same echo on other cores is another
@@ -47,7 +47,28 @@ fn the_players_ceiling_is_the_most_that_any_echo_gave() {
     rig.run.cells[1].io = "segment".into();
     let verdict = judge(&rig.run);
     assert_eq!(verdict.subjects[0].player_ceiling_qps, None);
-    assert_eq!(verdict.ceilings.player.unwrap().median_qps(), Some(3.8e6));
+    assert_eq!(verdict.ceilings.players[0].median_qps(), Some(3.8e6));
+}
+
+#[test]
+fn each_setting_of_the_player_has_a_ceiling_of_its_own() {
+    let mut rig = rig();
+    let mut alone = rig.run.cells[0].clone();
+    alone.name = "player, 1 socket".into();
+    alone.factors.set("player.sockets", "1").unwrap();
+    let mut unplayed = alone.clone();
+    unplayed.name = "player, 2 sockets".into();
+    unplayed.factors.set("player.sockets", "2").unwrap();
+    let number = rig.run.cells.len() as u32;
+    rig.run.cells.extend([alone, unplayed]);
+    for block in 0..6 {
+        rig.add(number, block, u64::from(900 + block), Purpose::Ceiling, closed(1e6));
+    }
+    let verdict = judge(&rig.run);
+    let found: Vec<_> =
+        verdict.ceilings.players.iter().map(|one| (one.name.as_str(), one.median_qps())).collect();
+    let expected = [("player", Some(3.57e6)), ("player, 1 socket", Some(1e6)), ("player, 2 sockets", None)];
+    assert_eq!(found, expected);
 }
 
 #[test]

@@ -94,7 +94,7 @@ fn every_figure_names_its_trials_and_every_load_its_latency() {
 #[test]
 fn ceilings_are_medians_over_starts() {
     let verdict = judge(&six_starts(2e6, |_| {}).run);
-    let player = verdict.ceilings.player.unwrap();
+    let player = &verdict.ceilings.players[0];
     assert_eq!(player.median_qps(), Some(2e6));
     assert_eq!(player.trials.len(), 6);
     let names: Vec<&str> = verdict.ceilings.echoes.iter().map(|echo| echo.name.as_str()).collect();

@@ -224,6 +224,12 @@ fn where_the_host_spoiled_all_trials_these_give_the_figure() {
     let figure = verdict.figure_qps.unwrap_or_else(|| panic!("{:?}", verdict.reasons));
     assert!((50_000.0..60_000.0).contains(&figure.median), "{figure:?}");
     assert!(figure.high / figure.low > 1.02 && verdict.grade == Grade::C, "{figure:?} {:?}", verdict.grade);
+    let says = |reasons: &[String]| reasons.iter().any(|reason| reason.contains("rests on spoiled ones too"));
+    assert!(says(&verdict.reasons), "{:?}", verdict.reasons);
+    let undisturbed: Vec<Trial> = loads.iter().map(|&(load_qps, lost)| trial(load_qps, lost)).collect();
+    let sound: Vec<(Purpose, &Trial)> = undisturbed.iter().map(|trial| (Purpose::Search, trial)).collect();
+    let sound = judge_search(&goal, &sound, &Known::default());
+    assert!(sound.figure_qps.is_some() && !says(&sound.reasons), "{:?}", sound.reasons);
     let missed: Vec<_> = sought.into_iter().filter(|(_, trial)| trial.accounts.lost > 0).collect();
     assert_eq!(judge_search(&goal, &missed, &Known::default()).figure_qps, None, "nothing was learned");
 }
