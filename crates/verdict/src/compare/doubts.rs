@@ -122,7 +122,7 @@ impl Objections {
                 ));
             } else if let Some((full, all)) = full {
                 doubts.push(format!(
-                    "the player's core was full in {full} of {all} trials of {name}, which was less busy: \
+                    "the player's core was full in {full} of {all} trials of {name} while {name} was less busy: \
                      other programs on that core hide differences"
                 ));
             }
