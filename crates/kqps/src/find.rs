@@ -269,8 +269,8 @@ impl Search<'_> {
             Ok(()) => Ok((played, false)),
             Err(Ended::Interrupted) => Ok((played, true)),
             Err(Ended::Failed(error)) => {
-                if let Some(Err(other)) = self.keeping.take().map(|keeping| keeping.end(false, Some(&error)))
-                {
+                let kept = self.keeping.take().map(|keeping| keeping.end(false, Some(&error)));
+                if let Some(other) = kept.and_then(Result::err).filter(|other| keep::is_news(other, &error)) {
                     eprintln!("kqps: {other:#}");
                 }
                 Err(error)

@@ -80,7 +80,7 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 
     /// Resume the run in --out, or the newest unfinished one
-    #[arg(long, conflicts_with_all = ["study", "hosts", "budget", "seed", "subject", "command", "echo", "records", "target", "queries", "connections_to_targets"], help_heading = "The run")]
+    #[arg(long, conflicts_with_all = ["hosts", "budget", "seed", "subject", "command", "echo", "records", "target", "queries", "connections_to_targets"], help_heading = "The run")]
     resume: bool,
 
     /// How long the run may take (default: 2m, or what the study takes)
@@ -367,6 +367,12 @@ fn study(path: &Path) -> anyhow::Result<StudyFile> {
 }
 
 fn resume(args: &Args) -> anyhow::Result<Session> {
+    if let Some(folder) = &args.study {
+        return Err(bad_input(format!(
+            "--resume takes no study: a run is named by its folder; to go on: kqps run --resume --out {}",
+            folder.display()
+        )));
+    }
     let folder = match &args.out {
         Some(folder) => folder.clone(),
         None => place::newest_run().ok_or_else(|| {

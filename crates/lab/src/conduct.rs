@@ -133,6 +133,9 @@ impl Conductor<'_> {
         {
             return Ok(ended);
         }
+        if let Some(ended) = self.can_reach(run)? {
+            return Ok(ended);
+        }
         let mut last_block_s = 0.0;
         for block in 0..run.blocks {
             self.forgive();

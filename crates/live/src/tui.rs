@@ -140,10 +140,15 @@ fn key(until: Instant) -> Option<Event> {
 }
 
 fn press(key: KeyEvent, look: &mut Look, end: &impl Fn()) {
+    if key.modifiers.intersects(KeyModifiers::CONTROL | KeyModifiers::ALT) {
+        // The terminal passes on Ctrl-C as a key. `script` writes a NUL at the end of its input, which arrives as
+        // Ctrl-Space.
+        if key.code == KeyCode::Char('c') && key.modifiers.contains(KeyModifiers::CONTROL) {
+            end();
+        }
+        return;
+    }
     match key.code {
-        // The terminal passes on Ctrl-C as a key.
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => end(),
-        KeyCode::Char('q') if look.shows_help => look.shows_help = false,
         KeyCode::Char('q') => end(),
         KeyCode::Char('?' | 'h') => look.shows_help = !look.shows_help,
         KeyCode::Esc => look.shows_help = false,
@@ -163,19 +168,26 @@ mod tests {
         let (ended, mut look) = (Cell::new(0), Look::default());
         let mut type_key = |code, modifiers| {
             press(KeyEvent::new(code, modifiers), &mut look, &|| ended.set(ended.get() + 1));
-            (look.is_paused, look.shows_help)
+            (ended.get(), look.is_paused, look.shows_help)
         };
-        let none = KeyModifiers::NONE;
-        assert_eq!(type_key(KeyCode::Char('p'), none), (true, false));
-        assert_eq!(type_key(KeyCode::Char('?'), none), (true, true));
-        assert_eq!(type_key(KeyCode::Char('q'), none), (true, false), "it closes the help first");
-        assert_eq!(type_key(KeyCode::Char('x'), none), (true, false));
-        type_key(KeyCode::Char('c'), none);
-        assert_eq!(ended.get(), 0);
-        press(KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL), &mut look, &|| {
-            ended.set(ended.get() + 1);
-        });
-        press(KeyEvent::new(KeyCode::Char('q'), none), &mut look, &|| ended.set(ended.get() + 1));
-        assert_eq!(ended.get(), 2);
+        let (none, control) = (KeyModifiers::NONE, KeyModifiers::CONTROL);
+        assert_eq!(type_key(KeyCode::Char('p'), none), (0, true, false));
+        assert_eq!(type_key(KeyCode::Char('?'), none), (0, true, true));
+        assert_eq!(type_key(KeyCode::Char('q'), none), (1, true, true), "as the help says");
+        assert_eq!(type_key(KeyCode::Esc, none), (1, true, false));
+        assert_eq!(type_key(KeyCode::Char('x'), none), (1, true, false));
+        assert_eq!(type_key(KeyCode::Char('c'), none), (1, true, false));
+        assert_eq!(type_key(KeyCode::Char('c'), control), (2, true, false));
+        assert_eq!(type_key(KeyCode::Char('q'), none), (3, true, false));
+    }
+
+    /// At the end of its input, `script` writes a NUL or Ctrl-D.
+    #[test]
+    fn an_input_that_ends_is_no_key() {
+        let mut look = Look::default();
+        for code in [' ', '@', 'd', 'h', 'q'].map(KeyCode::Char) {
+            press(KeyEvent::new(code, KeyModifiers::CONTROL), &mut look, &|| panic!("{code:?}"));
+            assert!(!look.is_paused && !look.shows_help, "{code:?}");
+        }
     }
 }

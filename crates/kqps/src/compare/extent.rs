@@ -122,6 +122,16 @@ impl Extent {
         )))
     }
 
+    /// What to print before a comparison that has too few blocks for a verdict; `None` if it has enough.
+    pub(super) fn too_few_blocks(&self) -> Option<String> {
+        (self.blocks < LEAST_BLOCKS).then(|| {
+            format!(
+                "There is no verdict below {LEAST_BLOCKS} blocks: this comparison will be inconclusive; for a verdict use \
+                 --blocks {LEAST_BLOCKS} or more."
+            )
+        })
+    }
+
     /// Seconds of the whole comparison.
     pub(super) fn whole_s(&self) -> f64 {
         TRIED * START_S + f64::from(self.blocks) * self.block_s()
@@ -161,6 +171,13 @@ mod tests {
         assert_eq!(Extent::of_start(10, 10.0, Some(2_100.0)), extent(10, 2, 5.0));
         assert_eq!(Extent::of_start(10, 2.0, Some(100.0)), extent(10, 1, 2.0), "too few for a p99");
         assert!((extent(10, 26, 0.1).whole_s() - 158.2).abs() < 1e-9);
+    }
+
+    #[test]
+    fn too_few_blocks_for_a_verdict_are_announced() {
+        let warned = |blocks| extent(blocks, 26, 0.1).too_few_blocks();
+        assert!(warned(5).unwrap().starts_with("There is no verdict below 6 blocks: "));
+        assert_eq!(warned(6), None);
     }
 
     #[test]

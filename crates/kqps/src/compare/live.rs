@@ -165,6 +165,9 @@ fn begin(request: &ComparisonRequest) -> anyhow::Result<Session> {
         time(extent.trial_s),
         time(extent.whole_s())
     );
+    if let Some(warning) = extent.too_few_blocks() {
+        eprintln!("{warning}");
+    }
     if run.cells.iter().any(|cell| cell.target.is_some()) {
         eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }

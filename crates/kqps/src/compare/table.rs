@@ -39,7 +39,8 @@ pub(super) fn of(comparisons: &[Comparison]) -> String {
 fn figures(one: &Comparison) -> [String; 5] {
     let unknown = || "-".to_string();
     let ratio = one.ratio.map_or_else(unknown, |ratio| format!("{:.4}", ratio.median));
-    let interval = one.ratio.map_or_else(unknown, |ratio| {
+    // One block has a ratio and no interval.
+    let interval = one.ratio.filter(|ratio| ratio.coverage > 0.0).map_or_else(unknown, |ratio| {
         format!("{:.4} to {:.4} ({:.1} %)", ratio.low, ratio.high, ratio.coverage * 100.0)
     });
     let mde = one.mde.map_or_else(|| "unknown: too few blocks".into(), |mde| within(mde, 2));
@@ -78,6 +79,15 @@ mod tests {
         );
         assert!(row("p99 latency").starts_with("p99 latency slower 1.2006 1.1998 to 1.2014 (9"), "{text}");
         assert!(row("CPU").contains("± 0.1"), "{text}");
+    }
+
+    #[test]
+    fn one_block_has_no_interval() {
+        let text = of(&compare(&[Case { blocks: vec![1.016], ..case("old", 0.9, Figure::AnsweredRate) }]));
+        let row =
+            text.lines().find(|line| line.trim_start().starts_with("answered rate")).unwrap_or_default();
+        let words: Vec<&str> = row.split_whitespace().collect();
+        assert_eq!(words[..5], ["answered", "rate", "inconclusive", "1.0160", "-"], "{text}");
     }
 
     #[test]

@@ -130,6 +130,11 @@ impl Keeping {
     }
 }
 
+/// Whether an error of storing the reason of a failure is another one. A full disk refuses both the trial and the reason.
+pub(super) fn is_news(other: &anyhow::Error, failure: &anyhow::Error) -> bool {
+    format!("{other:#}") != format!("{failure:#}")
+}
+
 /// Adds the settings of connections to those that every transport has.
 fn of_connections(tcp: &TcpPlan, of_all: PlayerFactors) -> PlayerFactors {
     let of_connections = PlayerFactors {
@@ -262,5 +267,21 @@ fn of_echo(role: Role, name: &str, io: &str, workers: u32, setup: &Setup<'_>) ->
         subject_cpus: watched.cpus.clone(),
         factors: factors.with(flags),
         ..Cell::default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::store::StoreError;
+
+    use super::*;
+
+    #[test]
+    fn a_full_disk_is_reported_once_and_without_a_way_to_resume() {
+        let full = |path: &str| anyhow::Error::new(StoreError::Full { path: path.into() });
+        assert!(!is_news(&full("out/run.sqlite"), &full("out/run.sqlite")));
+        assert!(is_news(&full("out/run.sqlite"), &anyhow::anyhow!("No reply came")));
+        let said = full("out/run.sqlite").to_string();
+        assert_eq!(said, "out/run.sqlite: no space is left, so make room; what was stored before is intact");
     }
 }

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
 use anyhow::Context as _;
-use kqps_history::{Added, Entry, Host, Programs, Store, entry_of};
+use kqps_history::{Added, Entry, Host, Programs, Store, StoreError, entry_of};
 use kqps_lab::folder::{Folder, store_in};
 use kqps_lab::subject::Definition;
 use kqps_lab::words::counted;
@@ -15,6 +15,7 @@ use kqps_observation::Run;
 use kqps_verdict::judge::judge_figures;
 
 use super::StoreArgs;
+use super::words::unended;
 use crate::exit::bad_input;
 
 /// The status if a run could not be added.
@@ -49,7 +50,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             Ok(entry) => entries.push(entry),
             Err(error) => {
                 left_out += 1;
-                eprintln!("Left out {}: {error:#}.", folder.display());
+                eprintln!("Left out {}: {}.", folder.display(), unended(&format!("{error:#}")));
             }
         }
     }
@@ -60,7 +61,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(folder) = path.parent().filter(|folder| !folder.as_os_str().is_empty()) {
         std::fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
     }
-    let mut store = Store::open(&path).map_err(bad_input)?;
+    let mut store = Store::open(&path).map_err(in_or_out)?;
     let added = store.add(&entries)?;
     let count = |wanted: Added| added.iter().filter(|one| **one == wanted).count();
     println!(
@@ -72,6 +73,15 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         path.display()
     );
     Ok(if left_out > 0 { ExitCode::from(LEFT_OUT) } else { ExitCode::SUCCESS })
+}
+
+/// A file that is no history is bad input. For any other reason the history could not be written.
+fn in_or_out(error: StoreError) -> anyhow::Error {
+    use StoreError::{Damaged, Foreign, Missing, Newer};
+    match error {
+        Damaged { .. } | Foreign { .. } | Missing { .. } | Newer { .. } => bad_input(error),
+        other => other.into(),
+    }
 }
 
 /// Reads and judges all runs, on all cores. The results are in the order of the folders.
@@ -126,4 +136,17 @@ fn programs(run: &Run, path: &Path) -> Programs {
         Some((subject.clone(), definition.programs))
     };
     run.cells.iter().map(|cell| &cell.subject).filter_map(definition).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::exit::BadInput;
+
+    #[test]
+    fn a_history_that_cannot_be_written_is_no_bad_file() {
+        let path = PathBuf::from("h.sqlite");
+        assert!(!in_or_out(StoreError::Full { path: path.clone() }).is::<BadInput>());
+        assert!(in_or_out(StoreError::Newer { path }).is::<BadInput>());
+    }
 }

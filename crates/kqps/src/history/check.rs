@@ -130,16 +130,18 @@ fn fails(args: &Args, checked: &[Checked<'_>]) -> bool {
             match &one.confirmation {
                 Some(Confirmation::Undecided { reason }) if args.allow_inconclusive => {
                     eprintln!(
-                        "{}: not confirmed, as {reason}; --allow-inconclusive lets it pass.",
-                        one.series.name
+                        "{}: not confirmed, as {}; --allow-inconclusive lets it pass.",
+                        one.series.name,
+                        words::unended(reason)
                     );
                     continue;
                 }
                 Some(Confirmation::Undecided { reason }) => {
                     eprintln!(
-                        "--fail-on {condition} cannot be judged for {}, as {reason}: that counts as failed; to let it \
+                        "--fail-on {condition} cannot be judged for {}, as {}: that counts as failed; to let it \
                          pass add --allow-inconclusive.",
-                        one.series.name
+                        one.series.name,
+                        words::unended(reason)
                     );
                 }
                 _ => eprintln!("--fail-on {condition} holds for {}.", one.series.name),

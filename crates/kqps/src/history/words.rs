@@ -73,13 +73,13 @@ pub(super) fn verdict(one: &Checked<'_>) -> String {
 pub(super) fn confirmed(confirmation: &Confirmation) -> String {
     match confirmation {
         Confirmation::Confirmed { comparison } => {
-            format!("confirmed on this host: {}", comparison.to_string().trim_end_matches('.'))
+            format!("confirmed on this host: {}", unended(&comparison.to_string()))
         }
         Confirmation::Refuted { comparison } => {
-            format!("refuted on this host: {}", comparison.to_string().trim_end_matches('.'))
+            format!("refuted on this host: {}", unended(&comparison.to_string()))
         }
         Confirmation::SameBuild => "both runs measured the same program, so no build is the cause".into(),
-        Confirmation::Undecided { reason } => format!("not confirmed: {reason}"),
+        Confirmation::Undecided { reason } => format!("not confirmed: {}", unended(reason)),
     }
 }
 
@@ -89,9 +89,18 @@ pub(super) fn absences(records: &Records, history: &History) -> Vec<String> {
         let (entry, why) = series.absences.last()?;
         let is_newest = series.points.last().is_none_or(|point| point.entry < *entry);
         let run = records.entries[*entry].name();
-        is_newest.then(|| format!("{} has no figure in its newest run, {run}: {why}.", series.name))
+        is_newest.then(|| absent(&series.name, run, why))
     });
     of_series.collect()
+}
+
+fn absent(series: &str, run: &str, why: &str) -> String {
+    format!("{series} has no figure in its newest run, {run}: {}.", unended(why))
+}
+
+/// A sentence without its full stop.
+pub(super) fn unended(sentence: &str) -> &str {
+    sentence.trim_end_matches('.')
 }
 
 /// A ratio between the ends of its interval as a change, and the interval: `-4.2 %`, `-5.0 % to -3.4 %`.
@@ -107,4 +116,18 @@ pub(super) fn moment(unix_ms: u64) -> String {
     let moment =
         OffsetDateTime::from_unix_timestamp(seconds).ok().and_then(|moment| moment.format(format).ok());
     moment.unwrap_or_else(|| "-".into())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_reason_with_a_full_stop_ends_in_one() {
+        let reason = "the player was the limit. Give it more cores.".to_owned();
+        let said = absent("nsd", "one", &reason);
+        assert!(said.ends_with("one: the player was the limit. Give it more cores."), "{said}");
+        let said = confirmed(&Confirmation::Undecided { reason });
+        assert_eq!(said, "not confirmed: the player was the limit. Give it more cores");
+    }
 }

@@ -59,10 +59,20 @@ pub(super) fn check_target(address: SocketAddr, allowed: &[Allowed]) -> anyhow::
     if is_local(address) || benchmarking.contains(ip) || allowed.iter().any(|network| network.contains(ip)) {
         return Ok(());
     }
-    Err(bad_input(format!(
+    Err(bad_input(refusal(ip, is_local(([127, 0, 0, 1], 0).into()))))
+}
+
+/// Why a target is refused. `is_lo_up` is whether this host has 127.0.0.1, which it has not while `lo` is down.
+fn refusal(ip: IpAddr, is_lo_up: bool) -> String {
+    if ip.is_loopback() && !is_lo_up {
+        return format!(
+            "{ip} is on this host, but the interface lo is down: bring it up by `ip link set lo up`"
+        );
+    }
+    format!(
         "{ip} is not on this host. A load can bring a server and its network down: if both are yours, \
          allow it with --allow-target {ip}"
-    )))
+    )
 }
 
 /// Refuses sources that do not belong to this host. The kernel may bind a socket to such an address
@@ -86,6 +96,16 @@ pub(super) fn check_own(sources: impl IntoIterator<Item = IpAddr>) -> anyhow::Re
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn an_address_of_lo_is_refused_because_lo_is_down() {
+        let said = |ip: &str, is_lo_up| refusal(ip.parse().unwrap(), is_lo_up);
+        for ip in ["127.0.0.1", "127.3.2.1", "::1"] {
+            assert!(said(ip, false).contains("the interface lo is down"), "{ip}");
+        }
+        assert!(said("192.0.2.1", false).contains("--allow-target 192.0.2.1"));
+        assert!(said("::1", true).contains("is not on this host"), "IPv6 may be off");
+    }
 
     #[test]
     fn sources_are_addresses_of_this_host() {

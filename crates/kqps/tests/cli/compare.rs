@@ -184,6 +184,7 @@ fn at_a_fixed_rate_time_is_compared() {
     // 120 queries have no p99.
     let figures: Vec<_> = printed_comparisons(&output).iter().map(|it| it["figure"].clone()).collect();
     assert_eq!(figures, ["cpu-per-answer"], "{}", stderr(&output));
+    assert!(stderr(&output).contains("There is no verdict below 6 blocks: "), "{}", stderr(&output));
 }
 
 #[test]

@@ -50,6 +50,7 @@ fn no_clause_comes_twice_and_the_status_shows_whose_fault_it_is() {
     let load = |flags: &str| format!("load 127.0.0.1:{port} -d queries -Q 1 -c 1 {flags}");
     let cases = [
         (2, "run --resume --out nothere".to_owned(), "nothere cannot be read"),
+        (2, "run --resume empty".to_owned(), "to go on: kqps run --resume --out empty"),
         (2, "report nothere".to_owned(), "nothere cannot be read"),
         (2, "run --resume --out empty".to_owned(), "empty holds no run: there is no run.sqlite in it"),
         (2, "report empty".to_owned(), "empty holds no run: there is no run.sqlite in it"),

@@ -135,6 +135,7 @@ fn a_server_that_does_not_answer_is_named_and_refused() {
     let run = stored(&out);
     let failed: Vec<&str> = run.trials.iter().filter_map(|one| one.failure()).collect();
     assert_eq!(failed.len(), 1, "{failed:?}");
+    assert_eq!(run.trials.len(), 1, "no echo is measured for a server that does not answer");
     assert!(text(&output.stdout).contains("refused"), "{}", text(&output.stdout));
 
     let mut compare = kqps(&["compare", "--target", &url, "--target", &url, "-d", &bench.queries()]);

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::time::Instant;
 
-use kqps_observation::run::{Outcome, Purpose};
+use kqps_observation::run::{Outcome, Purpose, Role};
 use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::compare::Pairing;
@@ -73,6 +73,31 @@ impl Conductor<'_> {
             self.fit_blocks(run, seconds(began) / sides.len() as f64)?;
         }
         Ok(None)
+    }
+
+    /// Plays for a moment at a server that ran before, if it is the only subject and no trial has measured it yet.
+    /// Returns `None` if it can be measured, or else how the run ends: without it there is nothing to measure. A server
+    /// may answer slowly at first, so it has [`OFTEN`] tries. The failure is stored as that of the first measured start.
+    pub(super) fn can_reach(&mut self, run: &mut Run) -> Result<Option<Conducted>, StoreError> {
+        let mut subjects = (0..run.cells.len()).filter(|&cell| run.cells[cell].role == Role::Subject);
+        let (Some(cell), None) = (subjects.next(), subjects.next()) else { return Ok(None) };
+        let is_measured = run.trials_of(cell).any(|one| one.measured().is_some());
+        if run.cells[cell].target.is_none() || is_measured {
+            return Ok(None);
+        }
+        let mut failure = (String::new(), Vec::new());
+        for _ in 0..OFTEN {
+            failure = match self.tried(run, cell) {
+                Ok(_) => return Ok(None),
+                Err(NoTrial::Interrupted) => return Ok(Some(Conducted::Interrupted)),
+                Err(NoTrial::Failed { reason, output }) => (reason, output),
+                Err(NoTrial::Lost { reason }) => (reason, Vec::new()),
+            };
+        }
+        let (reason, output) = failure;
+        let key = StartKey { cell, block: 0, start: self.store.next_start()? };
+        self.commit(run, key, Purpose::WarmUp, Outcome::Failed { reason, output })?;
+        Ok(Some(Conducted::Whole))
     }
 
     /// Adapts the duration of trials to the latency, now that it is known.

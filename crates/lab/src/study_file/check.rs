@@ -255,6 +255,10 @@ fn known_factor(
     if settings.contains_key(factor) || factor == SUBJECT {
         return Ok(());
     }
+    // The factor may be misspelt where it is set. Then no subject has that setting.
+    for definition in experiment.subjects.iter().filter_map(|word| study.subject(word).ok()) {
+        beside(study, experiment, &definition)?;
+    }
     let known: Vec<&str> = settings.keys().copied().chain([SUBJECT]).collect();
     let near = did_you_mean(nearest(factor, &known));
     let what = format!(

@@ -236,7 +236,19 @@ fn wrong_values_and_factors_that_do_nothing_are_placed_and_explained() {
         (fixed, "{ sockets = \"shard\" }", "13:22", "did you mean `shared`?"),
         (fixed, "{ threads = \"1..2\" }", "13:22", "expected one value, found the range `1..2`"),
         ("[\"1..cores\"]", "[\"4..2\"]", "17:15", "the range `4..2` is empty"),
-        ("io = [\"blocking\", \"poll\"]", "ioo = [\"poll\"]", "", "has no factor `io`; did you mean `ioo`?"),
+        // The table's `io` is right, and its factor is misspelt.
+        (
+            "io = [\"blocking\", \"poll\"]",
+            "ioo = [\"poll\"]",
+            "16:1",
+            "has no setting `ioo`; did you mean `io`?",
+        ),
+        (
+            "processes = [",
+            "wrokers = [1]\nprocesses = [",
+            "17:1",
+            "no setting `wrokers`; did you mean `workers`?",
+        ),
         (
             "[\"blocking\", \"poll\"]",
             "[\"poll\", \"selct\"]",

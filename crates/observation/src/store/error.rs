@@ -22,7 +22,7 @@ pub enum StoreError {
     Newer { path: PathBuf, found: u32, known: u32 },
     #[error("{folder}: another kqps is writing a run there; wait for it, or name another folder", folder = folder.display())]
     Locked { folder: PathBuf },
-    #[error("{path}: no space is left; what was stored before is intact, so make room and resume", path = path.display())]
+    #[error("{path}: no space is left, so make room; what was stored before is intact", path = path.display())]
     Full { path: PathBuf },
     #[error("{path}: trial {number} is there already", path = path.display())]
     Duplicate { path: PathBuf, number: u64 },

@@ -39,7 +39,9 @@ fn panel(index: usize, comparison: &Comparison, cells: &[(String, String)]) -> P
 fn caption(comparison: &Comparison) -> String {
     let (refusals, doubts) = comparison.case.doubts.split_at(comparison.case.refusals as usize);
     let mut sentences: Vec<String> = refusals.iter().map(|refusal| format!("Because {refusal}.")).collect();
-    if let Some(ratio) = &comparison.ratio {
+    if let Some(ratio) = comparison.ratio.filter(|ratio| ratio.coverage == 0.0) {
+        sentences.push(format!("The ratio of one block is {:.4}, which has no interval.", ratio.median));
+    } else if let Some(ratio) = &comparison.ratio {
         sentences.push(format!(
             "The mean ratio of {} blocks is {:.4}, its interval {:.4} to {:.4}, which covers the true one with {:.1}\u{a0}%.",
             ratio.count,
@@ -61,4 +63,19 @@ fn caption(comparison: &Comparison) -> String {
     sentences.extend(comparison.caveat());
     sentences.extend(doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
     sentences.join(" ")
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_verdict::compare::{Case, compare};
+
+    use super::caption;
+
+    #[test]
+    fn one_block_has_a_ratio_and_no_interval() {
+        let of =
+            |blocks: &[f64]| caption(&compare(&[Case { blocks: blocks.to_vec(), ..Case::default() }])[0]);
+        assert!(of(&[1.016]).starts_with("The ratio of one block is 1.0160, which has no interval."));
+        assert!(of(&[1.016, 1.02]).contains("its interval "));
+    }
 }

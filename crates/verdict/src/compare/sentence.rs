@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use super::{Case, Comparison, Outcome};
+use super::{Case, Comparison, LEAST_BLOCKS, Outcome};
 use crate::change::{Form, difference, times};
 
 impl fmt::Display for Comparison {
@@ -28,7 +28,14 @@ impl fmt::Display for Comparison {
                 )
             }
             Outcome::Inconclusive => {
-                write!(f, "inconclusive: it is not yet known whether {b} differs from {a} in {figure}; ")?;
+                if self.case.blocks.len() < LEAST_BLOCKS as usize {
+                    write!(f, "inconclusive: there is no verdict below {LEAST_BLOCKS} blocks; ")?;
+                } else {
+                    write!(
+                        f,
+                        "inconclusive: it is not yet known whether {b} differs from {a} in {figure}; "
+                    )?;
+                }
                 match self.more_blocks {
                     Some(1) if self.more_at_least => f.write_str("at least one more block is needed."),
                     Some(blocks) if self.more_at_least => {

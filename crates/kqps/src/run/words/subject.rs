@@ -40,9 +40,21 @@ pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
 
 /// The subject's name, version and grade.
 pub(super) fn title(cell: &Cell, subject: &CellVerdict) -> String {
-    let unknown = if cell.target.is_some() { "(running before)" } else { "of unknown version" };
-    let version = cell.version.as_deref().unwrap_or(unknown);
+    let version = version(cell, &subject.name);
     visible_line(&format!("{} {version}: grade {}", subject.name, subject.grade)).into_owned()
+}
+
+/// The version of a cell's subject, to stand after the cell's name. After settings the subject is named again.
+fn version(cell: &Cell, name: &str) -> String {
+    match cell.version.as_deref() {
+        Some(version) if name.contains('=') && name != cell.subject => {
+            format!("({} {version})", cell.subject)
+        }
+        Some(version) if name.contains('=') => format!("(version {version})"),
+        Some(version) => version.to_owned(),
+        None if cell.target.is_some() => "(running before)".to_owned(),
+        None => "of unknown version".to_owned(),
+    }
 }
 
 /// A share of the ceiling, as in `45 % of echo mmsg (43 to 47 %)`.
@@ -117,6 +129,18 @@ mod tests {
 
     fn interval(low: f64, median: f64, high: f64) -> Interval {
         Interval { median, low, high, coverage: 0.95, count: 2 }
+    }
+
+    #[test]
+    fn a_version_is_that_of_the_subject_and_of_no_setting() {
+        let after = |name: &str, subject: &str, version: Option<&str>| {
+            let version = version.map(str::to_owned);
+            super::version(&Cell { subject: subject.into(), version, ..Cell::default() }, name)
+        };
+        assert_eq!(after("nsd", "nsd", Some("4.6.1")), "4.6.1");
+        assert_eq!(after("subject=nsd; workers=1", "nsd", Some("4.6.1")), "(nsd 4.6.1)");
+        assert_eq!(after("nsd workers=2", "nsd workers=2", Some("4.6.1")), "(version 4.6.1)");
+        assert_eq!(after("subject=nsd", "nsd", None), "of unknown version");
     }
 
     #[test]

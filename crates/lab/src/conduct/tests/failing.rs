@@ -17,6 +17,26 @@ fn what_failed_three_times_in_succession_is_not_started_again() {
     assert_eq!(run.skipped, left_out.into());
 }
 
+/// A run whose only subject is a server that ran before.
+fn of_one(name: &str) -> Run {
+    let mut cells = plan().cells;
+    cells.retain(|cell| cell.role != Role::Subject || cell.name == name);
+    Run { cells, ..plan() }
+}
+
+#[test]
+fn a_run_whose_only_server_does_not_answer_ends_before_its_echoes() {
+    for (name, failures) in [("broken", &["it is broken"][..]), ("slow", &[])] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(&folder.path().join("run.sqlite"), &of_one(name)).unwrap();
+        assert_eq!(conduct(&store, None, &|| Ok(()), &mut |_| ()).unwrap(), Conducted::Whole);
+        let run = store.run().unwrap();
+        let failed: Vec<&str> = run.trials.iter().filter_map(RunTrial::failure).collect();
+        assert_eq!(failed, failures);
+        assert_eq!(run.trials.len() > 1, failures.is_empty(), "{name}");
+    }
+}
+
 /// A comparison of two of the subjects, in eight blocks.
 fn comparison(a: &str, b: &str) -> Run {
     let cell = |name: &str, part| {
