@@ -158,7 +158,7 @@ mod tests {
 
     use kqps_observation::ledger::{FoundBy, Place, Placed};
     use kqps_observation::tls::TlsFacts;
-    use kqps_observation::{Accounts, Quantiles};
+    use kqps_observation::{Accounts, Quantiles, QuicFacts};
 
     use super::*;
 
@@ -232,6 +232,14 @@ mod tests {
         assert!(made.ends_with("(connect-timeout): look whether TLS is spoken there"), "{made}");
         let unmade = failed("connect-timeout", tls(), None);
         assert!(unmade.ends_with("in 3 attempts (connect-timeout)"), "{unmade}");
+        let connections = ConnectionFacts {
+            attempts: 3,
+            failed: [("connect-timeout".into(), 3)].into(),
+            quic: Some(QuicFacts::default()),
+            ..ConnectionFacts::default()
+        };
+        let over_quic = silence(&Trial { connections: Some(connections), ..trial(lost(10)) }).unwrap();
+        assert!(over_quic.ends_with("look whether QUIC is spoken there"), "{over_quic}");
     }
 
     /// The words about three attempts that failed for this cause. `connect_us` is the time of TCP.
