@@ -14,6 +14,10 @@ const DURATIONS: [(&str, f64); 8] = [
     ("", 1.0),
 ];
 
+/// The least wait for a reply or a connection. Over loopback a reply may take about as long, since threads sleep and
+/// wake up in between.
+pub const TIMEOUT_LEAST: Duration = Duration::from_micros(100);
+
 /// A duration with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`); a bare number is seconds.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let expected = "expected a duration, such as 500ns, 20us, 250ms, 10s or 2m";
@@ -22,6 +26,15 @@ pub fn parse_duration(text: &str) -> Result<Duration, String> {
         return Err(format!("{expected}, and a year at most"));
     }
     Ok(Duration::from_secs_f64(seconds))
+}
+
+/// A timeout: a duration of [`TIMEOUT_LEAST`] or more.
+pub fn parse_timeout(text: &str) -> Result<Duration, String> {
+    let time = parse_duration(text)?;
+    if time < TIMEOUT_LEAST {
+        return Err("expected a timeout of 100us at least, such as 250ms or 1s".to_owned());
+    }
+    Ok(time)
 }
 
 /// Splits a number from its unit and scales it. `None` if the number is negative or not finite, or the unit
@@ -72,6 +85,16 @@ fn tidy(value: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_timeout_is_no_shorter_than_replies_take() {
+        assert_eq!(parse_timeout("100us"), Ok(Duration::from_micros(100)));
+        for text in ["0", "1ns", "99us"] {
+            let error = parse_timeout(text).unwrap_err();
+            assert_eq!(error, "expected a timeout of 100us at least, such as 250ms or 1s", "{text}");
+        }
+        assert!(parse_timeout("soon").is_err());
+    }
 
     #[test]
     fn durations() {

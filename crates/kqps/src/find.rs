@@ -128,7 +128,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 
-    /// Print all reasons for the grade, and not just the advice
+    /// Print all reasons for the grade, and not just the advice; the default without --out
     #[arg(long, help_heading = "Output")]
     why: bool,
 

@@ -13,7 +13,7 @@ use kqps_observation::cpu_list::{self, CpuListError};
 
 use crate::exit::bad_input;
 
-pub(crate) use kqps_files::value::parse_duration;
+pub(crate) use kqps_files::value::{TIMEOUT_LEAST, parse_duration, parse_timeout};
 
 /// The greatest accepted rate, queries a second. No link carries more, so a greater one is a slip.
 const RATE_MOST: f64 = 1e8;

@@ -3,7 +3,10 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use rustls::pki_types::UnixTime;
 use rustls::{AlertDescription, CertificateError, Error, PeerMisbehaved};
+use time::OffsetDateTime;
+use time::macros::format_description;
 
 use crate::verifiers::AnotherType;
 
@@ -45,8 +48,12 @@ impl From<Error> for Failure {
 /// What is wrong with a certificate.
 fn fault(error: &CertificateError) -> Cow<'static, str> {
     Cow::Borrowed(match error {
-        CertificateError::Expired | CertificateError::ExpiredContext { .. } => "expired",
-        CertificateError::NotValidYet | CertificateError::NotValidYetContext { .. } => "not valid yet",
+        CertificateError::ExpiredContext { not_after, .. } => return when("expired at", *not_after),
+        CertificateError::NotValidYetContext { not_before, .. } => {
+            return when("not valid yet, before", *not_before);
+        }
+        CertificateError::Expired => "expired",
+        CertificateError::NotValidYet => "not valid yet",
         CertificateError::UnknownIssuer => "unknown issuer",
         CertificateError::NotValidForName | CertificateError::NotValidForNameContext { .. } => "another name",
         CertificateError::Revoked => "revoked",
@@ -63,6 +70,16 @@ fn fault(error: &CertificateError) -> Cow<'static, str> {
         CertificateError::Other(other) => return other_fault(&other.to_string()),
         _ => "not accepted",
     })
+}
+
+/// A fault with its time, to the minute.
+fn when(what: &str, time: UnixTime) -> Cow<'static, str> {
+    let format = format_description!("[year]-[month]-[day] [hour]:[minute] UTC");
+    let time = i64::try_from(time.as_secs()).ok().and_then(|s| OffsetDateTime::from_unix_timestamp(s).ok());
+    match time.and_then(|time| time.format(format).ok()) {
+        Some(time) => format!("{what} {time}").into(),
+        None => format!("{what} a time that has no date").into(),
+    }
 }
 
 /// A fault that rustls passes on from webpki, or from a verifier of ours, whose text is the name of the fault.
@@ -126,6 +143,7 @@ fn alert_name(number: u8) -> Option<&'static str> {
 #[cfg(test)]
 mod tests {
     use std::sync::Arc;
+    use std::time::Duration;
 
     use rustls::OtherError;
 
@@ -150,6 +168,12 @@ mod tests {
     fn faults_of_certificates_have_their_words() {
         let of = |error| Failure::from(Error::InvalidCertificate(error)).to_string();
         assert_eq!(of(CertificateError::Expired), "certificate: expired");
+        let at = |seconds| UnixTime::since_unix_epoch(Duration::from_secs(seconds));
+        let expired =
+            CertificateError::ExpiredContext { time: at(1_800_000_000), not_after: at(1_700_000_000) };
+        assert_eq!(of(expired), "certificate: expired at 2023-11-14 22:13 UTC");
+        let early = CertificateError::NotValidYetContext { time: at(0), not_before: at(1_700_000_000) };
+        assert_eq!(of(early), "certificate: not valid yet, before 2023-11-14 22:13 UTC");
         assert_eq!(of(CertificateError::UnknownIssuer), "certificate: unknown issuer");
         assert_eq!(
             of(CertificateError::UnhandledCriticalExtension),

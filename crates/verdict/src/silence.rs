@@ -55,8 +55,13 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
         let is_by_end = |cause: &str| cause != "time" && !failed.contains_key(cause);
         let causes = trial.lost_causes.iter().filter(|(cause, _)| is_by_end(cause));
         let broken: u64 = causes.map(|(_, count)| count).sum();
-        let how = if broken == trial.accounts.lost { ": it closed them with open queries" } else { "" };
-        return format!("No reply came from {target} on any of {established} connections{how}");
+        if broken != trial.accounts.lost {
+            return format!("No reply came from {target} on any of {established} connections");
+        }
+        let how = "it closed them with open queries";
+        let tls =
+            if wants_tls(trial, connections) { ". Its port is usually one of TLS: try tls://" } else { "" };
+        return format!("No reply came from {target} on any of {established} connections: {how}{tls}");
     }
     match failed.iter().max_by_key(|(_, count)| **count).map(|(cause, _)| cause.as_str()) {
         Some("refused") => format!("Nothing listens at {target}: it refused all of {attempts} connections"),
@@ -73,13 +78,56 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
             "No connection to {target} could be made: the source address is not one of this host's, or does not reach \
              the target; send from another one (-a)"
         ),
-        Some("certificate") => format!(
-            "The certificate of {target} was not accepted in any of {attempts} handshakes: name the file of its issuer \
-             with --ca, or the server's name in it with --server-name"
-        ),
+        Some("certificate") => certificate(connections, target),
+        Some("connect-timeout") if is_mute(connections) => {
+            let of = if connections.quic.is_some() { "QUIC" } else { "TLS" };
+            format!(
+                "{target} did not answer the handshake of {of} in any of {attempts} attempts (connect-timeout): look \
+                 whether {of} is spoken there"
+            )
+        }
         Some(cause) => format!("No connection to {target} could be made in {attempts} attempts ({cause})"),
         None => format!("No connection to {target} was made before the trial ended"),
     }
+}
+
+/// Whether connections without TLS go to a port of DNS over TLS, or to that of HTTPS.
+fn wants_tls(trial: &Trial, connections: &ConnectionFacts) -> bool {
+    let is_of_tls = |target: &String| target.ends_with(":853") || target.ends_with(":443");
+    connections.tls.is_none() && !trial.targets.is_empty() && trial.targets.iter().all(is_of_tls)
+}
+
+/// Whether attempts that took too long waited for a handshake: over TLS the connections of TCP were made, and QUIC
+/// begins with its handshake.
+fn is_mute(connections: &ConnectionFacts) -> bool {
+    connections.quic.is_some() || (connections.tls.is_some() && connections.connect_us.max.is_some())
+}
+
+/// Why the certificate was not accepted, and which flag helps.
+fn certificate(connections: &ConnectionFacts, target: &str) -> String {
+    let attempts = connections.attempts;
+    let failures = connections.tls.iter().flat_map(|tls| &tls.failures);
+    let faults =
+        failures.filter_map(|(failure, count)| Some((failure.strip_prefix("certificate: ")?, count)));
+    let Some((fault, _)) = faults.max_by_key(|(_, count)| **count) else {
+        return format!(
+            "The certificate of {target} was not accepted in any of {attempts} handshakes: name the file of its issuer \
+             with --ca, or the server's name in it with --server-name"
+        );
+    };
+    if fault.starts_with("expired") {
+        return format!(
+            "The certificate of {target} {fault}, so none of {attempts} handshakes was completed: the server needs a \
+             new one, or play with --insecure, which checks none"
+        );
+    }
+    let help = match fault {
+        "unknown issuer" => "name the file of its issuer with --ca",
+        "another name" => "give the server's name in it with --server-name",
+        fault if fault.starts_with("not valid yet") => "look at the clocks of both hosts",
+        _ => "the server needs another one, or play with --insecure, which checks none",
+    };
+    format!("The certificate of {target} was not accepted in any of {attempts} handshakes ({fault}): {help}")
 }
 
 fn nothing_sent(trial: &Trial) -> Option<String> {
@@ -108,8 +156,9 @@ fn targets(trial: &Trial) -> String {
 mod tests {
     use std::collections::BTreeMap;
 
-    use kqps_observation::Accounts;
     use kqps_observation::ledger::{FoundBy, Place, Placed};
+    use kqps_observation::tls::TlsFacts;
+    use kqps_observation::{Accounts, Quantiles, QuicFacts};
 
     use super::*;
 
@@ -158,6 +207,54 @@ mod tests {
     }
 
     #[test]
+    fn a_certificate_is_refused_with_the_flag_that_helps() {
+        let with = |failures: &[(&str, u64)]| {
+            let count = |(failure, count): &(&str, u64)| ((*failure).into(), *count);
+            let tls = TlsFacts { failures: failures.iter().map(count).collect(), ..TlsFacts::default() };
+            failed("certificate", Some(tls), None)
+        };
+        let expired = with(&[("certificate: expired at 2026-11-20 10:00 UTC", 3)]);
+        assert!(expired.contains("192.0.2.1:53 expired at 2026-11-20 10:00 UTC, so"), "{expired}");
+        assert!(!expired.contains("--ca") && !expired.contains("--server-name"), "{expired}");
+        let issuer = with(&[("certificate: another name", 1), ("certificate: unknown issuer", 2)]);
+        assert!(issuer.ends_with("(unknown issuer): name the file of its issuer with --ca"), "{issuer}");
+        let name = with(&[("certificate: another name", 3)]);
+        assert!(name.ends_with("(another name): give the server's name in it with --server-name"), "{name}");
+        assert!(with(&[("certificate: not valid yet", 3)]).ends_with("look at the clocks of both hosts"));
+        assert!(with(&[("certificate: revoked", 3)]).contains("(revoked): the server needs another one"));
+    }
+
+    #[test]
+    fn a_target_that_is_mute_in_the_handshake_is_asked_for_tls() {
+        let connected = Quantiles { max: Some(90), ..Quantiles::default() };
+        let tls = || Some(TlsFacts::default());
+        let made = failed("connect-timeout", tls(), Some(connected));
+        assert!(made.ends_with("(connect-timeout): look whether TLS is spoken there"), "{made}");
+        let unmade = failed("connect-timeout", tls(), None);
+        assert!(unmade.ends_with("in 3 attempts (connect-timeout)"), "{unmade}");
+        let connections = ConnectionFacts {
+            attempts: 3,
+            failed: [("connect-timeout".into(), 3)].into(),
+            quic: Some(QuicFacts::default()),
+            ..ConnectionFacts::default()
+        };
+        let over_quic = silence(&Trial { connections: Some(connections), ..trial(lost(10)) }).unwrap();
+        assert!(over_quic.ends_with("look whether QUIC is spoken there"), "{over_quic}");
+    }
+
+    /// The words about three attempts that failed for this cause. `connect_us` is the time of TCP.
+    fn failed(cause: &str, tls: Option<TlsFacts>, connect_us: Option<Quantiles>) -> String {
+        let connections = ConnectionFacts {
+            attempts: 3,
+            failed: [(cause.into(), 3)].into(),
+            tls,
+            connect_us: connect_us.unwrap_or_default(),
+            ..ConnectionFacts::default()
+        };
+        silence(&Trial { connections: Some(connections), ..trial(lost(10)) }).unwrap()
+    }
+
+    #[test]
     fn without_a_connection_the_failures_say_why() {
         let with = |established, failed: &[(&str, u64)]| {
             let failed = failed.iter().map(|(cause, count)| ((*cause).into(), *count)).collect();
@@ -174,5 +271,17 @@ mod tests {
         assert!(with(0, &[("address", 3)]).contains("the source address is not one of this host's"));
         assert!(with(0, &[("certificate", 3)]).contains("not accepted in any of 3 handshakes"));
         assert!(with(3, &[]).ends_with("on any of 3 connections: it closed them with open queries"));
+        let facts = |port: &str, tls| {
+            let connections =
+                ConnectionFacts { attempts: 3, established: 3, tls, ..ConnectionFacts::default() };
+            let mut trial = Trial { connections: Some(connections), ..trial(lost(10)) };
+            trial.targets = vec![format!("192.0.2.1:{port}")];
+            trial.lost_causes = BTreeMap::from([("closed".into(), 10)]);
+            silence(&trial).unwrap()
+        };
+        assert!(
+            facts("853", None).ends_with("with open queries. Its port is usually one of TLS: try tls://")
+        );
+        assert!(facts("853", Some(TlsFacts::default())).ends_with("with open queries"));
     }
 }

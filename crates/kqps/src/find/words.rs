@@ -132,20 +132,19 @@ fn goal(goal: &Goal, timeout: Duration) -> String {
 const CAVEATS: &str = "No steady state was waited for, no canary was played, and nothing was measured against itself \
                        (`kqps compare` does that).";
 
-/// The advice, and with `--why` all reasons.
+/// The advice, and all reasons with `--why` or if nothing keeps them.
 fn reasons(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
     let actions = verdict.advice.iter().map(|advice| advice.map(|advice| advice.action));
     let caveats = verdict.figure_qps.map(|_| (CAVEATS, None));
     let all: Reasons<'_> = verdict.reasons.iter().map(String::as_str).zip(actions).chain(caveats).collect();
-    let command = match searched.folder {
-        Some(folder) => format!("`kqps report {} --why`", folder.display()),
-        None => "`kqps find --why`".to_owned(),
-    };
+    // Without a folder nothing keeps the reasons.
+    let is_why = searched.is_why || searched.folder.is_none();
+    let command = searched.folder.map(|folder| format!("`kqps report {} --why`", folder.display()));
     let unprinted = all[usize::from(verdict.grade.refuses()).min(all.len())..].to_vec();
-    let command = Some(command.as_str()).filter(|_| !searched.is_why);
+    let command = command.as_deref().filter(|_| !is_why);
     let mut text = advice::of(&of_search(verdict), 1, &unprinted, command);
-    if searched.is_why {
+    if is_why && !all.is_empty() {
         text += "Why:\n";
         text.extend(all.iter().map(|(reason, _)| format!("- {}\n", visible_line(reason))));
     }
@@ -173,11 +172,11 @@ mod tests {
 
     /// A search between 100,000 and 102,000 queries a second, with `wrong` wrong answers in each trial.
     fn words_of_search(wrong: u64, is_why: bool) -> String {
-        words_of(wrong, is_why, false)
+        words_of(wrong, is_why, false, Some("kept"))
     }
 
-    /// The same. `accepts_any` is whether certificates were not checked.
-    fn words_of(wrong: u64, is_why: bool, accepts_any: bool) -> String {
+    /// The same. `accepts_any` is whether certificates were not checked, `folder` that of `--out`.
+    fn words_of(wrong: u64, is_why: bool, accepts_any: bool, folder: Option<&str>) -> String {
         let trial = |load_qps: f64, lost: u64| {
             let intended = load_qps as u64;
             let correct = intended - lost - wrong;
@@ -208,7 +207,7 @@ mod tests {
             accepts_any,
             is_gauged: false,
             timeout: Duration::from_millis(250),
-            folder: Some(Path::new("kept")),
+            folder: folder.map(Path::new),
             is_why,
         })
     }
@@ -229,10 +228,17 @@ mod tests {
     }
 
     #[test]
+    fn a_search_that_keeps_nothing_prints_its_reasons() {
+        let said = words_of(0, false, false, None);
+        assert!(said.contains("Why:\n- ") && said.contains("- No steady state was waited for"), "{said}");
+        assert!(!said.contains("further reasons") && !said.contains("kqps find --why"), "{said}");
+    }
+
+    #[test]
     fn a_search_notes_that_certificates_were_not_checked() {
         let note = "\n  note         any certificate was accepted (--insecure)";
-        assert!(words_of(0, false, true).contains(note));
-        assert!(!words_of(0, false, false).contains(note));
+        assert!(words_of(0, false, true, None).contains(note));
+        assert!(!words_of(0, false, false, None).contains(note));
     }
 
     #[test]

@@ -9,7 +9,7 @@ use kqps_player::{Close, Io, QuicPlan, TcpPlan, TlsPlan};
 use kqps_quic::Congestion;
 
 use crate::exit::bad_input;
-use crate::value::{parse_some_time, parse_within};
+use crate::value::{parse_timeout, parse_within};
 
 /// Connections of each thread, if the flags do not say how many.
 const CONNECTIONS_PER_THREAD: u64 = 8;
@@ -84,7 +84,7 @@ pub(crate) struct ConnectionArgs {
     close: Option<CloseArg>,
 
     /// Give up a connection that is not made after this time (default: the timeout)
-    #[arg(long, value_name = "DURATION", value_parser = parse_some_time)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     connect_timeout: Option<Duration>,
 }
 

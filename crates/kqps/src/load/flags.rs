@@ -21,7 +21,7 @@ use super::quic::QuicArgs;
 use super::subject::Choice;
 use super::target::Family;
 use super::tls::TlsArgs;
-use crate::value::{List, PORTS, parse_count, parse_duration, parse_list, parse_within};
+use crate::value::{List, PORTS, parse_count, parse_duration, parse_list, parse_timeout, parse_within};
 
 pub(crate) use plan::{LANES, check_clients, check_plan};
 pub(crate) use queries::{Queries, Reading, may_be_capture, open_dataset};
@@ -118,9 +118,9 @@ pub(crate) struct PlayerArgs {
 
     /// Count a reply that takes longer than this as late (default: 1s; of kqps find on this host 250ms)
     ///
-    /// On one host a reply that takes longer is most likely lost, and a search waits for it after each trial that
-    /// loses.
-    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
+    /// 100us at least. On one host a reply that takes longer is most likely lost, and a search waits for it after each
+    /// trial that loses.
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_timeout, help_heading = "Times")]
     timeout: Option<Duration>,
 
     /// Listen for this long after the last query (default: the timeout)

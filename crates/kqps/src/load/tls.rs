@@ -96,8 +96,16 @@ impl TlsArgs {
             ));
         }
         // What a player cannot use should be an error of the flags, and not of a trial.
-        client(&settings).map_err(|error| bad_input(error.to_string()))?;
+        client(&settings).map_err(|error| self.bad(&error))?;
         Ok(TlsPlan { names, client: settings, http: None })
+    }
+
+    /// The error of a client, with the flag and the file if it is about their certificates.
+    fn bad(&self, error: &TlsError) -> anyhow::Error {
+        match (error, &self.ca) {
+            (TlsError::Pem { .. }, Some(file)) => bad_issuers(file, error),
+            _ => bad_input(error.to_string()),
+        }
     }
 
     fn trust(&self) -> anyhow::Result<Trust> {
@@ -134,8 +142,12 @@ pub(crate) fn issuers(file: &Path) -> anyhow::Result<String> {
     let text = read(file)?;
     let trust = Trust::Ca(text.clone());
     let client = ClientSettings::new(trust, true);
-    Client::new(&client).map_err(|error| bad_input(format!("--ca {}: {error}", file.display())))?;
+    Client::new(&client).map_err(|error| bad_issuers(file, &error))?;
     Ok(text)
+}
+
+fn bad_issuers(file: &Path, error: &TlsError) -> anyhow::Error {
+    bad_input(format!("--ca {}: {error}", file.display()))
 }
 
 fn read(file: &Path) -> anyhow::Result<String> {

@@ -158,9 +158,6 @@ fn accounts(trial: &Trial) -> String {
     for (cause, count) in &trial.unsent_causes {
         let _ = writeln!(text, "  unsent: {count} ({})", unsent_for(cause, trial));
     }
-    if trial.lost_by_player() > 0 {
-        let _ = writeln!(text, "  lost: {} (dropped by the player's own sockets)", trial.lost_by_player());
-    }
     for (cause, count) in trial.wrong_in_words() {
         let _ = writeln!(text, "  wrong: {count} ({cause})");
     }
@@ -186,20 +183,39 @@ fn unsent_for(cause: &str, trial: &Trial) -> String {
     }
 }
 
-/// Lost queries by the failure of their connection, and by their expected rcode, if the file has any.
+/// Lost queries by their cause, and again by their expected answer, if the file has any. The counts of each of the
+/// two sum to the lost queries.
 fn lost(trial: &Trial) -> String {
     let mut text = String::new();
+    let own = trial.lost_by_player();
+    if own > 0 {
+        let _ = writeln!(text, "  lost: {own} (dropped by the player's own sockets)");
+    }
+    let without_reply = trial.lost_causes.get("time").map_or(0, |count| count.saturating_sub(own));
+    if without_reply > 0 {
+        let _ = writeln!(text, "  lost: {without_reply} (no reply)");
+    }
     for (cause, count) in trial.lost_causes.iter().filter(|(cause, _)| *cause != "time") {
         let _ = writeln!(text, "  lost: {count} (connection: {cause})");
     }
-    if trial.lost_expected.keys().any(|expected| expected != "unknown") {
-        for (expected, count) in &trial.lost_expected {
-            let expected =
-                if expected == "unknown" { "no rcode expected" } else { &format!("expected {expected}") };
-            let _ = writeln!(text, "  lost: {count} ({expected})");
-        }
+    text + &lost_expected(trial)
+}
+
+/// Which answers the lost queries expected: one line, which is no cause of the loss.
+fn lost_expected(trial: &Trial) -> String {
+    let (unknown, known): (Vec<_>, Vec<_>) =
+        trial.lost_expected.iter().partition(|(expected, _)| *expected == "unknown");
+    let known = known.iter().enumerate().map(|(index, (expected, count))| {
+        if index == 0 { format!("{count} expected {expected}") } else { format!("{count} {expected}") }
+    });
+    let mut parts: Vec<String> = known.collect();
+    if parts.is_empty() {
+        return String::new();
     }
-    text
+    parts.extend(unknown.iter().map(|(_, count)| format!("{count} no rcode")));
+    let last = parts.pop().unwrap_or_default();
+    let first = if parts.is_empty() { String::new() } else { format!("{} and ", parts.join(", ")) };
+    format!("  of the lost, {first}{last}\n")
 }
 
 fn load(trial: &Trial) -> String {
@@ -340,4 +356,45 @@ fn per_million(cpu_s: f64, count: u64) -> String {
 
 fn percent(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use kqps_observation::Accounts;
+    use kqps_observation::ledger::{FoundBy, Place, Placed};
+
+    use super::*;
+
+    #[test]
+    fn losses_are_counted_by_cause_and_once_more_by_their_answer() {
+        let counts =
+            |pairs: &[(&str, u64)]| pairs.iter().map(|(name, count)| ((*name).into(), *count)).collect();
+        let mut trial = Trial {
+            accounts: Accounts { intended: 100, sent: 100, lost: 100, ..Accounts::default() },
+            lost_causes: counts(&[("certificate", 60), ("time", 40)]),
+            lost_expected: counts(&[("NOERROR", 99), ("NXDOMAIN", 1)]),
+            ..Trial::default()
+        };
+        assert_eq!(
+            lost(&trial),
+            "  lost: 40 (no reply)\n  lost: 60 (connection: certificate)\n  \
+             of the lost, 99 expected NOERROR and 1 NXDOMAIN\n"
+        );
+        trial.ledger.places =
+            vec![Placed { place: Place::PlayerSocketBuffer, count: 15, by: FoundBy::Drops, shared: false }];
+        trial.lost_expected = counts(&[("NOERROR", 90), ("REFUSED", 4), ("unknown", 6)]);
+        assert_eq!(
+            lost(&trial),
+            "  lost: 15 (dropped by the player's own sockets)\n  lost: 25 (no reply)\n  \
+             lost: 60 (connection: certificate)\n  \
+             of the lost, 90 expected NOERROR, 4 REFUSED and 6 no rcode\n"
+        );
+        trial.lost_expected = counts(&[("unknown", 100)]);
+        assert!(!lost(&trial).contains("of the lost"), "no answer was expected");
+        trial.lost_causes = BTreeMap::new();
+        trial.ledger.places.clear();
+        assert_eq!(lost(&trial), "", "an older record has no causes");
+    }
 }

@@ -19,7 +19,7 @@ use kqps_tls::{Group, Suite};
 
 use crate::exit::bad_input;
 use crate::load::{check_sources, issuers};
-use crate::value::{parse_some_time, parse_within};
+use crate::value::{parse_timeout, parse_within};
 
 /// The longest timeout. Every trial that loses queries waits that long at its end, and for connections at its start.
 pub(super) const TIMEOUT_MOST: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ pub(crate) struct ConnectionUse {
     outstanding_per_connection: Option<u32>,
 
     /// Give up a connection to a --target that is not made after this time (default: the timeout)
-    #[arg(long, value_name = "DURATION", value_parser = parse_some_time)]
+    #[arg(long, value_name = "DURATION", value_parser = parse_timeout)]
     connect_timeout: Option<Duration>,
 
     /// Close connections to a --target with: fin (the default) or rst; not over QUIC

@@ -15,7 +15,7 @@ use super::connections::{ConnectionUse, TIMEOUT_MOST};
 use crate::exit::bad_input;
 use crate::load::skipped::{captured, skipped};
 use crate::load::{Allowed, Family, resolve_all};
-use crate::value::{parse_count, parse_duration};
+use crate::value::{TIMEOUT_LEAST, parse_count, parse_duration};
 
 /// The most threads of the player.
 const SENDERS_MOST: u64 = 1024;
@@ -165,9 +165,11 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
     if let Some(senders) = senders.filter(|senders| !(1..=SENDERS_MOST).contains(senders)) {
         return Err(bad_input(format!("--senders {senders}: expected 1 to {SENDERS_MOST}")));
     }
-    if let Some(timeout) = timeout.filter(|timeout| timeout.is_zero() || *timeout > TIMEOUT_MOST) {
-        let (given_s, most_s) = (timeout.as_secs_f64(), TIMEOUT_MOST.as_secs());
-        return Err(bad_input(format!("--timeout {given_s}s: expected more than 0, and {most_s}s at most")));
+    if let Some(timeout) = timeout.filter(|timeout| !(TIMEOUT_LEAST..=TIMEOUT_MOST).contains(timeout)) {
+        return Err(bad_input(format!(
+            "--timeout {timeout:?}: expected 100us at least, and {}s at most",
+            TIMEOUT_MOST.as_secs()
+        )));
     }
     Ok(PlayerRequest {
         senders: senders.map(|senders| senders as u32),

@@ -17,9 +17,7 @@ use super::connections::Connections;
 use super::options::Serving;
 use super::tls::TlsArgs;
 use crate::exit::bad_input;
-use crate::value::{
-    parse_buffer_size, parse_duration, parse_share, parse_size, parse_some_time, parse_within,
-};
+use crate::value::{parse_buffer_size, parse_duration, parse_share, parse_size, parse_timeout, parse_within};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -67,7 +65,7 @@ pub(super) struct Args {
     ///
     /// If there are several servers for the name, the first has half of this time to answer, and another one the rest.
     /// If there is one, it has all of the time, and is sent the question again after half of it.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time,
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_timeout,
           help_heading = "Servers")]
     timeout: Duration,
 

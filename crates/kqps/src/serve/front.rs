@@ -17,7 +17,9 @@ use kqps_message::{query, rtype};
 use super::connections::Connections;
 use super::options::Serving;
 use crate::exit::bad_input;
-use crate::value::{SOME, parse_buffer_size, parse_duration, parse_listen, parse_some_time, parse_within};
+use crate::value::{
+    SOME, parse_buffer_size, parse_duration, parse_listen, parse_some_time, parse_timeout, parse_within,
+};
 use reload::PolicyFile;
 
 /// Default policy for the choice among several back ends.
@@ -107,7 +109,7 @@ pub(super) struct Args {
     /// How long a client waits for an answer
     ///
     /// With several back ends, the first has half of this time to answer, and another one the rest.
-    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_some_time,
+    #[arg(long, value_name = "DURATION", default_value = "2s", value_parser = parse_timeout,
           help_heading = "Outstanding queries")]
     timeout: Duration,
 

@@ -241,6 +241,8 @@ fn the_player_is_set_up_at_running_servers_as_the_user_says() {
         (&["run", "-t", "1s"], "--target"),
         (&["compare", "--a", "echo", "--b", "echo", "-t", "1s"], "named by --target"),
         (&["run", "--target", &address, "-d", &bench.queries(), "--timeout", "1m"], "10s at most"),
+        (&["run", "--target", &address, "-d", &bench.queries(), "-t", "1ns"], "100us at least"),
+        (&["load", &address, "-d", &bench.queries(), "-t", "1ns"], "expected a timeout of 100us at least"),
     ] {
         let output = kqps(arguments).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");

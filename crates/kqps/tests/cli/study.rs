@@ -307,12 +307,14 @@ fn a_study_of_early_data_has_servers_and_ceilings_that_take_it() {
         let of_cell = run.trials.iter().filter(|trial| trial.cell as usize == index);
         let measured: Vec<_> = of_cell.filter_map(|trial| trial.measured()).collect();
         assert!(!measured.is_empty(), "{}", cell.name);
+        // On a busy machine no handshake may end within a trial.
+        let mut accepted = 0;
         for connections in measured.iter().filter_map(|trial| trial.connections.as_ref()) {
             let early = connections.early_data();
             assert_eq!(early.is_some(), is_sent, "{}", cell.name);
-            let accepted = early.map_or(0, |early| early.accepted);
-            assert_eq!(accepted > 0, is_sent && is_taken, "{}: {early:?}", cell.name);
+            accepted += early.map_or(0, |early| early.accepted);
         }
+        assert_eq!(accepted > 0, is_sent && is_taken, "{}", cell.name);
     }
     assert_eq!(subjects, 5);
 }

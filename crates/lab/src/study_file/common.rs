@@ -17,6 +17,7 @@ use crate::placement::CoreRequest;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::{did_you_mean, nearest};
+use kqps_files::value::TIMEOUT_LEAST;
 
 /// The shortest warm-up that can be judged: its bins, and a second to start.
 const STEADY_LEAST_S: f64 = BINS as f64 + 1.0;
@@ -29,6 +30,11 @@ const BURST_MOST: u32 = 64;
 
 /// The longest wait for a reply, seconds.
 const TIMEOUT_MOST_S: f64 = 60.0;
+
+/// Whether a player may wait this long for a reply or a connection, seconds.
+fn is_timeout(seconds: f64) -> bool {
+    (TIMEOUT_LEAST.as_secs_f64()..=TIMEOUT_MOST_S).contains(&seconds)
+}
 
 /// Checks a value of a setting. An error lists the accepted values and suggests one that was probably meant.
 pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
@@ -81,14 +87,12 @@ fn limit(name: &str) -> Option<Limit> {
         name::PLAYER_BURST => {
             Some((|one| one.player().burst.is_some_and(|burst| burst <= BURST_MOST), "a number from 1 to 64"))
         }
-        name::PLAYER_TIMEOUT => Some((
-            |one| one.player().timeout_s.is_some_and(|seconds| seconds <= TIMEOUT_MOST_S),
-            "seconds above 0, 60 at most",
-        )),
-        name::PLAYER_CONNECT_TIMEOUT => Some((
-            |one| one.player().connect_timeout_s.is_some_and(|seconds| seconds <= TIMEOUT_MOST_S),
-            "seconds above 0, 60 at most",
-        )),
+        name::PLAYER_TIMEOUT => {
+            Some((|one| one.player().timeout_s.is_some_and(is_timeout), "seconds from 0.0001 to 60"))
+        }
+        name::PLAYER_CONNECT_TIMEOUT => {
+            Some((|one| one.player().connect_timeout_s.is_some_and(is_timeout), "seconds from 0.0001 to 60"))
+        }
         name::PLAYER_CONNECTIONS => Some((
             |one| one.player().connections.is_some_and(|many| many as usize <= CONNECTIONS_MOST),
             "a number from 1 to 131072",

@@ -206,7 +206,7 @@ fn wrong_values_and_factors_that_do_nothing_are_placed_and_explained() {
             "one of auto, plain, mmsg, gso, epoll, uring, xdp, found `gos`; did you mean `gso`?",
         ),
         (fixed, "{ \"player.burst\" = 65 }", "13:28", "expected a number from 1 to 64"),
-        (fixed, "{ \"player.timeout_s\" = 0 }", "13:32", "expected seconds above 0, 60 at most"),
+        (fixed, "{ \"player.timeout_s\" = 0.00009 }", "13:32", "expected seconds from 0.0001 to 60"),
         (
             fixed,
             "{ \"dataset.names\" = \"oen\" }",

@@ -62,8 +62,14 @@ impl Wording<'_> {
             (None, None) if bounds.refuted_qps.is_some() => "no load is known to hold".to_owned(),
             (None, None) => {
                 let least_qps = bounds.missed_qps.or(bounds.upper_qps);
-                let down_to = |qps: f64| format!("no load met the goal, down to {}", (self.rate)(qps));
-                least_qps.map_or("no load was tried yet".to_owned(), down_to)
+                // Greater loads may have met the goal, but count for nothing above one that missed it.
+                let missed = |qps: f64| {
+                    format!(
+                        "no load is known to hold: a trial at {}, the least that was tried, missed the goal",
+                        (self.rate)(qps)
+                    )
+                };
+                least_qps.map_or("no load was tried yet".to_owned(), missed)
             }
         }
     }
@@ -82,5 +88,22 @@ impl Wording<'_> {
             (None, None) if bounds.lower_qps.is_some() => Some("no greater load was too much".to_owned()),
             (None, None) => None,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn loads_above_one_that_missed_the_goal_are_not_said_to_have_missed_it() {
+        let rate = |qps: f64| format!("{qps} q/s");
+        let wording = Wording { rate: &rate, is_claimed: false };
+        let bounds = Bounds { missed_qps: Some(30_868.0), ..Bounds::default() };
+        assert_eq!(
+            wording.bounds(&bounds, true),
+            "no load is known to hold: a trial at 30868 q/s, the least that was tried, missed the goal"
+        );
+        assert_eq!(wording.bounds(&Bounds::default(), true), "no load was tried yet");
     }
 }

@@ -1,5 +1,6 @@
 //! `kqps load` over TLS at the echo: both sides count the same queries, connections and handshakes.
 
+use std::net::TcpListener;
 use std::path::Path;
 
 use kqps_kernel::process::Signal;
@@ -118,6 +119,19 @@ fn a_certificate_may_be_given_and_is_checked() {
 }
 
 #[test]
+fn a_server_that_is_mute_in_the_handshake_is_asked_for_tls() {
+    let plain = TcpListener::bind("127.0.0.1:0").unwrap();
+    let url = format!("tls://{}", plain.local_addr().unwrap());
+    let bench = Bench::new();
+    let mut load =
+        kqps(&["load", &url, "--insecure", "-q", "1", "-c", "1", "-t", "100ms", "-l", "200ms", "-d"]);
+    load.arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path());
+    let out = words(&load.output().unwrap()).0;
+    assert!(out.contains("did not answer the handshake of TLS"), "{out}");
+    assert!(out.contains("(connection: connect-timeout)\n"), "{out}");
+}
+
+#[test]
 fn handshakes_are_printed_and_wrong_flags_explained() {
     let (server, url, ca) = server(&[]);
     let bench = Bench::new();
@@ -132,6 +146,11 @@ fn handshakes_are_printed_and_wrong_flags_explained() {
     assert!(out.contains("any certificate was accepted (--insecure)"), "{out}{err}");
     let (_, err) = words(&load(&["--ca", "/nonexistent/ca.pem"]));
     assert!(err.contains("--ca /nonexistent/ca.pem"), "{err}");
+    let key = bench.queries();
+    let (_, err) = words(&load(&["--ca", key.to_str().unwrap()]));
+    let expected =
+        format!("--ca {}: the certificates to trust: expected a certificate at least", key.display());
+    assert!(err.contains(&expected), "{err}");
     let (_, err) = words(&load(&["--tls-suite", "TLS_NULL"]));
     assert!(err.contains("TLS_AES_128_GCM_SHA256"), "{err}");
     drop(server);
