@@ -370,7 +370,7 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
     if let Some(folder) = &args.study {
         return Err(bad_input(format!(
             "--resume takes no study: a run is named by its folder; to go on: kqps run --resume --out {}",
-            folder.display()
+            if folder.is_dir() { folder.display().to_string() } else { "DIR".to_owned() }
         )));
     }
     let folder = match &args.out {

@@ -235,6 +235,11 @@ impl<'a, T: Table> Books<'a, T> {
         &self.origins
     }
 
+    /// Notes that the next query of a flow without open ones begins a connection: no reply to an earlier query can come.
+    pub(crate) fn renew(&mut self, flow: usize) {
+        self.flows[flow].table.renew();
+    }
+
     /// Sets how many more queries a flow takes; `u32::MAX` for any number.
     pub fn allow(&mut self, flow: usize, left: u32) {
         self.flows[flow].left = left;

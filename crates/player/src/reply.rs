@@ -58,7 +58,7 @@ pub enum Cause {
         /// The rcode of the reply.
         got: u16,
     },
-    /// The reply is shorter than a header with the question.
+    /// The reply is shorter than a header with the question, and holds no other question.
     Short,
     /// The rcode is right, but the answer differs from the one that the dataset expects, or cannot be parsed.
     Answer {
@@ -131,7 +131,8 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
         };
     }
     if reply.len() < HEADER_BYTES + asked.len() {
-        return Checked::Wrong(Cause::Short);
+        let has_other_question = header.questions() > 0 && question::end(reply).is_some();
+        return Checked::Wrong(if has_other_question { Cause::Question } else { Cause::Short });
     }
     if !question::same(asked, reply) {
         return Checked::Wrong(Cause::Question);

@@ -76,7 +76,7 @@ impl Sources {
     }
 
     /// The prefix of which these are the addresses, as [`FromStr`] reads it: its first address, and its length in bits.
-    /// `None` if they are only a part of one.
+    /// `None` if they are only a part of one, or all addresses of IPv6.
     pub fn prefix(&self) -> Option<(IpAddr, u8)> {
         let (bits, first) = match self.first {
             IpAddr::V4(first) => (32, u128::from(u32::from(first))),

@@ -362,7 +362,6 @@ fn a_query_after_the_servers_end_is_lost_by_the_race() {
     assert_eq!(connections.closed, counts([("idle-race", 4)]));
 }
 
-/// A histogram of a trial, by its name.
 /// A server that stands still answers everything later, over a connection that loses nothing. By then its first queries are
 /// lost, and later ones have their IDs.
 #[test]
@@ -393,6 +392,7 @@ fn a_reply_that_comes_after_its_query_was_lost_answers_no_later_query() {
     assert!(notes.iter().any(|note| note.ends_with("lost by time; they count as unsolicited")), "{notes:?}");
 }
 
+/// A histogram of a trial, by its name.
 fn histogram(trial: &Trial, name: &str) -> Histogram {
     Histogram::decode(&trial.histograms[name]).unwrap()
 }

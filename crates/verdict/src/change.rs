@@ -1,7 +1,7 @@
 //! Puts ratios into words as changes: in percent, or as factors once they are large. A reader sees at once what "79.5 times"
 //! is, and has to convert "+7850 %".
 //!
-//! The texts hold plain spaces and hyphens, for terminals. [`typeset`] makes those of pages.
+//! The texts hold plain spaces and hyphens, for terminals. [`typeset`] converts them for pages.
 
 use crate::percent;
 use crate::rate;
@@ -52,7 +52,7 @@ pub fn change(ratio: f64) -> String {
 }
 
 /// The size of a difference, such as an MDE, from a share (0.02 is 2 %): `2.0 %`, or `a factor of 2.30` if it doubles a figure
-/// or more. Percentages have so many decimals.
+/// or more. `decimals` is the number of decimals of a percentage.
 pub fn difference(share: f64, decimals: usize) -> String {
     match Form::of(&[1.0 + share]) {
         Form::Percent => format!("{} %", percent::fixed(share, decimals)),

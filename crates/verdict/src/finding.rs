@@ -159,7 +159,7 @@ pub enum Outcome {
 pub struct Finding {
     /// What was compared.
     pub quantity: Quantity,
-    /// The factors that vary. Factors that change together are one, by the name of that which the study lists first.
+    /// The factors that vary. Factors that change together are one, named by the first of them in the study.
     pub factors: Vec<String>,
     /// The factors that were not judged: no two cells with a number differ in one of them alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -59,9 +59,11 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
             return format!("No reply came from {target} on any of {established} connections");
         }
         let how = "it closed them with open queries";
-        let tls =
-            if wants_tls(trial, connections) { ". Its port is usually one of TLS: try tls://" } else { "" };
-        return format!("No reply came from {target} on any of {established} connections: {how}{tls}");
+        let other = match wants_tls(trial, connections) {
+            Some(scheme) => format!(". Its port is usually one of TLS: try {scheme}"),
+            None => String::new(),
+        };
+        return format!("No reply came from {target} on any of {established} connections: {how}{other}");
     }
     match failed.iter().max_by_key(|(_, count)| **count).map(|(cause, _)| cause.as_str()) {
         Some("refused") => format!("Nothing listens at {target}: it refused all of {attempts} connections"),
@@ -91,10 +93,13 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
     }
 }
 
-/// Whether connections without TLS go to a port of DNS over TLS, or to that of HTTPS.
-fn wants_tls(trial: &Trial, connections: &ConnectionFacts) -> bool {
-    let is_of_tls = |target: &String| target.ends_with(":853") || target.ends_with(":443");
-    connections.tls.is_none() && !trial.targets.is_empty() && trial.targets.iter().all(is_of_tls)
+/// What to ask by instead if connections without TLS go to the port of DNS over TLS, or to that of HTTPS.
+fn wants_tls(trial: &Trial, connections: &ConnectionFacts) -> Option<&'static str> {
+    let all_at =
+        |port: &str| !trial.targets.is_empty() && trial.targets.iter().all(|one| one.ends_with(port));
+    let schemes = [(":853", "tls://"), (":443", "https://")];
+    let found = schemes.into_iter().find(|(port, _)| all_at(port)).map(|(_, scheme)| scheme);
+    found.filter(|_| connections.tls.is_none())
 }
 
 /// Whether attempts that took too long waited for a handshake: over TLS the connections of TCP were made, and QUIC
@@ -118,14 +123,14 @@ fn certificate(connections: &ConnectionFacts, target: &str) -> String {
     if fault.starts_with("expired") {
         return format!(
             "The certificate of {target} {fault}, so none of {attempts} handshakes was completed: the server needs a \
-             new one, or play with --insecure, which checks none"
+             new one, or play with --insecure, which accepts any certificate"
         );
     }
     let help = match fault {
         "unknown issuer" => "name the file of its issuer with --ca",
         "another name" => "give the server's name in it with --server-name",
         fault if fault.starts_with("not valid yet") => "look at the clocks of both hosts",
-        _ => "the server needs another one, or play with --insecure, which checks none",
+        _ => "the server needs another one, or play with --insecure, which accepts any certificate",
     };
     format!("The certificate of {target} was not accepted in any of {attempts} handshakes ({fault}): {help}")
 }
@@ -282,6 +287,7 @@ mod tests {
         assert!(
             facts("853", None).ends_with("with open queries. Its port is usually one of TLS: try tls://")
         );
+        assert!(facts("443", None).ends_with(": try https://"));
         assert!(facts("853", Some(TlsFacts::default())).ends_with("with open queries"));
     }
 }

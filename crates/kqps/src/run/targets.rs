@@ -167,7 +167,8 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
     }
     if let Some(timeout) = timeout.filter(|timeout| !(TIMEOUT_LEAST..=TIMEOUT_MOST).contains(timeout)) {
         return Err(bad_input(format!(
-            "--timeout {timeout:?}: expected 100us at least, and {}s at most",
+            "--timeout {}s: expected 100us at least, and {}s at most",
+            timeout.as_secs_f64(),
             TIMEOUT_MOST.as_secs()
         )));
     }

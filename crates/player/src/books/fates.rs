@@ -92,7 +92,7 @@ impl<T: Table> Books<'_, T> {
                 checked(&sent, &mut self.scratch)
             }
         };
-        if matches!(checked, Checked::Wrong(Cause::Question | Cause::Short)) && flow.table.came(key) {
+        if checked == Checked::Wrong(Cause::Question) && flow.table.came(key) {
             // It answers an earlier query with this key, which was lost. The query stays open.
             self.tally.accounts.unsolicited += 1;
             self.tally.after_loss += 1;

@@ -133,7 +133,7 @@ impl Lead {
 
 /// The factors that vary. Factors that always change together are one, since no cell shows which of them mattered: the one
 /// that the study lists first leads. What the study does not list belongs to the factor that it follows from, such as the
-/// settings of a bundle, or those that only some transports have. A server is always a factor.
+/// settings of a bundle, or those that only some transports have. A server is never joined to a factor that it follows from.
 fn varying(cells: &[&Cell], experiment: &Experiment) -> Vec<Lead> {
     let listed: Vec<String> = experiment.factors.iter().map(|factor| factor.name.clone()).collect();
     let is_listed = |name: &String| listed.contains(name) || name == SUBJECT;
@@ -151,7 +151,7 @@ fn varying(cells: &[&Cell], experiment: &Experiment) -> Vec<Lead> {
     };
     let varies = |pattern: &[usize]| pattern.iter().any(|first| *first != 0);
     let mut leads: Vec<Lead> = Vec::new();
-    // Those that are equal come before those that follow: a factor belongs to the one that it says as much as.
+    // A factor joins a lead with the same pattern before one that it follows from.
     let of = |leads: &mut [Lead], name: &String, pattern: &[usize], may_follow: bool| -> bool {
         let equal = leads.iter().position(|lead| lead.pattern == pattern);
         let follows = || leads.iter().position(|lead| is_listed(&lead.name) && lead.determines(pattern));

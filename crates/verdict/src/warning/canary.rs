@@ -12,6 +12,7 @@ use kqps_observation::{Run, Trial};
 use super::{Code, Effect, Warning};
 use crate::change::difference;
 use crate::evidence::is_spoiled;
+use crate::percent;
 
 /// A shift by more than this share of the first good canary's figure raises a doubt.
 const SHIFT_MOST: f64 = 0.02;
@@ -41,11 +42,16 @@ pub fn canary(run: &Run, cell: usize) -> Option<Warning> {
         touched.iter().filter(|stretch| judged.iter().any(|number| is_in(stretch, *number))).collect();
     let worst = touched.iter().max_by(|a, b| a.shift.total_cmp(&b.shift))?;
     let many = judged.iter().filter(|number| touched.iter().any(|stretch| is_in(stretch, **number))).count();
+    // What falls to nothing shifts by 100 %.
+    let shifted = if worst.shift > 1.0 {
+        difference(worst.shift, 1)
+    } else {
+        format!("{} %", percent::fixed(worst.shift, 1))
+    };
     let advice = format!(
-        "The canary's {} shifted by {} while {many} of {} trials were made (the limit is 2 %): the host \
+        "The canary's {} shifted by {shifted} while {many} of {} trials were made (the limit is 2 %): the host \
          changed meanwhile. Stop what else runs, fix the clock's frequency, and run again.",
         worst.what,
-        difference(worst.shift, 1),
         judged.len()
     );
     Some(Warning::new(Code::Canary, Effect::DownOne, worst.shift, advice))

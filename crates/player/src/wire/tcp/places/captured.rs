@@ -72,14 +72,14 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Prepares a place for the queries of a capture that were dealt last. If they begin a connection, an earlier one
     /// that has no open query is closed. One that has, at another place, is closed when its time has come.
-    pub(super) fn prepare(&mut self, state: &ThreadState<'_>, flow: usize) -> io::Result<()> {
+    pub(super) fn prepare(&mut self, state: &mut ThreadState<'_>, flow: usize) -> io::Result<()> {
         let Some(clients) = &self.clients else { return Ok(()) };
         let origins = state.books.origins();
         let (Some(&first), Some(&last)) = (origins.first(), origins.last()) else { return Ok(()) };
         let address = clients.address(first.client);
         match first.start {
             Start::Follows => {}
-            Start::Alone => self.close_for_next(flow, state.now_ns())?,
+            Start::Alone => self.close_for_next(state, flow)?,
             Start::Beside { left } => self.let_end(left),
             Start::Joins => self.counts.joined += 1,
         }
@@ -98,7 +98,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Makes way for a connection at a place without open queries. One that is still being made is not ended: the
     /// queries of the next one join it.
-    fn close_for_next(&mut self, flow: usize, now_ns: u64) -> io::Result<()> {
+    fn close_for_next(&mut self, state: &mut ThreadState<'_>, flow: usize) -> io::Result<()> {
+        let now_ns = state.now_ns();
         let place = &self.places[flow];
         if place.connection.is_some() {
             if !self.may_close(flow) {
@@ -111,6 +112,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             self.counts.closed[Ending::Player.number()] += 1;
         }
         self.empty(flow, now_ns);
+        state.books.renew(flow);
         Ok(())
     }
 
