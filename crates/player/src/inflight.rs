@@ -81,7 +81,7 @@ impl Inflight {
         }
     }
 
-    /// The same table for the queries of a connection that loses nothing, where IDs tell replies apart.
+    /// The same table for the queries of a connection that loses nothing, where a reply is known by its ID.
     #[must_use]
     pub fn of_connection(self) -> Self {
         Self { lets_rest: true, ..self }

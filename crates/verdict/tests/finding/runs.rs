@@ -161,7 +161,7 @@ fn factors_that_always_change_together_are_one() {
     assert!(!found.to_string().contains("cores"), "{found}");
 }
 
-/// The settings of a bundle take fewer values than the bundle, so none of them alone tells its values apart.
+/// The settings of a bundle take fewer values than the bundle, so none of them alone names each of its values.
 #[test]
 fn a_bundle_is_compared_by_its_name_and_its_settings_are_listed() {
     let set = |way, transport, connections, window, rate_qps| {
