@@ -27,7 +27,7 @@ use crate::player_setup::PlayerSetup;
 use crate::started::{Play, RunningSubject};
 use crate::subject::definition::ReadyKind;
 use crate::subject::{Definition, LaunchSetting, Over, StartError, Subject};
-use crate::trial_request::{NoTrial, TrialRequest};
+use crate::trial_request::{NoTrial, TrialRequest, was_tried};
 
 /// Everything that is needed to start the subject of any cell.
 pub(crate) struct SubjectLauncher<'a> {
@@ -110,9 +110,7 @@ impl SubjectLauncher<'_> {
                 live: self.live,
             };
             let trial = self.gauged(cell, &[], request, |request| player.play(request))?;
-            // If the player was too late to send anything, the trial says nothing about the server.
-            let was_tried = trial.accounts.sent + trial.accounts.send_failed > 0;
-            match silence(&trial).filter(|_| was_tried) {
+            match silence(&trial).filter(|_| was_tried(&trial)) {
                 Some(why) => Err(NoTrial::failed(why)),
                 None => Ok(trial),
             }

@@ -60,6 +60,12 @@ pub fn counted(played: &[Played]) -> Vec<&Played> {
     evidence::counted(played, Played::facts)
 }
 
+/// Whether the player sent a query, or tried to. On a busy host it may be too late for all of them, and then the trial
+/// says nothing about its subject.
+pub(crate) fn was_tried(trial: &Trial) -> bool {
+    trial.accounts.sent + trial.accounts.send_failed > 0
+}
+
 /// Why a trial, or the start of a subject, has no result.
 #[derive(Debug)]
 pub enum NoTrial {

@@ -27,7 +27,7 @@ use crate::materials::Wanted;
 use crate::play::PlayRequest;
 use crate::player_hosts::{Players, players_of};
 use crate::started::RunningSubject;
-use crate::trial_request::{NoTrial, RequestedPace, TrialRequest};
+use crate::trial_request::{NoTrial, RequestedPace, TrialRequest, was_tried};
 
 /// The time that a start may take beyond the subject's own limit: asking for its version, and the way there.
 const START_SLACK: Duration = Duration::from_secs(30);
@@ -275,8 +275,7 @@ impl<'a> Running<'a> {
     /// A player that never heard anything is at a wrong address, or behind a firewall, and its losses say nothing about
     /// the subject. Once it got a reply, losses are those of the subject, even if they are all of its queries.
     fn listen(&mut self, number: usize, host: &str, trial: &Trial) -> Result<(), Trouble> {
-        let was_tried = trial.accounts.sent + trial.accounts.send_failed > 0;
-        if !was_tried || self.heard.contains(&number) {
+        if !was_tried(trial) || self.heard.contains(&number) {
             return Ok(());
         }
         if let Some(why) = silence(trial) {

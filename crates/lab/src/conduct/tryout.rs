@@ -11,7 +11,7 @@ use kqps_verdict::compare::Pairing;
 
 use super::{Conducted, Conductor, Event, StartKey, seconds};
 use crate::rounds;
-use crate::trial_request::NoTrial;
+use crate::trial_request::{NoTrial, was_tried};
 use crate::warm_up::WarmUp;
 
 /// A subject that failed this many times in succession is hopeless.
@@ -19,6 +19,10 @@ const OFTEN: usize = 3;
 
 /// The reason why a hopeless subject is left out.
 pub(super) const HOPELESS: &str = "its last three starts failed";
+
+/// A trial in which the player sent nothing is repeated this many times. The last one takes 16 times as long as the
+/// first.
+const MUTE_MOST: u32 = 4;
 
 /// The number of a start that only tries a subject. Measured starts count from 1.
 const TRYOUT: u64 = 0;
@@ -126,7 +130,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// A short trial of a fresh start.
+    /// A short trial of a fresh start. On a busy host the player may stand still for so long that it sends nothing, and
+    /// then the trial says nothing about the subject. It is played again, each time for twice as long.
     fn tried(&mut self, run: &Run, cell: usize) -> Result<Option<Trial>, NoTrial> {
         (self.report)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
         if self.reach().is_none() {
@@ -134,8 +139,15 @@ impl Conductor<'_> {
         }
         let patience = self.patience(run, cell, 0, &[cell]);
         let mut play = (self.start)(cell, TRYOUT, patience)?;
-        let request = WarmUp::of(&Cell::default()).next(None);
-        request.map(|request| play.play(&request)).transpose()
+        let Some(mut request) = WarmUp::of(&Cell::default()).next(None) else { return Ok(None) };
+        for _ in 0..MUTE_MOST {
+            let trial = play.play(&request)?;
+            if was_tried(&trial) {
+                return Ok(Some(trial));
+            }
+            request.duration_s *= 2.0;
+        }
+        play.play(&request).map(Some)
     }
 
     /// Leaves out the rest of a comparison if one side is hopeless. Returns whether it did.

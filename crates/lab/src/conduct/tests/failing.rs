@@ -1,5 +1,7 @@
 //! Subjects that cannot be measured, and comparisons with one.
 
+use std::cell::RefCell;
+
 use kqps_observation::Trial;
 
 use super::*;
@@ -34,6 +36,36 @@ fn a_run_whose_only_server_does_not_answer_ends_before_its_echoes() {
         let failed: Vec<&str> = run.trials.iter().filter_map(RunTrial::failure).collect();
         assert_eq!(failed, failures);
         assert_eq!(run.trials.len() > 1, failures.is_empty(), "{name}");
+    }
+}
+
+#[test]
+fn a_player_that_sends_nothing_tries_again_for_longer() {
+    // The player sends nothing in the first of these tries; in all later ones the server is silent.
+    for (mute, ends) in [(4, true), (5, false)] {
+        let folder = tempfile::tempdir().unwrap();
+        let store = Store::create(&folder.path().join("run.sqlite"), &of_one("slow")).unwrap();
+        let mut run = store.run().unwrap();
+        let seconds = RefCell::new(Vec::new());
+        let of_server = run.cells.iter().position(|cell| cell.role == Role::Subject).unwrap();
+        let mut start = |cell: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> {
+            let seconds = &seconds;
+            Ok(Box::new(move |request: &TrialRequest| {
+                if cell != of_server {
+                    return Ok(Simulated::default().play(request).unwrap_or_else(|never| match never {}));
+                }
+                seconds.borrow_mut().push(request.duration_s);
+                let is_mute = seconds.borrow().len() <= mute;
+                if is_mute { Ok(Trial::default()) } else { Err(NoTrial::failed("it is silent".into())) }
+            }))
+        };
+        let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
+        let report = &mut |_: &Event<'_>| ();
+        Conductor { store: &store, goal, clock: None, reasons, start: &mut start, hosts: &Here, report }
+            .conduct(&mut run)
+            .unwrap();
+        assert_eq!(seconds.borrow()[..5], [0.3, 0.6, 1.2, 2.4, 4.8]);
+        assert_eq!(run.trials.len() == 1, ends, "{mute} tries in which nothing was sent");
     }
 }
 
