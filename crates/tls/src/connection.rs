@@ -12,6 +12,7 @@ use rustls::unbuffered::{
 
 use crate::failure::Failure;
 use crate::session::{Kind, Session};
+use crate::skipped::skipped_bytes;
 
 /// The TLS of a client's connection.
 pub type ClientTls = Tls<UnbufferedClientConnection>;
@@ -49,6 +50,9 @@ pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// What rustls keeps for this end alone.
     type Data: 'static;
 
+    /// Whether early data may arrive, and be skipped.
+    const SKIPS_EARLY_DATA: bool = false;
+
     /// Takes records until there is something to do.
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
 
@@ -71,6 +75,8 @@ impl Side for UnbufferedClientConnection {
 
 impl Side for UnbufferedServerConnection {
     type Data = ServerConnectionData;
+
+    const SKIPS_EARLY_DATA: bool = true;
 
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(records)
@@ -217,6 +223,7 @@ impl<S: Side> Tls<S> {
     #[inline]
     fn step(&mut self, records: &mut [u8], plain: &mut Vec<u8>, outgoing: &mut Vec<u8>) -> (usize, Step) {
         let UnbufferedStatus { mut discard, state } = self.side.process(records);
+        let mut has_tried_all = false;
         let step = match state {
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                 let mut step = Step::Again;
@@ -248,13 +255,20 @@ impl<S: Side> Tls<S> {
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
                 data.done();
+                has_tried_all = true;
                 Step::Again
             }
             Ok(ConnectionState::PeerClosed) => Step::PeerClosed,
             // The handshake waits for the peer, or messages may be sent, or both sides have closed.
-            Ok(_) => Step::Wait,
+            Ok(_) => {
+                has_tried_all = true;
+                Step::Wait
+            }
             Err(error) => Step::Failed(error.into()),
         };
+        if S::SKIPS_EARLY_DATA && has_tried_all && self.side.is_handshaking() {
+            discard += skipped_bytes(&records[discard..]);
+        }
         (discard, step)
     }
 
