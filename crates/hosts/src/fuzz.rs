@@ -27,7 +27,7 @@ impl Read for Pieces<'_> {
 pub fn messages(bytes: &[u8]) {
     let Some((&piece, bytes)) = bytes.split_first() else { return };
     let mut lines = Lines::new(Pieces(bytes, usize::from(piece).max(1)), Arc::new(AtomicU64::new(0)));
-    let whole = bytes.iter().filter(|byte| **byte == b'\n').count();
+    let whole = memchr::memchr_iter(b'\n', bytes).count();
     for wanted in bytes.split(|byte| *byte == b'\n').take(whole) {
         let found = lines.next(LINE_MOST);
         if wanted.len() > LINE_MOST {

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use kqps_http::{ClientSession, Fate, Method, PATH, Requests};
 use kqps_message::{HEADER_BYTES, may_be_replayed};
@@ -245,8 +245,7 @@ fn asked(session: &mut ClientSession, case: &Case<'_>, content: &[u8]) -> (Vec<(
 }
 
 fn by_http(case: &Case<'_>, content: &[u8]) {
-    let mut rig =
-        case.rig(Echo, |stream| Stream::Https(Box::new(HttpStream::new(stream, &Default::default()))));
+    let mut rig = case.rig(Echo, |stream| Stream::Https(Box::new(HttpStream::new(stream, &Arc::default()))));
     let mut session = ClientSession::new().expect("a client begins");
     let (queries, flow) = asked(&mut session, case, content);
     let is_safe = |(end, query): &(usize, Vec<u8>), early| *end > early || may_be_replayed(query);

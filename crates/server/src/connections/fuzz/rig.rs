@@ -1,6 +1,7 @@
 //! A connection in TLS and its client, for the fuzz targets. Between them is a socket of the kernel.
 
 use std::net::TcpListener;
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use kqps_kernel::clock::now_ns;
@@ -58,7 +59,7 @@ impl<A: Answer> Rig<A> {
         });
         server.set_nonblocking(true).expect("a flag");
         let server = mio::net::TcpStream::from_std(server);
-        let stream = TlsStream::accept(acceptor, server, &Default::default()).expect("a server waits");
+        let stream = TlsStream::accept(acceptor, server, &Arc::default()).expect("a server waits");
         Self {
             client: Some(client),
             tls,
