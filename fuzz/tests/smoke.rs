@@ -105,6 +105,11 @@ fn secure_connection() {
 }
 
 #[test]
+fn early_data() {
+    pass_for(ROUNDS_OF_TLS, "early_data", kqps_fuzz::early_data);
+}
+
+#[test]
 fn player_framing() {
     pass_for(ROUNDS_OF_SLOW, "player_framing", kqps_fuzz::player_framing);
 }
@@ -177,4 +182,24 @@ fn subject_file() {
 #[test]
 fn zone_file() {
     pass("zone_file", kqps_fuzz::zone_file);
+}
+
+#[test]
+fn zone_list() {
+    pass("zone_list", kqps_fuzz::zone_list);
+}
+
+#[test]
+fn tapped_packet() {
+    pass_for(ROUNDS_OF_SLOW, "tapped_packet", kqps_fuzz::tapped_packet);
+}
+
+#[test]
+fn web_request() {
+    pass("web_request", kqps_fuzz::web_request);
+}
+
+#[test]
+fn host_message() {
+    pass_for(ROUNDS_OF_SLOW, "host_message", kqps_fuzz::host_message);
 }

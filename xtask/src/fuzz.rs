@@ -35,6 +35,8 @@ pub enum Target {
     Capture,
     /// Reading master files
     ZoneFile,
+    /// Reading lists of zones and configurations of BIND
+    ZoneList,
     /// Reading the file of a run
     Store,
     /// Reading and laying out study files
@@ -53,6 +55,8 @@ pub enum Target {
     Connection,
     /// The same in TLS
     SecureConnection,
+    /// Early data over TLS and HTTPS, cut anywhere
+    EarlyData,
     /// The player's reassembly of replies on a connection
     PlayerFraming,
     /// The end of a client in TLS
@@ -75,6 +79,12 @@ pub enum Target {
     FrontReply,
     /// A caching server's handling of a query and of a server's reply
     UpstreamReply,
+    /// Packets that were tapped at an interface
+    TappedPacket,
+    /// Requests for the live pages
+    WebRequest,
+    /// What a controller and the agents on other hosts send each other
+    HostMessage,
 }
 
 impl Target {

@@ -5,6 +5,7 @@
 //! of queries or several of them, and the IDs of encrypted ones cannot be read.
 
 mod datagram;
+pub mod fuzz;
 mod pairs;
 
 use std::io;

@@ -172,7 +172,13 @@ fn connections_of_all_players_are_added() {
     let with = |established: u64, kind: &str| {
         let (mut trial, _) = played(&mut fastrand::Rng::with_seed(established));
         let counts = |name: &str, count| BTreeMap::from([(name.to_owned(), count)]);
-        let early = EarlyFacts { offered: established, queries: 9, ..EarlyFacts::default() };
+        let early = EarlyFacts {
+            offered: established + 1,
+            rejected: established,
+            undecided: 1,
+            queries: 9,
+            ..EarlyFacts::default()
+        };
         let handshakes = counts(kind, established);
         let tls = TlsFacts { handshakes, early: Some(early), ..TlsFacts::default() };
         trial.connections = Some(ConnectionFacts {
@@ -194,7 +200,7 @@ fn connections_of_all_players_are_added() {
     assert_eq!((connections.attempts, connections.failed["refused"]), (16, 4));
     let handshakes = BTreeMap::from([("full".to_owned(), 5), ("resumed".to_owned(), 7)]);
     assert_eq!(connections.tls.as_ref().unwrap().handshakes, handshakes);
-    let early = EarlyFacts { offered: 12, queries: 18, ..EarlyFacts::default() };
+    let early = EarlyFacts { offered: 14, rejected: 12, undecided: 2, queries: 18, ..EarlyFacts::default() };
     assert_eq!(connections.early_data(), Some(early));
     assert_eq!((connections.connect_us.p50, sum.ledger.places.len()), (Some(50), 0));
 }

@@ -89,6 +89,28 @@ pub enum IdentityViolated {
         /// The sum of the handshakes of all kinds.
         sum: u64,
     },
+    /// `offered = accepted + rejected + undecided`, of early data
+    #[error(
+        "offered early data {offered} is not accepted + rejected + undecided = {sum}: this is a bug in kqps, please \
+         report it"
+    )]
+    Early {
+        /// `offered`.
+        offered: u64,
+        /// The sum of what became of it.
+        sum: u64,
+    },
+    /// `accepted = handshakes of the kind 0-rtt`, of early data
+    #[error(
+        "accepted early data {accepted} is not handshakes of the kind 0-rtt = {handshakes}: this is a bug in kqps, \
+         please report it"
+    )]
+    EarlyHandshakes {
+        /// `accepted`.
+        accepted: u64,
+        /// The handshakes of this kind.
+        handshakes: u64,
+    },
     /// `sent = handed`
     #[error("sent {sent} is not handed to connections = {handed}: this is a bug in kqps, please report it")]
     Handed {

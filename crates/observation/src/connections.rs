@@ -114,7 +114,7 @@ impl ConnectionFacts {
         if self.handed != sent {
             return Err(IdentityViolated::Handed { handed: self.handed, sent });
         }
-        Ok(())
+        self.tls.as_ref().map_or(Ok(()), TlsFacts::check_early_data)
     }
 }
 
@@ -142,12 +142,28 @@ mod tests {
         assert!(error(ConnectionFacts { open: 0, ..whole.clone() }).starts_with("established 3 is not"));
         let tls = TlsFacts { handshakes: counts(&[("full", 1), ("resumed", 1)]), ..TlsFacts::default() };
         assert!(error(ConnectionFacts { tls: Some(tls), ..whole.clone() }).contains("handshakes = 2"));
+        let with_early = |rejected, accepted| {
+            let early = EarlyFacts { offered: 6, accepted, rejected, undecided: 3, ..EarlyFacts::default() };
+            let handshakes = counts(&[("full", 1), ("0-rtt", 2)]);
+            let tls = TlsFacts { handshakes, early: Some(early), ..TlsFacts::default() };
+            ConnectionFacts { tls: Some(tls), ..whole.clone() }
+        };
+        assert_eq!(with_early(1, 2).check(9), Ok(()));
+        assert!(error(with_early(2, 2)).contains("accepted + rejected + undecided = 7"));
+        assert!(error(with_early(2, 1)).starts_with("accepted early data 1 is not"));
         assert!(error(ConnectionFacts { handed: 8, ..whole }).starts_with("sent 9 is not"));
     }
 
     #[test]
     fn early_data_is_read_from_old_records_too() {
-        let early = EarlyFacts { offered: 3, accepted: 2, rejected: 1, queries: 5, queries_again: 1 };
+        let early = EarlyFacts {
+            offered: 3,
+            accepted: 2,
+            rejected: 1,
+            queries: 5,
+            queries_again: 1,
+            ..EarlyFacts::default()
+        };
         let new = ConnectionFacts {
             tls: Some(TlsFacts { early: Some(early), ..TlsFacts::default() }),
             quic: Some(QuicFacts::default()),

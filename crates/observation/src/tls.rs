@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::accounts::IdentityViolated;
 use crate::histogram::Quantiles;
 
 /// TLS on the connections of all players over one trial. The sum of `handshakes` is the number of connections that were
@@ -36,11 +37,30 @@ pub struct TlsFacts {
     pub failures: BTreeMap<String, u64>,
 }
 
+impl TlsFacts {
+    /// Checks the identities of early data.
+    pub(crate) fn check_early_data(&self) -> Result<(), IdentityViolated> {
+        let Some(EarlyFacts { offered, accepted, rejected, undecided, .. }) = self.early else {
+            return Ok(());
+        };
+        let sum = accepted + rejected + undecided;
+        if offered != sum {
+            return Err(IdentityViolated::Early { offered, sum });
+        }
+        let handshakes = self.handshakes.get("0-rtt").copied().unwrap_or(0);
+        if accepted != handshakes {
+            return Err(IdentityViolated::EarlyHandshakes { accepted, handshakes });
+        }
+        Ok(())
+    }
+}
+
 /// Early data (0-RTT) of the connections of a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(default)]
 pub struct EarlyFacts {
-    /// Established connections that could have early data: a ticket allowed it, and over TCP they had some.
+    /// Attempts that offered early data: a ticket allowed it, and over TCP they had some. Records without `undecided`
+    /// count only attempts that were established. `offered = accepted + rejected + undecided`.
     #[serde(alias = "early_offered")]
     pub offered: u64,
     /// How many of `offered` the subject took early data of.
@@ -49,6 +69,8 @@ pub struct EarlyFacts {
     /// How many of `offered` it did not.
     #[serde(alias = "early_rejected")]
     pub rejected: u64,
+    /// How many of `offered` failed, or were not made when the trial ended.
+    pub undecided: u64,
     /// Queries that were sent as early data.
     #[serde(alias = "early_queries")]
     pub queries: u64,

@@ -91,10 +91,14 @@ pub struct TlsCounts {
 /// The counts of early data (0-RTT) of one thread's connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EarlyCounts {
+    /// Attempts that offered early data.
+    pub offered: u64,
     /// Connections of which the subject took early data.
     pub accepted: u64,
-    /// Connections of which it did not, although their tickets allowed it.
+    /// Connections of which it did not, although they offered some.
     pub rejected: u64,
+    /// Attempts that offered some, and failed or were not made in time.
+    pub undecided: u64,
     /// Queries sent as early data.
     pub queries: u64,
     /// How many of them were sent again.
@@ -103,8 +107,10 @@ pub struct EarlyCounts {
 
 impl EarlyCounts {
     fn add(&mut self, other: &Self) {
+        self.offered += other.offered;
         self.accepted += other.accepted;
         self.rejected += other.rejected;
+        self.undecided += other.undecided;
         self.queries += other.queries;
         self.again += other.again;
     }

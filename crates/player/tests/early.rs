@@ -34,13 +34,19 @@ impl Handshakes {
     }
 }
 
-/// Answers all queries of a connection, early ones before the handshake is complete.
-fn serve(acceptor: &Acceptor, mut socket: TcpStream, handshakes: &Handshakes) -> Option<()> {
+/// A server that breaks connections closes this one of each hundred when it has read the first bytes.
+const BROKEN: u64 = 50;
+
+/// Answers all queries of a connection, early ones before the handshake is complete. With `is_broken` it answers nothing.
+fn serve(acceptor: &Acceptor, mut socket: TcpStream, is_broken: bool, handshakes: &Handshakes) -> Option<()> {
     let mut tls = acceptor.accept().unwrap();
     let (mut plain, mut outgoing, mut buffer) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
     let mut is_counted = false;
     loop {
         let bytes = socket.read(&mut buffer).ok().filter(|bytes| *bytes > 0)?;
+        if is_broken {
+            return None;
+        }
         let mut records = [tls.kept(), &buffer[..bytes]].concat();
         tls.open(&mut records, &mut plain, &mut outgoing).ok()?;
         if tls.is_established() && !std::mem::replace(&mut is_counted, true) {
@@ -58,13 +64,14 @@ fn serve(acceptor: &Acceptor, mut socket: TcpStream, handshakes: &Handshakes) ->
 fn early_data_is_answered_once_whether_it_is_taken_or_rejected(io: Io) {
     let made = make(KeyType::Ecdsa, &[NAME.into()]).unwrap();
     // Each of these knows its own sessions alone.
-    for servers in [1, 2] {
+    for (servers, breaks) in [(1, false), (2, false), (1, true)] {
         let acceptor = || Acceptor::over_tcp(kqps_tls::ALPN, &made.identity, true).unwrap();
         let acceptors: Vec<Acceptor> = (0..servers).map(|_| acceptor()).collect();
         let handshakes = Arc::new(Handshakes::default());
         let counted = Arc::clone(&handshakes);
         let server = Server::at("127.0.0.1:0", move |number, socket| {
-            serve(&acceptors[number as usize % acceptors.len()], socket, &counted);
+            let is_broken = breaks && number % 100 == BROKEN;
+            serve(&acceptors[number as usize % acceptors.len()], socket, is_broken, &counted);
         });
         let trust = Trust::Ca(made.ca.clone());
         let client = ClientSettings { early_data: true, ..ClientSettings::new(trust, true) };
@@ -83,19 +90,22 @@ fn early_data_is_answered_once_whether_it_is_taken_or_rejected(io: Io) {
         let plan = support::plan(server.address, 1, LoadPlan::Closed { outstanding: 4 }, Io::Auto);
         let (trial, connections) =
             played(300, &Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan });
-        assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (300, 0), "{:?}", trial.accounts);
+        let broken = if breaks { 3 } else { 0 };
+        let accounts = &trial.accounts;
+        assert_eq!((accounts.correct, accounts.lost, accounts.unsolicited), (300 - broken, broken, 0));
         let facts = connections.early_data().expect("it was asked for");
-        assert_eq!(facts.offered, facts.accepted + facts.rejected);
+        assert_eq!(connections.check(300), Ok(()));
+        assert_eq!((connections.failed.values().sum::<u64>(), facts.undecided), (broken, broken));
         assert_eq!((facts.queries, facts.queries_again), (facts.offered, facts.rejected), "{facts:?}");
         if servers == 1 {
             // The first connection at each place has no ticket.
-            assert!(facts.accepted >= 300 - PLACES as u64 && facts.rejected == 0, "{facts:?}");
+            assert!(facts.accepted >= 300 - PLACES as u64 - broken && facts.rejected == 0, "{facts:?}");
         } else {
             assert!(facts.accepted > 0 && facts.rejected > 0, "{facts:?}");
         }
-        assert_eq!((server.accepted.load(Relaxed), connections.established), (300, 300));
+        assert_eq!((server.accepted.load(Relaxed), connections.attempts), (300, 300));
         let ours = &connections.tls.as_ref().unwrap().handshakes;
-        let expected = counts([("0-rtt", facts.accepted), ("full", 300 - facts.accepted)]);
+        let expected = counts([("0-rtt", facts.accepted), ("full", 300 - broken - facts.accepted)]);
         assert_eq!(*ours, expected);
         // The server sees the end of the last handshakes a little later.
         let began = Instant::now();

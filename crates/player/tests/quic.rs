@@ -246,11 +246,26 @@ fn early_data_is_sent_if_asked_for_and_again_if_it_is_rejected() {
         assert_eq!(facts.is_some(), early_data);
         let facts = facts.unwrap_or_default();
         assert_eq!(by_kind(&connections)[2], facts.accepted);
-        assert_eq!(facts.offered, facts.accepted + facts.rejected);
+        assert_eq!((connections.check(200), facts.undecided), (Ok(()), 0));
         // A connection that is answered early waits for its ticket.
         assert_eq!((facts.accepted > 100, facts.queries > 100), (early_data, early_data), "{facts:?}");
         assert_eq!(facts.queries_again, facts.rejected);
     }
+}
+
+#[test]
+fn early_data_of_attempts_that_fail_is_undecided() {
+    let made = made();
+    let acceptor = Acceptor::over_quic(&made.identity, true).unwrap();
+    // The server vanishes. A query at least then begins a connection, with a ticket.
+    let server = Running::until(acceptor, answer, 20);
+    let mut each = one_each(&made.ca);
+    each.tls.client.early_data = true;
+    let (trial, connections) = played(24, &plan(server.address, each));
+    assert_eq!(connections.check(trial.accounts.sent), Ok(()));
+    let undecided = connections.early_data().unwrap().undecided;
+    assert_eq!(undecided, connections.attempts - connections.established, "{connections:?}");
+    assert!(undecided > 0, "{connections:?}");
 }
 
 #[test]

@@ -183,6 +183,12 @@ impl Client {
         self.slots[slot].is_some()
     }
 
+    /// Whether a slot has a connection that may send early data, or might while it was being made.
+    #[inline]
+    pub fn offers_early_data(&self, slot: usize) -> bool {
+        self.slots[slot].as_ref().is_some_and(|connection| connection.offers_early_data)
+    }
+
     /// Hands a query to a connection, on a stream of its own and with the ID 0. Returns whether it took the query.
     /// Before its handshake is complete it takes only early data, and after that as many queries as the server allows
     /// streams.

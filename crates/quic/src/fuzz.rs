@@ -23,10 +23,12 @@ const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 853)
 const SLOT: usize = 0;
 const TARGET: usize = 0;
 
-/// Bits of the first byte: whether a handshake comes first, and whether the bytes change those of real datagrams, which
-/// do not arrive themselves. Otherwise they are datagrams of their own, after which the real ones arrive.
+/// Bits of the first byte: whether a handshake comes first; whether the bytes change those of real datagrams, which
+/// do not arrive themselves, or are datagrams of their own, after which the real ones arrive; and whether the client
+/// resumes a session and asks in early data.
 const AFTER_A_HANDSHAKE: u8 = 0x80;
 const CHANGES: u8 = 0x40;
+const EARLY: u8 = 0x20;
 
 /// The length of datagrams is the second byte times this, so that some are as long as a first packet must be.
 const LENGTH_UNIT: usize = 8;
@@ -40,15 +42,19 @@ const DELAY_NS: u64 = 1_000_000;
 /// Both ends have an outcome after so many steps: datagrams that arrive, or timers.
 const STEPS: u32 = 5_000;
 
-/// What makes the TLS of both ends.
-fn makers() -> &'static (kqps_tls::Client, Acceptor) {
-    static MAKERS: OnceLock<(kqps_tls::Client, Acceptor)> = OnceLock::new();
-    MAKERS.get_or_init(|| {
+/// What makes the TLS of both ends, without early data or with it.
+fn makers(is_early: bool) -> &'static (kqps_tls::Client, Acceptor) {
+    static MAKERS: OnceLock<[(kqps_tls::Client, Acceptor); 2]> = OnceLock::new();
+    let both = MAKERS.get_or_init(|| {
         let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
-        let settings = ClientSettings::new(Trust::Ca(made.ca), false);
-        let client = kqps_tls::Client::over_quic(&settings).expect("a client");
-        (client, Acceptor::over_quic(&made.identity, false).expect("a server"))
-    })
+        [false, true].map(|early_data| {
+            let settings = ClientSettings::new(Trust::Ca(made.ca.clone()), early_data);
+            let settings = ClientSettings { early_data, ..settings };
+            let client = kqps_tls::Client::over_quic(&settings).expect("a client");
+            (client, Acceptor::over_quic(&made.identity, early_data).expect("a server"))
+        })
+    });
+    &both[usize::from(is_early)]
 }
 
 /// The query of this key, with ID 0.
@@ -94,9 +100,9 @@ struct Rig {
 
 impl Rig {
     /// A client that has begun to connect.
-    fn new() -> Self {
-        let (tls, acceptor) = makers();
-        let connector = tls.connector(server_name(NAME).expect("a name"), 0);
+    fn new(is_early: bool) -> Self {
+        let (tls, acceptor) = makers(is_early);
+        let connector = tls.connector(server_name(NAME).expect("a name"), 2);
         let mut client = Client::new(vec![connector], SLOT + 1, 1, Congestion::default());
         client.connect(SLOT, None, (TARGET, SERVER), 0).expect("the address of a server");
         Self {
@@ -144,6 +150,28 @@ impl Rig {
         }
         server.failed(note);
         assert_eq!(self.admitted, self.server.connections() + self.ended, "connections of the server");
+    }
+
+    /// Goes on until the client has a ticket, and then begins another connection and asks in early data.
+    fn resume(&mut self) {
+        self.run();
+        for _ in 0..STEPS {
+            if self.client.tickets().received > 0 {
+                break;
+            }
+            self.step();
+            self.work();
+        }
+        self.client.close(SLOT, self.now_ns);
+        self.work();
+        self.step();
+        self.work();
+        self.client.forget(SLOT);
+        self.to_client.clear();
+        (self.opened, self.has_ended) = (0, false);
+        self.client.connect(SLOT, None, (TARGET, SERVER), self.now_ns).expect("the address of a server");
+        assert!(self.client.offers_early_data(SLOT), "a ticket allows it");
+        self.ask();
     }
 
     fn arrive_at_client(&mut self, datagram: &[u8]) {
@@ -228,11 +256,16 @@ enum Fed {
 
 fn feed(fed: Fed, bytes: &[u8]) {
     let Some((&[choice, length], bytes)) = bytes.split_first_chunk() else { return };
-    let mut rig = Rig::new();
+    let mut rig = Rig::new(choice & EARLY != 0);
+    if choice & EARLY != 0 {
+        rig.resume();
+    }
     if choice & AFTER_A_HANDSHAKE != 0 {
         rig.run();
         assert_eq!((rig.opened, rig.has_ended), (1, false));
-        rig.ask();
+        if choice & EARLY == 0 {
+            rig.ask();
+        }
     }
     rig.work();
     if fed == Fed::Client {

@@ -12,6 +12,7 @@ use rustls::unbuffered::{
 
 use crate::failure::Failure;
 use crate::session::{Kind, Session};
+use crate::skipped::skipped_bytes;
 
 /// The TLS of a client's connection.
 pub type ClientTls = Tls<UnbufferedClientConnection>;
@@ -31,6 +32,11 @@ const HANDSHAKE_BYTES: usize = 512;
 const FRAGMENT_BYTES: usize = 1 << 14;
 const RECORD_BYTES: usize = 32;
 
+/// What a record of early data adds to its bytes: its type and its tag (RFC 8446, section 5.2). It counts against the
+/// ticket's limit here. The limit is one of the bytes alone (RFC 8446, section 4.2.10), but a server that rejects early
+/// data may skip no more than that of encrypted records, as rustls does, and ends the connection otherwise.
+const EARLY_RECORD_BYTES: usize = 17;
+
 /// The room for an alert.
 const ALERT_BYTES: usize = 64;
 
@@ -43,6 +49,9 @@ const END_OF_EARLY_DATA: [u8; 5] = [23, 3, 3, 0, 21];
 pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// What rustls keeps for this end alone.
     type Data: 'static;
+
+    /// Whether early data may arrive, and be skipped.
+    const SKIPS_EARLY_DATA: bool = false;
 
     /// Takes records until there is something to do.
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data>;
@@ -67,6 +76,8 @@ impl Side for UnbufferedClientConnection {
 impl Side for UnbufferedServerConnection {
     type Data = ServerConnectionData;
 
+    const SKIPS_EARLY_DATA: bool = true;
+
     fn process<'c, 'i>(&'c mut self, records: &'i mut [u8]) -> UnbufferedStatus<'c, 'i, Self::Data> {
         self.process_tls_records(records)
     }
@@ -86,8 +97,8 @@ pub struct Tls<S> {
     kept: Vec<u8>,
     /// Whether it failed. Rustls then takes no more bytes.
     has_failed: bool,
-    /// Bytes of early data that the client may still send.
-    early_bytes: usize,
+    /// Bytes that the records of early data may still have.
+    early_record_bytes: usize,
     early: Early,
 }
 
@@ -124,7 +135,7 @@ enum Step {
 
 impl<S: Side> Tls<S> {
     pub(crate) fn new(side: S) -> Self {
-        Self { side, kept: Vec::new(), has_failed: false, early_bytes: 0, early: Early::None }
+        Self { side, kept: Vec::new(), has_failed: false, early_record_bytes: 0, early: Early::None }
     }
 
     /// Bytes that the next [`Self::open`] needs before those that arrived since.
@@ -170,7 +181,7 @@ impl<S: Side> Tls<S> {
         outgoing: &mut Vec<u8>,
     ) -> Result<Peer, Failure> {
         self.check()?;
-        self.early_bytes = 0;
+        self.early_record_bytes = 0;
         let (mut used, mut peer) = (0, Peer::Open);
         loop {
             let (taken, step) = self.step(&mut records[used..], plain, outgoing);
@@ -212,6 +223,7 @@ impl<S: Side> Tls<S> {
     #[inline]
     fn step(&mut self, records: &mut [u8], plain: &mut Vec<u8>, outgoing: &mut Vec<u8>) -> (usize, Step) {
         let UnbufferedStatus { mut discard, state } = self.side.process(records);
+        let mut has_tried_all = false;
         let step = match state {
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                 let mut step = Step::Again;
@@ -243,13 +255,20 @@ impl<S: Side> Tls<S> {
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
                 data.done();
+                has_tried_all = true;
                 Step::Again
             }
             Ok(ConnectionState::PeerClosed) => Step::PeerClosed,
             // The handshake waits for the peer, or messages may be sent, or both sides have closed.
-            Ok(_) => Step::Wait,
+            Ok(_) => {
+                has_tried_all = true;
+                Step::Wait
+            }
             Err(error) => Step::Failed(error.into()),
         };
+        if S::SKIPS_EARLY_DATA && has_tried_all && self.side.is_handshaking() {
+            discard += skipped_bytes(&records[discard..]);
+        }
         (discard, step)
     }
 
@@ -305,8 +324,8 @@ impl<S: Side> Tls<S> {
 }
 
 impl ClientTls {
-    /// Begins a handshake, whose first bytes it appends to `outgoing`. Early data may follow them, `early_bytes` at most,
-    /// if rustls offers it.
+    /// Begins a handshake, whose first bytes it appends to `outgoing`. Early data may follow them, if rustls offers it, in
+    /// records of `early_bytes` at most.
     pub(crate) fn begin(
         side: UnbufferedClientConnection,
         early_bytes: usize,
@@ -317,10 +336,10 @@ impl ClientTls {
             match tls.side.process(&mut []).state? {
                 ConnectionState::EncodeTlsData(mut data) => encode(&mut data, outgoing),
                 ConnectionState::TransmitTlsData(mut data) => {
-                    if early_bytes > 0 && data.may_encrypt_early_data().is_some() {
+                    if early_bytes > EARLY_RECORD_BYTES && data.may_encrypt_early_data().is_some() {
                         // Rustls takes early data until it hears that its first messages were sent. The first bytes
                         // that arrive say so.
-                        (tls.early, tls.early_bytes) = (Early::Offered, early_bytes);
+                        (tls.early, tls.early_record_bytes) = (Early::Offered, early_bytes);
                         return Ok(tls);
                     }
                     data.done();
@@ -333,19 +352,21 @@ impl ClientTls {
     /// Bytes of early data that [`Self::seal_early`] still takes.
     #[inline]
     pub fn early_bytes(&self) -> usize {
-        self.early_bytes
+        self.early_record_bytes.saturating_sub(added_to_early(self.early_record_bytes))
     }
 
-    /// Appends records with these bytes, as early data, to `outgoing`. The server may reject them, and they must then be
+    /// Appends records with these bytes, as early data, to `outgoing`. A record adds some to them, so many small ones take
+    /// fewer bytes in all than a large one. The server may reject them, and they must then be
     /// sent again.
     ///
     /// # Panics
     ///
     /// If there are more of them than [`Self::early_bytes`].
     pub fn seal_early(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Failure> {
-        assert!(plain.len() <= self.early_bytes, "more early data than allowed");
+        assert!(plain.len() <= self.early_bytes(), "more early data than allowed");
         self.check()?;
-        self.early_bytes -= plain.len();
+        let record_bytes = plain.len() + added_to_early(plain.len());
+        self.early_record_bytes = self.early_record_bytes.saturating_sub(record_bytes);
         let state = self.side.process(&mut []).state?;
         let ConnectionState::TransmitTlsData(mut data) = state else {
             return Err(Failure::Protocol("the connection takes no early data".into()));
@@ -365,6 +386,11 @@ impl ClientTls {
             Err(EarlyDataError::Encrypt(error)) => Err(Failure::Protocol(error.to_string())),
         }
     }
+}
+
+/// What the records of so many bytes of early data add to them.
+fn added_to_early(bytes: usize) -> usize {
+    EARLY_RECORD_BYTES * (1 + bytes / FRAGMENT_BYTES)
 }
 
 /// The room for records with these bytes of messages.

@@ -1,6 +1,6 @@
 //! Both ends of a connection fed with arbitrary bytes, for the fuzz targets. They panic if a property does not hold.
 
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use crate::certificate::{KeyType, make};
 use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
@@ -29,6 +29,13 @@ fn makers() -> &'static Makers {
         let connector = client.connector(server_name(NAME).expect("a name"), 0);
         Makers { connector, acceptor: Acceptor::new(&made.identity).expect("a server") }
     })
+}
+
+/// The same server with the same sessions, whose connections take so many bytes of early data, whatever its tickets allow.
+pub fn taking(acceptor: &Acceptor, early_bytes: u32) -> Acceptor {
+    let mut config = (*acceptor.config).clone();
+    config.max_early_data_size = early_bytes;
+    Acceptor { config: Arc::new(config) }
 }
 
 /// Two ends, after their handshake if `is_established`.

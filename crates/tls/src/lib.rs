@@ -17,6 +17,7 @@ pub mod offer;
 pub mod server;
 pub mod session;
 mod sessions;
+mod skipped;
 mod tickets;
 mod verifiers;
 

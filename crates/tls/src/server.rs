@@ -47,7 +47,7 @@ impl fmt::Debug for Identity {
 /// What makes the TLS of a server's connections. Threads share it, and with it the key of tickets.
 #[derive(Clone)]
 pub struct Acceptor {
-    config: Arc<ServerConfig>,
+    pub(crate) config: Arc<ServerConfig>,
 }
 
 impl Acceptor {

@@ -7,6 +7,7 @@
 //! waiting. Bytes that are no request get status 400, and a client that reads too slowly is dropped.
 
 mod answer;
+pub mod fuzz;
 mod request;
 mod server;
 

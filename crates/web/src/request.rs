@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv6Addr};
 use std::time::Instant;
 
 /// The most bytes of a request's head.
-const HEAD_MOST: usize = 8 << 10;
+pub(crate) const HEAD_MOST: usize = 8 << 10;
 
 /// The most lines of a request's head.
 const LINES_MOST: usize = 64;

@@ -67,6 +67,7 @@ fn early(all: &[&TlsFacts]) -> Option<EarlyFacts> {
         offered: sum(|early| early.offered),
         accepted: sum(|early| early.accepted),
         rejected: sum(|early| early.rejected),
+        undecided: sum(|early| early.undecided),
         queries: sum(|early| early.queries),
         queries_again: sum(|early| early.queries_again),
     };

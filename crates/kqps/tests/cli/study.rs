@@ -5,7 +5,7 @@ use std::process::{Command, Output, Stdio};
 
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::trial::Transport;
-use kqps_observation::{Run, Store};
+use kqps_observation::{EarlyFacts, Run, Store};
 use serde_json::Value;
 use tempfile::TempDir;
 
@@ -266,6 +266,9 @@ fn studied_over(transport: Transport, subjects: &[&str], ways: &[&str]) {
     assert!(!has_private_key(&lab.out()), "no key stays in the folder of the run");
 }
 
+/// The places for connections in [`EARLY`].
+const EARLY_PLACES: u64 = 4;
+
 /// A connection for each query, with early data and without it, at a server that takes it and at one that does not.
 const EARLY: &str = r#"
 name = "early"
@@ -273,7 +276,12 @@ title = "Early data"
 question = "Is it taken?"
 repetitions = 1
 load = { rates_qps = [200], seconds = 0.4 }
-fixed = { "player.transport" = "tls", "player.timeout_s" = 2, "player.queries_per_connection" = 1 }
+
+[fixed]
+"player.transport" = "tls"
+"player.timeout_s" = 2
+"player.queries_per_connection" = 1
+"player.connections" = 4
 
 [[experiment]]
 name = "early"
@@ -307,14 +315,26 @@ fn a_study_of_early_data_has_servers_and_ceilings_that_take_it() {
         let of_cell = run.trials.iter().filter(|trial| trial.cell as usize == index);
         let measured: Vec<_> = of_cell.filter_map(|trial| trial.measured()).collect();
         assert!(!measured.is_empty(), "{}", cell.name);
-        // On a busy machine no handshake may end within a trial.
-        let mut accepted = 0;
-        for connections in measured.iter().filter_map(|trial| trial.connections.as_ref()) {
+        let (mut accepted, mut attempts) = (0, 0);
+        for trial in measured {
+            let connections = trial.connections.as_ref().unwrap();
+            assert_eq!(connections.check(trial.accounts.sent), Ok(()), "{}", cell.name);
             let early = connections.early_data();
             assert_eq!(early.is_some(), is_sent, "{}", cell.name);
-            accepted += early.map_or(0, |early| early.accepted);
+            let Some(early) = early else { continue };
+            if !is_taken {
+                assert_eq!(early, EarlyFacts::default(), "{}: no ticket allows it", cell.name);
+                continue;
+            }
+            // The server knows each session that a ticket resumes, and a session is resumed once.
+            assert_eq!((early.rejected, early.queries_again), (0, 0), "{}: {early:?}", cell.name);
+            assert_eq!(early.offered, connections.tls.as_ref().unwrap().tickets_offered, "{}", cell.name);
+            accepted += early.accepted;
+            attempts += connections.attempts;
         }
-        assert_eq!(accepted > 0, is_sent && is_taken, "{}", cell.name);
+        // The first connection of a place has a ticket for the second one before it ends.
+        let has_tickets = is_taken && attempts > EARLY_PLACES;
+        assert!(accepted > 0 || !has_tickets, "{}: none of {attempts} attempts", cell.name);
     }
     assert_eq!(subjects, 5);
 }

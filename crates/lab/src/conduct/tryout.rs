@@ -22,7 +22,7 @@ pub(super) const HOPELESS: &str = "its last three starts failed";
 
 /// A trial in which the player sent nothing is repeated this many times. The last one takes 16 times as long as the
 /// first.
-const MUTE_MOST: u32 = 4;
+const REPEATS_MOST: u32 = 4;
 
 /// The number of a start that only tries a subject. Measured starts count from 1.
 const TRYOUT: u64 = 0;
@@ -42,6 +42,13 @@ pub(super) fn is_hopeless(run: &Run, cell: usize, block: u32) -> bool {
     failed && starts.values().all(|(_, of_block)| *of_block != block)
 }
 
+/// A subject that was tried.
+struct Tried {
+    trial: Option<Trial>,
+    /// Seconds from its start to its stop, without trials in which the player sent nothing.
+    took_s: f64,
+}
+
 impl Conductor<'_> {
     /// Starts both sides of a comparison once and plays at each for a moment. Returns `None` if both can be
     /// measured, or else how the run ends. A failure is stored as that of the first measured start.
@@ -51,15 +58,16 @@ impl Conductor<'_> {
         pairing: Pairing,
     ) -> Result<Option<Conducted>, StoreError> {
         let sides = [pairing.a, pairing.b];
-        let (is_new, began) = (run.trials.is_empty(), Instant::now());
-        let mut latency_s: f64 = 0.0;
+        let is_new = run.trials.is_empty();
+        let (mut latency_s, mut took_s): (f64, f64) = (0.0, 0.0);
         for cell in sides {
             if run.trials_of(cell).any(|one| one.measured().is_some()) {
                 continue;
             }
             let (reason, output) = match self.tried(run, cell) {
-                Ok(trial) => {
-                    let median_us = trial.and_then(|trial| trial.latency_us.p50);
+                Ok(tried) => {
+                    took_s += tried.took_s;
+                    let median_us = tried.trial.and_then(|trial| trial.latency_us.p50);
                     latency_s = latency_s.max(median_us.map_or(0.0, |us| us as f64 / 1e6));
                     continue;
                 }
@@ -74,7 +82,7 @@ impl Conductor<'_> {
         }
         if is_new {
             self.lengthen(run, latency_s)?;
-            self.fit_blocks(run, seconds(began) / sides.len() as f64)?;
+            self.fit_blocks(run, took_s / sides.len() as f64)?;
         }
         Ok(None)
     }
@@ -130,24 +138,29 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// A short trial of a fresh start. On a busy host the player may stand still for so long that it sends nothing, and
-    /// then the trial says nothing about the subject. It is played again, each time for twice as long.
-    fn tried(&mut self, run: &Run, cell: usize) -> Result<Option<Trial>, NoTrial> {
+    /// A short trial of a fresh start. On a busy host the player may be too late to send anything, and then the trial says
+    /// nothing about the subject. It is played again, each time for twice as long.
+    fn tried(&mut self, run: &Run, cell: usize) -> Result<Tried, NoTrial> {
         (self.report)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
         if self.reach().is_none() {
             return Err(NoTrial::Interrupted);
         }
-        let patience = self.patience(run, cell, 0, &[cell]);
+        let (began, patience) = (Instant::now(), self.patience(run, cell, 0, &[cell]));
         let mut play = (self.start)(cell, TRYOUT, patience)?;
-        let Some(mut request) = WarmUp::of(&Cell::default()).next(None) else { return Ok(None) };
-        for _ in 0..MUTE_MOST {
-            let trial = play.play(&request)?;
-            if was_tried(&trial) {
-                return Ok(Some(trial));
+        let (mut trial, mut empty_s) = (None, 0.0);
+        let mut request = WarmUp::of(&Cell::default()).next(None);
+        for _ in 0..=REPEATS_MOST {
+            let Some(request) = &mut request else { break };
+            let trial_began = Instant::now();
+            trial = Some(play.play(request)?);
+            if trial.as_ref().is_some_and(was_tried) {
+                break;
             }
+            empty_s += seconds(trial_began);
             request.duration_s *= 2.0;
         }
-        play.play(&request).map(Some)
+        drop(play);
+        Ok(Tried { trial, took_s: seconds(began) - empty_s })
     }
 
     /// Leaves out the rest of a comparison if one side is hopeless. Returns whether it did.

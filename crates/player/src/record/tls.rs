@@ -34,9 +34,10 @@ pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
 
 fn early_facts(counts: &EarlyCounts) -> EarlyFacts {
     EarlyFacts {
-        offered: counts.accepted + counts.rejected,
+        offered: counts.offered,
         accepted: counts.accepted,
         rejected: counts.rejected,
+        undecided: counts.undecided,
         queries: counts.queries,
         queries_again: counts.again,
     }
@@ -56,7 +57,7 @@ fn session_facts(session: &Session, connections: u64) -> SessionFacts {
 pub(super) fn no_early_data(counts: &ConnectionCounts, plan: &Plan) -> Option<String> {
     let tls = counts.tls.as_ref()?;
     let is_wanted = plan.tls()?.client.early_data;
-    if !is_wanted || counts.established == 0 || tls.early.accepted + tls.early.rejected > 0 {
+    if !is_wanted || counts.established == 0 || tls.early.offered > 0 {
         return None;
     }
     let are_kept = plan.wire.each().into_iter().any(|wire| match wire {
@@ -72,6 +73,8 @@ pub(super) fn no_early_data(counts: &ConnectionCounts, plan: &Plan) -> Option<St
         "kept connections are opened before there are queries; give each fewer queries (--queries-per-connection)"
     } else if tls.tickets.offered == 0 {
         "no connection had a ticket of an earlier one"
+    } else if tls.sessions.iter().all(|(session, _)| session.version == "TLSv1.2") {
+        "the server agreed on TLS 1.2, which has no early data"
     } else {
         "the server's tickets do not allow it, or no query may be replayed"
     };

@@ -29,7 +29,7 @@ pub(super) struct Connection {
     /// Whether its handshake is complete.
     is_open: bool,
     /// Whether it may send early data.
-    offers_early_data: bool,
+    pub(super) offers_early_data: bool,
     was_retried: bool,
 }
 

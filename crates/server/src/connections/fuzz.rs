@@ -1,5 +1,7 @@
 //! A connection fed with arbitrary bytes, for the fuzz targets. It panics if a property does not hold.
 
+mod early;
+mod rig;
 mod secure;
 
 use std::collections::BTreeMap;
@@ -18,6 +20,7 @@ use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::Cause;
 
+pub use early::early_data;
 pub use secure::secure_connection;
 
 /// Answers every query with its own bytes: once, many times, or not at all, as its third and fourth byte say.
@@ -137,6 +140,12 @@ fn split(mut stream: &[u8]) -> (Vec<&[u8]>, &[u8], bool) {
         found.push(message);
     }
     (found, stream, true)
+}
+
+/// The bytes of all replies to the queries of a stream.
+fn reply_bytes(stream: &[u8]) -> usize {
+    let of_reply = |query: &&[u8]| usize::from(messages(query).unwrap_or(0)) * (LENGTH_BYTES + query.len());
+    split(stream).0.iter().map(of_reply).sum()
 }
 
 /// Feeds arbitrary bytes into a connection, in pieces whose length is the first byte. The client reads after as many

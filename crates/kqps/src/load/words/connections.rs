@@ -37,10 +37,7 @@ pub(super) fn connection_lines(connections: &ConnectionFacts) -> String {
         line(&mut text, "Ports in use", &format!("{ports_in_use} were passed over"));
     }
     if let Some(tls) = &connections.tls {
-        text += &tls_lines(tls);
-    }
-    if let Some(early) = connections.early_data() {
-        text += &early_line(&early);
+        text += &tls_lines(tls, connections.early_data());
     }
     if let Some(http) = &connections.http {
         text += &http_lines(http);
@@ -62,13 +59,15 @@ pub(crate) const ANY_CERTIFICATE: &str =
     "any certificate was accepted (--insecure): another server may have answered";
 
 /// TLS of the connections: what was agreed on, by which handshakes, and what failed.
-fn tls_lines(tls: &TlsFacts) -> String {
+fn tls_lines(tls: &TlsFacts, early: Option<EarlyFacts>) -> String {
     let mut text = String::new();
     for session in &tls.sessions {
         line(&mut text, "TLS", &agreed(session));
     }
     let tickets = if tls.resume {
-        format!("tickets: {} received, {} offered", tls.tickets_received, tls.tickets_offered)
+        let of_kind = |kind| tls.handshakes.get(kind).copied().unwrap_or(0);
+        let taken = of_kind("resumed") + of_kind("0-rtt");
+        format!("tickets: {} received, {} offered, {taken} taken", tls.tickets_received, tls.tickets_offered)
     } else {
         "no tickets used (--resume no)".into()
     };
@@ -76,6 +75,7 @@ fn tls_lines(tls: &TlsFacts) -> String {
     for (kind, times) in &tls.handshake_us {
         line(&mut text, "Handshake (us)", &format!("{kind}: {}", quantiles(times)));
     }
+    text += &early.map_or_else(String::new, |early| early_line(&early));
     if !tls.failures.is_empty() {
         line(&mut text, "TLS failed", &causes(&tls.failures));
     }
@@ -114,10 +114,11 @@ fn early_line(early: &EarlyFacts) -> String {
     let mut text = String::new();
     if early.offered > 0 {
         let early = format!(
-            "on {}: {} accepted, {} rejected; queries sent early: {}, again: {}",
-            counted(early.offered, "connection"),
+            "offered by {}: {} accepted, {} rejected, {} undecided; queries sent early: {}, sent again: {}",
+            counted(early.offered, "attempt"),
             early.accepted,
             early.rejected,
+            early.undecided,
             early.queries,
             early.queries_again
         );

@@ -42,7 +42,7 @@ fn a_run_whose_only_server_does_not_answer_ends_before_its_echoes() {
 #[test]
 fn a_player_that_sends_nothing_tries_again_for_longer() {
     // The player sends nothing in the first of these tries; in all later ones the server is silent.
-    for (mute, ends) in [(4, true), (5, false)] {
+    for (empty, ends) in [(4, true), (5, false)] {
         let folder = tempfile::tempdir().unwrap();
         let store = Store::create(&folder.path().join("run.sqlite"), &of_one("slow")).unwrap();
         let mut run = store.run().unwrap();
@@ -55,8 +55,8 @@ fn a_player_that_sends_nothing_tries_again_for_longer() {
                     return Ok(Simulated::default().play(request).unwrap_or_else(|never| match never {}));
                 }
                 seconds.borrow_mut().push(request.duration_s);
-                let is_mute = seconds.borrow().len() <= mute;
-                if is_mute { Ok(Trial::default()) } else { Err(NoTrial::failed("it is silent".into())) }
+                let is_empty = seconds.borrow().len() <= empty;
+                if is_empty { Ok(Trial::default()) } else { Err(NoTrial::failed("it is silent".into())) }
             }))
         };
         let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
@@ -65,7 +65,7 @@ fn a_player_that_sends_nothing_tries_again_for_longer() {
             .conduct(&mut run)
             .unwrap();
         assert_eq!(seconds.borrow()[..5], [0.3, 0.6, 1.2, 2.4, 4.8]);
-        assert_eq!(run.trials.len() == 1, ends, "{mute} tries in which nothing was sent");
+        assert_eq!(run.trials.len() == 1, ends, "{empty} tries in which nothing was sent");
     }
 }
 

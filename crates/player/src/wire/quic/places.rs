@@ -365,7 +365,7 @@ impl<'a> Places<'a> {
 
     /// Empties a place. Its open queries are lost, and it takes as many queries as a new connection.
     fn clear(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
-        self.client.forget(flow);
+        self.forget(flow);
         let place = &mut self.places[flow];
         place.is_open = false;
         place.waiting.clear();
@@ -377,6 +377,13 @@ impl<'a> Places<'a> {
             state.books.allow(flow, uses);
         }
         self.schedule(flow);
+    }
+
+    /// Forgets the connection of a place, if it has one.
+    fn forget(&mut self, flow: usize) {
+        let is_undecided = !self.places[flow].is_open && self.client.offers_early_data(flow);
+        self.tls.early.undecided += u64::from(is_undecided);
+        self.client.forget(flow);
     }
 
     /// Closes a connection that had all of its queries, once their fates are settled.
@@ -436,7 +443,7 @@ impl<'a> Places<'a> {
             }
             self.client.close(flow, clock_ns);
             self.pass_on(flow, clock_ns);
-            self.client.forget(flow);
+            self.forget(flow);
         }
         let quic = QuicCounts { client: self.client.counts(), ..std::mem::take(&mut self.quic) };
         let tls = TlsCounts { tickets: self.client.tickets(), ..std::mem::take(&mut self.tls) };

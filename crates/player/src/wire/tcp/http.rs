@@ -174,8 +174,8 @@ impl Layer for Http {
         self.streams.as_ref().is_some_and(Streams::has_gone_away)
     }
 
-    fn ended(&mut self, now_ns: u64, counts: Option<&mut TlsCounts>) {
-        self.secure.ended(now_ns, counts);
+    fn ended(&mut self, was_made: bool, now_ns: u64, counts: Option<&mut TlsCounts>) {
+        self.secure.ended(was_made, now_ns, counts);
         if let Some(streams) = &mut self.streams {
             // No message waits any more.
             streams.count_waits(&[], (streams.waiting, streams.waiting_bytes), now_ns);

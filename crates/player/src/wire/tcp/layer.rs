@@ -110,10 +110,11 @@ pub(crate) trait Layer: Default {
         false
     }
 
-    /// Notes that the connection ends at `now_ns`, before [`Self::finish`].
+    /// Notes that the connection ends at `now_ns`, before [`Self::finish`]. `was_made` is whether it was counted as
+    /// opened.
     #[inline]
-    fn ended(&mut self, now_ns: u64, counts: Option<&mut TlsCounts>) {
-        let _ = (now_ns, counts);
+    fn ended(&mut self, was_made: bool, now_ns: u64, counts: Option<&mut TlsCounts>) {
+        let _ = (was_made, now_ns, counts);
     }
 
     /// The last bytes before the connection is closed. `has_failed` is whether the layer failed.

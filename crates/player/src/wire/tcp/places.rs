@@ -234,7 +234,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     fn empty(&mut self, flow: usize, now_ns: u64) {
         let place = &mut self.places[flow];
         if let Some(mut connection) = place.connection.take() {
-            connection.layer.ended(now_ns, self.counts.tls.as_mut());
+            connection.layer.ended(connection.is_open, now_ns, self.counts.tls.as_mut());
             self.counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             self.sockets.end(connection.socket);
         }
@@ -338,7 +338,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
-            connection.layer.ended(now_ns, counts.tls.as_mut());
+            connection.layer.ended(connection.is_open, now_ns, counts.tls.as_mut());
             counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             if self.close == Close::Rst {
                 // If it fails, the port stays in TIME_WAIT.

@@ -119,8 +119,9 @@ impl Layer for Secure {
         }
     }
 
-    fn ended(&mut self, _: u64, counts: Option<&mut TlsCounts>) {
+    fn ended(&mut self, was_made: bool, _: u64, counts: Option<&mut TlsCounts>) {
         if let (Some(early), Some(counts)) = (&self.early, counts) {
+            counts.early.undecided += u64::from(!was_made);
             counts.early.queries += early.queries;
             counts.early.again += early.again;
         }

@@ -64,6 +64,26 @@ fn early_data_of_a_session_that_the_server_forgot_is_rejected() {
 }
 
 #[test]
+fn as_much_early_data_as_is_allowed_in_records_of_any_size_is_rejected_without_an_error() {
+    let (connector, _, made) = acquainted(true);
+    for record in [1, 40, 1 << 14] {
+        // The server has no such session.
+        let acceptor = Acceptor::over_tcp(crate::ALPN, &made.identity, true).unwrap();
+        let mut pair = begin_early(&connector, &acceptor, b"");
+        let mut left = pair.0.tls.early_bytes();
+        while left > 0 {
+            pair.0.tls.seal_early(&vec![7; left.min(record)], &mut pair.0.outgoing).unwrap();
+            left = pair.0.tls.early_bytes();
+        }
+        assert_eq!(run(&mut pair, 1000), (None, None), "records of {record} bytes");
+        assert_eq!((pair.0.tls.early(), pair.1.plain.len()), (Early::Offered, 0));
+        pair.0.tls.seal(b"a query", &mut pair.0.outgoing).unwrap();
+        assert_eq!(run(&mut pair, 1000), (None, None));
+        assert_eq!(pair.1.plain, b"a query");
+    }
+}
+
+#[test]
 fn no_early_data_is_offered_without_a_ticket_that_allows_it() {
     let (connector, acceptor, _) = acquainted(false);
     let mut outgoing = Vec::new();

@@ -60,6 +60,7 @@ impl Places<'_> {
         }
         match self.client.connect(flow, place.from, (place.target, place.to), clock_ns) {
             Ok(()) => {
+                self.tls.early.offered += u64::from(self.client.offers_early_data(flow));
                 self.pump(state, flow, now_ns);
                 self.flush(state, flow, now_ns);
             }

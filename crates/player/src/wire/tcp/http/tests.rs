@@ -148,7 +148,7 @@ fn waits_for_streams_count_until_the_connection_ends() {
     rig.exchange(&mut output, SECOND_NS);
     rig.send(&response(1, &[0; 12])).unwrap();
     rig.exchange(&mut output, 2 * SECOND_NS);
-    rig.layer.ended(5 * SECOND_NS, None);
+    rig.layer.ended(true, 5 * SECOND_NS, None);
     let counts = rig.shared.counts.borrow();
     // Both waited for a second, and one of them for three more.
     assert_eq!((counts.blocked, counts.blocked_ns), (2, 5 * SECOND_NS));

@@ -150,7 +150,12 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let is_lost = self.sockets.has_lost_syn(&connection.socket, took_ns);
         self.counts.lost_syns += u64::from(is_lost);
         let ends = Ends { from: place.from, target: place.target };
-        if let Err(fault) = connection.layer.begin(&self.shared, ends, &place.output) {
+        let begun = connection.layer.begin(&self.shared, ends, &place.output);
+        let offers_early_data = connection.layer.takes_early_data();
+        if let Some(tls) = self.counts.tls.as_mut().filter(|_| offers_early_data) {
+            tls.early.offered += 1;
+        }
+        if let Err(fault) = begun {
             self.layer_failed(state, flow, &fault, now_ns);
             return false;
         }
