@@ -15,7 +15,7 @@ use crate::connections::keeper::KeptConnection as _;
 use crate::connections::stream::Stream;
 use crate::connections::tls::TlsStream;
 
-/// The longest time that both ends may do nothing.
+/// The longest time until both ends have what they wait for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
 thread_local! {
