@@ -51,6 +51,7 @@ use crate::failure::CompileError;
 use crate::options::{Client, Options};
 use crate::skipped::Skipped;
 use crate::source::{Hashing, Shared};
+use crate::tail::Tail;
 use crate::writer::Writer;
 use clients::ClientKey;
 use clock::Clock;
@@ -368,13 +369,10 @@ fn write_tail<W: Read + Write + Seek>(
         writer.append(&size.to_le_bytes())?;
     }
     let facts = CaptureFacts { networks: sizes.len() as u32, ..facts };
-    let encoded = serde_json::to_vec(&facts)?;
+    let (clients, networks) = (u64::from(facts.clients), u64::from(facts.networks));
+    let encoded = Tail::Capture(Box::new(facts)).encode()?;
     writer.append(&encoded)?;
-    let sections = Sections {
-        clients: u64::from(facts.clients),
-        networks: u64::from(facts.networks),
-        facts_bytes: encoded.len() as u64,
-    };
+    let sections = Sections { clients, networks, facts_bytes: encoded.len() as u64 };
     writer.finish(source_hash, skipped, sections)
 }
 

@@ -7,6 +7,7 @@ use kqps_message::text::without_mark;
 use kqps_message::{Edns, edns};
 
 use crate::additions::Additions;
+use crate::bad::Bad;
 use crate::binary;
 use crate::capture;
 use crate::encoded::{Facts, Header, Sections};
@@ -15,6 +16,7 @@ use crate::failure::CompileError;
 use crate::options::{Format, Options};
 use crate::skipped::Skipped;
 use crate::source::{BUFFER_BYTES, Hashing};
+use crate::tail::Tail;
 use crate::text::{self, Line};
 use crate::updates::{self, Update};
 use crate::writer::{WriteError, Writer};
@@ -54,6 +56,7 @@ pub(crate) fn encode(
         additions: &options.additions,
         skip_bad: options.skip_bad,
         skipped: Skipped::default(),
+        bad: Bad::default(),
         writer,
     };
     match format {
@@ -62,17 +65,31 @@ pub(crate) fn encode(
         Format::Plain => compiler.text(&mut reader, false)?,
         Format::Text | Format::Auto | Format::Capture => compiler.text(&mut reader, true)?,
     }
-    let Compiler { mut writer, skipped, .. } = compiler;
-    writer.end_records().map_err(CompileError::Output)?;
+    let Compiler { writer, skipped, bad, .. } = compiler;
+    if !options.skip_bad && !bad.is_empty() {
+        return Err(CompileError::Source(DatasetError::Bad { path: path.to_owned(), bad }));
+    }
     let hash = reader.into_inner().hash();
-    let header = writer.finish(hash, skipped, Sections::default()).map_err(CompileError::Output)?;
+    let header = write_tail(writer, hash, skipped, &bad).map_err(CompileError::Output)?;
     if header.queries == 0 {
-        return Err(CompileError::Source(DatasetError::Empty {
-            path: path.to_owned(),
-            skipped: skipped.bad(),
-        }));
+        let (path, skipped) = (path.to_owned(), skipped.bad());
+        return Err(CompileError::Source(DatasetError::Empty { path, skipped, bad }));
     }
     Ok(header)
+}
+
+/// Writes what follows the records: the table, and which bad lines or messages were skipped.
+fn write_tail<W: Read + Write + Seek>(
+    mut writer: Writer<W>,
+    source_hash: [u8; 32],
+    skipped: Skipped,
+    bad: &Bad,
+) -> io::Result<Header> {
+    writer.end_records()?;
+    let encoded = if bad.is_empty() { Vec::new() } else { Tail::Bad(bad.first().to_vec()).encode()? };
+    writer.append(&encoded)?;
+    let sections = Sections { facts_bytes: encoded.len() as u64, ..Sections::default() };
+    writer.finish(source_hash, skipped, sections)
 }
 
 /// The format of a source that begins with these bytes. A text file begins with a printable byte or white space. A
@@ -92,6 +109,7 @@ struct Compiler<'a, W> {
     additions: &'a Additions,
     skip_bad: bool,
     skipped: Skipped,
+    bad: Bad,
     writer: Writer<W>,
 }
 
@@ -117,11 +135,11 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
                 Ok(Line::HashComment) => self.skipped.hash_comments += 1,
                 Ok(Line::Query { facts, begins_with_hash }) => {
                     self.skipped.hash_queries += u64::from(begins_with_hash);
-                    self.writer.push(&message, facts, None).map_err(|error| self.unwritable(error))?;
+                    self.push(&message, facts)?;
                 }
                 Err((column, fault)) => {
                     let fault = self.seen_beside(fault, reader)?;
-                    self.bad_line(number, mark + column, fault)?;
+                    self.bad_line(number, mark + column, &fault)?;
                 }
             }
         }
@@ -146,7 +164,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
                 Some(update) => update.take(content),
             };
             if let Err((column, fault)) = taken {
-                self.bad_line(number, line.len() - content.len() + column, fault)?;
+                self.bad_line(number, line.len() - content.len() + column, &fault)?;
                 (update, is_bad) = (None, true);
             }
             if is_end {
@@ -156,7 +174,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
                 }
             }
         }
-        if update.is_some() { self.bad_line(number, line.len() + 1, LineFault::Unsent) } else { Ok(()) }
+        if update.is_some() { self.bad_line(number, line.len() + 1, &LineFault::Unsent) } else { Ok(()) }
     }
 
     fn push_update(&mut self, update: Update, number: u64) -> Result<(), CompileError> {
@@ -166,15 +184,23 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             && self.additions.add(&mut message, &mut facts.question_bytes).is_ok()
             && u16::try_from(message.len()).is_ok();
         if !has_room {
-            return self.bad_line(number, 1, LineFault::UpdateTooLong);
+            return self.bad_line(number, 1, &LineFault::UpdateTooLong);
         }
-        self.writer.push(&message, facts, None).map(drop).map_err(|error| self.unwritable(error))
+        self.push(&message, facts)
     }
 
-    /// Counts a bad line, and returns an error, unless bad lines are skipped.
-    fn bad_line(&mut self, line: u64, column: usize, fault: LineFault) -> Result<(), CompileError> {
-        self.skipped.line(&fault);
-        self.bad(DatasetError::Line { path: self.path.to_owned(), line, column, fault })
+    /// Adds a query, unless the source is refused and only its further bad lines are looked for.
+    fn push(&mut self, message: &[u8], facts: Facts) -> Result<(), CompileError> {
+        if !self.skip_bad && !self.bad.is_empty() {
+            return Ok(());
+        }
+        self.writer.push(message, facts, None).map(drop).map_err(|error| self.unwritable(error))
+    }
+
+    /// Counts a bad line. A file of updates that is read as queries is bad as a whole.
+    fn bad_line(&mut self, line: u64, column: usize, fault: &LineFault) -> Result<(), CompileError> {
+        self.skipped.line(fault);
+        self.bad(*fault == LineFault::Update, || format!("{line}:{column}: {fault}"))
     }
 
     /// The fault of a line in view of the next line: a name alone is a zone to be updated if updates follow.
@@ -226,13 +252,12 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
                 Err(fault) => Err(fault),
             };
             match encoded {
-                Ok(facts) => {
-                    self.writer.push(&message, facts, None).map_err(|error| self.unwritable(error))?;
-                }
+                Ok(facts) => self.push(&message, facts)?,
                 Err(fault) => {
                     let fault = if number == 1 { seen_first(fault) } else { fault };
                     self.skipped.message();
-                    self.bad(DatasetError::Record { path: self.path.to_owned(), number, offset, fault })?;
+                    let words = || format!(" message {number}, at byte {offset}: {fault}");
+                    self.bad(fault == RecordFault::Text, words)?;
                 }
             }
             offset = next;
@@ -252,9 +277,16 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         Ok(facts)
     }
 
-    /// Returns an error for a bad entry, unless bad entries are skipped.
-    fn bad(&self, error: DatasetError) -> Result<(), CompileError> {
-        if self.skip_bad { Ok(()) } else { Err(CompileError::Source(error)) }
+    /// Counts a bad entry. Unless bad entries are skipped, the source is refused: at its end, or at once if there are many,
+    /// or if the rest of it `is_alike`.
+    fn bad(&mut self, is_alike: bool, words: impl FnOnce() -> String) -> Result<(), CompileError> {
+        self.bad.add(words);
+        if self.skip_bad || !(is_alike || self.bad.are_many()) {
+            return Ok(());
+        }
+        let mut bad = std::mem::take(&mut self.bad);
+        bad.end_early();
+        Err(CompileError::Source(DatasetError::Bad { path: self.path.to_owned(), bad }))
     }
 
     fn unreadable(&self, error: io::Error) -> CompileError {

@@ -11,6 +11,7 @@ use kqps_message::rcode;
 use serde::{Deserialize, Serialize};
 
 use crate::answer::Digest;
+use crate::bad::Bad;
 use crate::encoded::{DIGEST, HEADER_BYTES, Header, NO_RCODE, STRIDE, UNIT_BYTES, digest_at, message_at};
 use crate::facts::CaptureFacts;
 use crate::mapped::Mapped;
@@ -23,6 +24,7 @@ pub struct Dataset {
     header: Header,
     /// What is known of the capture, if the source is one.
     capture: Option<CaptureFacts>,
+    bad: Bad,
     note: Option<String>,
     /// How answers are checked.
     check: Check,
@@ -119,13 +121,13 @@ pub struct Query<'a> {
 
 impl Dataset {
     pub(crate) fn of(path: &Path, mapped: Mapped, note: Option<String>) -> Self {
-        let Mapped { file, header, capture } = mapped;
+        let Mapped { file, header, capture, bad } = mapped;
         let check = match capture {
             Some(_) => Check::Off,
             None if header.answers > 0 => Check::Answers,
             None => Check::Rcode,
         };
-        Self { path: path.to_owned(), file, header, capture, note, check }
+        Self { path: path.to_owned(), file, header, capture, bad, note, check }
     }
 
     /// The same queries with another check of their answers. [`Check::Off`] is for a server that cannot give the
@@ -164,6 +166,11 @@ impl Dataset {
     /// The number of bad lines or messages that were left out.
     pub fn skipped(&self) -> u64 {
         self.header.skipped.bad()
+    }
+
+    /// Which these are, if the source is a query file.
+    pub fn bad(&self) -> &Bad {
+        &self.bad
     }
 
     /// What was wrong with them, and how often.

@@ -11,7 +11,7 @@
 //! table    u32 each    the position of records 0, 1024, 2048 …
 //! clients  u32 twice   of a capture: the network of each client, and the client's number there
 //! networks u32 each    of a capture: the number of clients of each network
-//! facts    JSON        of a capture: what is known of it as a whole
+//! facts    JSON        of a capture: what is known of it as a whole; otherwise which bad lines or messages were skipped
 //! ```
 //!
 //! Numbers are little-endian. A position counts 8 bytes from the start of the file.
@@ -22,7 +22,7 @@ use crate::skipped::{NUMBERS, Skipped};
 
 /// The version of the format. Increase it if the format of the file or the encoding of a source changes. It is
 /// part of a file's name.
-pub(crate) const VERSION: u32 = 7;
+pub(crate) const VERSION: u32 = 8;
 pub(crate) const HEADER_BYTES: usize = 248;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;
@@ -66,7 +66,7 @@ pub(crate) struct Facts {
     pub(crate) expected_answer: Option<Digest>,
 }
 
-/// The extent of what follows the table. All are 0 unless the source is a capture.
+/// The extent of what follows the table. All are 0 unless the source is a capture, or has bad lines or messages.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Sections {
     pub(crate) clients: u64,
@@ -147,7 +147,7 @@ impl Header {
         self.clients_at() + self.sections.clients * PLACE_BYTES as u64
     }
 
-    /// The facts of a capture in a file with this header.
+    /// The facts in a file with this header: a [`crate::tail::Tail`], or nothing.
     pub(crate) fn facts<'f>(&self, file: &'f [u8]) -> &'f [u8] {
         file.get(self.facts_at() as usize..).unwrap_or_default()
     }

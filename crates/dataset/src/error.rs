@@ -10,6 +10,7 @@ use kqps_message::NameFault;
 use kqps_message::edns::Malformed;
 use kqps_message::text::WrongEncoding;
 
+use crate::bad::Bad;
 use crate::options::Client;
 
 /// The longest line, in bytes. A name takes 1012 at most, with every byte escaped.
@@ -41,30 +42,16 @@ pub enum DatasetError {
         path: PathBuf,
         /// The number of bad lines or messages that were skipped.
         skipped: u64,
+        /// Which these are.
+        bad: Bad,
     },
-    /// A line of a text file is bad.
-    #[error("{}:{line}:{column}: {fault}", path.display())]
-    Line {
+    /// Lines of a text file, or messages of a binary one, are bad.
+    #[error("{}", bad.lines(path).first().map_or("", String::as_str))]
+    Bad {
         /// The path of the file.
         path: PathBuf,
-        /// The line, counted from 1.
-        line: u64,
-        /// The byte of the line, counted from 1.
-        column: usize,
-        /// What is wrong there.
-        fault: LineFault,
-    },
-    /// A message of a binary file is bad.
-    #[error("{}: message {number}, at byte {offset}: {fault}", path.display())]
-    Record {
-        /// The path of the file.
-        path: PathBuf,
-        /// The message, counted from 1.
-        number: u64,
-        /// The position of the message's length, in bytes from the start of the file.
-        offset: u64,
-        /// What is wrong with the message.
-        fault: RecordFault,
+        /// The bad lines or messages, one at least.
+        bad: Bad,
     },
     /// The file is text in another encoding than UTF-8, so all its lines are bad.
     #[error("{}:1:1: {encoding}", path.display())]
@@ -115,6 +102,15 @@ pub enum DatasetError {
 }
 
 impl DatasetError {
+    /// The error in lines: the first says it, and others name further bad lines or messages.
+    pub fn lines(&self) -> Vec<String> {
+        match self {
+            Self::Bad { path, bad } => bad.lines(path),
+            Self::Empty { path, bad, .. } => [vec![self.to_string()], bad.lines(path)].concat(),
+            other => vec![other.to_string()],
+        }
+    }
+
     pub(crate) fn io(action: &'static str, path: &Path, error: io::Error) -> Self {
         Self::Io { action, path: path.to_owned(), error }
     }

@@ -9,6 +9,7 @@
 
 mod additions;
 mod answer;
+mod bad;
 mod binary;
 mod cache;
 mod capture;
@@ -24,12 +25,14 @@ mod open;
 mod options;
 mod skipped;
 mod source;
+mod tail;
 mod text;
 mod updates;
 mod writer;
 
 pub use additions::Additions;
 pub use answer::Digest;
+pub use bad::Bad;
 pub use captured::Captured;
 pub use compile::compile;
 pub use dataset::{Check, Dataset, Expected, Position, Query};

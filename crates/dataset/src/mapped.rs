@@ -5,8 +5,10 @@ use std::path::Path;
 
 use kqps_kernel::map::MappedFile;
 
+use crate::bad::Bad;
 use crate::encoded::Header;
 use crate::facts::CaptureFacts;
+use crate::tail::Tail;
 
 /// The encoded form of a dataset, mapped.
 #[derive(Debug)]
@@ -15,6 +17,8 @@ pub(crate) struct Mapped {
     pub(crate) header: Header,
     /// What is known of the capture, if the source is one.
     pub(crate) capture: Option<CaptureFacts>,
+    /// The bad lines or messages that were skipped.
+    pub(crate) bad: Bad,
 }
 
 impl Mapped {
@@ -34,10 +38,15 @@ impl Mapped {
     }
 
     fn of(file: MappedFile, header: Header) -> io::Result<Self> {
-        let capture = match header.facts(&file) {
-            [] => None,
-            facts => Some(serde_json::from_slice(facts)?),
+        let (capture, first) = match header.facts(&file) {
+            [] => (None, Vec::new()),
+            facts => match serde_json::from_slice(facts)? {
+                Tail::Capture(facts) => (Some(*facts), Vec::new()),
+                Tail::Bad(first) => (None, first),
+            },
         };
-        Ok(Self { file, header, capture })
+        // Messages of a capture that cannot be read are counted and not named.
+        let count = if capture.is_some() { 0 } else { header.skipped.bad() };
+        Ok(Self { file, header, capture, bad: Bad::known(first, count) })
     }
 }

@@ -232,11 +232,43 @@ fn bad_lines_are_counted_where_that_is_asked_for() {
     assert_eq!(causes, [("bad name", 1), ("no type", 1), ("unknown type", 1), ("line too long", 1)]);
     let again = bench.open(&text).expect("as it is kept");
     assert_eq!(again.skipped_causes().collect::<Vec<_>>(), causes);
+    let named = [
+        "q:1:3: bad name: a label is empty",
+        "q:3:2: expected a type after the name, such as A or TYPE65",
+        "q:4:4097: the line is longer than 4096 bytes; binary messages are read with -B",
+        "q:5:10: unknown type \"AAAAA\"; expected one such as A or TYPE65; did you mean AAAA?",
+    ];
+    for dataset in [&dataset, &again] {
+        assert_eq!(dataset.bad().lines(Path::new("q")), named, "of the file, and as they are kept");
+    }
     assert_eq!(
         bench.refused("x\ny\n"),
         format!("{} holds no query; 2 bad ones were skipped", bench.path().display())
             [bench.path().display().to_string().len()..]
     );
+}
+
+#[test]
+fn a_file_is_refused_with_the_first_bad_lines_of_all() {
+    let bench = Bench::new();
+    let lines = |content: Vec<u8>| {
+        fs::write(bench.path(), content).expect("a file");
+        let error = Dataset::open(&bench.path(), &bench.options).expect_err("no dataset");
+        let path = bench.path().display().to_string();
+        error.lines().iter().map(|line| line.replace(&path, "q")).collect::<Vec<_>>()
+    };
+    let text = "x\nwww.test A\ny\nz\n# nothing\nx\nx\nx\nwww.test A\nx\n";
+    let refused = lines(text.into());
+    assert!(refused[0].starts_with("q:1:2: expected a type"), "{refused:?}");
+    assert!(refused[4].starts_with("q:7:2: expected a type"), "{refused:?}");
+    assert_eq!(refused[5..], ["q: and 2 more are bad"]);
+    // A source without an end is refused, too.
+    assert_eq!(lines("x\n".repeat(5000).into())[5..], ["q: and 995 or more are bad"]);
+    let updates = lines("test\nadd x 1 A 1.2.3.4\nsend\ntest\nadd y 1 A 1.2.3.4\nsend\n".into());
+    assert_eq!((updates.len(), &*updates[1]), (2, "q: the rest was not read"), "{updates:?}");
+    let reply = [&WWW[..2], &[0x80], &WWW[3..]].concat();
+    let refused = lines(binary(&[&reply, WWW, &reply]));
+    assert_eq!(refused[1..], ["q: message 3, at byte 56: it is a reply (QR=1); expected queries"]);
 }
 
 /// A binary file of these messages.

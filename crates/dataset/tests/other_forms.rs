@@ -20,7 +20,7 @@ fn what_follows_a_type_is_not_read() {
     assert_eq!((dataset.queries(), dataset.skipped()), (2, 1));
     assert!(dataset.iter().all(|query| query.expected_rcode.is_none()));
     let text = Options { format: Format::Text, ..Options::default() };
-    assert!(matches!(open(b"a.test A IN\n", &text), Err(DatasetError::Line { line: 1, .. })));
+    assert!(matches!(open(b"a.test A IN\n", &text), Err(DatasetError::Bad { .. })));
 }
 
 #[test]

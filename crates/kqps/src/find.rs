@@ -3,6 +3,7 @@
 mod ceiling;
 mod keep;
 mod limit;
+mod player;
 mod standing;
 mod words;
 
@@ -13,18 +14,17 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::builder::PossibleValuesParser;
-use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::path::LaidPath;
-use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile};
+use kqps_lab::play::PlayerProgram;
 use kqps_lab::player_setup::PlayerSetup;
 use kqps_lab::search;
-use kqps_lab::trial_request::{NoTrial, Played, RequestedPace, TrialRequest};
+use kqps_lab::trial_request::{Played, RequestedPace, TrialRequest};
 use kqps_observation::run::Purpose;
-use kqps_observation::trial::Transport;
+use kqps_observation::trial::{Transport, rate_unit};
 use kqps_observation::{Factors, Trial};
 use kqps_player::{Arrivals, LoadPlan, Plan, ReplayPlan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
@@ -49,6 +49,7 @@ use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
 use keep::{Keeping, Setup};
+use player::Player;
 use standing::Shown;
 
 /// The narrowest distance between the bounds, as a share. Closer loads cannot be distinguished.
@@ -163,7 +164,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         queries: &queries,
     };
     views.begin()?;
-    let shown = Shown::new(views.hub(), &goal, targets.clone());
+    let shown = Shown::new(views.hub(), &goal, targets.clone(), plan.has_connections_alone());
     let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
         Ceilings::default()
     } else {
@@ -182,12 +183,20 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         gauges,
         shown,
         shows_bar: io::stderr().is_terminal() && !views.is_drawn(),
+        unstored: None,
     };
-    let (played, interrupted) = search.play_all()?;
+    let (played, end) = search.play_all();
     let keeping = search.keeping;
     views.give_back();
+    let end = match end {
+        End::Gone(error) => return Err(keep::after_failure(keeping, error)),
+        End::Failed(error) if played.is_empty() => return Err(keep::after_failure(keeping, error)),
+        end => end,
+    };
     let surroundings = surroundings(&args.player, &plan, &subject);
-    let verdict = judged(&goal, surroundings, &played, &ceilings, interrupted);
+    let all = || ceilings.trials().chain(played.iter().map(|one| &one.trial));
+    let usual_speed = usual_of(all());
+    let verdict = judged((&goal, usual_speed), surroundings, &played, &ceilings, &end);
     let searched = words::Searched {
         verdict: &verdict,
         targets: targets + alone,
@@ -196,13 +205,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         subject: played.last().and_then(|one| watched(&one.trial)),
         accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
         is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
+        usual_speed,
+        unit: rate_unit(plan.has_connections_alone()),
+        trials: all().collect(),
         timeout: plan.timeout,
         folder: args.out.as_deref(),
         is_why: args.why,
     };
     print_verdict(&searched, args.json)?;
-    if let Some(keeping) = keeping {
-        keeping.end(!interrupted, None)?;
+    match (end, keeping) {
+        (End::Failed(error) | End::Gone(error), keeping) => return Err(keep::after_failure(keeping, error)),
+        (End::Over, Some(keeping)) => keeping.end(true, None)?,
+        (End::Interrupted, Some(keeping)) => keeping.end(false, None)?,
+        (End::Over | End::Interrupted, None) => {}
     }
     views.end();
     Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
@@ -254,28 +269,37 @@ struct Search<'a> {
     /// Where the search stands, for what shows it.
     shown: Shown<'a>,
     shows_bar: bool,
+    /// The trial that was played and could not be stored, which ends the search.
+    unstored: Option<Played>,
+}
+
+/// How a search ended.
+enum End {
+    Over,
+    /// The user ended it early.
+    Interrupted,
+    /// By an error that says nothing of the target.
+    Failed(anyhow::Error),
+    /// The target has ended, or nothing ever answered: there is no verdict.
+    Gone(anyhow::Error),
 }
 
 impl Search<'_> {
-    /// Plays all trials. Returns them, and whether the user ended the search early. If the search fails, its run keeps the
-    /// reason.
-    fn play_all(&mut self) -> anyhow::Result<(Vec<Played>, bool)> {
+    /// Plays all trials. Returns them, and how the search ended.
+    fn play_all(&mut self) -> (Vec<Played>, End) {
         let (goal, mut played) = (self.goal, Vec::new());
         let ended = search::run(goal, &Start::default(), &mut played, |request| self.play_and_print(request))
             .and_then(|bounds| {
                 search::refine(goal, &bounds, &mut played, |request| self.play_and_print(request))
             });
-        match ended {
-            Ok(()) => Ok((played, false)),
-            Err(Ended::Interrupted) => Ok((played, true)),
-            Err(Ended::Failed(error)) => {
-                let kept = self.keeping.take().map(|keeping| keeping.end(false, Some(&error)));
-                if let Some(other) = kept.and_then(Result::err).filter(|other| keep::is_news(other, &error)) {
-                    eprintln!("kqps: {other:#}");
-                }
-                Err(error)
-            }
-        }
+        played.extend(self.unstored.take());
+        let end = match ended {
+            Ok(()) => End::Over,
+            Err(Ended::Interrupted) => End::Interrupted,
+            Err(Ended::Failed(error)) => End::Failed(error),
+            Err(Ended::Gone(error)) => End::Gone(error),
+        };
+        (played, end)
     }
 
     /// Plays one trial, prints its result, and stores it.
@@ -291,17 +315,20 @@ impl Search<'_> {
             print_trial(&trial, request).map_err(Ended::Failed)?;
         }
         if let Some(why) = unanswered(&trial, request).filter(|_| !trial.interrupted) {
-            return Err(Ended::Failed(anyhow::Error::msg(why)));
+            return Err(Ended::Gone(anyhow::Error::msg(why)));
         }
         eprintln!("{}", words::trial_line(&trial, request.purpose, self.goal));
         if trial.interrupted {
             return Err(Ended::Interrupted);
         }
         self.shown.add(request, &trial);
-        if let Some(keeping) = &mut self.keeping {
-            keeping.add(request.purpose, &trial).map_err(Ended::Failed)?;
+        match self.keeping.as_mut().map(|keeping| keeping.add(request.purpose, &trial)) {
+            Some(Err(error)) => {
+                self.unstored = Some(Played { number: 0, purpose: request.purpose, trial });
+                Err(Ended::Failed(error))
+            }
+            Some(Ok(())) | None => Ok(trial),
         }
-        Ok(trial)
     }
 
     fn trial(&self, request: &TrialRequest) -> Result<Trial, Ended> {
@@ -311,54 +338,6 @@ impl Search<'_> {
             plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
         }
         self.player.play(plan, self.subject, None, self.shows_bar)
-    }
-}
-
-/// What plays the trials of a search, each in a process of its own.
-struct Player<'a> {
-    program: PlayerProgram<'a>,
-    /// Every plan of the search is this plan with another load or target.
-    plan: &'a Plan,
-    queries: &'a Queries,
-}
-
-impl Player<'_> {
-    /// Plays a trial at a subject. `check` is how its answers are checked; `None` for as the user wants it.
-    fn play(
-        &self,
-        plan: Plan,
-        subject: &SubjectWatched,
-        check: Option<Check>,
-        shows_bar: bool,
-    ) -> Result<Trial, Ended> {
-        let file = &self.queries.file;
-        let queries = QueryFile { check: check.or(file.check), ..file.clone() };
-        // The targets were checked as the flags were read.
-        let request = PlayRequest {
-            plan,
-            queries,
-            is_allowed: true,
-            subject: subject.clone(),
-            shows_bar,
-            live_every: None,
-        };
-        match self.program.play(&request).and_then(|played| played.trial()) {
-            Ok(mut trial) => {
-                // It may be a copy that was played.
-                trial.dataset.path = self.queries.dataset.path().display().to_string();
-                Ok(trial)
-            }
-            Err(_) if self.is_over() => Err(Ended::Interrupted),
-            Err(NoTrial::Interrupted) => Err(Ended::Interrupted),
-            Err(NoTrial::Failed { reason, .. } | NoTrial::Lost { reason }) => {
-                Err(Ended::Failed(anyhow::Error::msg(reason)))
-            }
-        }
-    }
-
-    /// Whether the user has asked to end.
-    fn is_over(&self) -> bool {
-        self.program.interrupts.is_asked()
     }
 }
 
@@ -383,6 +362,8 @@ enum Ended {
     /// During a trial, which the verdict leaves out.
     Interrupted,
     Failed(anyhow::Error),
+    /// See [`End::Gone`].
+    Gone(anyhow::Error),
 }
 
 /// The subject's interface: as the flags say, or else the usual one of name servers.
@@ -445,7 +426,12 @@ fn usual_timeout(targets: &[SocketAddr]) -> Duration {
 fn unanswered(trial: &Trial, request: &TrialRequest) -> Option<String> {
     let ended = trial.subject.as_ref().filter(|subject| !subject.alive).map(|subject| match request.pace {
         RequestedPace::Open { rate_qps } => {
-            format!("process {} ended during the trial at {} q/s", subject.pid, rate(rate_qps))
+            format!(
+                "process {} ended during the trial at {} {}",
+                subject.pid,
+                rate(rate_qps),
+                trial.rate_unit()
+            )
         }
         RequestedPace::Closed => format!("process {} ended during the overload trial", subject.pid),
     });
@@ -453,11 +439,11 @@ fn unanswered(trial: &Trial, request: &TrialRequest) -> Option<String> {
 }
 
 fn judged(
-    goal: &Goal,
+    (goal, usual_speed): (&Goal, f64),
     surroundings: Surroundings,
     played: &[Played],
     ceilings: &Ceilings,
-    interrupted: bool,
+    end: &End,
 ) -> SearchVerdict {
     let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
     let known = Known {
@@ -465,8 +451,9 @@ fn judged(
         player_qps: ceilings.player_qps(),
         echo_qps: ceilings.echo_qps(),
         echo: ceilings.echo_estimate(),
-        usual_speed: Some(usual_of(ceilings.trials().chain(trials.iter().map(|(_, trial)| *trial)))),
-        interrupted,
+        usual_speed: Some(usual_speed),
+        interrupted: matches!(end, End::Interrupted),
+        broke_off: matches!(end, End::Failed(_)),
     };
     judge_search(goal, &trials, &known)
 }

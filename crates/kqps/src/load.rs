@@ -96,6 +96,8 @@ pub(crate) struct Args {
     rate: Option<f64>,
 
     /// Closed loop: keep this many outstanding (default: 100, without -Q; for a capture none)
+    ///
+    /// At most 65,536 for each socket or connection (-c), which has as many query IDs.
     #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
     outstanding: Option<u64>,
 
@@ -242,7 +244,8 @@ fn standing(plan: &Plan, what: String) -> Standing {
         LoadPlan::Closed { .. } => Load::Closed,
     };
     let planned_s = plan.stop.after.map(|after| after.as_secs_f64());
-    Standing { what, trial: 1, load, planned_s, ..Standing::default() }
+    let has_connections_alone = plan.has_connections_alone();
+    Standing { what, trial: 1, load, planned_s, has_connections_alone, ..Standing::default() }
 }
 
 /// The conditions that hold or that could not be judged, each with its message.

@@ -43,9 +43,10 @@ pub fn time(time_us: Option<u64>) -> String {
     }
 }
 
-/// Thousands of queries a second; `-` if there is no rate.
-pub fn thousands(rate_qps: Option<f64>) -> String {
-    rate_qps.map_or_else(|| "-".to_owned(), |rate_qps| format!("{} kq/s", in_thousands(rate_qps)))
+/// Thousands of queries a second, or of connections if these alone are the load; `-` if there is no rate.
+pub fn thousands(rate_qps: Option<f64>, has_connections_alone: bool) -> String {
+    let unit = if has_connections_alone { "k connections/s" } else { "kq/s" };
+    rate_qps.map_or_else(|| "-".to_owned(), |rate_qps| format!("{} {unit}", in_thousands(rate_qps)))
 }
 
 /// Busy cores: `0.85 cores`; `-` if they are not known.
@@ -71,6 +72,7 @@ pub fn number(count: u64) -> String {
 pub fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
     let (now, last) = (&snapshot.now, snapshot.last.as_ref());
     let of_last = |of: fn(&Interval) -> Option<f64>| last.and_then(of);
+    let thousands = |rate_qps| thousands(rate_qps, snapshot.standing.has_connections_alone);
     let mut facts = vec![
         ("sent", format!("{}, now {}", number(now.accounts.sent), thousands(of_last(Interval::sent_qps)))),
         (
@@ -161,9 +163,10 @@ mod tests {
             ["-", "999 us", "1.5 ms", "2.0 s"]
         );
         assert_eq!(
-            (thousands(Some(12_345.0)).as_str(), cores(Some(0.5)).as_str()),
+            (thousands(Some(12_345.0), false).as_str(), cores(Some(0.5)).as_str()),
             ("12.3 kq/s", "0.50 cores")
         );
+        assert_eq!(thousands(Some(12_345.0), true), "12.3 k connections/s");
         let rcodes =
             BTreeMap::from([("NXDOMAIN".to_owned(), 7), ("NOERROR".to_owned(), 12_345), ("X".to_owned(), 0)]);
         assert_eq!(named(&rcodes), "NOERROR 12,345, NXDOMAIN 7");

@@ -1,6 +1,7 @@
 //! Where a command stands: which trial of which cell it plays, and what its search knows so far.
 
 use kqps_observation::run::Role;
+use kqps_observation::trial::rate_unit;
 use kqps_verdict::rate::rate;
 
 /// The purpose of a cell whose subject starts: it has no trial yet.
@@ -48,6 +49,8 @@ pub struct Standing {
     pub lower_qps: Option<f64>,
     /// See [`Self::lower_qps`].
     pub upper_qps: Option<f64>,
+    /// Whether connections alone are the load, and each stands for a query.
+    pub has_connections_alone: bool,
 }
 
 impl Standing {
@@ -69,7 +72,7 @@ impl Standing {
     /// The load, in words.
     pub fn load_words(&self) -> String {
         match self.load {
-            Load::Open(rate_qps) => format!("{} q/s", rate(rate_qps)),
+            Load::Open(rate_qps) => format!("{} {}", rate(rate_qps), rate_unit(self.has_connections_alone)),
             Load::Closed => "closed loop".to_owned(),
         }
     }
@@ -78,7 +81,8 @@ impl Standing {
     pub fn bounds_words(&self) -> Option<String> {
         let bound = |bound: Option<f64>| bound.map_or_else(|| "?".to_owned(), rate);
         let is_known = self.lower_qps.is_some() || self.upper_qps.is_some();
-        is_known.then(|| format!("{} to {} q/s", bound(self.lower_qps), bound(self.upper_qps)))
+        let unit = rate_unit(self.has_connections_alone);
+        is_known.then(|| format!("{} to {} {unit}", bound(self.lower_qps), bound(self.upper_qps)))
     }
 }
 
@@ -101,6 +105,9 @@ mod tests {
         assert_eq!(standing.place_words(), "cell 2 of 7, block 1 of 2, trial 3 (search)");
         assert_eq!(standing.load_words(), "120,000 q/s");
         assert_eq!(standing.bounds_words().unwrap(), "100,000 to ? q/s");
+        let alone = Standing { has_connections_alone: true, ..standing };
+        assert_eq!(alone.load_words(), "120,000 connections/s");
+        assert_eq!(alone.bounds_words().unwrap(), "100,000 to ? connections/s");
         let single = Standing { trial: 1, ..Standing::default() };
         assert_eq!((single.place_words(), single.bounds_words()), (String::new(), None));
     }

@@ -34,7 +34,8 @@ pub struct Replay {
     pub clients: u64,
     /// Source addresses that they were mapped to; 1 if the kernel chose the address.
     pub addresses: u64,
-    /// UDP sockets, and places for connections with the spare ones.
+    /// UDP sockets, and places for connections, by which a query went. In older records these are all, with the spare
+    /// ones.
     pub sockets: u64,
     /// Clients that shared a source address and a port, or a place for a connection, with an earlier client, because
     /// there were not enough.

@@ -11,7 +11,7 @@ use crate::fingerprint::Fingerprint;
 use crate::goal::GoalFacts;
 use crate::question::Question;
 use crate::run_host::{HostRole, RunHost};
-use crate::trial::Trial;
+use crate::trial::{Trial, rate_unit};
 
 /// One execution of a study, as the store returns it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -112,6 +112,16 @@ pub struct Target {
 }
 
 impl Cell {
+    /// Whether connections alone are its load, and no query is sent.
+    pub fn has_connections_alone(&self) -> bool {
+        self.factors.player().queries_per_connection == Some(0)
+    }
+
+    /// The unit of its rates, in words.
+    pub fn rate_unit(&self) -> &'static str {
+        rate_unit(self.has_connections_alone())
+    }
+
     /// Whether its subject is on another host than the player.
     pub fn is_elsewhere(&self) -> bool {
         self.target.is_some_and(|target| !target.on_this_host)

@@ -277,6 +277,16 @@ impl Trial {
         network.map_or(0, |network| network.udp(|udp| udp.no_ports))
     }
 
+    /// Whether connections alone were the load, and no query was sent.
+    pub fn has_connections_alone(&self) -> bool {
+        self.connections.as_ref().is_some_and(|connections| connections.alone)
+    }
+
+    /// The unit of its rates, in words.
+    pub fn rate_unit(&self) -> &'static str {
+        rate_unit(self.has_connections_alone())
+    }
+
     /// Datagrams that the own sockets of all players dropped.
     pub fn player_socket_drops(&self) -> u64 {
         self.players.iter().map(|player| player.socket_drops).sum()
@@ -293,6 +303,11 @@ impl Trial {
         let causes = self.wrong_causes.iter().filter(move |(cause, _)| is_listed(cause));
         causes.chain(&self.wrong_rcodes).map(|(cause, count)| (cause.as_str(), *count))
     }
+}
+
+/// The unit of a rate: connections if these alone are the load, and queries otherwise.
+pub fn rate_unit(has_connections_alone: bool) -> &'static str {
+    if has_connections_alone { "connections/s" } else { "q/s" }
 }
 
 /// Of the unsent queries, by cause, those that an open loop did not send because its window was full, or because every

@@ -7,6 +7,7 @@
 //! All times are nanoseconds since the trial's common start.
 
 mod fates;
+mod flow;
 mod seats;
 mod table;
 #[cfg(test)]
@@ -25,6 +26,7 @@ use crate::replay::flows::ANY;
 use crate::reports::{Fate, Reports};
 use crate::supply::Supply;
 use crate::tally::Tally;
+use flow::Flow;
 use seats::Seats;
 
 pub(crate) use seats::Start;
@@ -76,18 +78,6 @@ pub struct Books<'a, T> {
     /// The number of replies when they were last published, and the mean time between two replies before that.
     replies_published: u64,
     reply_gap_ns: u64,
-}
-
-/// The outstanding queries of a flow.
-struct Flow<T> {
-    table: T,
-    /// How many more queries the flow takes; `u32::MAX` for any number.
-    left: u32,
-    /// Whether the flow takes no queries for now.
-    is_blocked: bool,
-    /// Until this time no query of this flow is lost. A query left later than its timeout, and the player waits for its
-    /// reply as long as for any other.
-    held_until_ns: u64,
 }
 
 /// Where a query of a capture comes from.
@@ -143,9 +133,7 @@ impl<'a, T: Table> Books<'a, T> {
             unsettled: 0,
             timeout_ns: times.timeout_ns,
             settle_ns: times.settle_ns,
-            flows: tables
-                .map(|table| Flow { table, left: u32::MAX, is_blocked: false, held_until_ns: 0 })
-                .collect(),
+            flows: tables.map(Flow::new).collect(),
             unsettled_most: u32::MAX,
             broken_until_ns: BinaryHeap::new(),
             path_bits: 0,
@@ -355,6 +343,7 @@ impl<'a, T: Table> Books<'a, T> {
             }
             first = if burst.is_empty() { flow } else { first };
             burst.push(self.issue(flow, asked.query, asked.due_ns));
+            self.flows[flow].was_used = true;
             let Asked { client, connection, idle_ns, .. } = asked;
             if let Some(seats) = &mut self.seats {
                 seats.take(asked.flow as usize, connection, (flow, start));

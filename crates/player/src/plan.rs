@@ -7,6 +7,7 @@ mod part;
 mod per_query;
 mod replay;
 mod usual;
+mod window;
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -39,6 +39,8 @@ pub(crate) struct ThreadResult {
     pub(crate) drain_ns: u64,
     /// Correct replies that came while it sent.
     pub(crate) correct_in_time: u64,
+    /// Its sockets, and places for connections, by which a query of a capture went.
+    pub(crate) paths_used: usize,
     /// Datagrams that its sockets dropped.
     pub(crate) drops: u64,
     /// Sockets that fell back from segmentation.

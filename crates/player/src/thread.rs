@@ -202,12 +202,14 @@ impl<'a, W> PlayerThread<'a, W> {
         let (played_ns, drain_ns) = (state.supply.played_ns(), state.drain_ns());
         let not_played = state.supply.not_played();
         let correct_in_time = state.books.correct_in_time();
+        let paths_used = state.books.paths_used();
         begun.then_some(ThreadResult {
             tid: affinity::thread_id(),
             tally: state.books.tally,
             played_ns,
             drain_ns,
             correct_in_time,
+            paths_used,
             drops: 0,
             fallbacks: 0,
             connections: None,

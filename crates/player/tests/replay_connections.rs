@@ -117,6 +117,8 @@ fn connections_begin_and_end_as_captured_and_come_from_their_clients() {
     assert_eq!(address("c0"), from.ip(), "over either transport");
     assert_ne!(address("a0"), address("c0"));
 
+    let sockets = trial.replay.as_ref().unwrap().sockets;
+    assert_eq!(sockets, 3, "one for datagrams, two places for connections, and none of the spare ones");
     assert_eq!(trial.sent_on_connections(), 4);
     let connections = trial.connections.unwrap();
     connections.check(4).unwrap();

@@ -1,6 +1,8 @@
 //! Names what ended the climb. The evidence is the CPU time of both sides and the drop counters, in the trials
 //! at and just above the upper bound.
 
+mod lack;
+
 use std::fmt;
 
 use kqps_observation::host::CpuFacts;
@@ -11,6 +13,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::disturbed::disturbed;
 use crate::warning;
+
+pub use lack::PlayerLack;
 
 /// The resource that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +64,9 @@ pub struct Bottleneck {
     pub thread: Option<BusyThread>,
     /// How busy the busiest player thread or its core was, 0 to 1, if known.
     pub player_busy: Option<f64>,
+    /// What the player lacked; `None` if it was not the bottleneck, and in older records.
+    #[serde(default)]
+    pub player_lack: Option<PlayerLack>,
     /// The share of the bad queries that this resource accounts for, 0 to 1; `None` if the losses do not show
     /// it.
     pub share_of_bad: Option<f64>,
@@ -90,10 +97,12 @@ impl fmt::Display for Bottleneck {
             )
         });
         match self.resource {
-            Resource::Player => match self.player_busy {
-                Some(busy) => write!(f, "the player ({:.0} % busy)", busy * 100.0),
-                None => write!(f, "the player"),
-            },
+            Resource::Player => {
+                let lack = self.player_lack.unwrap_or(PlayerLack::Threads);
+                let busy = self.player_busy.filter(|_| lack.is_of_cpu());
+                let busy = busy.map_or_else(String::new, |busy| format!(" ({:.0} % busy)", busy * 100.0));
+                write!(f, "{}{busy}", lack.in_words())
+            }
             Resource::Places => {
                 write!(
                     f,
@@ -144,8 +153,13 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
         resource,
         thread: thread.clone(),
         player_busy,
+        player_lack: None,
         share_of_bad,
         trials,
+    };
+    let by_player = |lack| {
+        let found = found(Resource::Player, losses.share(losses.player));
+        Bottleneck { player_lack: Some(lack), ..found }
     };
 
     if failed.is_empty() {
@@ -153,13 +167,13 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     }
     let starved = failed.iter().filter(|trial| warning::starved(trial).is_some()).count();
     if starved * 2 > failed.len() || losses.most(losses.player) {
-        return found(Resource::Player, losses.share(losses.player));
+        return by_player(PlayerLack::of_losses(&failed, &losses));
     }
     if thread.as_ref().is_some_and(|thread| thread.busy >= SATURATED) {
         return found(Resource::SubjectCpu, None);
     }
     if player_busy.is_some_and(|busy| busy >= SATURATED) {
-        return found(Resource::Player, losses.share(losses.player));
+        return by_player(PlayerLack::of_full(&failed));
     }
     if losses.most(losses.memory) {
         return found(Resource::Memory, losses.share(losses.memory));
@@ -224,7 +238,12 @@ fn watched(trial: &Trial) -> Option<&SubjectFacts> {
 /// Bad queries of several trials, by the place where they were lost.
 struct Losses {
     bad: u64,
+    /// All that the player lost or did not send: `refused`, `dropped`, and what it gave up.
     player: u64,
+    /// Those that the player's kernel refused.
+    refused: u64,
+    /// Those whose replies the player's sockets dropped.
+    dropped: u64,
     places: u64,
     path: u64,
     subject_buffer: u64,
@@ -243,6 +262,8 @@ impl Losses {
                 let gave_up = trial.accounts.unsent.saturating_sub(trial.held_back());
                 gave_up + trial.accounts.send_failed + trial.player_socket_drops()
             }),
+            refused: sum(&|trial| trial.accounts.send_failed),
+            dropped: sum(&Trial::player_socket_drops),
             places: sum(&Trial::held_back),
             path: sum(&at(&[
                 Place::PathOut,

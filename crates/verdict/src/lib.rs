@@ -15,6 +15,7 @@ pub mod compare;
 pub mod disturbed;
 pub mod estimate;
 pub mod evidence;
+pub mod expected;
 pub mod figure;
 pub mod finding;
 pub mod grade;

@@ -27,7 +27,7 @@ pub use effect::{Effect, REDOS};
 pub use host::{is_noise_known, noisy_host, shared_cores, single_host, subject_cores};
 pub use limit::rate_limited;
 pub use places::few_places;
-pub(crate) use player::BUSY;
+pub(crate) use player::{BUSY, CpuLack, busiest_own_time, starved_by};
 pub use player::{
     Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
 };
@@ -188,9 +188,9 @@ impl Warning {
     }
 
     /// No upper bound was found. `max_qps` is the greatest load that was tried.
-    pub fn irregular(max_qps: f64) -> Self {
+    pub fn irregular(max_qps: f64, what: &str) -> Self {
         let advice = format!(
-            "Even the greatest load tried, {} queries a second, met the goal: the subject may be faster. Raise the \
+            "Even the greatest load tried, {} {what} a second, met the goal: the subject may be faster. Raise the \
              greatest load.",
             rate(max_qps)
         );
@@ -198,9 +198,9 @@ impl Warning {
     }
 
     /// A load that had met the goal failed its re-test.
-    pub fn drifted(refuted_qps: f64) -> Self {
+    pub fn drifted(refuted_qps: f64, what: &str) -> Self {
         let advice = format!(
-            "At the end of the search {} queries a second no longer met the goal, and do not count as a bound: the \
+            "At the end of the search {} {what} a second no longer met the goal, and do not count as a bound: the \
              subject or the host changed meanwhile. Search again on a quieter machine, or warm the subject up for \
              longer.",
             rate(refuted_qps)
@@ -209,9 +209,9 @@ impl Warning {
     }
 
     /// The lower bound met the goal in enough trials of its re-test, and missed it in several.
-    pub fn drifted_in_part(lower_qps: f64, good: usize, trials: usize) -> Self {
+    pub fn drifted_in_part(lower_qps: f64, what: &str, good: usize, trials: usize) -> Self {
         let advice = format!(
-            "At the end of the search {} queries a second met the goal in {good} of {trials} trials only: the subject or \
+            "At the end of the search {} {what} a second met the goal in {good} of {trials} trials only: the subject or \
              the host changed meanwhile. Search again on a quieter machine, or warm the subject up for longer.",
             rate(lower_qps)
         );

@@ -23,8 +23,10 @@ use kqps_tls::certificate::KeyType;
 use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
 
+use super::Ended;
+use super::player::Player;
 use super::standing::Shown;
-use super::{Ended, Player};
+use super::words::ceiling_line;
 
 /// Duration of each measurement of a ceiling.
 const DURATION: Duration = Duration::from_millis(500);
@@ -95,6 +97,14 @@ pub(super) fn cell_name(role: Role, interface: &Interface) -> String {
     }
 }
 
+/// An echo in a sentence.
+pub(super) fn echo_in_words(transport: Transport, io: &str) -> String {
+    match transport {
+        Transport::Udp => format!("the echo with {io}"),
+        transport => format!("the echo over {}", transport.word()),
+    }
+}
+
 /// Measures both ceilings, each even if the other fails, with the player of the search: the ceiling of
 /// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
 /// interrupt it starts nothing more.
@@ -111,7 +121,10 @@ pub(super) fn measure(
         }
         shown.begin_ceiling(role, cell_name(role, interface), DURATION.as_secs_f64());
         match against((io, workers, interface.transport), player, cpus, gauges) {
-            Ok(trial) => Some(Measured { io: io.to_owned(), trial }),
+            Ok(trial) => {
+                eprintln!("{}", ceiling_line(&trial, &echo_in_words(interface.transport, io)));
+                Some(Measured { io: io.to_owned(), trial })
+            }
             Err(Ended::Failed(error)) if !player.is_over() => {
                 let what =
                     if role == Role::PlayerCeiling { "the player's ceiling" } else { "the echo's ceiling" };

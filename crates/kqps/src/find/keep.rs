@@ -130,8 +130,18 @@ impl Keeping {
     }
 }
 
+/// Keeps the reason of a search that failed, and returns it. That the reason could not be kept is printed, unless that
+/// has the same cause.
+pub(super) fn after_failure(keeping: Option<Keeping>, error: anyhow::Error) -> anyhow::Error {
+    let kept = keeping.map(|keeping| keeping.end(false, Some(&error)));
+    if let Some(other) = kept.and_then(Result::err).filter(|other| is_news(other, &error)) {
+        eprintln!("kqps: {other:#}");
+    }
+    error
+}
+
 /// Whether an error of storing the reason of a failure is another one. A full disk refuses both the trial and the reason.
-pub(super) fn is_news(other: &anyhow::Error, failure: &anyhow::Error) -> bool {
+fn is_news(other: &anyhow::Error, failure: &anyhow::Error) -> bool {
     format!("{other:#}") != format!("{failure:#}")
 }
 

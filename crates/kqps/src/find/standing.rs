@@ -18,12 +18,19 @@ pub(super) struct Shown<'a> {
     hub: Option<&'a Hub>,
     goal: &'a Goal,
     targets: String,
+    has_connections_alone: bool,
     played: RefCell<Vec<Played>>,
 }
 
 impl<'a> Shown<'a> {
-    pub(super) fn new(hub: Option<&'a Arc<Hub>>, goal: &'a Goal, targets: String) -> Self {
-        Self { hub: hub.map(|hub| &**hub), goal, targets, played: RefCell::default() }
+    pub(super) fn new(
+        hub: Option<&'a Arc<Hub>>,
+        goal: &'a Goal,
+        targets: String,
+        has_connections_alone: bool,
+    ) -> Self {
+        let hub = hub.map(|hub| &**hub);
+        Self { hub, goal, targets, has_connections_alone, played: RefCell::default() }
     }
 
     /// A trial of the echo of this cell begins.
@@ -35,6 +42,7 @@ impl<'a> Shown<'a> {
             trial: 1,
             purpose: Purpose::Ceiling.word().to_owned(),
             planned_s: Some(planned_s),
+            has_connections_alone: self.has_connections_alone,
             ..Standing::default()
         });
     }
@@ -49,6 +57,7 @@ impl<'a> Shown<'a> {
             trial: played.len() as u64 + 1,
             lower_qps: bounds.as_ref().and_then(|bounds| bounds.lower_qps),
             upper_qps: bounds.as_ref().and_then(|bounds| bounds.upper_qps),
+            has_connections_alone: self.has_connections_alone,
             ..asked(request)
         });
     }

@@ -1,5 +1,6 @@
 //! The output of `kqps find`: a line for each trial as it ends, and the verdict.
 
+use std::cell::RefCell;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
@@ -14,22 +15,20 @@ use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
-use super::ceiling::{Ceilings, Interface};
+use super::ceiling::{Ceilings, Interface, echo_in_words};
 use crate::advice::{self, Reasons};
 use crate::load::ANY_CERTIFICATE;
 use crate::run::words::subject::{rates, share};
 
 /// The line of one trial.
 pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String {
-    let p99 = trial.latency_us.p99.map_or_else(String::new, |p99_us| format!(", p99 {p99_us} us"));
-    // To the millisecond, since an interrupted trial has any duration.
-    let seconds = (trial.load.duration_s * 1e3).round() / 1e3;
+    let (unit, seconds, p99) = (trial.rate_unit(), seconds(trial), p99(trial));
+    let played = rate(played_qps(trial));
     if purpose == Purpose::Ceiling {
-        let answered = rate(trial.load.answered_qps);
+        let done = done(trial);
         let word = if trial.interrupted { ": interrupted" } else { "" };
-        return format!("overload   {answered:>11} q/s answered in a closed loop of {seconds} s{p99}{word}");
+        return format!("overload   {played:>11} {unit} {done} in a closed loop of {seconds} s{p99}{word}");
     }
-    let load = rate(trial.load.intended_qps.unwrap_or(0.0));
     let word = match trial.interrupted {
         true => "interrupted",
         false if Probe::of(trial, goal, purpose).is_bad(goal) => "missed the goal",
@@ -37,7 +36,33 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     };
     let what = if purpose == Purpose::Retest { "again" } else { "trial" };
     let bad = 100.0 * trial.accounts.bad_ratio();
-    format!("{what:<10} {load:>11} q/s for {seconds} s: {bad:.3} % bad{p99}: {word}")
+    format!("{what:<10} {played:>11} {unit} for {seconds} s: {bad:.3} % bad{p99}: {word}")
+}
+
+/// The line of a ceiling, measured at this echo.
+pub(super) fn ceiling_line(trial: &Trial, echo: &str) -> String {
+    let (unit, seconds, p99) = (trial.rate_unit(), seconds(trial), p99(trial));
+    let (played, done) = (rate(played_qps(trial)), done(trial));
+    format!("ceiling    {played:>11} {unit} {done} by {echo} in a closed loop of {seconds} s{p99}")
+}
+
+/// The rate in the line of a trial: its load as played, or the answered rate of a closed loop.
+fn played_qps(trial: &Trial) -> f64 {
+    trial.load.intended_qps.unwrap_or(trial.load.answered_qps)
+}
+
+/// What a server does with what a closed loop asks of it.
+fn done(trial: &Trial) -> &'static str {
+    if trial.has_connections_alone() { "accepted" } else { "answered" }
+}
+
+/// To the millisecond, since an interrupted trial has any duration.
+fn seconds(trial: &Trial) -> f64 {
+    (trial.load.duration_s * 1e3).round() / 1e3
+}
+
+fn p99(trial: &Trial) -> String {
+    trial.latency_us.p99.map_or_else(String::new, |p99_us| format!(", p99 {p99_us} us"))
 }
 
 /// What the words about a search need.
@@ -51,12 +76,33 @@ pub(super) struct Searched<'a> {
     /// Whether certificates were not checked.
     pub(super) accepts_any: bool,
     pub(super) is_gauged: bool,
+    /// The host's usual speed as a multiple of the reference.
+    pub(super) usual_speed: f64,
+    /// The unit of the rates.
+    pub(super) unit: &'static str,
+    /// The trials of the search and of the echoes, which have a line each.
+    pub(super) trials: Vec<&'a Trial>,
     /// An answer that takes longer than this is late.
     pub(super) timeout: Duration,
     /// The folder of `--out`.
     pub(super) folder: Option<&'a Path>,
     /// Whether to print all reasons.
     pub(super) is_why: bool,
+}
+
+impl Searched<'_> {
+    /// Whether a rate, as printed, is not that in the line of a trial, since it was converted to the host's usual
+    /// speed.
+    fn is_converted(&self, printed: &str) -> bool {
+        self.is_gauged && self.trials.iter().all(|trial| rate(played_qps(trial)) != printed)
+    }
+
+    /// A ceiling with its unit, and with its speed if that made a difference.
+    fn ceiling(&self, reference_qps: f64) -> String {
+        let printed = rate(reference_qps * self.usual_speed);
+        let speed = if self.is_converted(&printed) { " at this host's usual speed" } else { "" };
+        format!("{printed} {}{speed}", self.unit)
+    }
 }
 
 /// The printed verdict.
@@ -74,20 +120,30 @@ fn figure(searched: &Searched<'_>) -> String {
         if let Some(interval) = &verdict.share {
             line("share", &share(interval, " of what the echo answers here"));
         }
-        line("rate", &rates(&figure, verdict.as_it_came_qps.as_ref().filter(|_| searched.is_gauged)));
+        let as_it_came = verdict.as_it_came_qps.as_ref().filter(|_| searched.is_gauged);
+        line("rate", &rates(&figure, as_it_came, searched.unit));
     } else {
         line("refused", verdict.reasons.first().map_or("there is no figure", String::as_str));
     }
     // The bounds of a refused figure are observations, and no claim.
-    let with_unit = |qps: f64| format!("{} q/s", rate(qps));
+    let printed = RefCell::new(Vec::new());
+    let with_unit = |qps: f64| {
+        printed.borrow_mut().push(rate(qps));
+        format!("{} {}", rate(qps), searched.unit)
+    };
     let wording = Wording { rate: &with_unit, is_claimed: verdict.figure_qps.is_some() };
     if !verdict.trials.is_empty() {
         let label = if wording.is_claimed { "bounds" } else { "bounds, seen" };
-        line(label, &wording.bounds(&verdict.seen, true));
+        let bounds = wording.bounds(&verdict.seen, true);
+        let is_converted = printed.borrow().iter().any(|rate| searched.is_converted(rate));
+        line(label, &(bounds + if is_converted { AT_USUAL_SPEED } else { "" }));
     }
     line("bottleneck", &verdict.bottleneck.to_string());
     text
 }
+
+/// The clause for bounds that were converted, beside the lines of trials, which are not.
+const AT_USUAL_SPEED: &str = " (at this host's usual speed; the lines of trials have loads as played)";
 
 /// The goal, the subject, and the echo's ceiling beside the figure.
 fn beside(searched: &Searched<'_>) -> String {
@@ -103,8 +159,16 @@ fn beside(searched: &Searched<'_>) -> String {
     if searched.accepts_any {
         line("note", ANY_CERTIFICATE);
     }
-    if let Some(echo_qps) = searched.ceilings.echo_qps().filter(|_| verdict.share.is_some()) {
-        line("ceiling", &format!("{} q/s, the echo {}", rate(echo_qps), with(interface)));
+    let (echo_qps, player_qps) = (searched.ceilings.echo_qps(), searched.ceilings.player_qps());
+    if let Some(echo_qps) = echo_qps {
+        let both = if player_qps == Some(echo_qps) { "; the player's ceiling, too" } else { "" };
+        line("ceiling", &format!("{}, the echo {}{both}", searched.ceiling(echo_qps), with(interface)));
+    }
+    if let Some((most_qps, player)) = player_qps.zip(searched.ceilings.player.as_ref())
+        && player_qps != echo_qps
+    {
+        let echo = echo_in_words(interface.transport, &player.io);
+        line("player", &format!("{}, its ceiling, by {echo}", searched.ceiling(most_qps)));
     }
     if let Some(share) = verdict.busiest_to_mean {
         let workers = interface.workers;
@@ -164,19 +228,35 @@ fn with(interface: &Interface) -> String {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ceiling::Measured;
     use super::*;
-    use kqps_observation::Accounts;
     use kqps_observation::trial::LoadFacts;
+    use kqps_observation::{Accounts, ConnectionFacts};
     use kqps_verdict::judge::{Known, judge_search};
     use kqps_verdict::search::Preset;
 
     /// A search between 100,000 and 102,000 queries a second, with `wrong` wrong answers in each trial.
     fn words_of_search(wrong: u64, is_why: bool) -> String {
-        words_of(wrong, is_why, false, Some("kept"))
+        words_of(wrong, |searched| searched.is_why = is_why)
     }
 
-    /// The same. `accepts_any` is whether certificates were not checked, `folder` that of `--out`.
-    fn words_of(wrong: u64, is_why: bool, accepts_any: bool, folder: Option<&str>) -> String {
+    /// The same after a change of what is known around it.
+    fn words_of(wrong: u64, change: impl FnOnce(&mut Searched<'_>)) -> String {
+        words_at(1.0, wrong, change)
+    }
+
+    /// The same at a host whose usual speed is this multiple of the reference, at which all trials were played.
+    fn words_at(usual_speed: f64, wrong: u64, change: impl FnOnce(&mut Searched<'_>)) -> String {
+        words_with(&Ceilings::default(), usual_speed, wrong, change)
+    }
+
+    /// The same with ceilings.
+    fn words_with(
+        ceilings: &Ceilings,
+        usual_speed: f64,
+        wrong: u64,
+        change: impl FnOnce(&mut Searched<'_>),
+    ) -> String {
         let trial = |load_qps: f64, lost: u64| {
             let intended = load_qps as u64;
             let correct = intended - lost - wrong;
@@ -188,9 +268,10 @@ mod tests {
             .iter()
             .flat_map(|&(qps, lost)| [(); 3].map(|()| trial(qps, lost)))
             .collect();
-        let trials: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
-        let known = Known { echo_qps: Some(200_000.0), ..Known::default() };
-        let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
+        let sought: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
+        let usual_speed_known = Some(usual_speed);
+        let known = Known { echo_qps: Some(200_000.0), usual_speed: usual_speed_known, ..Known::default() };
+        let verdict = judge_search(&Preset::Quick.goal(), &sought, &known);
         let interface = Interface {
             transport: Transport::Udp,
             io: "mmsg".into(),
@@ -198,18 +279,92 @@ mod tests {
             are_workers_given: false,
             is_assumed: true,
         };
-        words(&Searched {
+        let mut searched = Searched {
             verdict: &verdict,
             targets: "127.0.0.1:53".into(),
-            ceilings: &Ceilings::default(),
+            ceilings,
             interface: &interface,
             subject: None,
-            accepts_any,
-            is_gauged: false,
+            accepts_any: false,
+            is_gauged: true,
+            usual_speed,
+            unit: "q/s",
+            trials: trials.iter().collect(),
             timeout: Duration::from_millis(250),
-            folder: folder.map(Path::new),
-            is_why,
-        })
+            folder: Some(Path::new("kept")),
+            is_why: false,
+        };
+        change(&mut searched);
+        words(&searched)
+    }
+
+    #[test]
+    fn bounds_name_their_speed_if_they_are_no_loads_of_trials() {
+        let (said, played) = (words_of_search(0, false), words_at(0.8, 0, |_| ()));
+        assert!(
+            said.contains("  bounds       100,000 q/s held, and was not tried again; 102,000 q/s"),
+            "{said}"
+        );
+        assert!(!said.contains("lines of trials"), "{said}");
+        let clause = " (at this host's usual speed; the lines of trials have loads as played)\n";
+        assert!(
+            played.contains("  bounds       80,000 q/s held, and was not tried again; 81,600 q/s"),
+            "{played}"
+        );
+        assert_eq!(played.matches(clause).count(), 1, "{played}");
+        let refused = words_at(0.8, 1, |_| ());
+        assert!(refused.contains("  bounds, seen 80,000 q/s") && refused.contains(clause), "{refused}");
+        assert!(!words_at(0.8, 0, |searched| searched.is_gauged = false).contains(clause));
+    }
+
+    #[test]
+    fn both_ceilings_have_a_rate_or_one_stands_for_both() {
+        let measured = |io: &str, correct: u64| {
+            let load =
+                LoadFacts { duration_s: 0.5, answered_qps: 2.0 * correct as f64, ..LoadFacts::default() };
+            let accounts = Accounts { intended: correct, sent: correct, correct, ..Accounts::default() };
+            Some(Measured { io: io.into(), trial: Trial { load, accounts, ..Trial::default() } })
+        };
+        let said = |ceilings: Ceilings| words_with(&ceilings, 1.0, 1, |searched| searched.is_gauged = false);
+        let two = said(Ceilings { player: measured("gso", 500_000), echo: measured("mmsg", 100_000) });
+        assert!(
+            two.contains("\n  ceiling      200,000 q/s, the echo with mmsg and 1 worker (assumed: "),
+            "{two}"
+        );
+        assert!(two.contains("\n  player       1,000,000 q/s, its ceiling, by the echo with gso\n"), "{two}");
+        let one = said(Ceilings { player: None, echo: measured("mmsg", 100_000) });
+        assert!(one.contains("; the player's ceiling, too\n") && !one.contains("  player  "), "{one}");
+        assert!(!said(Ceilings::default()).contains("  ceiling  "));
+        let player = Ceilings { player: None, echo: measured("mmsg", 100_000) };
+        let gauged = words_with(&player, 0.3, 0, |_| ());
+        assert!(
+            gauged.contains("  ceiling      60,000 q/s at this host's usual speed, the echo"),
+            "{gauged}"
+        );
+    }
+
+    #[test]
+    fn connections_alone_have_their_own_unit() {
+        let connections = ConnectionFacts { alone: true, ..ConnectionFacts::default() };
+        let load = LoadFacts {
+            intended_qps: Some(1000.0),
+            answered_qps: 900.0,
+            duration_s: 0.5,
+            ..LoadFacts::default()
+        };
+        let trial = Trial { load, connections: Some(connections), ..Trial::default() };
+        let goal = Preset::Quick.goal();
+        let line = trial_line(&trial, Purpose::Search, &goal);
+        assert!(line.starts_with("trial            1,000 connections/s for 0.5 s: "), "{line}");
+        let load = LoadFacts { intended_qps: None, ..trial.load.clone() };
+        let overload = trial_line(&Trial { load, ..trial }, Purpose::Ceiling, &goal);
+        assert_eq!(overload, "overload           900 connections/s accepted in a closed loop of 0.5 s");
+        let said = words_of(0, |searched| searched.unit = "connections/s");
+        assert!(said.contains("  rate         ") && !said.contains(" q/s"), "{said}");
+        assert!(
+            said.contains("100,000 connections/s held, and was not tried again; 102,000 connections/s"),
+            "{said}"
+        );
     }
 
     #[test]
@@ -229,7 +384,7 @@ mod tests {
 
     #[test]
     fn a_search_that_keeps_nothing_prints_its_reasons() {
-        let said = words_of(0, false, false, None);
+        let said = words_of(0, |searched| searched.folder = None);
         assert!(said.contains("Why:\n- ") && said.contains("- No steady state was waited for"), "{said}");
         assert!(!said.contains("further reasons") && !said.contains("kqps find --why"), "{said}");
     }
@@ -237,8 +392,8 @@ mod tests {
     #[test]
     fn a_search_notes_that_certificates_were_not_checked() {
         let note = "\n  note         any certificate was accepted (--insecure)";
-        assert!(words_of(0, false, true, None).contains(note));
-        assert!(!words_of(0, false, false, None).contains(note));
+        assert!(words_of(0, |searched| searched.accepts_any = true).contains(note));
+        assert!(!words_of_search(0, false).contains(note));
     }
 
     #[test]

@@ -13,6 +13,7 @@ use kqps_message::header;
 use kqps_player::Arrivals;
 
 use crate::exit::bad_input;
+use crate::load::skipped::unreadable;
 use crate::value::{parse_count, parse_rate, parse_seed, parse_share, parse_within};
 
 /// When the first query comes, nanoseconds since 1970: the beginning of 2026.
@@ -78,7 +79,8 @@ pub(super) fn run(args: &CaptureArgs) -> anyhow::Result<ExitCode> {
     if args.count == Some(0) {
         return Err(bad_input("-n 0 would write nothing"));
     }
-    let dataset = Dataset::open(&args.queries, &Options::default()).map_err(bad_input)?;
+    let dataset =
+        Dataset::open(&args.queries, &Options::default()).map_err(|error| unreadable(&error, ""))?;
     let count = args.count.unwrap_or(dataset.queries());
     whole(&args.output, |out| write(args, arrivals, &dataset, count, out))
         .map_err(unwritable(&args.output))?;

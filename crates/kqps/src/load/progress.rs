@@ -46,7 +46,7 @@ fn show(plan: &Plan, live: &Live, shown: ProgressDisplay, every: Duration, is_ov
     let decimals = if every < Duration::from_millis(100) { 2 } else { 1 };
     while is_over.recv_timeout(next.saturating_sub(began.elapsed())) == Err(RecvTimeoutError::Timeout) {
         let (now, now_s) = (live.snapshot(), began.elapsed().as_secs_f64());
-        let line = line(&now.since(&last), now_s - last_s);
+        let line = line(&now.since(&last), now_s - last_s, plan.has_connections_alone());
         if let Some(bar) = &bar {
             bar.set_position(began.elapsed().as_millis() as u64);
             bar.set_message(line);
@@ -72,17 +72,19 @@ fn bar(plan: &Plan) -> ProgressBar {
     }
 }
 
-/// The statistics of one interval.
-fn line(counts: &Snapshot, seconds: f64) -> String {
-    let kqps = |count: u64| in_thousands(count as f64 / seconds);
+/// The statistics of one interval. Connections alone are no queries.
+fn line(counts: &Snapshot, seconds: f64, has_connections_alone: bool) -> String {
+    let thousands = |count: u64| in_thousands(count as f64 / seconds);
     let rcodes = counts.detail.as_ref().map(rcodes).unwrap_or_default();
     let bad = 100.0 * counts.bad_share();
     let p99 = counts.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
-    format!(
-        "sent {} kqps, correct {} kqps, bad {bad:.2} %, p99 {p99}{rcodes}",
-        kqps(counts.sent),
-        kqps(counts.correct)
-    )
+    let (sent, correct) = (thousands(counts.sent), thousands(counts.correct));
+    let rates = if has_connections_alone {
+        format!("begun {sent} k connections/s, made {correct} k connections/s")
+    } else {
+        format!("sent {sent} kqps, correct {correct} kqps")
+    };
+    format!("{rates}, bad {bad:.2} %, p99 {p99}{rcodes}")
 }
 
 /// The rcodes of the replies of one interval, each with their number.

@@ -1,8 +1,11 @@
 //! Warnings about a query file: lines that were skipped, and lines that may mean something else than
 //! intended, and what a capture has.
 
-use kqps_dataset::{CaptureFacts, Dataset};
+use kqps_dataset::{CaptureFacts, Dataset, DatasetError};
 use kqps_lab::words::counted;
+use kqps_observation::visible::visible_line;
+
+use crate::exit::Lines;
 
 /// The number of servers that stands for as many or more.
 const SERVERS_MOST: u32 = 64;
@@ -51,7 +54,16 @@ fn doubts(dataset: &Dataset, facts: &CaptureFacts) -> Vec<String> {
     said
 }
 
-/// One sentence for each kind of line, and for each doubt about a capture.
+/// The error of a query file that cannot be read, with its first bad lines. `more` is what follows the first line.
+pub(crate) fn unreadable(error: &DatasetError, more: &str) -> anyhow::Error {
+    let mut lines: Vec<String> = error.lines().iter().map(|line| visible_line(line).into_owned()).collect();
+    if let Some(first) = lines.first_mut() {
+        *first += more;
+    }
+    anyhow::Error::new(Lines { text: lines.join("\nkqps: "), is_about_input: true })
+}
+
+/// One sentence for each kind of line, with the first bad lines, and for each doubt about a capture.
 pub(crate) fn skipped(dataset: &Dataset) -> Vec<String> {
     let file = dataset.path().display();
     let mut said = dataset.capture().map_or_else(Vec::new, |facts| doubts(dataset, facts));
@@ -64,6 +76,7 @@ pub(crate) fn skipped(dataset: &Dataset) -> Vec<String> {
             format!("{} bad queries were", dataset.skipped())
         };
         said.push(format!("{bad} skipped in {file} ({})", causes.join(", ")));
+        said.extend(dataset.bad().lines(dataset.path()));
     }
     if dataset.hash_queries() > 0 {
         let count = dataset.hash_queries();

@@ -10,6 +10,7 @@ use kqps_lab::words::counted;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Quantiles, Trial};
+use kqps_verdict::expected::expected_by_lost;
 use kqps_verdict::rate::plain;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
@@ -65,17 +66,12 @@ fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
 }
 
-/// Whether connections alone were the load, and no query was sent.
-fn are_alone(trial: &Trial) -> bool {
-    trial.connections.as_ref().is_some_and(|connections| connections.alone)
-}
-
 fn statistics(trial: &Trial, warnings: &[Warning]) -> String {
     let accounts = &trial.accounts;
     let completed = accounts.correct + accounts.wrong;
     let mut text = String::from("Statistics:\n\n");
     let of_sent = |count| format!("{count} ({:.2}%)", percent(count, accounts.sent));
-    let [sent, done, lost, rate] = if are_alone(trial) {
+    let [sent, done, lost, rate] = if trial.has_connections_alone() {
         ["Connections begun", "Connections made", "Connections lost", "Connections a second"]
     } else {
         ["Queries sent", "Queries completed", "Queries lost", "Queries per second"]
@@ -88,7 +84,7 @@ fn statistics(trial: &Trial, warnings: &[Warning]) -> String {
     };
     line(&mut text, lost, &(of_sent(accounts.sent - completed) + &own));
     text.push('\n');
-    if !are_alone(trial) {
+    if !trial.has_connections_alone() {
         text += &replies(trial);
     }
     line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
@@ -144,7 +140,7 @@ fn accounts(trial: &Trial) -> String {
         "  sent {} = correct {} + wrong {} + late {} + lost {}",
         accounts.sent, accounts.correct, accounts.wrong, accounts.late, accounts.lost
     );
-    if are_alone(trial) {
+    if trial.has_connections_alone() {
         text += "  these are connections that were to be made and closed, and not queries; correct: made in time\n";
     }
     let _ = writeln!(
@@ -203,19 +199,8 @@ fn lost(trial: &Trial) -> String {
 
 /// Which answers the lost queries expected: one line, which is no cause of the loss.
 fn lost_expected(trial: &Trial) -> String {
-    let (unknown, known): (Vec<_>, Vec<_>) =
-        trial.lost_expected.iter().partition(|(expected, _)| *expected == "unknown");
-    let known = known.iter().enumerate().map(|(index, (expected, count))| {
-        if index == 0 { format!("{count} expected {expected}") } else { format!("{count} {expected}") }
-    });
-    let mut parts: Vec<String> = known.collect();
-    if parts.is_empty() {
-        return String::new();
-    }
-    parts.extend(unknown.iter().map(|(_, count)| format!("{count} no rcode")));
-    let last = parts.pop().unwrap_or_default();
-    let first = if parts.is_empty() { String::new() } else { format!("{} and ", parts.join(", ")) };
-    format!("  of the lost, {first}{last}\n")
+    let expected = expected_by_lost(&trial.lost_expected);
+    expected.map_or_else(String::new, |expected| format!("  of the lost, {expected}\n"))
 }
 
 fn load(trial: &Trial) -> String {
@@ -224,7 +209,8 @@ fn load(trial: &Trial) -> String {
     if trial.targets.len() > 1 {
         line(&mut text, "Targets", &trial.targets.join(", "));
     }
-    let (unit, each) = if are_alone(trial) { ("connections/s", "connection") } else { ("q/s", "query") };
+    let (unit, each) =
+        (trial.rate_unit(), if trial.has_connections_alone() { "connection" } else { "query" });
     let how = match load.mode {
         LoadMode::Open => format!(
             "open loop, {} {unit} intended, {} offered, arrivals {}{}",
@@ -252,7 +238,7 @@ fn load(trial: &Trial) -> String {
         "{:.2} s, {} s per million {}",
         player.cpu_s,
         per_million(player.cpu_s, trial.accounts.sent),
-        if are_alone(trial) { "connections" } else { "queries" }
+        if trial.has_connections_alone() { "connections" } else { "queries" }
     );
     line(&mut text, "Player CPU", &cpu);
     if let Some(connections) = &trial.connections {
@@ -276,12 +262,14 @@ fn load(trial: &Trial) -> String {
 
 /// The player's sockets or connections, or both.
 fn flows(trial: &Trial) -> String {
-    let count = trial.players.first.sockets;
+    // Of a replay, those that were used, and no spare ones.
+    let of_replay = trial.replay.as_ref().map(|replay| replay.sockets);
+    let count = of_replay.unwrap_or_else(|| trial.players.first.sockets.into());
     let has_datagrams = trial.replay.as_ref().is_some_and(|replay| replay.played.contains_key("udp"));
     match &trial.connections {
         Some(_) if has_datagrams => format!("{count} sockets and connections"),
-        Some(_) => counted(count.into(), "connection"),
-        None => counted(count.into(), "socket"),
+        Some(_) => counted(count, "connection"),
+        None => counted(count, "socket"),
     }
 }
 
@@ -297,8 +285,9 @@ fn balance(trial: &Trial, workers: u32) -> String {
 fn closed(trial: &Trial) -> String {
     let window = trial.load.outstanding.unwrap_or(0);
     let outstanding = trial.load.outstanding_mean.unwrap_or(0.0);
+    let unit = trial.rate_unit();
     let limit =
-        trial.load.intended_qps.map_or_else(String::new, |rate| format!(", at most {} q/s", plain(rate)));
+        trial.load.intended_qps.map_or_else(String::new, |rate| format!(", at most {} {unit}", plain(rate)));
     format!("closed loop, window {window}{limit}, {outstanding:.1} outstanding on average (rate x latency)")
 }
 

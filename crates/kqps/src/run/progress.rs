@@ -51,7 +51,9 @@ impl Progress {
                 self.trials += 1;
                 self.message(&format!("{}: trial {}, {}", cell.name, self.trials, words(trial)));
             }
-            Event::Over { cell, block, ending } => self.unit_line(cell, *block, &found(ending)),
+            Event::Over { cell, block, ending } => {
+                self.unit_line(cell, *block, &found(ending, cell.rate_unit()));
+            }
             Event::SoFar { run, after_s } => {
                 for line in so_far(run, *after_s) {
                     self.line(&line);
@@ -116,21 +118,22 @@ fn so_far(run: &Run, after_s: f64) -> Vec<String> {
         });
         let (low, high) = (rate(figure.low), rate(figure.high));
         Some(format!(
-            "after {after_s:.0} s   {}: {}{} q/s ({low} to {high})",
+            "after {after_s:.0} s   {}: {}{} {} ({low} to {high})",
             subject.name,
             share.unwrap_or_default(),
-            rate(figure.median)
+            rate(figure.median),
+            run.cells[subject.cell as usize].rate_unit()
         ))
     });
     figures.collect()
 }
 
-fn found(ending: &Ending) -> String {
+fn found(ending: &Ending, unit: &str) -> String {
     match ending {
-        Ending::Closed(rate_qps) => format!("{} q/s", rate(*rate_qps)),
+        Ending::Closed(rate_qps) => format!("{} {unit}", rate(*rate_qps)),
         Ending::Played => "played".into(),
         Ending::Found(bounds) => {
-            let with_unit = |rate_qps: f64| format!("{} q/s", rate(rate_qps));
+            let with_unit = |rate_qps: f64| format!("{} {unit}", rate(rate_qps));
             let found = Wording { rate: &with_unit, is_claimed: true }.bounds(bounds, true);
             format!("{found} ({})", counted(bounds.trials.into(), "trial"))
         }
@@ -145,14 +148,15 @@ fn words(trial: &RunTrial) -> String {
             (Purpose::WarmUp, _) => "warming up".to_string(),
             (Purpose::Reasons { of }, _) => format!("trial {of} again, for the reasons of its losses"),
             (Purpose::Residence, Some(load_qps)) => {
-                format!("{} q/s, packets stamped on the server's host", rate(load_qps))
+                format!("{} {}, packets stamped on the server's host", rate(load_qps), seen.rate_unit())
             }
             (Purpose::Profile { sampled: true }, _) => {
-                format!("{} q/s in closed loop, profiled", rate(seen.load.answered_qps))
+                format!("{} {} in closed loop, profiled", rate(seen.load.answered_qps), seen.rate_unit())
             }
-            (_, None) => format!("{} q/s in closed loop", rate(seen.load.answered_qps)),
+            (_, None) => format!("{} {} in closed loop", rate(seen.load.answered_qps), seen.rate_unit()),
             (_, Some(load_qps)) => {
-                format!("{} q/s, {:.3} % bad", rate(load_qps), seen.accounts.bad_ratio() * 100.0)
+                let (load, bad) = (rate(load_qps), seen.accounts.bad_ratio() * 100.0);
+                format!("{load} {}, {bad:.3} % bad", seen.rate_unit())
             }
         },
     }

@@ -90,6 +90,7 @@ impl Shown {
             trial: played.len() as u64 + 1,
             lower_qps: bounds.as_ref().and_then(|bounds| bounds.lower_qps),
             upper_qps: bounds.as_ref().and_then(|bounds| bounds.upper_qps),
+            has_connections_alone: cell.has_connections_alone(),
             ..request.map_or_else(|| Standing { purpose: STARTING.into(), ..Standing::default() }, asked)
         }
     }

@@ -13,7 +13,7 @@ use kqps_observation::trial::Transport;
 
 use super::connections::{ConnectionUse, TIMEOUT_MOST};
 use crate::exit::bad_input;
-use crate::load::skipped::{captured, skipped};
+use crate::load::skipped::{captured, skipped, unreadable};
 use crate::load::{Allowed, Family, resolve_all};
 use crate::value::{TIMEOUT_LEAST, parse_count, parse_duration};
 
@@ -256,7 +256,7 @@ fn readable(queries: &Path) -> anyhow::Result<()> {
             queries.display()
         )));
     }
-    let dataset = Dataset::open(queries, &Options::default()).map_err(bad_input)?;
+    let dataset = Dataset::open(queries, &Options::default()).map_err(|error| unreadable(&error, ""))?;
     if let Some(facts) = dataset.capture() {
         eprintln!("kqps: {}", captured(&dataset, facts));
     }

@@ -12,6 +12,7 @@ use kqps_files::unfinished::Unfinished;
 use tempfile::NamedTempFile;
 
 use crate::exit::bad_input;
+use crate::load::skipped::unreadable;
 
 /// Bytes that show whether a file is a capture.
 const FIRST_BYTES: u64 = 4;
@@ -50,5 +51,5 @@ pub(super) fn open(path: &Path) -> anyhow::Result<Opened> {
 fn queries(source: File, path: &Path) -> anyhow::Result<Opened> {
     Dataset::read(source, path, &Options::default())
         .map(|dataset| Opened::Queries(Box::new(dataset)))
-        .map_err(bad_input)
+        .map_err(|error| unreadable(&error, ""))
 }

@@ -19,13 +19,15 @@ struct Drawn {
 }
 
 /// Rates of queries sent and of correct replies, on an axis from 0.
-pub(super) fn rates(intervals: &[Interval], is_colored: bool) -> Owned {
+pub(super) fn rates(intervals: &[Interval], has_connections_alone: bool, is_colored: bool) -> Owned {
     let courses: [Course; 2] =
         [("sent", Color::Gray, Interval::sent_qps), ("answered", Color::Cyan, Interval::answered_qps)];
     let lines = drawn(intervals, &courses, |rate_qps| rate_qps);
     let most = lines.iter().flat_map(|line| &line.points).fold(1.0, |most: f64, point| most.max(point.1));
-    let labels = [0.0, most / 2.0, most].map(|rate_qps| figures::thousands(Some(rate_qps))).to_vec();
-    Owned { lines, bounds: [0.0, most], labels, span: span(intervals), is_colored, title: "queries a second" }
+    let label = |rate_qps| figures::thousands(Some(rate_qps), has_connections_alone);
+    let labels = [0.0, most / 2.0, most].map(label).to_vec();
+    let title = if has_connections_alone { "connections a second" } else { "queries a second" };
+    Owned { lines, bounds: [0.0, most], labels, span: span(intervals), is_colored, title }
 }
 
 /// Quantiles of latency, on a logarithmic axis.

@@ -144,8 +144,8 @@ fn draw_facts(
 /// Rates and latency: side by side, or one above the other on a narrow terminal.
 fn draw_charts(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, look: Look) {
     let intervals = snapshot.history.intervals();
-    let (rates, latency) =
-        (chart::rates(intervals, look.is_colored), chart::latency(intervals, look.is_colored));
+    let rates = chart::rates(intervals, snapshot.standing.has_connections_alone, look.is_colored);
+    let latency = chart::latency(intervals, look.is_colored);
     let halves = [Constraint::Fill(1), Constraint::Fill(1)];
     let [one, other] =
         if area.width >= 70 { Layout::horizontal(halves) } else { Layout::vertical(halves) }.areas(area);

@@ -52,6 +52,11 @@ pub enum PlanError {
     Coalesce { coalesce: Duration, lag_allowed: Duration },
     #[error("a window of {window}: each of the {threads} threads needs one of 1 at least")]
     Window { window: u64, threads: usize },
+    #[error(
+        "a window of {window}: {flows} sockets or connections can have {most} queries outstanding; expected as many at \
+         most"
+    )]
+    WindowBeyondIds { window: u64, flows: usize, most: u64 },
     #[error("the device {0} is for the I/O model xdp alone")]
     Device(String),
     #[error("a speed of {0}: expected more than 0")]
@@ -135,7 +140,8 @@ impl Plan {
             return Err(PlanError::PerQuery);
         }
         self.check_replay()?;
-        self.check_wire(&self.wire)
+        self.check_wire(&self.wire)?;
+        self.check_window()
     }
 
     /// Checks the plan against the queries: that a capture is replayed and nothing else is, and that the capture has

@@ -29,7 +29,7 @@ pub(super) fn replay(played: &FinishedTrial<'_>, connections: Option<&Connection
         seed: plan.seed,
         clients: first.crowd.all().into(),
         addresses: first.crowd.used().into(),
-        sockets: played.sockets() as u64,
+        sockets: played.results.iter().map(|result| result.paths_used as u64).sum(),
         clients_sharing: sharing_of(played),
         window_queries,
         passes: if window_queries > 0 { passed as f64 / window_queries as f64 } else { 0.0 },

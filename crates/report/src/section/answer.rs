@@ -2,7 +2,7 @@
 //! refused figure.
 
 use kqps_observation::{Cell, Run};
-use kqps_verdict::bottleneck::{Bottleneck, Resource};
+use kqps_verdict::bottleneck::{Bottleneck, PlayerLack, Resource};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict, StartVerdict, Wording};
@@ -240,7 +240,7 @@ fn refusal(subject: &CellVerdict) -> String {
 fn limit(subject: &CellVerdict) -> Option<&'static str> {
     let refused = subject.figure_qps.is_none();
     match subject.bottleneck.resource {
-        Resource::Player => Some("the player"),
+        Resource::Player => Some(subject.bottleneck.player_lack.map_or("the player", PlayerLack::in_words)),
         Resource::Places => Some("the player's window or connections, which were full"),
         Resource::Path => Some("the path between player and subject"),
         Resource::SubjectCpu => Some("the subject's CPU"),

@@ -17,6 +17,8 @@ pub(super) struct Case<'a> {
     pub(super) echo: Option<Estimate>,
     pub(super) player_qps: Option<f64>,
     pub(super) echo_qps: Option<f64>,
+    /// The usual speed of the cores as a multiple of the reference. Rates are printed at it.
+    pub(super) usual_speed: f64,
     /// The warning from the canaries of its run.
     pub(super) canary: Option<Warning>,
     /// Whether the server already ran, so that a start is a session with the same process.
@@ -25,6 +27,14 @@ pub(super) struct Case<'a> {
     pub(super) names_flags: bool,
     /// When the cell is judged.
     pub(super) moment: Moment,
+}
+
+impl Case<'_> {
+    /// What its rates count, in words.
+    pub(super) fn what(&self) -> &'static str {
+        let mut trials = self.starts.iter().flat_map(|start| &start.all);
+        if trials.any(|trial| trial.has_connections_alone()) { "connections" } else { "queries" }
+    }
 }
 
 /// Whether the figure is the estimate from all trials: it is for a search, unless the search showed that no

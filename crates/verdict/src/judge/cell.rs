@@ -154,7 +154,9 @@ impl<'a> Judging<'a> {
         let echo = self.ceilings.for_cell(run, index);
         let estimated = is_estimated(&starts).then(|| estimate::of_cell(run, index, goal, Speed::Reference));
         let estimate = estimated.flatten();
+        let usual_speed = speed::usual(run, index);
         let case = Case {
+            usual_speed,
             surroundings: &surroundings,
             hidden_most: goal.hidden_most(),
             starts: &starts,
@@ -168,7 +170,6 @@ impl<'a> Judging<'a> {
             moment: self.moment,
         };
         let weighed = weigh(&case);
-        let usual_speed = speed::usual(run, index);
         let player_ceiling_qps = case.player_qps.map(|qps| qps * usual_speed);
         for start in &mut starts {
             start.convert_to(usual_speed);

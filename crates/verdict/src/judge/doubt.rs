@@ -61,7 +61,7 @@ impl Doubt {
     /// The doubts about a figure. For a refused figure, its precision is left out.
     pub(super) fn of_figure(case: &Case<'_>, figure_qps: Option<Interval>, is_refused: bool) -> Vec<Self> {
         let Some(interval) = figure_qps else {
-            let reason = why_no_figure(case.starts, case.moment);
+            let reason = why_no_figure(case);
             return vec![Self { effect: Some(Effect::Refuse), action: None, reason }];
         };
         let mut doubts = Self::of_starts(case, &interval);
@@ -80,7 +80,7 @@ impl Doubt {
         if let Some(first) = failures.first() {
             note(format!("{} of {} starts failed: {first}", failures.len(), case.starts.len()));
         }
-        if let Some(reason) = outlying_starts(case.starts) {
+        if let Some(reason) = outlying_starts(case) {
             note(reason);
         }
         if case.was_running && interval.count > 1 {

@@ -51,8 +51,8 @@ pub struct SearchVerdict {
     pub host_spoiled: Spoiled,
     /// Whether the search ran out of time or trials before its bounds were close enough.
     pub incomplete: bool,
-    /// Whether the user ended the search. The verdict then states what the search knew so far, and `incomplete`
-    /// is false.
+    /// Whether the user ended the search, or an error did. The verdict then states what the search knew so far, and
+    /// `incomplete` is false.
     #[serde(default)]
     pub interrupted: bool,
     /// The figure as a share of the echo's ceiling, if that was measured.
@@ -98,6 +98,8 @@ pub struct Known {
     pub usual_speed: Option<f64>,
     /// Whether the user ended the search before it was over.
     pub interrupted: bool,
+    /// Whether an error ended the search before it was over.
+    pub broke_off: bool,
 }
 
 fn busiest_to_mean(start: &Start<'_>, surroundings: &Surroundings) -> Option<f64> {
@@ -113,7 +115,8 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     let played: Vec<Played<'_>> =
         trials.iter().map(|(purpose, trial)| Played { number: 0, purpose: *purpose, trial }).collect();
     let mut start = Start::of_search(goal, &played);
-    if known.interrupted {
+    let is_cut_short = known.interrupted || known.broke_off;
+    if is_cut_short {
         start.interrupt();
     }
     let sought: Vec<(Purpose, &Trial)> =
@@ -124,6 +127,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     let usual_speed = known.usual_speed.unwrap_or_else(of_search);
     let mut starts = [start];
     let mut weighed = weigh(&Case {
+        usual_speed,
         surroundings: &known.surroundings,
         hidden_most: goal.hidden_most(),
         starts: &starts,
@@ -138,8 +142,9 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     });
     starts[0].convert_to(usual_speed);
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();
-    if known.interrupted {
-        weighed.reasons.push("The search was interrupted: this is what it knew by then.".into());
+    if is_cut_short {
+        let how = if known.broke_off { "An error ended the search" } else { "The search was interrupted" };
+        weighed.reasons.push(format!("{how}: this is what it knew by then."));
         weighed.advice.push(None);
     }
     let spoiled = trials.iter().enumerate().filter(|(_, (_, trial))| is_spoiled(trial));
@@ -157,7 +162,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         host_spoiled: Spoiled::count(trials.iter().map(|(_, trial)| *trial)),
         incomplete: bounds.incomplete,
         seen: bounds,
-        interrupted: known.interrupted,
+        interrupted: is_cut_short,
         spoiled: spoiled.map(|(index, _)| index).collect(),
         ceiling_share: weighed.share.map(|share| share.median),
         share: weighed.share,

@@ -12,12 +12,12 @@ pub(super) fn failures<'a>(starts: &'a [Start<'_>]) -> impl Iterator<Item = &'a 
 }
 
 /// A sentence with the starts that stand out; `None` if there are none.
-pub(super) fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
+pub(super) fn outlying_starts(case: &Case<'_>) -> Option<String> {
     let (blocks, figures): (Vec<u32>, Vec<f64>) =
-        starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
+        case.starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
     let far: Vec<String> = outlying(&figures)
         .into_iter()
-        .map(|at| format!("in block {} ({} q/s)", blocks[at] + 1, rate(figures[at])))
+        .map(|at| format!("in block {} ({} q/s)", blocks[at] + 1, rate(figures[at] * case.usual_speed)))
         .collect();
     (!far.is_empty())
         .then(|| format!("The start {} is far from the others; it still counts.", far.join(" and that ")))
@@ -25,7 +25,8 @@ pub(super) fn outlying_starts(starts: &[Start<'_>]) -> Option<String> {
 
 /// Why there is no figure: no trial was made, no start could be measured, the time was too short, or no load
 /// met the goal.
-pub(super) fn why_no_figure(starts: &[Start<'_>], moment: Moment) -> String {
+pub(super) fn why_no_figure(case: &Case<'_>) -> String {
+    let Case { starts, moment, usual_speed, .. } = *case;
     if let Some(first) = failures(starts).next() {
         let (failed, all) = (failures(starts).count(), starts.len());
         return match all {
@@ -42,13 +43,14 @@ pub(super) fn why_no_figure(starts: &[Start<'_>], moment: Moment) -> String {
         };
     }
     if let Some(futile) = searches.iter().find_map(|bounds| bounds.futile) {
-        return why_futile(futile);
+        return why_futile(futile.at_speed(usual_speed));
     }
     if let Some(refuted_qps) = searches.iter().filter_map(|bounds| bounds.refuted_qps).reduce(f64::min) {
         return format!(
-            "{} queries a second met the goal and failed when they were tried once more, and no lesser load was tried \
-             often enough to hold.",
-            rate(refuted_qps)
+            "{} {} a second met the goal and failed when they were tried once more, and no lesser load was tried often \
+             enough to hold.",
+            rate(refuted_qps * usual_speed),
+            case.what()
         );
     }
     if searches.iter().any(|bounds| bounds.interrupted) {

@@ -157,26 +157,32 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
     spoiled().find_map(warning::skewed_start).map(&mut replace);
     case.starts.iter().find_map(|start| warning::no_steady_state(start.warm_up)).map(&mut replace);
 
-    let searched: Vec<_> = case.starts.iter().filter_map(Start::bounds).collect();
-    let drifted: Vec<Warning> = searched.iter().filter_map(|bounds| drifted(bounds)).collect();
+    let at_usual_speed = |bounds: &Bounds| {
+        let mut bounds = bounds.clone();
+        bounds.convert_to(case.usual_speed);
+        bounds
+    };
+    let searched: Vec<Bounds> = case.starts.iter().filter_map(Start::bounds).map(at_usual_speed).collect();
+    let drifted: Vec<Warning> = searched.iter().filter_map(|bounds| drifted(bounds, case.what())).collect();
     if is_half(drifted.len(), searched.len()) {
         replace(drifted[0].clone());
     }
     let irregular: Vec<f64> =
         searched.iter().filter(|bounds| bounds.irregular).filter_map(|bounds| bounds.lower_qps).collect();
     if is_half(irregular.len(), searched.len()) {
-        replace(Warning::irregular(irregular[0]));
+        replace(Warning::irregular(irregular[0], case.what()));
     }
     case.canary.clone().map(&mut replace);
     warnings
 }
 
 /// The warning about a search whose lower bound drifted.
-fn drifted(bounds: &Bounds) -> Option<Warning> {
-    let in_part = |lower_qps: &f64| Warning::drifted_in_part(*lower_qps, bounds.retests_good, bounds.retests);
+fn drifted(bounds: &Bounds, what: &str) -> Option<Warning> {
+    let in_part =
+        |lower_qps: &f64| Warning::drifted_in_part(*lower_qps, what, bounds.retests_good, bounds.retests);
     bounds
         .refuted_qps
-        .map(Warning::drifted)
+        .map(|refuted_qps| Warning::drifted(refuted_qps, what))
         .or_else(|| bounds.lower_qps.as_ref().filter(|_| bounds.is_shaky()).map(in_part))
 }
 

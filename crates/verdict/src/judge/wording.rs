@@ -29,7 +29,7 @@ impl Wording<'_> {
     /// The bounds of one start. `is_searched`: the load was searched for and not given.
     pub fn bounds(self, bounds: &Bounds, is_searched: bool) -> String {
         if let Some(futile) = bounds.futile {
-            return format!("ended early: {futile}");
+            return format!("ended early: {}", futile.in_words(self.rate));
         }
         if bounds.lower_qps.is_none()
             && let Some(answered_qps) = bounds.throughput_qps

@@ -71,6 +71,7 @@ impl Bounds {
             &mut self.missed_qps,
         ];
         rates.into_iter().flatten().for_each(|qps| *qps *= speed);
+        self.futile = self.futile.map(|futile| futile.at_speed(speed));
     }
 
     /// The number of trials of its re-test in which the lower bound missed the goal.

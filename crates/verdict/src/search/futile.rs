@@ -12,6 +12,7 @@ use super::at_load::AtLoad;
 use super::goal::Goal;
 use super::probe::Probe;
 use crate::percent;
+use crate::rate::rate;
 
 /// Why no other load would do better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -48,33 +49,48 @@ pub enum Futile {
     },
 }
 
-impl fmt::Display for Futile {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
+impl Futile {
+    /// The reason in words. `rate` formats a rate in queries a second with its unit.
+    pub fn in_words(&self, rate: &dyn Fn(f64) -> String) -> String {
+        match *self {
             Self::Wrong { ratio } => {
-                let wrong = percent::fixed(*ratio, if *ratio < 0.01 { 3 } else { 0 });
-                write!(formatter, "{wrong} % of the queries were answered wrongly")
+                let wrong = percent::fixed(ratio, if ratio < 0.01 { 3 } else { 0 });
+                format!("{wrong} % of the queries were answered wrongly")
             }
-            Self::Silent => formatter.write_str("not one query was answered"),
+            Self::Silent => "not one query was answered".to_owned(),
             Self::Late { less_qps, less_ratio, load_qps, timeout_s } => {
-                let which = match *less_ratio {
+                let which = match less_ratio {
                     1.0.. => "all answers".to_owned(),
                     ratio => format!("{} % of the answers", percent::fixed(ratio, 1)),
                 };
-                write!(
-                    formatter,
-                    "{which} came late (timeout {} ms), at {less_qps:.0} q/s as at {load_qps:.0} q/s",
-                    timeout_s * 1e3
-                )
+                let (less, load) = (rate(less_qps), rate(load_qps));
+                format!("{which} came late (timeout {} ms), at {less} as at {load}", timeout_s * 1e3)
             }
-            Self::Lossy { load_qps, ratio, less_qps, less_ratio } => write!(
-                formatter,
-                "the loss does not fall with the load: {} % of the queries had no correct answer in time at \
-                 {load_qps:.0} q/s, and {} % at {less_qps:.0} q/s",
-                percent::fixed(*ratio, 1),
-                percent::fixed(*less_ratio, 1)
+            Self::Lossy { load_qps, ratio, less_qps, less_ratio } => format!(
+                "the loss does not fall with the load: {} % of the queries had no correct answer in time at {}, and {} % \
+                 at {}",
+                percent::fixed(ratio, 1),
+                rate(load_qps),
+                percent::fixed(less_ratio, 1),
+                rate(less_qps)
             ),
         }
+    }
+
+    /// The same with its loads at a core speed that is this multiple of the present one.
+    #[must_use]
+    pub(crate) fn at_speed(mut self, speed: f64) -> Self {
+        if let Self::Late { less_qps, load_qps, .. } | Self::Lossy { less_qps, load_qps, .. } = &mut self {
+            *less_qps *= speed;
+            *load_qps *= speed;
+        }
+        self
+    }
+}
+
+impl fmt::Display for Futile {
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        formatter.write_str(&self.in_words(&|qps| format!("{} q/s", rate(qps))))
     }
 }
 

@@ -11,6 +11,7 @@ use std::collections::BTreeMap;
 use kqps_observation::{Place, Trial};
 
 use super::{Code, Effect, Warning};
+use crate::expected::expected_by_lost;
 
 /// The least difference between the lost shares of two kinds of answers at which a limit may be the cause.
 const SELECTIVE: f64 = 0.2;
@@ -25,7 +26,11 @@ pub fn rate_limited(trial: &Trial) -> Option<Warning> {
         slipped(trial).or_else(|| refused(trial)).or_else(|| selective(trial)).or_else(|| silent(trial))?;
     let lost = match accounts.lost {
         0 => String::new(),
-        lost => format!(" {lost} queries were lost{}.", by_kind(&trial.lost_expected)),
+        lost => {
+            let expected = expected_by_lost(&trial.lost_expected);
+            let expected = expected.map_or_else(String::new, |expected| format!("; of these, {expected}"));
+            format!(" {lost} queries were lost{expected}.")
+        }
     };
     let advice = format!(
         "{}{lost} So the subject limits the rate of its responses (RRL), and the figure is that of the limit. {}",
@@ -149,15 +154,6 @@ pub(super) fn had_time(trial: &Trial) -> bool {
     };
     let is_busy = subject.threads.iter().any(|thread| thread.busy >= super::player::BUSY);
     !is_busy && !is_many(trial.accounts.late, trial)
-}
-
-/// Lost queries by the expected answer; empty if no answer was expected.
-fn by_kind(lost: &BTreeMap<String, u64>) -> String {
-    if lost.keys().all(|expected| expected == "unknown") {
-        return String::new();
-    }
-    let kinds: Vec<String> = lost.iter().map(|(expected, count)| format!("{expected}: {count}")).collect();
-    format!(" ({})", kinds.join(", "))
 }
 
 /// The settings of servers: prefixes of their programs' names, and the words.

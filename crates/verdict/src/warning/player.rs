@@ -84,6 +84,43 @@ impl Starved {
     }
 }
 
+/// Why a player that failed to keep its schedule had too little CPU time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum CpuLack {
+    /// Its own threads were busy all the time.
+    Busy,
+    /// Other work filled a core to which it is pinned.
+    CoreTaken,
+    /// Neither is so: the CPU was not given to it.
+    NotGiven,
+}
+
+/// Why the starved player of a trial had too little CPU time.
+pub(crate) fn starved_by(trial: &Trial) -> Option<CpuLack> {
+    worst_starved(trial).map(|(_, host)| cpu_lack(trial, host))
+}
+
+/// Why the player on this host had too little CPU time; of all players without a host.
+fn cpu_lack(trial: &Trial, host: Option<&str>) -> CpuLack {
+    let mut players = players::all(trial);
+    players.retain(|player| host.is_none() || player.host == host);
+    let is_full = |share: fn(&Player<'_>) -> Option<f64>| {
+        most(players.iter().filter_map(share)).is_some_and(|share| share >= BUSY)
+    };
+    if is_full(own_time) {
+        CpuLack::Busy
+    } else if is_full(busy) {
+        CpuLack::CoreTaken
+    } else {
+        CpuLack::NotGiven
+    }
+}
+
+/// How busy the busiest player thread of a trial was by its own time, 0 to 1. `None` if nothing is known.
+pub(crate) fn busiest_own_time(trial: &Trial) -> Option<f64> {
+    most(players::all(trial).iter().filter_map(own_time))
+}
+
 /// How the player failed to keep its schedule, however busy it was; `None` if it kept it. A player that gets a
 /// twentieth of a CPU is far from busy. Only an open loop has a schedule. Of several players, it is the worst.
 pub fn starved(trial: &Trial) -> Option<Starved> {
@@ -143,17 +180,10 @@ fn starved_warning(trial: &Trial, starved: Starved, host: Option<&str>) -> Warni
             format!("sent more than a tenth of its queries over {:.1} ms late", lag_us as f64 / 1e3),
         ),
     };
-    let mut players = players::all(trial);
-    players.retain(|player| host.is_none() || player.host == host);
-    let is_full = |share: fn(&Player<'_>) -> Option<f64>| {
-        most(players.iter().filter_map(share)).is_some_and(|share| share >= BUSY)
-    };
-    let advice = if is_full(own_time) {
-        "It was busy all the time: give it more threads on cores of their own."
-    } else if is_full(busy) {
-        "Other work filled its core: stop that, or pin the player elsewhere."
-    } else {
-        "It did not get the CPU: look for a CPU quota, or for other work on its cores."
+    let advice = match cpu_lack(trial, host) {
+        CpuLack::Busy => "It was busy all the time: give it more threads on cores of their own.",
+        CpuLack::CoreTaken => "Other work filled its core: stop that, or pin the player elsewhere.",
+        CpuLack::NotGiven => "It did not get the CPU: look for a CPU quota, or for other work on its cores.",
     };
     let advice = format!("The player{} {seen}, so this measures the player. {advice}", on(host));
     Warning::new(Code::PlayerLimited, Effect::Refuse, figure, advice)

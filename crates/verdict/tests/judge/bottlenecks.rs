@@ -3,7 +3,7 @@
 use kqps_observation::host::CpuFacts;
 use kqps_observation::trial::UNSENT_CONNECTIONS;
 use kqps_observation::{CoreGauge, GaugeFacts, Place, SpeedFacts, StallFacts, Trial};
-use kqps_verdict::bottleneck::{Bottleneck, Resource, bottleneck};
+use kqps_verdict::bottleneck::{Bottleneck, PlayerLack, Resource, bottleneck};
 
 use crate::facts::{place, starved, subject_busy, trial};
 
@@ -87,6 +87,29 @@ fn a_starved_player_is_the_bottleneck_whatever_the_subject_did() {
 }
 
 #[test]
+fn an_idle_player_is_not_called_busy_but_said_to_lack_the_cpu() {
+    let said = |change: &dyn Fn(&mut Trial)| {
+        let mut starved = starved(250e3);
+        change(&mut starved);
+        of(&[starved]).to_string()
+    };
+    assert_eq!(said(&|_| ()), "the player, which did not get the CPU (5 % busy)");
+    let core = said(&|trial| {
+        trial.players.first.cpus = vec![trial.hosts.first.cpus[0].cpu];
+        trial.hosts.first.cpus[0].idle = 0.0;
+    });
+    assert_eq!(core, "the player, whose core other work filled (100 % busy)");
+    let busy = said(&|trial| trial.players.first.per_thread[0].busy = 0.99);
+    assert_eq!(busy, "the player (99 % busy)");
+    // Before a player is called starved, it sent queries late. Here it sent none, since the kernel took none.
+    let refused = said(&|trial| {
+        (trial.accounts.unsent, trial.accounts.send_failed) = (0, trial.accounts.unsent);
+        trial.lag_us.p90 = Some(10);
+    });
+    assert_eq!(refused, "the player, whose host refused to send its queries");
+}
+
+#[test]
 fn a_busy_player_is_named_unless_the_subject_is_busy_too() {
     let mut busy = trial(250e3, 0);
     busy.accounts.correct -= 1000;
@@ -102,7 +125,9 @@ fn replies_that_the_players_sockets_dropped_are_the_players() {
     let mut deaf = trial(250e3, 1000);
     deaf.ledger.places.clear();
     deaf.players.first.socket_drops = 1000;
-    assert_eq!(of(&[deaf]).resource, Resource::Player);
+    let found = of(&[deaf]);
+    assert_eq!((found.resource, found.player_lack), (Resource::Player, Some(PlayerLack::Buffers)));
+    assert_eq!(found.to_string(), "the player, whose own sockets dropped replies");
 }
 
 #[test]

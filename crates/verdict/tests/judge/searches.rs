@@ -1,8 +1,8 @@
 //! Verdicts on single searches.
 
-use kqps_observation::Trial;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::trial::Beside;
+use kqps_observation::{ConnectionFacts, Trial};
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{Known, Moment, SearchVerdict, judge, judge_at, judge_search};
@@ -189,6 +189,38 @@ fn the_bottleneck_is_read_from_what_failed_undisturbed() {
     assert_eq!(of(&near(false), &far(false)), Resource::SubjectSocketBuffer);
     assert_eq!(of(&near(true), &far(false)), Resource::SubjectCpu);
     assert_eq!(of(&near(true), &far(true)), Resource::Host);
+}
+
+#[test]
+fn reasons_have_loads_at_the_usual_speed_and_name_what_the_load_was() {
+    let goal = Preset::Quick.goal();
+    let mut good = trial(50e3, 0);
+    let reason = |good: &Trial| {
+        let known = Known { usual_speed: Some(0.5), ..Known::default() };
+        let reasons = judge_search(&goal, &[(Purpose::Search, good); 6], &known).reasons;
+        reasons.into_iter().find(|reason| reason.starts_with("irregular: ")).unwrap()
+    };
+    assert!(reason(&good).contains("tried, 25,000 queries a second, met the goal"), "{}", reason(&good));
+    good.connections = Some(ConnectionFacts { alone: true, ..ConnectionFacts::default() });
+    assert!(reason(&good).contains("tried, 25,000 connections a second, met"), "{}", reason(&good));
+}
+
+#[test]
+fn a_search_that_an_error_ended_is_told_from_one_that_the_user_did() {
+    let (goal, good) = (Preset::Quick.goal(), trial(50e3, 0));
+    let judged = |interrupted, broke_off| {
+        let known = Known { interrupted, broke_off, ..Known::default() };
+        judge_search(&goal, &[(Purpose::Search, &good)], &known)
+    };
+    for (verdict, how) in [
+        (judged(true, false), "The search was interrupted"),
+        (judged(false, true), "An error ended the search"),
+    ] {
+        let expected = format!("{how}: this is what it knew by then.");
+        assert_eq!((verdict.interrupted, verdict.reasons.last()), (true, Some(&expected)));
+        assert_eq!(verdict.reasons.len(), verdict.advice.len());
+    }
+    assert!(!judged(false, false).interrupted);
 }
 
 /// A growing queue is a limit, even if no load failed.

@@ -296,7 +296,7 @@ fn advice_names_flags_only_for_commands_that_have_them() {
     let surroundings = Surroundings { workers: Some(2), ..pinned() };
     let mut warnings = of_trial(&bad, &surroundings);
     warnings.retain(|warning| warning.code != Code::SingleHost);
-    warnings.extend([Warning::irregular(1e6), player_headroom(2.0).unwrap()]);
+    warnings.extend([Warning::irregular(1e6, "queries"), player_headroom(2.0).unwrap()]);
     let codes: Vec<&str> = warnings.iter().map(|warning| warning.code.name()).collect();
     let all = ["player-limited", "lagging", "client-drops", "shared-cores", "uneven"];
     assert_eq!(codes, [&all[..], &["irregular", "player-limited"]].concat());
@@ -305,17 +305,17 @@ fn advice_names_flags_only_for_commands_that_have_them() {
         let named = warning.with_flags();
         assert!(named.advice.contains(". See -"), "{named}");
     }
-    assert_eq!(Warning::drifted(1e5).with_flags(), Warning::drifted(1e5));
+    assert_eq!(Warning::drifted(1e5, "queries").with_flags(), Warning::drifted(1e5, "queries"));
 }
 
 #[test]
 fn a_warning_is_written_with_its_code_and_advice() {
-    let written = serde_json::to_value(Warning::drifted(1e5)).unwrap();
+    let written = serde_json::to_value(Warning::drifted(1e5, "queries")).unwrap();
     assert_eq!(written["code"], "drifted");
     assert_eq!(written["effect"], "down-one");
     assert!(written["advice"].as_str().unwrap().starts_with("At the end of the search 100,000 queries"));
     let read: Warning = serde_json::from_value(written).unwrap();
-    assert_eq!(read, Warning::drifted(1e5));
+    assert_eq!(read, Warning::drifted(1e5, "queries"));
 }
 
 #[test]

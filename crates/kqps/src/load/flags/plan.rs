@@ -10,7 +10,7 @@ use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::local_address::is_local;
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
-use kqps_player::plan::{CONNECTIONS_MOST, SEED, have_cores_of_their_own, usual_coalesce};
+use kqps_player::plan::{CONNECTIONS_MOST, SEED, SOCKETS_MOST, have_cores_of_their_own, usual_coalesce};
 use kqps_player::replay::source_addresses;
 use kqps_player::{
     Io, LoadPlan, Part, PerQueryPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
@@ -151,8 +151,7 @@ impl PlayerArgs {
             if captured.is_some() {
                 self.check_clients_decide()?;
             }
-            let sockets = flows(threads.saturating_mul(SOCKETS_PER_THREAD));
-            return Ok(Wire::Udp(self.udp(self.io, sockets)));
+            return Ok(Wire::Udp(self.udp(self.io, flows(usual_sockets(threads, targets)))));
         }
         // As in dnsperf, 0 stands for any port.
         let local_port = self.local_port.filter(|port| *port > 0);
@@ -167,12 +166,11 @@ impl PlayerArgs {
         if captured.is_some() && !any_place {
             self.check_clients_decide()?;
         }
-        let connections = flows(match captured {
-            Some(captured) => {
-                let least = if any_place { usual_alone(threads) } else { threads };
-                within(captured.clients, least, CONNECTIONS_MOST, targets)
-            }
-            None => self.connections.usual_count(threads, window),
+        let connections = flows(if let Some(captured) = captured {
+            let least = if any_place { usual_alone(threads) } else { threads };
+            within(captured.clients, least, CONNECTIONS_MOST, targets)
+        } else {
+            within(self.connections.usual_count(threads, window), threads, CONNECTIONS_MOST, targets)
         });
         let tls = match transport {
             Transport::Udp | Transport::Tcp => None,
@@ -280,6 +278,11 @@ impl PlayerArgs {
     }
 }
 
+/// The usual number of sockets of `threads` threads.
+fn usual_sockets(threads: u64, targets: &Targets) -> u64 {
+    within(threads.saturating_mul(SOCKETS_PER_THREAD), threads, SOCKETS_MOST, targets)
+}
+
 /// A number of flows within these limits, of which each target can have an equal part.
 fn within(wanted: u64, least: u64, most: usize, targets: &Targets) -> u64 {
     let targets = targets.addresses.len() as u64;
@@ -315,7 +318,12 @@ fn check_ports(plan: &Plan) -> anyhow::Result<()> {
     else {
         return Ok(());
     };
-    let sockets = plan.flows();
+    let (sockets, ports) = (plan.flows(), usize::from(u16::MAX));
+    if sockets > ports {
+        return Err(bad_input(format!(
+            "-x {first}: {sockets} sockets take a port each, and there are {ports}; use fewer (-c), or 0 for any port"
+        )));
+    }
     let last = usize::from(first) + sockets - 1;
     if u16::try_from(last).is_ok() {
         return Ok(());
@@ -323,6 +331,6 @@ fn check_ports(plan: &Plan) -> anyhow::Result<()> {
     Err(bad_input(format!(
         "-x {first}: {sockets} sockets take the ports from {first} on, of which the last is {last}; expected 1 to {}, or \
          0 for any",
-        usize::from(u16::MAX) + 1 - sockets
+        ports + 1 - sockets
     )))
 }

@@ -15,7 +15,7 @@ use tempfile::NamedTempFile;
 use super::PlayerArgs;
 use crate::exit::bad_input;
 use crate::load::dnsperf::query_file;
-use crate::load::skipped::{captured, skipped};
+use crate::load::skipped::{captured, skipped, unreadable};
 
 /// Whether the queries that the flags name are a capture, or can only be read once: what a pipe has shows only as it is
 /// read.
@@ -124,7 +124,7 @@ fn read_dataset(
         Some(source) => Dataset::read(source, path, &options),
         None => Dataset::open(path, &options),
     };
-    let dataset = dataset.map_err(|error| bad_input(format!("{error}{unnamed}")))?;
+    let dataset = dataset.map_err(|error| unreadable(&error, unnamed))?;
     for note in skipped(&dataset) {
         eprintln!("kqps: {note}");
     }

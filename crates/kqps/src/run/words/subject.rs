@@ -15,7 +15,8 @@ use kqps_verdict::speed;
 use super::wrapped;
 
 pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
-    let mut text = format!("{}\n", title(&run.cells[subject.cell as usize], subject));
+    let cell = &run.cells[subject.cell as usize];
+    let (mut text, unit) = (format!("{}\n", title(cell, subject)), cell.rate_unit());
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
@@ -24,7 +25,7 @@ pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
             line("share", &share(&interval, &format!(" of {ceiling}")));
         }
         let is_gauged = speed::is_gauged(run, subject.cell as usize);
-        line("rate", &rates(&figure, subject.as_it_came_qps.as_ref().filter(|_| is_gauged)));
+        line("rate", &rates(&figure, subject.as_it_came_qps.as_ref().filter(|_| is_gauged), unit));
     } else {
         let reason = subject.reasons.first().map_or("there is no figure", String::as_str);
         text += &wrapped("  refused      ", reason);
@@ -33,7 +34,7 @@ pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
     // The bounds of a refused figure are observations, and no claim.
-    line(if subject.figure_qps.is_some() { "bounds" } else { "bounds, seen" }, &bounds(subject));
+    line(if subject.figure_qps.is_some() { "bounds" } else { "bounds, seen" }, &bounds(subject, unit));
     line("bottleneck", &subject.bottleneck.to_string());
     text
 }
@@ -68,8 +69,8 @@ pub(crate) fn share(share: &Interval, of: &str) -> String {
 }
 
 /// The rate with its range. If the cores' speed was measured, the rate is that at the host's usual speed, and
-/// `as_it_came`, the rate without that correction, stands beside it.
-pub(crate) fn rates(figure: &Interval, as_it_came: Option<&Interval>) -> String {
+/// `as_it_came`, the rate without that correction, stands beside it. `unit` is that of the rates.
+pub(crate) fn rates(figure: &Interval, as_it_came: Option<&Interval>, unit: &str) -> String {
     let range = if figure.high > figure.low {
         format!(" ({} to {})", rate(figure.low), rate(figure.high))
     } else {
@@ -78,14 +79,17 @@ pub(crate) fn rates(figure: &Interval, as_it_came: Option<&Interval>) -> String 
     let median = rate(figure.median);
     match as_it_came {
         Some(came) => {
-            format!("{median} q/s at this host's usual speed{range}, {} as the host came", rate(came.median))
+            format!(
+                "{median} {unit} at this host's usual speed{range}, {} as the host came",
+                rate(came.median)
+            )
         }
-        None => format!("{median} q/s{range}"),
+        None => format!("{median} {unit}{range}"),
     }
 }
 
 /// The outermost bounds of the subject's starts.
-fn bounds(subject: &CellVerdict) -> String {
+fn bounds(subject: &CellVerdict, unit: &str) -> String {
     let starts = subject.starts.iter().filter(|start| start.failure.is_none());
     let seen: Vec<&Bounds> = starts.filter_map(|start| start.bounds.as_ref()).collect();
     let of = match seen.len() {
@@ -102,18 +106,19 @@ fn bounds(subject: &CellVerdict) -> String {
     };
     match (lower_qps, upper_qps) {
         (Some(lower_qps), Some(upper_qps)) => {
-            format!("lower {} q/s, upper {} q/s{of}", rate(lower_qps), rate(upper_qps))
+            format!("lower {} {unit}, upper {} {unit}{of}", rate(lower_qps), rate(upper_qps))
         }
-        (Some(lower_qps), None) => format!("lower {} q/s, no upper one{of}", rate(lower_qps)),
-        (None, Some(upper_qps)) => format!("no lower one, upper {} q/s{of}", rate(upper_qps)),
-        (None, None) if seen.len() < 2 => format!("none{}{of}", why_none(subject, &seen)),
-        (None, None) => format!("none{}", why_none(subject, &seen)),
+        (Some(lower_qps), None) => format!("lower {} {unit}, no upper one{of}", rate(lower_qps)),
+        (None, Some(upper_qps)) => format!("no lower one, upper {} {unit}{of}", rate(upper_qps)),
+        (None, None) if seen.len() < 2 => format!("none{}{of}", why_none(subject, &seen, unit)),
+        (None, None) => format!("none{}", why_none(subject, &seen, unit)),
     }
 }
 
-fn why_none(subject: &CellVerdict, seen: &[&Bounds]) -> String {
+fn why_none(subject: &CellVerdict, seen: &[&Bounds], unit: &str) -> String {
     if let Some(futile) = seen.iter().find_map(|one| one.futile) {
-        return format!(": ended early, {futile}");
+        let with_unit = |qps: f64| format!("{} {unit}", rate(qps));
+        return format!(": ended early, {}", futile.in_words(&with_unit));
     }
     let is_searched = subject.starts.iter().any(|start| start.is_searched);
     match (seen.is_empty(), is_searched) {
@@ -149,9 +154,9 @@ mod tests {
         assert_eq!(said, "45 % of echo mmsg (43 to 47 %)");
         assert_eq!(share(&interval(0.004, 0.004, 0.004), ""), "0.4 %");
         let (figure, came) = (interval(83_000.0, 85_763.0, 88_100.0), interval(8e4, 81_200.0, 8.3e4));
-        let said = rates(&figure, Some(&came));
+        let said = rates(&figure, Some(&came), "q/s");
         let expected = "85,763 q/s at this host's usual speed (83,000 to 88,100), 81,200 as the host came";
         assert_eq!(said, expected);
-        assert_eq!(rates(&figure, None), "85,763 q/s (83,000 to 88,100)");
+        assert_eq!(rates(&figure, None, "q/s"), "85,763 q/s (83,000 to 88,100)");
     }
 }

@@ -15,8 +15,9 @@ pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
     let mut text = String::new();
     let common = common_reasons(verdict);
     for one in &verdict.subjects {
-        let _ = writeln!(text, "Why {}", subject::title(&run.cells[one.cell as usize], one));
-        for (label, value) in starts(one) {
+        let cell = &run.cells[one.cell as usize];
+        let _ = writeln!(text, "Why {}", subject::title(cell, one));
+        for (label, value) in starts(one, cell.rate_unit()) {
             text += &wrapped(&format!("  {label:<12} "), &value);
         }
         for reason in one.reasons.iter().filter(|reason| !common.contains(&reason.as_str())) {
@@ -45,8 +46,8 @@ fn common_reasons(verdict: &RunVerdict) -> Vec<&str> {
 }
 
 /// The result of each start, with its label. The results of a refused figure are observations, and no claim.
-fn starts(subject: &CellVerdict) -> Vec<(String, String)> {
-    let with_unit = |rate_qps: f64| format!("{} q/s", rate(rate_qps));
+fn starts(subject: &CellVerdict, unit: &str) -> Vec<(String, String)> {
+    let with_unit = |rate_qps: f64| format!("{} {unit}", rate(rate_qps));
     let wording = Wording { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
     let seen = if wording.is_claimed { "" } else { ", seen" };
     // If all starts failed, the reasons below say why.

@@ -195,6 +195,38 @@ fn why_a_search_broke_off_is_kept_too() {
     assert!(page.contains("could not be measured"), "{page}");
 }
 
+/// The search has a small disk of its own, which is full after some trials.
+#[test]
+fn a_full_disk_ends_a_search_that_prints_what_it_knew_by_then() {
+    let bench = Bench::new();
+    fs::create_dir_all(out(&bench)).unwrap();
+    let script = "mount -t tmpfs -o size=200k kqps-test \"$1\" || exit 77; shift; exec \"$@\"";
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "sh", "-c", script, "sh"]).arg(out(&bench)).arg(env!("CARGO_BIN_EXE_kqps"));
+    command.args([
+        "find",
+        &bench.echo.address,
+        "--goal",
+        "quick",
+        "--max",
+        "1.5k",
+        "--width",
+        "20%",
+        "--why",
+    ]);
+    command.args(["-t", "100ms", "--lag", "10s", "--no-ceiling", "-d"]).arg(bench.queries());
+    let output =
+        command.arg("--out").arg(out(&bench)).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
+    let (printed, err) = words(&output);
+    if output.status.code() == Some(77) || err.starts_with("unshare:") {
+        return skip(Capability::Mounts, err);
+    }
+    assert_eq!(output.status.code(), Some(1), "{err}");
+    assert_eq!(err.matches("no space is left").count(), 1, "{err}");
+    assert!(printed.contains("\n  bounds"), "{printed}{err}");
+    assert!(printed.contains("\n- An error ended the search: this is what it knew by then.\n"), "{printed}");
+}
+
 #[test]
 fn a_time_limit_wins_over_the_goals_and_one_that_leaves_no_time_is_refused() {
     let bench = Bench::new();

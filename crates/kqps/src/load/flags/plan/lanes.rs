@@ -7,7 +7,7 @@ use kqps_observation::trial::Transport;
 use kqps_player::plan::CONNECTIONS_MOST;
 use kqps_player::{Io, Lane, Wire};
 
-use super::{PlayerArgs, SOCKETS_PER_THREAD, within};
+use super::{PlayerArgs, usual_sockets, within};
 use crate::exit::bad_input;
 use crate::load::connections::check_io;
 use crate::load::replay::Captured;
@@ -92,7 +92,7 @@ impl PlayerArgs {
         let (udp_io, tcp_io) = if is_for_tcp { (Io::Auto, self.io) } else { (self.io, Io::Auto) };
         let mut lanes = Vec::new();
         if of_udp > 0 {
-            let sockets = self.flows(of_udp.saturating_mul(SOCKETS_PER_THREAD), targets);
+            let sockets = self.flows(usual_sockets(of_udp, targets), targets);
             let wire = Wire::Udp(self.udp(udp_io, sockets));
             lanes.push(Lane { carried: Carried::Udp, wire, threads: of_udp as usize });
         }
