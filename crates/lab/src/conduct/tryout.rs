@@ -20,6 +20,9 @@ const OFTEN: usize = 3;
 /// The reason why a hopeless subject is left out.
 pub(super) const HOPELESS: &str = "its last three starts failed";
 
+/// A trial in which the player had no core, so that nothing was sent, is made again this many times at most.
+const UNSENT_MOST: u32 = 10;
+
 /// The number of a start that only tries a subject. Measured starts count from 1.
 const TRYOUT: u64 = 0;
 
@@ -126,7 +129,8 @@ impl Conductor<'_> {
         Ok(())
     }
 
-    /// A short trial of a fresh start.
+    /// A short trial of a fresh start. If the player was too late to send anything, the trial says nothing about the
+    /// subject, and is made again.
     fn tried(&mut self, run: &Run, cell: usize) -> Result<Option<Trial>, NoTrial> {
         (self.report)(&Event::Start { cell: &run.cells[cell], start: TRYOUT });
         if self.reach().is_none() {
@@ -134,8 +138,15 @@ impl Conductor<'_> {
         }
         let patience = self.patience(run, cell, 0, &[cell]);
         let mut play = (self.start)(cell, TRYOUT, patience)?;
-        let request = WarmUp::of(&Cell::default()).next(None);
-        request.map(|request| play.play(&request)).transpose()
+        let Some(request) = WarmUp::of(&Cell::default()).next(None) else { return Ok(None) };
+        let mut trial = play.play(&request)?;
+        for _ in 0..UNSENT_MOST {
+            if trial.accounts.sent + trial.accounts.send_failed > 0 {
+                break;
+            }
+            trial = play.play(&request)?;
+        }
+        Ok(Some(trial))
     }
 
     /// Leaves out the rest of a comparison if one side is hopeless. Returns whether it did.

@@ -37,6 +37,34 @@ fn a_run_whose_only_server_does_not_answer_ends_before_its_echoes() {
     }
 }
 
+#[test]
+fn a_try_in_which_the_player_sent_nothing_is_made_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &of_one("slow")).unwrap();
+    let mut run = store.run().unwrap();
+    let tries = Cell::new(0);
+    let mut start = |_: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> {
+        Ok(Box::new(|_: &TrialRequest| {
+            tries.set(tries.get() + 1);
+            // Every third time the player gets a core, and the server does not answer.
+            if tries.get() % 3 == 0 { Err(NoTrial::failed("no reply".into())) } else { Ok(Trial::default()) }
+        }))
+    };
+    let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
+    let mut conductor = Conductor {
+        store: &store,
+        goal,
+        clock: None,
+        reasons,
+        start: &mut start,
+        hosts: &Here,
+        report: &mut |_| (),
+    };
+    assert_eq!(conductor.conduct(&mut run).unwrap(), Conducted::Whole);
+    let failed: Vec<Option<&str>> = run.trials.iter().map(RunTrial::failure).collect();
+    assert_eq!((failed, tries.get()), (vec![Some("no reply")], 9));
+}
+
 /// A comparison of two of the subjects, in eight blocks.
 fn comparison(a: &str, b: &str) -> Run {
     let cell = |name: &str, part| {
