@@ -159,11 +159,10 @@ struct LiveArgs {
     #[arg(long, value_name = "DIR", conflicts_with = "runs", help_heading = "The run")]
     out: Option<PathBuf>,
 
-    /// Resume the comparison in --out
+    /// Resume the comparison in --out, or the newest unfinished one
     #[arg(
         long,
-        requires = "out",
-        conflicts_with_all = ["runs", "a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout", "connections_to_targets"],
+        conflicts_with_all = ["a", "blocks", "duration", "outstanding", "rate", "workers", "records", "seed", "target", "queries", "budget", "senders", "timeout", "connections_to_targets"],
         help_heading = "The run"
     )]
     resume: bool,
@@ -187,6 +186,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         ));
     }
     let compared = match args.runs.as_slice() {
+        _ if args.live.resume => live::resume(args)?,
         [] => live::compare(args)?,
         [run] => stored::within(run, args)?,
         [a, b, ..] => stored::between(a, b, args)?,

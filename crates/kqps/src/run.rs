@@ -1,6 +1,6 @@
 //! `kqps run`: plays the default study or another one, from its layout to the page with its results.
 
-mod announce;
+pub(crate) mod announce;
 pub(crate) mod connections;
 mod hosts;
 mod install;
@@ -14,6 +14,7 @@ mod shown;
 mod silent;
 pub(crate) mod subjects;
 pub(crate) mod targets;
+pub(crate) mod time_left;
 pub(crate) mod words;
 
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use kqps_lab::comparison;
 use kqps_lab::conduct::Conducted;
 use kqps_lab::configured::Configured;
 use kqps_lab::error::LabError;
+use kqps_lab::folder::store_in;
 use kqps_lab::layout::lay_out;
 use kqps_lab::packages;
 use kqps_lab::request::RunRequest;
@@ -50,8 +52,9 @@ use crate::value::{parse_count, parse_duration, parse_seed};
 use progress::Progress;
 use shown::Shown;
 use targets::{TargetArgs, Targets};
+use time_left::TimeLeft;
 
-pub(crate) use place::{default_folder, named, runs as runs_folder};
+pub(crate) use place::{default_folder, named, resumed, runs as runs_folder};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -184,9 +187,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return dry_run(args);
     }
     let mut views = Views::open(&args.live, &typed(args))?;
-    let mut session = if args.resume { resume(args)? } else { begin(args, began)? };
+    let (mut session, time_left) =
+        if args.resume { (resume(args)?, TimeLeft::default()) } else { begin(args, began)? };
     views.begin()?;
-    let mut progress = Progress::new(session.run(), !views.is_drawn());
+    let mut progress = Progress::new(session.run(), time_left, !views.is_drawn());
     session.print_by(progress.printer());
     let mut shown =
         views.hub().map(|hub| Shown::new(hub.clone(), session.goal(), session.run(), views.page()));
@@ -263,7 +267,8 @@ pub(crate) fn write_page(
     Ok(report)
 }
 
-fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
+/// Begins a run, and prints how long it will take.
+fn begin(args: &Args, began: Instant) -> anyhow::Result<(Session, TimeLeft)> {
     let mut request = request(args)?;
     request.folder = match &args.out {
         Some(folder) => named(folder)?,
@@ -282,9 +287,10 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<Session> {
     if args.push {
         request.hosts = request.hosts.map(hosts::pushed).transpose()?;
     }
-    let (session, spending) = Session::begin(&request, began + installing.elapsed()).map_err(input_or_not)?;
+    let began = began + installing.elapsed();
+    let (session, spending) = Session::begin(&request, began).map_err(input_or_not)?;
     announce::begin(&session, &spending);
-    Ok(session)
+    Ok((session, TimeLeft::announced(began, spending.estimate_s)))
 }
 
 fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -356,7 +362,25 @@ fn request(args: &Args) -> anyhow::Result<RunRequest> {
 /// A study by its file, or by its name if it is built in.
 fn study(path: &Path) -> anyhow::Result<StudyFile> {
     let name = path.to_string_lossy();
+    if path.is_dir() {
+        let folder = path.display();
+        let run = if store_in(path).is_ok() {
+            format!(
+                "; `kqps report {folder}` shows the run in it, and `kqps run --resume --out {folder}` goes on with it"
+            )
+        } else {
+            String::new()
+        };
+        return Err(bad_input(format!(
+            "{folder} is a folder; expected the file of a study, or its name{run}"
+        )));
+    }
     if !path.exists() && !name.contains(['.', '/']) {
+        if subjects::is_known(&name) {
+            return Err(bad_input(format!(
+                "`{name}` is a subject, and no study; measure it by: kqps run --subject {name}"
+            )));
+        }
         let known = study_file::builtin_names();
         let near = did_you_mean(nearest(&name, &known));
         return study_file::builtin(&name).ok_or_else(|| {
@@ -367,21 +391,7 @@ fn study(path: &Path) -> anyhow::Result<StudyFile> {
 }
 
 fn resume(args: &Args) -> anyhow::Result<Session> {
-    if let Some(folder) = &args.study {
-        return Err(bad_input(format!(
-            "--resume takes no study: a run is named by its folder; to go on: kqps run --resume --out {}",
-            if folder.is_dir() { folder.display().to_string() } else { "DIR".to_owned() }
-        )));
-    }
-    let folder = match &args.out {
-        Some(folder) => folder.clone(),
-        None => place::newest_run().ok_or_else(|| {
-            bad_input(format!(
-                "no unfinished run in {} to resume; name it with --out DIR",
-                place::runs().display()
-            ))
-        })?,
-    };
+    let folder = resumed(("run", "run"), args.study.as_deref(), args.out.as_deref())?;
     if args.push {
         hosts::push_to(&folder)?;
     }
@@ -392,6 +402,10 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
             "{} holds a comparison; go on with it by: kqps compare --resume --out {0}",
             folder.display()
         )));
+    }
+    if run.finished_unix_ms.is_some() {
+        eprintln!("The run in {} is finished: nothing more is measured.", folder.display());
+        return Ok(session);
     }
     eprintln!(
         "Going on with the run in {}: {} stored, and {} of {} planned.",

@@ -6,6 +6,7 @@ mod again;
 mod group;
 mod patience;
 mod rounds;
+mod time_left;
 mod tryout;
 
 use std::time::{Duration, Instant};
@@ -27,6 +28,7 @@ use crate::residence;
 use crate::started::Play;
 use crate::trial_request::{NoTrial, TrialRequest};
 use crate::unit::{Ending, Next, Unit};
+use time_left::Pace;
 
 pub use again::Hosts;
 
@@ -76,6 +78,11 @@ pub enum Event<'a> {
         run: &'a Run,
         /// Seconds since the budget began.
         after_s: f64,
+    },
+    /// Cells were measured, and others are still to come.
+    Left {
+        /// Seconds that the rest of the run will take, judged by how long the cells so far took.
+        left_s: f64,
     },
     /// Something is left out: it does not fit the budget, or its subject failed too often.
     Dropped {
@@ -136,7 +143,7 @@ impl Conductor<'_> {
         if let Some(ended) = self.can_reach(run)? {
             return Ok(ended);
         }
-        let mut last_block_s = 0.0;
+        let (mut last_block_s, mut pace) = (0.0, Pace::default());
         for block in 0..run.blocks {
             self.forgive();
             if let Some(pairing) = pairing
@@ -154,24 +161,7 @@ impl Conductor<'_> {
                 break;
             }
             let (began, paid_since) = (Instant::now(), self.paid_since());
-            (self.report)(&Event::Block { block });
-            let canary = canary::cell(run);
-            let mut order = order::of_block(run.seed, block, run.cells.len());
-            order.retain(|cell| Some(*cell) != canary);
-            let mut position = 0;
-            let groups = group::groups(run, &order);
-            let order: Vec<usize> = groups.iter().flatten().copied().collect();
-            for cells in groups {
-                let canary = canary.filter(|canary| canary::is_due(run, *canary, block, position));
-                if self.canary(run, canary, block)? == Conducted::Interrupted
-                    || self.group(run, &cells, block, &order[position..])? == Conducted::Interrupted
-                {
-                    return Ok(Conducted::Interrupted);
-                }
-                position += cells.len();
-            }
-            let canary = canary.filter(|canary| canary::is_due_at_end(run, *canary, block, order.len()));
-            if self.canary(run, canary, block)? == Conducted::Interrupted {
+            if self.block(run, block, &mut pace)? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
             self.forgive();
@@ -179,6 +169,35 @@ impl Conductor<'_> {
             last_block_s = seconds(began) - away.unwrap_or_default().as_secs_f64();
         }
         Ok(Conducted::Whole)
+    }
+
+    /// Makes the trials of a block that are missing.
+    fn block(&mut self, run: &mut Run, block: u32, pace: &mut Pace) -> Result<Conducted, StoreError> {
+        (self.report)(&Event::Block { block });
+        let canary = canary::cell(run);
+        let mut order = order::of_block(run.seed, block, run.cells.len());
+        order.retain(|cell| Some(*cell) != canary);
+        let mut position = 0;
+        let groups = group::groups(run, &order);
+        let order: Vec<usize> = groups.iter().flatten().copied().collect();
+        for cells in groups {
+            let canary = canary.filter(|canary| canary::is_due(run, *canary, block, position));
+            if self.canary(run, canary, block)? == Conducted::Interrupted {
+                return Ok(Conducted::Interrupted);
+            }
+            let (began, trials) = (Instant::now(), run.trials.len());
+            if self.group(run, &cells, block, &order[position..])? == Conducted::Interrupted {
+                return Ok(Conducted::Interrupted);
+            }
+            position += cells.len();
+            // A resumed run has the trials of its first cells already.
+            if run.trials.len() > trials {
+                pace.add(cells.iter().map(|&cell| self.likely_s(run, cell, block)).sum(), seconds(began));
+                self.report_left(run, pace, block, &order[position..]);
+            }
+        }
+        let canary = canary.filter(|canary| canary::is_due_at_end(run, *canary, block, order.len()));
+        self.canary(run, canary, block)
     }
 
     /// When the budget began, later by all that was forgiven.

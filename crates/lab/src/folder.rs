@@ -32,6 +32,9 @@ pub enum NoRun {
     NoFolder { path: PathBuf },
     #[error("{path} holds no run: there is no {STORE} in it", path = .path.display())]
     NoStore { path: PathBuf },
+    #[error("{path} holds no run itself; name one of the folders in it, such as {run}", path = .path.display(),
+        run = .run.display())]
+    Above { path: PathBuf, run: PathBuf },
 }
 
 /// The file name of the store in a run's folder.
@@ -47,9 +50,18 @@ pub fn store_in(folder: &Path) -> Result<PathBuf, NoRun> {
     let store = folder.join(STORE);
     match store.try_exists() {
         Ok(true) => Ok(store),
-        Ok(false) => Err(NoRun::NoStore { path: path() }),
+        Ok(false) => Err(match newest_in(folder) {
+            Some(run) => NoRun::Above { path: path(), run },
+            None => NoRun::NoStore { path: path() },
+        }),
         Err(error) => Err(NoRun::Unreadable { path: path(), error }),
     }
+}
+
+/// The newest run in the folders of a folder, by their names.
+fn newest_in(folder: &Path) -> Option<PathBuf> {
+    let folders = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
+    folders.filter(|one| one.join(STORE).is_file()).max()
 }
 
 impl Folder {

@@ -20,7 +20,11 @@ use kqps_quic::{
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{Acceptor, ClientSettings, Kind, Trust};
 
-const TIMEOUT: Duration = Duration::from_millis(500);
+/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
+const TIMEOUT: Duration = Duration::from_millis(1500);
 const NAME: &str = "dns.test";
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
 
@@ -157,7 +161,20 @@ fn one_each(ca: &str) -> QuicPlan {
 
 fn plan(target: SocketAddr, quic: QuicPlan) -> Plan {
     let plan = support::plan(target, 1, WINDOW, Io::Auto);
-    Plan { wire: Wire::Quic(quic), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
+    within(PATIENCE, Plan { wire: Wire::Quic(quic), ..plan })
+}
+
+/// The same plan with this timeout.
+fn within(timeout: Duration, plan: Plan) -> Plan {
+    Plan { timeout, drain: timeout, ..plan }
+}
+
+/// A socket whose port is closed for all others: it is connected to itself, so the kernel refuses what comes from elsewhere.
+/// No other program gets the port meanwhile.
+fn closed() -> UdpSocket {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    socket.connect(socket.local_addr().unwrap()).unwrap();
+    socket
 }
 
 fn quic(connections: &ConnectionFacts) -> &QuicFacts {
@@ -225,9 +242,9 @@ fn connections_alone_are_made_and_closed_without_a_query() {
         // The first connection at each of the four places has no ticket.
         assert_eq!(by_kind(&connections)[1] > 50, resume, "{connections:?}");
     }
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let closed = closed();
     let alone = QuicPlan { queries_per_connection: Some(0), ..kept(4, &made.ca) };
-    let (trial, connections) = played(20, &plan(closed, alone));
+    let (trial, connections) = played(20, &within(TIMEOUT, plan(closed.local_addr().unwrap(), alone)));
     assert_eq!((trial.accounts.lost, connections.attempts), (20, 20), "{connections:?}");
     assert_eq!(trial.lost_causes, counts([("refused", 20)]));
 }
@@ -312,8 +329,8 @@ fn attempts_that_fail_have_their_causes() {
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let hasty = QuicPlan { connect_timeout: Duration::from_millis(100), ..one_each(&made.ca) };
     assert_fails(silent.local_addr().unwrap(), hasty, "connect-timeout");
-    let closed = UdpSocket::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    assert_fails(closed, one_each(&made.ca), "refused");
+    let closed = closed();
+    assert_fails(closed.local_addr().unwrap(), one_each(&made.ca), "refused");
 }
 
 #[test]
@@ -322,7 +339,7 @@ fn icmp_ends_connections_and_loses_their_queries_at_once() {
     let acceptor = Acceptor::over_quic(&made.identity, false).unwrap();
     // The server vanishes, and its host reports that nothing listens at the port any more.
     let server = Running::until(acceptor, answer, 50);
-    let (trial, connections) = played(82, &plan(server.address, kept(2, &made.ca)));
+    let (trial, connections) = played(82, &within(TIMEOUT, plan(server.address, kept(2, &made.ca))));
     let accounts = &trial.accounts;
     // The window of 16 may have been answered together.
     assert!(accounts.correct <= 66 && accounts.correct + accounts.lost == 82, "{accounts:?}");

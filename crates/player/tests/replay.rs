@@ -18,6 +18,9 @@ use kqps_player::error::PlayError;
 use kqps_player::{Control, Lane, LoadPlan, Plan, PlanError, ReplayPlan, Wire, play};
 use support::{Queries, no_subject};
 
+/// Longer than other programs keep the server of a test from a core.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+
 /// A query as it arrived.
 #[derive(Clone, Debug)]
 struct Seen {
@@ -176,7 +179,7 @@ fn a_reply_to_another_client_is_no_reply() {
     let captured = Captured::of_clients(20, &clients);
     let plan = |target| {
         let plan = plan(target, Some("127.1.57.0/24"), ReplayPlan::default());
-        Plan { timeout: Duration::from_millis(300), drain: Duration::from_millis(300), ..plan }
+        Plan { timeout: TIMEOUT, drain: TIMEOUT, ..plan }
     };
     let (trial, _) = played(&captured.dataset, plan, |seen, earlier, _| {
         let other = earlier.iter().find(|one| one.from != seen.from);
@@ -203,7 +206,7 @@ fn answers_that_differ_from_the_captured_ones_are_listed() {
     let dataset = captured.dataset.checked(Check::Answers);
     let plan = |target| {
         let plan = plan(target, None, ReplayPlan::default());
-        Plan { timeout: Duration::from_millis(300), drain: Duration::from_millis(300), ..plan }
+        Plan { timeout: TIMEOUT, drain: TIMEOUT, ..plan }
     };
     let (trial, _) = played(&dataset, plan, |seen, _, reply| match &*seen.name {
         "q3" | "q4" => {

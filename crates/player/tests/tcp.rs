@@ -20,7 +20,14 @@ use loops::for_each_io;
 use stream::{Server, query, reply};
 use support::{Queries, no_subject};
 
-const TIMEOUT: Duration = Duration::from_millis(300);
+/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
+const PATIENCE: Duration = Duration::from_secs(10);
+
+/// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
+const TIMEOUT: Duration = Duration::from_millis(1500);
+
+/// The same in trials whose queries are all lost by time.
+const HASTE: Duration = Duration::from_millis(300);
 
 /// Answers all queries of a connection.
 fn answer_all(mut stream: TcpStream) {
@@ -33,7 +40,12 @@ fn answer_all(mut stream: TcpStream) {
 
 fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
     let plan = support::plan(target, 1, load, Io::Auto);
-    Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
+    within(PATIENCE, Plan { wire: Wire::Tcp(tcp), ..plan })
+}
+
+/// The same plan with this timeout.
+fn within(timeout: Duration, plan: Plan) -> Plan {
+    Plan { timeout, drain: timeout, ..plan }
 }
 
 fn kept(io: Io, connections: usize) -> TcpPlan {
@@ -131,10 +143,17 @@ fn replies_may_arrive_in_pieces_of_any_size_and_together(io: Io) {
             }
         } else {
             let mut together = Vec::new();
-            while let Some(message) = query(&mut stream) {
-                together.extend(reply(message));
+            loop {
+                // If no query comes, the player waits for the replies that are held.
+                stream.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+                let is_there = stream.peek(&mut [0]).is_ok();
+                stream.set_read_timeout(None).unwrap();
+                if is_there {
+                    let Some(message) = query(&mut stream) else { return };
+                    together.extend(reply(message));
+                }
                 // The window is 16, and half of it is on each connection.
-                if together.len() > 100 {
+                if !is_there || together.len() > 100 {
                     stream.write_all(&together).unwrap();
                     together.clear();
                 }
@@ -142,9 +161,7 @@ fn replies_may_arrive_in_pieces_of_any_size_and_together(io: Io) {
         }
     });
     let (trial, _) = played(500, &plan(server.address, WINDOW, kept(io, 2)));
-    let accounts = trial.accounts;
-    assert_eq!(accounts.correct + accounts.lost + accounts.late, 500, "{accounts:?}");
-    assert!(accounts.correct >= 490 && accounts.wrong == 0 && accounts.unsolicited == 0, "{accounts:?}");
+    assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (500, 0), "{:?}", trial.accounts);
 }
 
 fn what_a_server_leaves_open_when_it_closes_is_lost_by_that(io: Io) {
@@ -162,12 +179,13 @@ fn what_a_server_leaves_open_when_it_closes_is_lost_by_that(io: Io) {
         }
     });
     let tcp = TcpPlan { outstanding: 1, ..kept(io, 1) };
-    let (trial, connections) = played(100, &plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp));
-    assert_eq!((trial.accounts.correct, trial.accounts.lost), (90, 10), "{:?}", trial.accounts);
-    assert_eq!(unanswered.load(Relaxed), 10);
-    assert_eq!(trial.lost_causes, counts([("closed", 10)]));
-    assert_eq!(connections.closed, counts([("closed", 10)]));
-    assert_eq!((connections.established, connections.before_load), (10, 1));
+    let plan = plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp);
+    let (trial, connections) = played(20, &within(TIMEOUT, plan));
+    assert_eq!((trial.accounts.correct, trial.accounts.lost), (18, 2), "{:?}", trial.accounts);
+    assert_eq!(unanswered.load(Relaxed), 2);
+    assert_eq!(trial.lost_causes, counts([("closed", 2)]));
+    assert_eq!(connections.closed, counts([("closed", 2)]));
+    assert_eq!((connections.established, connections.before_load), (2, 1));
 }
 
 fn a_failing_server_does_not_make_a_closed_loop_faster(io: Io) {
@@ -175,7 +193,7 @@ fn a_failing_server_does_not_make_a_closed_loop_faster(io: Io) {
         let _ = query(&mut stream);
     });
     let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 64) };
-    let mut plan = plan(server.address, LoadPlan::Closed { outstanding: 4 }, tcp);
+    let mut plan = within(HASTE, plan(server.address, LoadPlan::Closed { outstanding: 4 }, tcp));
     plan.stop = Stop { after: Some(Duration::from_secs(1)), passes: None };
     let queries = Queries::of("a.test A\n", Format::Text);
     let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
@@ -211,7 +229,7 @@ fn a_server_that_accepts_and_never_reads_times_out(io: Io) {
         drop(stream);
     });
     let load = LoadPlan::Open { rate_qps: 2_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
-    let (trial, connections) = played(400, &plan(server.address, load, kept(io, 2)));
+    let (trial, connections) = played(400, &within(HASTE, plan(server.address, load, kept(io, 2))));
     assert_eq!((trial.accounts.sent + trial.accounts.unsent, trial.accounts.correct), (400, 0));
     assert_eq!(trial.lost_causes, counts([("time", trial.accounts.sent)]));
     assert_eq!((connections.established, connections.open), (2, 2));
@@ -220,7 +238,7 @@ fn a_server_that_accepts_and_never_reads_times_out(io: Io) {
 fn an_open_loop_accounts_for_every_query(io: Io) {
     let server = Server::at("127.0.0.1:0", |_, stream| answer_all(stream));
     let load = LoadPlan::Open { rate_qps: 5_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
-    let (trial, connections) = played(5000, &plan(server.address, load, kept(io, 4)));
+    let (trial, connections) = played(5000, &within(TIMEOUT, plan(server.address, load, kept(io, 4))));
     let accounts = &trial.accounts;
     assert_eq!(accounts.correct + accounts.unsent + accounts.late + accounts.lost, 5000, "{accounts:?}");
     assert!(accounts.correct > 0, "{accounts:?}");
@@ -231,7 +249,8 @@ fn what_no_connection_takes_is_unsent_by_that(io: Io) {
     let server = Server::at("127.0.0.1:0", |_, mut stream| while query(&mut stream).is_some() {});
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
     let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 2) };
-    let (trial, _) = played(100, &plan(server.address, load, tcp));
+    // No timeout frees a connection while the load runs.
+    let (trial, _) = played(100, &within(TIMEOUT, plan(server.address, load, tcp)));
     assert_eq!((trial.accounts.sent, trial.accounts.unsent), (2, 98), "{:?}", trial.accounts);
     assert!(trial.unsent_causes["connections"] > 0, "{:?}", trial.unsent_causes);
 }
@@ -242,7 +261,7 @@ fn a_flood_does_not_keep_a_trial_from_ending(io: Io) {
         while stream.write_all(&flood).is_ok() {}
     });
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: kqps_player::Arrivals::Even, window: None };
-    let (trial, connections) = played(50, &plan(server.address, load, kept(io, 2)));
+    let (trial, connections) = played(50, &within(HASTE, plan(server.address, load, kept(io, 2))));
     assert_eq!((trial.accounts.correct, connections.open), (0, 2), "{:?}", trial.accounts);
 }
 
@@ -356,24 +375,33 @@ fn a_query_after_the_servers_end_is_lost_by_the_race() {
         stream.write_all(&reply(message)).unwrap();
     });
     let tcp = TcpPlan { outstanding: 1, ..kept(Io::Epoll, 1) };
-    let (trial, connections) = played(8, &plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp));
-    assert_eq!((trial.accounts.correct, trial.accounts.lost), (4, 4), "{:?}", trial.accounts);
-    assert_eq!(trial.lost_causes, counts([("idle-race", 4)]));
-    assert_eq!(connections.closed, counts([("idle-race", 4)]));
+    let plan = plan(server.address, LoadPlan::Closed { outstanding: 1 }, tcp);
+    let (trial, connections) = played(4, &within(TIMEOUT, plan));
+    assert_eq!((trial.accounts.correct, trial.accounts.lost), (2, 2), "{:?}", trial.accounts);
+    assert_eq!(trial.lost_causes, counts([("idle-race", 2)]));
+    assert_eq!(connections.closed, counts([("idle-race", 2)]));
 }
 
 /// A server that stands still answers everything later, over a connection that loses nothing. By then its first queries are
 /// lost, and later ones have their IDs.
 #[test]
 fn a_reply_that_comes_after_its_query_was_lost_answers_no_later_query() {
-    const HELD: usize = 66_000;
-    let server = Server::at("127.0.0.1:0", |_, stream| {
+    // No two queries with the same ID have the same name.
+    let names: Vec<String> = (0..70_000).map(|number| format!("q{number}.test A\n")).collect();
+    let queries = Queries::of(names.concat(), Format::Text);
+    let control = Control::new(1);
+    let stop = control.stop.clone();
+    let server = Server::at("127.0.0.1:0", move |_, stream| {
         let mut input = std::io::BufReader::new(stream.try_clone().unwrap());
-        let (mut count, mut held, mut output) = (0, Vec::new(), stream);
+        let (mut ids, mut again, mut held, mut output) = (BTreeSet::new(), 0, Vec::new(), stream);
         while let Some(message) = query(&mut input) {
-            count += 1;
+            again += u32::from(!ids.insert([message[0], message[1]]));
             held.extend(reply(message));
-            if count >= HELD {
+            // The player uses an ID again when its query is lost.
+            if again == 1000 {
+                stop.ask();
+            }
+            if again >= 1000 {
                 if output.write_all(&held).is_err() {
                     return;
                 }
@@ -382,12 +410,14 @@ fn a_reply_that_comes_after_its_query_was_lost_answers_no_later_query() {
         }
     });
     let load = LoadPlan::Open { rate_qps: 60_000.0, window: None, arrivals: kqps_player::Arrivals::Even };
-    let plan = Plan { lag_allowed: Duration::from_secs(10), ..plan(server.address, load, kept(Io::Auto, 1)) };
-    let (trial, _) = played(HELD + 4000, &plan);
+    let plan = plan(server.address, load, kept(Io::Auto, 1));
+    let until_asked = Stop { after: Some(Duration::from_mins(1)), passes: None };
+    let plan = Plan { stop: until_asked, timeout: HASTE, drain: TIMEOUT, ..plan };
+    let plan = Plan { lag_allowed: Duration::from_secs(10), ..plan };
+    let trial = play(&plan, &queries.dataset, &control, no_subject).unwrap();
     let accounts = &trial.accounts;
-    assert_eq!((accounts.sent, accounts.wrong), (HELD as u64 + 4000, 0), "{:?}", trial.wrong_causes);
+    assert!(trial.interrupted && accounts.wrong == 0, "{:?}", trial.wrong_causes);
     assert_eq!(accounts.correct + accounts.late + accounts.unsolicited, accounts.sent, "{accounts:?}");
-    // The first were due 1.1 s before the server answered, and lost after 0.6 s.
     let notes = &trial.players.first.notes;
     assert!(notes.iter().any(|note| note.ends_with("lost by time; they count as unsolicited")), "{notes:?}");
 }

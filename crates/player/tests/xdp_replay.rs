@@ -40,7 +40,8 @@ fn networks(queues: u32) -> Option<Networks> {
 /// A plan past the kernel.
 fn plan(threads: usize, local: Option<&str>, wire: Wire) -> Plan {
     let plan = capture::plan((FAR, PORT).into(), local, ReplayPlan::default());
-    let timeout = Duration::from_millis(500);
+    // Longer than other programs keep the server from a core.
+    let timeout = Duration::from_millis(1500);
     Plan { wire, threads, timeout, drain: timeout, ..plan }
 }
 

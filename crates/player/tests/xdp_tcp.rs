@@ -25,7 +25,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use stream::{Server, query, reply};
 
-const TIMEOUT: Duration = Duration::from_millis(500);
+/// Longer than other programs keep the server of a test from a core.
+const TIMEOUT: Duration = Duration::from_millis(1500);
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
 const ONE: LoadPlan = LoadPlan::Closed { outstanding: 1 };
 
@@ -158,9 +159,9 @@ fn ends_and_refusals_have_their_causes() {
         }
     });
     let tcp = TcpPlan { outstanding: 1, ..kept(1) };
-    let (trial, connections) = play(&networks, 100, &plan(closing.address, ONE, tcp));
-    assert_eq!((trial.accounts.correct, trial.accounts.lost), (90, 10), "{:?}", trial.accounts);
-    assert_eq!((trial.lost_causes, connections.closed), (counts([("closed", 10)]), counts([("closed", 10)])));
+    let (trial, connections) = play(&networks, 20, &plan(closing.address, ONE, tcp));
+    assert_eq!((trial.accounts.correct, trial.accounts.lost), (18, 2), "{:?}", trial.accounts);
+    assert_eq!((trial.lost_causes, connections.closed), (counts([("closed", 2)]), counts([("closed", 2)])));
     let resetting = server(&networks, |_, mut stream| {
         let _ = query(&mut stream);
         socket2::SockRef::from(&stream).set_linger(Some(Duration::ZERO)).unwrap();
@@ -209,10 +210,13 @@ fn connections_alone_are_made_and_closed_and_nothing_is_asked() {
     });
     for close in [Close::Fin, Close::Rst] {
         let before = server.accepted.load(Relaxed);
-        let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(64) };
-        // Slower than the server's thread accepts, so that its queue takes all.
+        // More places than connections, and time for a second request if the server's queue is full: whoever stands still,
+        // each is made.
+        let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(512) };
         let load = LoadPlan::Open { rate_qps: 2000.0, arrivals: Arrivals::Even, window: None };
-        let (trial, connections) = play(&networks, 400, &plan(server.address, load, tcp));
+        let patience = Duration::from_secs(10);
+        let plan = Plan { timeout: patience, drain: patience, ..plan(server.address, load, tcp) };
+        let (trial, connections) = play(&networks, 400, &plan);
         assert_eq!((trial.accounts.sent, trial.accounts.correct), (400, 400), "{:?}", trial.accounts);
         assert_eq!((connections.attempts, connections.established), (400, 400), "{connections:?}");
         let closed = connections.closed.get("player").copied().unwrap_or(0);

@@ -21,7 +21,11 @@ use kqps_verdict::rate::plain;
 use super::extent::{AskedExtent, Extent};
 use super::{Args, Compared, sides, within};
 use crate::exit::{Lines, bad_input};
-use crate::run::{beside, default_folder, left_out, named, random_seed, repeat, targets, write_page};
+use crate::run::announce::about;
+use crate::run::time_left::TimeLeft;
+use crate::run::{
+    beside, default_folder, left_out, named, random_seed, repeat, resumed, targets, write_page,
+};
 use crate::signals;
 
 const WINDOW: u64 = 500;
@@ -29,9 +33,9 @@ const WINDOW_MOST: u64 = 100_000;
 const WORKERS_MOST: u64 = 1024;
 const RECORDS: u64 = 10_000;
 
-/// Compares, or resumes a comparison. If the user interrupts it, the result covers the blocks until then.
+/// Compares. If the user interrupts it, the result covers the blocks until then.
 pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
-    conduct(if args.live.resume { resume(args)? } else { begin(&request(args)?)? })
+    begin_and_conduct(&request(args)?)
 }
 
 /// Two subjects that a command compares by itself.
@@ -72,7 +76,7 @@ pub(crate) fn measure(pair: Pair) -> anyhow::Result<Compared> {
         kqps: std::env::current_exe().context("finding the running program")?,
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    conduct(begin(&request)?)
+    begin_and_conduct(&request)
 }
 
 /// The load of every trial, and how often it is played.
@@ -91,11 +95,17 @@ fn load_of(asked: &AskedExtent) -> anyhow::Result<Load> {
     Ok(Load { load, blocks, rounds })
 }
 
-fn conduct(mut session: Session) -> anyhow::Result<Compared> {
+fn begin_and_conduct(request: &ComparisonRequest) -> anyhow::Result<Compared> {
+    let began = Instant::now();
+    let (session, whole_s) = begin(request, began)?;
+    conduct(session, TimeLeft::announced(began, whole_s))
+}
+
+fn conduct(mut session: Session, mut time_left: TimeLeft) -> anyhow::Result<Compared> {
     let go_on = format!("kqps compare --resume --out {}", session.folder().path().display());
     let blocks = session.run().blocks;
     let interrupts = signals::in_order();
-    let conducted = session.conduct(interrupts, &mut |event| report(event, blocks));
+    let conducted = session.conduct(interrupts, &mut |event| report(event, blocks, &mut time_left));
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let verdict = judge(session.run());
     let beside = beside(&session, &verdict);
@@ -129,9 +139,11 @@ fn why_nothing(run: &Run) -> String {
     format!("{side}, {name}, could not be measured: {reason}{head}{words}")
 }
 
-fn resume(args: &Args) -> anyhow::Result<Session> {
-    let folder = args.live.out.as_deref().context("--resume takes --out DIR")?;
-    let session = Session::resume(folder, std::env::current_exe().context("finding the running program")?)?;
+/// Resumes a comparison.
+pub(super) fn resume(args: &Args) -> anyhow::Result<Compared> {
+    let beside = args.runs.first().map(PathBuf::as_path);
+    let folder = resumed(("compare", "comparison"), beside, args.live.out.as_deref())?;
+    let session = Session::resume(&folder, std::env::current_exe().context("finding the running program")?)?;
     if session.run().study != comparison::NAME {
         return Err(bad_input(format!(
             "{} holds a run of another study; go on with it by: kqps run --resume --out {0}",
@@ -144,11 +156,12 @@ fn resume(args: &Args) -> anyhow::Result<Session> {
             folder.display()
         )));
     }
-    Ok(session)
+    conduct(session, TimeLeft::default())
 }
 
-fn begin(request: &ComparisonRequest) -> anyhow::Result<Session> {
-    let session = comparison::begin(request, Instant::now()).map_err(|error| match error {
+/// Begins a comparison, and returns how long it takes, in seconds.
+fn begin(request: &ComparisonRequest, began: Instant) -> anyhow::Result<(Session, f64)> {
+    let session = comparison::begin(request, began).map_err(|error| match error {
         ComparisonError::Subject { .. } | ComparisonError::Cores { .. } => bad_input(error),
         ComparisonError::Lab(error) => error.into(),
     })?;
@@ -159,11 +172,11 @@ fn begin(request: &ComparisonRequest) -> anyhow::Result<Session> {
     let (a, b) = (&run.cells[0].name, &run.cells[2].name);
     let extent = Extent { blocks: request.blocks, rounds: request.rounds, trial_s: trial_s(&request.load) };
     eprintln!(
-        "Comparing {b} with {a}: {}, each with two starts of {a} and one of {b}; each start has {} of {}; about {}.",
+        "Comparing {b} with {a}: {}, each with two starts of {a} and one of {b}; each start has {} of {}; {}.",
         counted(extent.blocks.into(), "block"),
         counted(extent.rounds.into(), "trial"),
         time(extent.trial_s),
-        time(extent.whole_s())
+        about(extent.whole_s(), run.budget_s)
     );
     if let Some(warning) = extent.too_few_blocks() {
         eprintln!("{warning}");
@@ -172,7 +185,7 @@ fn begin(request: &ComparisonRequest) -> anyhow::Result<Session> {
         eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
-    Ok(session)
+    Ok((session, extent.whole_s()))
 }
 
 fn trial_s(load: &CellLoad) -> f64 {
@@ -214,8 +227,11 @@ fn request(args: &Args) -> anyhow::Result<ComparisonRequest> {
 }
 
 /// Prints a line for every start on stderr.
-fn report(event: &Event<'_>, blocks: u32) {
+fn report(event: &Event<'_>, blocks: u32, time_left: &mut TimeLeft) {
     let (cell, block, found) = match event {
+        Event::Left { left_s } => {
+            return time_left.line(*left_s).into_iter().for_each(|line| eprintln!("{line}"));
+        }
         Event::Dropped { what, why } => return eprintln!("Left out: {what}: {why}."),
         Event::Over { cell, block, ending } => (cell, block, found(ending)),
         _ => return,

@@ -1,10 +1,11 @@
 //! Comparisons of stored cells: two of one run by name, all pairs that differ in one factor, or cells of the
 //! same name in two runs.
 
+use std::io::ErrorKind;
 use std::path::Path;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
-use kqps_lab::folder::store_in;
+use kqps_lab::folder::{NoRun, store_in};
 use kqps_observation::factors::name::{CORES, IO, PLAYER, PROCESSES, SUBJECT, THREADS, WORKERS};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};
@@ -110,7 +111,12 @@ fn judged(cases: Vec<Case>) -> anyhow::Result<Compared> {
 }
 
 fn read(folder: &Path) -> anyhow::Result<Run> {
-    let store = store_in(folder).map_err(bad_input)?;
+    let store = store_in(folder).map_err(|error| match &error {
+        NoRun::Unreadable { error: cause, .. } if cause.kind() == ErrorKind::NotFound => {
+            bad_input(format!("{error}; subjects are named by --a and --b"))
+        }
+        _ => bad_input(error),
+    })?;
     Store::read(&store).map_err(bad_input)
 }
 

@@ -47,13 +47,12 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
         eprintln!("A running server is neither started nor stopped: each of its starts is one session.");
     }
     eprintln!(
-        "{} in random order, goal `{}`, replies late after {} ms{}: about {}{}.",
+        "{} in random order, goal `{}`, replies late after {} ms{}: {}.",
         counted(spending.blocks.into(), "block"),
         spending.goal,
         timeout_s(run) * 1e3,
         if spending.latency { ", then latency by load" } else { "" },
-        time(spending.estimate_s),
-        budget_words(run)
+        about(spending.estimate_s, run.budget_s)
     );
     eprintln!("Everything of this run lies in {}.", session.folder().path().display());
 }
@@ -64,6 +63,11 @@ fn timeout_s(run: &Run) -> f64 {
     subject.map_or(PlayerSetup::MANY_FLOWS, PlayerSetup::of).timeout_s
 }
 
-fn budget_words(run: &Run) -> String {
-    run.budget_s.map(|budget_s| format!(" of the budget of {}", time(budget_s))).unwrap_or_default()
+/// How long a run or a comparison takes, and what that assumes.
+pub(crate) fn about(estimate_s: f64, budget_s: Option<f64>) -> String {
+    let about = format!("about {}", time(estimate_s));
+    match budget_s {
+        Some(budget_s) => format!("{about} of the budget of {}", time(budget_s)),
+        None => format!("{about} if nothing else keeps the host busy"),
+    }
 }

@@ -45,12 +45,33 @@ pub(crate) fn named(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// The newest unfinished run that is no comparison and no search. The names of default folders sort by time.
-pub(super) fn newest_run() -> Option<PathBuf> {
+/// The folder that `--resume` goes on with: that of `--out`, or the newest unfinished one. `what` is a `run` or a
+/// `comparison`, which `kqps command` measures. `beside` is a folder that the user named without `--out`.
+pub(crate) fn resumed(
+    (command, what): (&str, &str),
+    beside: Option<&Path>,
+    out: Option<&Path>,
+) -> anyhow::Result<PathBuf> {
+    if let Some(beside) = beside {
+        let folder = if beside.is_dir() { beside.display().to_string() } else { "DIR".to_owned() };
+        return Err(bad_input(format!(
+            "--resume takes its folder by --out; to go on: kqps {command} --resume --out {folder}"
+        )));
+    }
+    out.map(Path::to_owned).or_else(|| newest(what == "comparison")).ok_or_else(|| {
+        let runs = runs();
+        bad_input(format!("no unfinished {what} in {} to resume; name it with --out DIR", runs.display()))
+    })
+}
+
+/// The newest unfinished comparison, or the newest unfinished run that is no comparison and no search. The names of
+/// default folders sort by time.
+fn newest(is_comparison: bool) -> Option<PathBuf> {
     let folders = std::fs::read_dir(runs()).ok()?.flatten().map(|entry| entry.path());
     let unfinished = |folder: &PathBuf| {
         kqps_observation::Store::read(&folder.join("run.sqlite")).is_ok_and(|run| {
-            run.finished_unix_ms.is_none() && ![comparison::NAME, search_run::NAME].contains(&&*run.study)
+            let is_wanted = (run.study == comparison::NAME) == is_comparison;
+            run.finished_unix_ms.is_none() && is_wanted && run.study != search_run::NAME
         })
     };
     folders.filter(unfinished).max()

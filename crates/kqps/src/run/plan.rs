@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kqps_lab::layout::LaidOut;
 use kqps_lab::request::RunRequest;
-use kqps_lab::words::{counted, time};
+use kqps_lab::words::counted;
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
 use kqps_observation::visible::visible_line;
@@ -13,6 +13,7 @@ use kqps_verdict::search::Preset;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::announce::about;
 use super::left_out;
 use super::words::{goal, wrapped};
 use crate::print;
@@ -83,16 +84,14 @@ fn in_words(request: &RunRequest, laid_out: &LaidOut, order: &[Vec<usize>]) -> S
     {
         let _ = writeln!(text, "\nThe goal of a search is {}.", goal(&preset.goal()));
     }
-    let budget = request.budget_s.map(|budget_s| format!(" of the budget of {}", time(budget_s)));
     let _ = writeln!(
         text,
-        "\n{}, {}, goal `{}`, seed {}: about {}{}.",
+        "\n{}, {}, goal `{}`, seed {}: {}.",
         counted(cells.len() as u64, "cell"),
         counted(spending.blocks.into(), "block"),
         spending.goal,
         request.seed,
-        time(spending.estimate_s),
-        budget.unwrap_or_default()
+        about(spending.estimate_s, request.budget_s)
     );
     text
 }

@@ -15,6 +15,7 @@ use kqps_verdict::judge::{Wording, judge};
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 
+use super::time_left::TimeLeft;
 use crate::print;
 
 /// Shows the events of a run.
@@ -23,11 +24,12 @@ pub(super) struct Progress {
     blocks: u32,
     width: usize,
     trials: u32,
+    time_left: TimeLeft,
 }
 
 impl Progress {
-    /// `shows_bar` is whether there may be a bar.
-    pub(super) fn new(run: &Run, shows_bar: bool) -> Self {
+    /// `time_left` knows what was announced; `shows_bar` is whether there may be a bar.
+    pub(super) fn new(run: &Run, time_left: TimeLeft, shows_bar: bool) -> Self {
         let units = run.cells.len() as u64 * u64::from(run.blocks);
         let template = "{elapsed_precise} {bar:30.cyan/blue} {pos}/{len} {msg}";
         let style = ProgressStyle::with_template(template).expect("the template is valid");
@@ -37,7 +39,7 @@ impl Progress {
             bar.enable_steady_tick(Duration::from_millis(250));
         }
         let width = run.cells.iter().map(|cell| cell.name.len()).max().unwrap_or(0);
-        Self { bar, blocks: run.blocks, width, trials: 0 }
+        Self { bar, blocks: run.blocks, width, trials: 0, time_left }
     }
 
     pub(super) fn show(&mut self, event: &Event<'_>) {
@@ -56,6 +58,11 @@ impl Progress {
             }
             Event::SoFar { run, after_s } => {
                 for line in so_far(run, *after_s) {
+                    self.line(&line);
+                }
+            }
+            Event::Left { left_s } => {
+                if let Some(line) = self.time_left.line(*left_s) {
                     self.line(&line);
                 }
             }
@@ -80,7 +87,8 @@ impl Progress {
 
     fn message(&self, message: &str) {
         if let Some(bar) = &self.bar {
-            bar.set_message(visible_line(message).into_owned());
+            let left = self.time_left.words().map(|words| format!("{words}  ")).unwrap_or_default();
+            bar.set_message(left + &visible_line(message));
         }
     }
 

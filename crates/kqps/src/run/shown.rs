@@ -51,7 +51,7 @@ impl Shown {
             Event::Dropped { what, why } => {
                 self.run.skipped.insert((*what).to_owned(), (*why).to_owned());
             }
-            Event::Block { .. } | Event::Over { .. } | Event::SoFar { .. } => {}
+            Event::Block { .. } | Event::Over { .. } | Event::SoFar { .. } | Event::Left { .. } => {}
         }
     }
 

@@ -34,11 +34,21 @@ pub(crate) fn named(text: &str) -> anyhow::Result<Configured> {
     Configured::with(definition(word)?, text, settings).map_err(bad_input)
 }
 
+/// The subjects that kqps knows.
+fn known() -> impl Iterator<Item = Definition> {
+    builtin::servers().into_iter().chain([builtin::echo()])
+}
+
+/// Whether kqps knows a subject of this name.
+pub(crate) fn is_known(name: &str) -> bool {
+    known().any(|one| one.name == name)
+}
+
 fn definition(word: &str) -> anyhow::Result<Definition> {
     if word.contains(['.', '/']) {
         return Definition::open(Path::new(word)).map_err(bad_input);
     }
-    let known: Vec<Definition> = builtin::servers().into_iter().chain([builtin::echo()]).collect();
+    let known: Vec<Definition> = known().collect();
     known.iter().find(|server| server.name == *word).cloned().ok_or_else(|| {
         let names: Vec<&str> = known.iter().map(|server| server.name.as_str()).collect();
         let hint = did_you_mean(nearest(word, &names));

@@ -54,7 +54,10 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     if is_why {
         text += &why::of(run, verdict);
     }
-    if !verdict.ceilings.players.is_empty() || !verdict.ceilings.echoes.is_empty() {
+    let ceilings = &verdict.ceilings;
+    // Ceilings had no turn if no server answered, or if the run was interrupted before them.
+    let was_tried = |one: &Ceiling| one.figure_qps.is_some() || !one.failures.is_empty();
+    if ceilings.players.iter().chain(&ceilings.echoes).any(was_tried) {
         text += &of_ceilings(verdict);
     }
     // If a search ended with its share of the time, the reasons of its figure say so already.
@@ -159,7 +162,7 @@ pub(crate) fn wrapped(head: &str, text: &str) -> String {
 mod tests {
     use super::*;
     use kqps_observation::Cell;
-    use kqps_observation::run::{CellLoad, Purpose};
+    use kqps_observation::run::{CellLoad, Purpose, Role};
     use kqps_observation::trial::{LoadFacts, LoadMode};
     use kqps_observation::{Accounts, RunTrial, Trial};
     use kqps_verdict::judge::judge;
@@ -285,6 +288,27 @@ mod tests {
         let seen =
             "  start 2, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s missed the goal\n";
         assert!(why.contains(seen) && !why.contains(" held"), "{why}");
+    }
+
+    #[test]
+    fn ceilings_that_had_no_turn_are_no_table() {
+        let mut run = refused();
+        let echo = Cell { name: "echo mmsg".into(), role: Role::EchoCeiling, ..Cell::default() };
+        run.cells.push(Cell { load: CellLoad::Closed(0.5), ..echo });
+        let table = "\n ceiling ";
+        let said = of(&run, &judge(&run), None, false);
+        assert!(!said.contains(table), "{said}");
+        let outcome = Outcome::Failed { reason: "no core".into(), output: Vec::new() };
+        run.trials.push(RunTrial {
+            number: 900,
+            cell: 1,
+            block: 0,
+            start: 9,
+            purpose: Purpose::Ceiling,
+            outcome,
+        });
+        let said = of(&run, &judge(&run), None, false);
+        assert!(said.contains(table) && said.contains("no core"), "{said}");
     }
 
     #[test]

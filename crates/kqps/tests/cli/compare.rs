@@ -225,7 +225,7 @@ fn bad_usage_is_one_clear_error() {
             "contradict each other",
         ),
         (&[here], "holds no run"),
-        (&["--resume"], "--out"),
+        (&["--resume"], "no unfinished comparison in "),
     ];
     for (arguments, expected) in cases {
         let output = kqps(arguments).current_dir(here).output().unwrap();

@@ -51,6 +51,8 @@ fn no_clause_comes_twice_and_the_status_shows_whose_fault_it_is() {
     let cases = [
         (2, "run --resume --out nothere".to_owned(), "nothere cannot be read"),
         (2, "run --resume empty".to_owned(), "to go on: kqps run --resume --out empty"),
+        (2, "compare --resume empty".to_owned(), "to go on: kqps compare --resume --out empty"),
+        (2, "compare --resume nothere".to_owned(), "to go on: kqps compare --resume --out DIR"),
         (2, "report nothere".to_owned(), "nothere cannot be read"),
         (2, "run --resume --out empty".to_owned(), "empty holds no run: there is no run.sqlite in it"),
         (2, "report empty".to_owned(), "empty holds no run: there is no run.sqlite in it"),
@@ -58,6 +60,11 @@ fn no_clause_comes_twice_and_the_status_shows_whose_fault_it_is() {
         (2, "run --resume --out cut".to_owned(), "database disk image is malformed"),
         (2, "report cut".to_owned(), "database disk image is malformed"),
         (2, "compare cut cut".to_owned(), "database disk image is malformed"),
+        (2, "run empty".to_owned(), "empty is a folder; expected the file of a study, or its name"),
+        (2, "run cut".to_owned(), "`kqps report cut` shows the run in it, and `kqps run --resume --out cut`"),
+        (2, "run nsd".to_owned(), "measure it by: kqps run --subject nsd"),
+        (2, "compare nsd knot".to_owned(), "subjects are named by --a and --b"),
+        (2, "report .".to_owned(), ". holds no run itself; name one of the folders in it, such as ./cut"),
         (2, load("-a 192.0.2.1"), "-a: this host has no address 192.0.2.1"),
         (
             1,

@@ -9,7 +9,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use kqps_observation::run::{Outcome, Role};
-use kqps_observation::{GoalFacts, Run, Store};
+use kqps_observation::{Cell, GoalFacts, Run, Store, Target};
 use kqps_skips::{Capability, skip};
 use tempfile::TempDir;
 
@@ -409,7 +409,9 @@ fn a_comparison_is_gone_on_with_as_one() {
     let folder = tempfile::tempdir().unwrap();
     let out = folder.path().join("kqps-runs/20990101T000000Z-compare");
     std::fs::create_dir_all(&out).unwrap();
-    let comparison = Run { study: "compare".into(), goal: "quick".into(), ..Run::default() };
+    let target = Some(Target { address: "127.0.0.1:9".parse().unwrap(), on_this_host: true });
+    let cells = vec![Cell { target, ..Cell::default() }];
+    let comparison = Run { study: "compare".into(), goal: "quick".into(), cells, ..Run::default() };
     drop(Store::create(&out.join("run.sqlite"), &comparison).unwrap());
     let resume = |more: &[&str]| {
         let output = kqps().args(["run", "--resume"]).args(more).current_dir(folder.path()).output().unwrap();
@@ -420,6 +422,9 @@ fn a_comparison_is_gone_on_with_as_one() {
     assert!(printed.contains("kqps compare --resume --out"), "{printed}");
     let printed = resume(&[]);
     assert!(printed.contains("no unfinished run in kqps-runs to resume"), "{printed}");
+    let output = kqps().args(["compare", "--resume"]).current_dir(folder.path()).output().unwrap();
+    let found = "20990101T000000Z-compare was begun by an earlier version";
+    assert!(stderr(&output).contains(found), "{}", stderr(&output));
 }
 
 #[test]

@@ -170,7 +170,7 @@ fn load_s(cell: &Cell) -> f64 {
 }
 
 /// How much longer the searches of a block (from 0) take if no budget cuts them short.
-pub(super) fn unhurried_s(cells: &[Cell], goal: &str, block: u32) -> f64 {
+pub(crate) fn unhurried_s(cells: &[Cell], goal: &str, block: u32) -> f64 {
     let is_search = |cell: &&Cell| cell.role == Role::Subject && cell.load == CellLoad::Search;
     cells.iter().filter(is_search).count() as f64 * search_s(goal, block) * (UNHURRIED - 1.0)
 }

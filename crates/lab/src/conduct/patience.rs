@@ -41,7 +41,7 @@ impl Conductor<'_> {
     }
 
     /// The cost of a cell in a block, seconds.
-    fn cost_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
+    pub(super) fn cost_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
         let rounds_s = if is_ceiling_of_any(run, cell) { cost::rounds_s(&run.goal) } else { 0.0 };
         let cell_s = cost::cell_s(&run.cells[cell], &run.goal, block) + together_s(run, cell, block);
         cell_s + rounds_s + self.reasons_s(run, cell, block)

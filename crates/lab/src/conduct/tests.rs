@@ -141,6 +141,31 @@ fn every_cell_is_measured_in_every_block() {
 }
 
 #[test]
+fn the_time_that_is_left_is_reported_while_cells_are_to_come() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
+    let left = |clock| {
+        let mut left = Vec::new();
+        let mut note = |event: &Event<'_>| {
+            if let Event::Left { left_s } = event {
+                left.push(*left_s);
+            }
+        };
+        conduct(&store, clock, &|| Ok(()), &mut note).unwrap();
+        left
+    };
+    let run = plan();
+    let groups: usize = (0..BLOCKS)
+        .map(|block| group::groups(&run, &order::of_block(run.seed, block, run.cells.len())).len())
+        .sum();
+    let reported = left(None);
+    // Not after the last group, and not after the first ones, by which too little is known.
+    assert!((groups / 2..groups - 1).contains(&reported.len()), "{} of {groups}", reported.len());
+    assert!(reported.iter().all(|left_s| *left_s > 0.0), "{reported:?}");
+    assert!(left(None).is_empty(), "a run that was over measures nothing more");
+}
+
+#[test]
 fn an_interrupted_run_goes_on() {
     let folder = tempfile::tempdir().unwrap();
     let whole = whole_run(folder.path());

@@ -87,8 +87,7 @@ impl Bench {
 
     pub(crate) fn load_of(&self, target: &str, flags: &[&str]) -> Command {
         let mut command = kqps(&["load", target, "-d"]);
-        // Every query is sent in the end, however long other programs keep the core.
-        command.arg(self.queries()).args(["--lag", "1m"]).args(flags);
+        command.arg(self.queries()).args(patient(flags));
         command.env("XDG_CACHE_HOME", self.folder.path());
         command
     }
@@ -99,6 +98,14 @@ impl Bench {
         assert_eq!(text.lines().count(), 1, "one object and nothing else: {text}");
         serde_json::from_str(&text).unwrap()
     }
+}
+
+/// These flags of a load, of which every query is sent and every reply counts in the end, however long other programs keep
+/// the cores. The drain is over when all queries are answered, so the timeout costs no time there. A test of losses has a
+/// timeout of its own.
+pub(crate) fn patient<'a>(flags: &[&'a str]) -> Vec<&'a str> {
+    let timeout: &[&str] = if flags.contains(&"-t") { &[] } else { &["-t", "10s"] };
+    [&["--lag", "1m"], timeout, flags].concat()
 }
 
 /// An address of this host at which nothing listens. No other test uses it, and the kernel chooses neither this address

@@ -2,7 +2,7 @@
 
 use kqps_observation::Trial;
 
-use super::bench::{Bench, kqps, words};
+use super::bench::{Bench, kqps, patient, words};
 use crate::serve::running::Running;
 
 /// A server that listens for the transport of this scheme alone, its URL without a path, and the file with the issuer of
@@ -23,8 +23,8 @@ pub(super) fn server_at(scheme: &str, address: &str, flags: &[&str]) -> (Running
 /// Plays the 1,000 queries of a bench at a target with these flags.
 pub(crate) fn played(target: &str, flags: &[&str]) -> Trial {
     let bench = Bench::new();
-    let mut load = kqps(&["load", target, "--json", "--lag", "1m", "-d"]);
-    load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path());
+    let mut load = kqps(&["load", target, "--json", "-d"]);
+    load.arg(bench.queries()).args(patient(flags)).env("XDG_CACHE_HOME", bench.folder.path());
     let output = load.output().unwrap();
     serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output).1))
 }

@@ -8,7 +8,7 @@ use kqps_observation::{QuicFacts, TlsFacts, Trial};
 use kqps_server::connections::QuicReport;
 use serde_json::Value;
 
-use super::bench::{Bench, kqps, words};
+use super::bench::{Bench, kqps, patient, words};
 use super::encrypted::{self, played};
 use crate::python::script;
 use crate::serve::running::Running;
@@ -88,8 +88,8 @@ fn what_quic_did_is_printed_and_wrong_flags_explained() {
     let (server, url, ca) = server(&[]);
     let bench = Bench::new();
     let load = |flags: &[&str]| {
-        let mut load = kqps(&["load", &url, "-q", "10", "-c", "2", "-t", "200ms", "-d"]);
-        load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path());
+        let mut load = kqps(&["load", &url, "-q", "10", "-c", "2", "-d"]);
+        load.arg(bench.queries()).args(patient(flags)).env("XDG_CACHE_HOME", bench.folder.path());
         words(&load.output().unwrap())
     };
     let (out, err) = load(&["--ca", &ca]);

@@ -2,20 +2,11 @@
 
 use kqps_host::watch::SUBJECT_PROCESS;
 use kqps_kernel::process::Signal;
-use kqps_observation::Trial;
 use kqps_observation::trial::Transport;
 
-use super::bench::{Bench, kqps, unused_address, words};
+use super::bench::{Bench, kqps, patient, unused_address, words};
+use super::encrypted::played;
 use crate::serve::running::Running;
-
-/// Plays the queries of a bench at a target with these flags.
-fn played(target: &str, flags: &[&str]) -> Trial {
-    let bench = Bench::new();
-    let mut load = kqps(&["load", target, "--json", "--lag", "1m", "-d"]);
-    load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path());
-    let output = load.output().unwrap();
-    serde_json::from_slice(&output.stdout).unwrap_or_else(|_| panic!("{}", words(&output).1))
-}
 
 #[test]
 fn both_sides_count_the_same_queries_and_connections() {
@@ -91,14 +82,18 @@ fn connections_are_printed_and_a_refusal_is_explained() {
     let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
     let bench = Bench::new();
     let load = |target: &str, more: &[&str]| {
-        let mut load = kqps(&["load", target, "-q", "10", "-c", "2", "-t", "200ms", "-d"]);
-        load.arg(bench.queries()).args(more).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap()
+        let mut load = kqps(&["load", target, "-q", "10", "-c", "2", "-d"]);
+        load.arg(bench.queries())
+            .args(patient(more))
+            .env("XDG_CACHE_HOME", bench.folder.path())
+            .output()
+            .unwrap()
     };
     let (out, err) = words(&load(&format!("tcp://{}", server.addresses[0]), &[]));
     assert!(out.contains("2 of 2 attempts, 2 before the load; failed: 0; unfinished: 0\n"), "{out}{err}");
     assert!(out.contains("0; open at the end: 2\n"), "{out}{err}");
     assert!(out.contains("  TCP:                  listen queue overflows "), "{out}{err}");
-    let output = load(&format!("tcp://{}", unused_address()), &["-l", "300ms"]);
+    let output = load(&format!("tcp://{}", unused_address()), &["-l", "300ms", "-t", "200ms"]);
     let (out, err) = words(&output);
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(out.contains("Nothing listens at") && out.contains("(connection: refused)"), "{out}{err}");

@@ -8,7 +8,7 @@ use kqps_observation::trial::Transport;
 use kqps_observation::{TlsFacts, Trial};
 use kqps_server::connections::TcpReport;
 
-use super::bench::{Bench, kqps, words};
+use super::bench::{Bench, kqps, patient, words};
 use super::encrypted::{self, played};
 use crate::serve::running::Running;
 
@@ -136,8 +136,12 @@ fn handshakes_are_printed_and_wrong_flags_explained() {
     let (server, url, ca) = server(&[]);
     let bench = Bench::new();
     let load = |flags: &[&str]| {
-        let mut load = kqps(&["load", &url, "-q", "10", "-c", "2", "-t", "200ms", "-d"]);
-        load.arg(bench.queries()).args(flags).env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap()
+        let mut load = kqps(&["load", &url, "-q", "10", "-c", "2", "-d"]);
+        load.arg(bench.queries())
+            .args(patient(flags))
+            .env("XDG_CACHE_HOME", bench.folder.path())
+            .output()
+            .unwrap()
     };
     let (out, err) = words(&load(&["--ca", &ca]));
     assert!(out.contains("TLSv1.3, TLS_") && out.contains("ECDSA-P256 (2 connections)"), "{out}{err}");

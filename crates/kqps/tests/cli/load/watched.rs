@@ -3,6 +3,7 @@
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use kqps_kernel::affinity;
 use kqps_kernel::process::{Signal, signal};
@@ -11,9 +12,14 @@ use kqps_skips::{Capability, skip};
 use super::bench::{Bench, Echo, kqps, unused_address, words};
 use super::find;
 
-/// Starts a command, and kills the echo when the command first prints `word`. Returns the command and its
-/// stderr after that.
-fn without_the_echo_from(word: &str, command: &mut Command, bench: &Bench) -> (Child, String) {
+/// Starts a command, and kills the echo when the command first prints `word`. Then `act` gets the ID of the command's
+/// process. Returns the command and its stderr after that.
+fn without_the_echo_from(
+    word: &str,
+    command: &mut Command,
+    bench: &Bench,
+    act: impl FnOnce(u32),
+) -> (Child, String) {
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
     let mut line = String::new();
@@ -22,9 +28,17 @@ fn without_the_echo_from(word: &str, command: &mut Command, bench: &Bench) -> (C
         assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended by itself");
     }
     signal(bench.echo.pid(), Signal::Kill).unwrap();
+    act(child.id());
     let mut said = String::new();
     stderr.read_to_string(&mut said).unwrap();
     (child, said)
+}
+
+/// The state of a process (proc(5)): `Z` once it has ended and its parent has not yet waited for it.
+fn state_of(pid: u32) -> char {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap();
+    // The state follows the name, which may have spaces.
+    stat.rsplit_once(") ").unwrap().1.chars().next().unwrap()
 }
 
 #[test]
@@ -32,7 +46,7 @@ fn a_search_ends_when_its_subject_does() {
     let bench = Bench::new();
     let pid = bench.echo.pid().to_string();
     let mut find = find(&bench, &["--goal", "quick", "--no-ceiling", "--subject-pid", &pid]);
-    let (child, said) = without_the_echo_from("overload", &mut find, &bench);
+    let (child, said) = without_the_echo_from("overload", &mut find, &bench, |_| ());
     let output = child.wait_with_output().unwrap();
     assert_eq!(output.status.code(), Some(1), "{said}");
     let (out, _) = words(&output);
@@ -55,8 +69,16 @@ fn a_search_ends_when_its_subject_does() {
 fn a_load_says_that_its_subject_ended() {
     let bench = Bench::new();
     let pid = bench.echo.pid().to_string();
-    let mut load = bench.load(&["-Q", "1k", "-l", "1s", "-S", "100ms", "-t", "0.2s", "--subject-pid", &pid]);
-    let (child, said) = without_the_echo_from("kqps, correct", &mut load, &bench);
+    let mut load = bench.load(&["-Q", "1k", "-l", "1h", "-S", "100ms", "-t", "0.2s", "--subject-pid", &pid]);
+    // The load ends when the subject has ended.
+    let end = |load| {
+        let has_ended = || state_of(bench.echo.pid()) == 'Z';
+        while !has_ended() {
+            std::thread::sleep(Duration::from_millis(1));
+        }
+        signal(load, Signal::Interrupt).unwrap();
+    };
+    let (child, said) = without_the_echo_from("kqps, correct", &mut load, &bench, end);
     let (out, _) = words(&child.wait_with_output().unwrap());
     assert!(
         out.contains(&format!("The subject ended during the trial: process {pid} is gone.")),
