@@ -3,6 +3,7 @@
 mod ceiling;
 mod keep;
 mod limit;
+mod lines;
 mod player;
 mod standing;
 mod words;
@@ -317,7 +318,7 @@ impl Search<'_> {
         if let Some(why) = unanswered(&trial, request).filter(|_| !trial.interrupted) {
             return Err(Ended::Gone(anyhow::Error::msg(why)));
         }
-        eprintln!("{}", words::trial_line(&trial, request.purpose, self.goal));
+        eprintln!("{}", lines::trial_line(&trial, request.purpose, self.goal));
         if trial.interrupted {
             return Err(Ended::Interrupted);
         }

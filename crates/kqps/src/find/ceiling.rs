@@ -24,9 +24,9 @@ use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
 
 use super::Ended;
+use super::lines::ceiling_line;
 use super::player::Player;
 use super::standing::Shown;
-use super::words::ceiling_line;
 
 /// Duration of each measurement of a ceiling.
 const DURATION: Duration = Duration::from_millis(500);

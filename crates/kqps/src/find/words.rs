@@ -1,69 +1,24 @@
-//! The output of `kqps find`: a line for each trial as it ends, and the verdict.
+//! The verdict of `kqps find` in words.
 
-use std::cell::RefCell;
+use std::cell::Cell;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
 use kqps_observation::Trial;
-use kqps_observation::run::Purpose;
 use kqps_observation::trial::Transport;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::summary::of_search;
 use kqps_verdict::judge::{SearchVerdict, Wording};
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
-use kqps_verdict::search::{Goal, Probe};
+use kqps_verdict::search::Goal;
 
 use super::ceiling::{Ceilings, Interface, echo_in_words};
+use super::lines::played_qps;
 use crate::advice::{self, Reasons};
 use crate::load::ANY_CERTIFICATE;
 use crate::run::words::subject::{rates, share};
-
-/// The line of one trial.
-pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String {
-    let (unit, seconds, p99) = (trial.rate_unit(), seconds(trial), p99(trial));
-    let played = rate(played_qps(trial));
-    if purpose == Purpose::Ceiling {
-        let done = done(trial);
-        let word = if trial.interrupted { ": interrupted" } else { "" };
-        return format!("overload   {played:>11} {unit} {done} in a closed loop of {seconds} s{p99}{word}");
-    }
-    let word = match trial.interrupted {
-        true => "interrupted",
-        false if Probe::of(trial, goal, purpose).is_bad(goal) => "missed the goal",
-        false => "met the goal",
-    };
-    let what = if purpose == Purpose::Retest { "again" } else { "trial" };
-    let bad = 100.0 * trial.accounts.bad_ratio();
-    format!("{what:<10} {played:>11} {unit} for {seconds} s: {bad:.3} % bad{p99}: {word}")
-}
-
-/// The line of a ceiling, measured at this echo.
-pub(super) fn ceiling_line(trial: &Trial, echo: &str) -> String {
-    let (unit, seconds, p99) = (trial.rate_unit(), seconds(trial), p99(trial));
-    let (played, done) = (rate(played_qps(trial)), done(trial));
-    format!("ceiling    {played:>11} {unit} {done} by {echo} in a closed loop of {seconds} s{p99}")
-}
-
-/// The rate in the line of a trial: its load as played, or the answered rate of a closed loop.
-fn played_qps(trial: &Trial) -> f64 {
-    trial.load.intended_qps.unwrap_or(trial.load.answered_qps)
-}
-
-/// What a server does with what a closed loop asks of it.
-fn done(trial: &Trial) -> &'static str {
-    if trial.has_connections_alone() { "accepted" } else { "answered" }
-}
-
-/// To the millisecond, since an interrupted trial has any duration.
-fn seconds(trial: &Trial) -> f64 {
-    (trial.load.duration_s * 1e3).round() / 1e3
-}
-
-fn p99(trial: &Trial) -> String {
-    trial.latency_us.p99.map_or_else(String::new, |p99_us| format!(", p99 {p99_us} us"))
-}
 
 /// What the words about a search need.
 pub(super) struct Searched<'a> {
@@ -126,17 +81,17 @@ fn figure(searched: &Searched<'_>) -> String {
         line("refused", verdict.reasons.first().map_or("there is no figure", String::as_str));
     }
     // The bounds of a refused figure are observations, and no claim.
-    let printed = RefCell::new(Vec::new());
+    let is_converted = Cell::new(false);
     let with_unit = |qps: f64| {
-        printed.borrow_mut().push(rate(qps));
-        format!("{} {}", rate(qps), searched.unit)
+        let printed = rate(qps);
+        is_converted.set(is_converted.get() || searched.is_converted(&printed));
+        format!("{printed} {}", searched.unit)
     };
     let wording = Wording { rate: &with_unit, is_claimed: verdict.figure_qps.is_some() };
     if !verdict.trials.is_empty() {
         let label = if wording.is_claimed { "bounds" } else { "bounds, seen" };
         let bounds = wording.bounds(&verdict.seen, true);
-        let is_converted = printed.borrow().iter().any(|rate| searched.is_converted(rate));
-        line(label, &(bounds + if is_converted { AT_USUAL_SPEED } else { "" }));
+        line(label, &(bounds + if is_converted.get() { AT_USUAL_SPEED } else { "" }));
     }
     line("bottleneck", &verdict.bottleneck.to_string());
     text
@@ -230,8 +185,9 @@ fn with(interface: &Interface) -> String {
 mod tests {
     use super::super::ceiling::Measured;
     use super::*;
+    use kqps_observation::Accounts;
+    use kqps_observation::run::Purpose;
     use kqps_observation::trial::LoadFacts;
-    use kqps_observation::{Accounts, ConnectionFacts};
     use kqps_verdict::judge::{Known, judge_search};
     use kqps_verdict::search::Preset;
 
@@ -344,21 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn connections_alone_have_their_own_unit() {
-        let connections = ConnectionFacts { alone: true, ..ConnectionFacts::default() };
-        let load = LoadFacts {
-            intended_qps: Some(1000.0),
-            answered_qps: 900.0,
-            duration_s: 0.5,
-            ..LoadFacts::default()
-        };
-        let trial = Trial { load, connections: Some(connections), ..Trial::default() };
-        let goal = Preset::Quick.goal();
-        let line = trial_line(&trial, Purpose::Search, &goal);
-        assert!(line.starts_with("trial            1,000 connections/s for 0.5 s: "), "{line}");
-        let load = LoadFacts { intended_qps: None, ..trial.load.clone() };
-        let overload = trial_line(&Trial { load, ..trial }, Purpose::Ceiling, &goal);
-        assert_eq!(overload, "overload           900 connections/s accepted in a closed loop of 0.5 s");
+    fn a_search_of_connections_alone_has_their_unit() {
         let said = words_of(0, |searched| searched.unit = "connections/s");
         assert!(said.contains("  rate         ") && !said.contains(" q/s"), "{said}");
         assert!(
