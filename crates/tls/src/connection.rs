@@ -3,6 +3,7 @@
 
 use std::ops::DerefMut;
 
+use rustls::Tls13CipherSuite;
 use rustls::client::{ClientConnectionData, EarlyDataError, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
@@ -170,6 +171,11 @@ impl<S: Side> Tls<S> {
         let session = Session::of(&self.side);
         let kind = if self.early == Early::Accepted { Kind::Early } else { session.kind };
         Session { kind, ..session }
+    }
+
+    /// The suite of TLS 1.3 that the handshake agreed on.
+    pub(crate) fn suite(&self) -> Option<&'static Tls13CipherSuite> {
+        self.side.negotiated_cipher_suite().and_then(|suite| suite.tls13())
     }
 
     /// What became of early data; final once the handshake is complete.

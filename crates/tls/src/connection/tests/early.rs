@@ -1,6 +1,7 @@
 //! Early data of both ends.
 
 use super::*;
+use crate::fuzz::sealing::SUITE;
 
 /// Begins a handshake that offers early data, and seals these bytes as early data.
 fn begin_early(connector: &Connector, acceptor: &Acceptor, bytes: &[u8]) -> Pair {
@@ -11,9 +12,6 @@ fn begin_early(connector: &Connector, acceptor: &Acceptor, bytes: &[u8]) -> Pair
     let client = End { tls, plain: Vec::new(), outgoing };
     (client, End { tls: acceptor.accept().unwrap(), plain: Vec::new(), outgoing: Vec::new() })
 }
-
-/// A suite of TLS 1.3.
-const SUITE: &str = "TLS_AES_256_GCM_SHA384";
 
 /// A client with this suite and tickets of a server, and that server.
 pub(super) fn acquainted(takes_early_data: bool, suite: &str) -> (Connector, Acceptor, Made) {
