@@ -147,7 +147,7 @@ fn early_makers() -> &'static (Connector, Acceptor, Acceptor) {
 /// Feeds a server whose client offered early data in vain, if `piece` is even, and then seals these parts of messages.
 fn server_in_handshake(piece: usize, mut bytes: &[u8]) {
     let (connector, acceptor, forgetful) = early_makers();
-    let is_early = piece % 2 == 0;
+    let is_early = piece.is_multiple_of(2);
     if is_early {
         shake_hands(connector, acceptor);
     }
