@@ -23,7 +23,7 @@ const APPLICATION_DATA: u8 = 23;
 /// The header of a record.
 const HEADER_BYTES: usize = 5;
 
-/// The most early data that the client seals, without more than one record.
+/// The most early data that the client may seal.
 const EARLY_BYTES: usize = 1 << 10;
 
 /// A client that has the server's first messages.

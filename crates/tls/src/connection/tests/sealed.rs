@@ -121,7 +121,7 @@ fn no_sequence_of_records_makes_a_panic() {
         for _ in 0..60 {
             let mut client = client();
             let mut records = Vec::new();
-            for _ in 0..1 + next(&mut state) % 6 {
+            for _ in 0..=next(&mut state) % 6 {
                 let zeros = [0, 0, 1, 40][next(&mut state) % 4];
                 let bytes = next(&mut state) % 41;
                 let record = match next(&mut state) % 8 {
@@ -135,7 +135,7 @@ fn no_sequence_of_records_makes_a_panic() {
                 };
                 records.push(record);
             }
-            if next(&mut state) % 2 == 0 {
+            if next(&mut state).is_multiple_of(2) {
                 records = vec![records.concat()];
             }
             records.push([client.seal(&[7; 60], 0), unknown(50)].concat());
