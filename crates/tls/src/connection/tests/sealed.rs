@@ -28,7 +28,6 @@ impl Ends {
 fn for_each_client(mut run: impl FnMut(&mut dyn FnMut() -> Ends, bool)) {
     for suite in [SUITE, "TLS_CHACHA20_POLY1305_SHA256"] {
         let (connector, _, made) = acquainted(true, suite);
-        // The server has no sessions.
         let acceptor = Acceptor::over_tcp(crate::ALPN, &made.identity, true).unwrap();
         for is_early in [false, true] {
             let mut make = || {
@@ -36,6 +35,7 @@ fn for_each_client(mut run: impl FnMut(&mut dyn FnMut() -> Ends, bool)) {
                 if is_early {
                     established(&connector, &acceptor, 1000);
                 }
+                // It has no sessions.
                 let forgetful = Acceptor::over_tcp(crate::ALPN, &made.identity, true).unwrap();
                 let (client, tls) = Sealing::new(&connector, &forgetful, is_early);
                 Ends { client, server: End { tls, plain: Vec::new(), outgoing: Vec::new() } }
