@@ -3,6 +3,7 @@
 
 use std::ops::DerefMut;
 
+use rustls::Tls13CipherSuite;
 use rustls::client::{ClientConnectionData, EarlyDataError, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
@@ -12,7 +13,7 @@ use rustls::unbuffered::{
 
 use crate::failure::Failure;
 use crate::session::{Kind, Session};
-use crate::skipped::skipped_bytes;
+use crate::skipped::WholeRecords;
 
 /// The TLS of a client's connection.
 pub type ClientTls = Tls<UnbufferedClientConnection>;
@@ -50,7 +51,7 @@ pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
     /// What rustls keeps for this end alone.
     type Data: 'static;
 
-    /// Whether early data may arrive, and be skipped.
+    /// Whether early data may arrive that is skipped.
     const SKIPS_EARLY_DATA: bool = false;
 
     /// Takes records until there is something to do.
@@ -95,6 +96,8 @@ pub struct Tls<S> {
     side: S,
     /// Bytes that arrived and that rustls has not taken: the beginning of a record, or of a message of the handshake.
     kept: Vec<u8>,
+    /// Bytes at the beginning of `kept` that are whole records, while the handshake of a server is under way.
+    kept_record_bytes: usize,
     /// Whether it failed. Rustls then takes no more bytes.
     has_failed: bool,
     /// Bytes that the records of early data may still have.
@@ -126,7 +129,9 @@ pub enum Peer {
 enum Step {
     /// Another call.
     Again,
-    /// More bytes.
+    /// Another call. Rustls tried all whole records, and what it has for the peer was sent.
+    Sent,
+    /// More bytes. Rustls tried all whole records.
     Wait,
     /// The peer sent `close_notify`.
     PeerClosed,
@@ -135,7 +140,14 @@ enum Step {
 
 impl<S: Side> Tls<S> {
     pub(crate) fn new(side: S) -> Self {
-        Self { side, kept: Vec::new(), has_failed: false, early_record_bytes: 0, early: Early::None }
+        Self {
+            side,
+            kept: Vec::new(),
+            kept_record_bytes: 0,
+            has_failed: false,
+            early_record_bytes: 0,
+            early: Early::None,
+        }
     }
 
     /// Bytes that the next [`Self::open`] needs before those that arrived since.
@@ -161,6 +173,11 @@ impl<S: Side> Tls<S> {
         Session { kind, ..session }
     }
 
+    /// The suite of TLS 1.3 that the handshake agreed on.
+    pub(crate) fn suite(&self) -> Option<&'static Tls13CipherSuite> {
+        self.side.negotiated_cipher_suite().and_then(|suite| suite.tls13())
+    }
+
     /// What became of early data; final once the handshake is complete.
     pub fn early(&self) -> Early {
         self.early
@@ -182,13 +199,22 @@ impl<S: Side> Tls<S> {
     ) -> Result<Peer, Failure> {
         self.check()?;
         self.early_record_bytes = 0;
+        let whole = if S::SKIPS_EARLY_DATA && !self.is_established() {
+            WholeRecords::of(records, self.kept_record_bytes)
+        } else {
+            WholeRecords::default()
+        };
         let (mut used, mut peer) = (0, Peer::Open);
         loop {
             let (taken, step) = self.step(&mut records[used..], plain, outgoing);
             used += taken;
             match step {
                 Step::Again => {}
-                Step::Wait => break,
+                Step::Sent => used = whole.skipped_from(records, used),
+                Step::Wait => {
+                    used = whole.skipped_from(records, used);
+                    break;
+                }
                 Step::PeerClosed => peer = Peer::Closed,
                 Step::Failed(failure) => {
                     self.has_failed = true;
@@ -197,6 +223,7 @@ impl<S: Side> Tls<S> {
                 }
             }
         }
+        self.kept_record_bytes = whole.bytes_from(used);
         self.keep(&records[used..])?;
         Ok(peer)
     }
@@ -223,7 +250,6 @@ impl<S: Side> Tls<S> {
     #[inline]
     fn step(&mut self, records: &mut [u8], plain: &mut Vec<u8>, outgoing: &mut Vec<u8>) -> (usize, Step) {
         let UnbufferedStatus { mut discard, state } = self.side.process(records);
-        let mut has_tried_all = false;
         let step = match state {
             Ok(ConnectionState::ReadTraffic(mut traffic)) => {
                 let mut step = Step::Again;
@@ -255,20 +281,13 @@ impl<S: Side> Tls<S> {
             }
             Ok(ConnectionState::TransmitTlsData(data)) => {
                 data.done();
-                has_tried_all = true;
-                Step::Again
+                Step::Sent
             }
             Ok(ConnectionState::PeerClosed) => Step::PeerClosed,
             // The handshake waits for the peer, or messages may be sent, or both sides have closed.
-            Ok(_) => {
-                has_tried_all = true;
-                Step::Wait
-            }
+            Ok(_) => Step::Wait,
             Err(error) => Step::Failed(error.into()),
         };
-        if S::SKIPS_EARLY_DATA && has_tried_all && self.side.is_handshaking() {
-            discard += skipped_bytes(&records[discard..]);
-        }
         (discard, step)
     }
 
@@ -355,9 +374,8 @@ impl ClientTls {
         self.early_record_bytes.saturating_sub(added_to_early(self.early_record_bytes))
     }
 
-    /// Appends records with these bytes, as early data, to `outgoing`. A record adds some to them, so many small ones take
-    /// fewer bytes in all than a large one. The server may reject them, and they must then be
-    /// sent again.
+    /// Appends records with these bytes, as early data, to `outgoing`. Each record adds 17 bytes, which count against the
+    /// limit. The server may reject them, and they must then be sent again.
     ///
     /// # Panics
     ///

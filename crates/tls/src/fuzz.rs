@@ -1,16 +1,19 @@
 //! Both ends of a connection fed with arbitrary bytes, for the fuzz targets. They panic if a property does not hold.
 
+pub(crate) mod sealing;
+
 use std::sync::{Arc, OnceLock};
 
 use crate::certificate::{KeyType, make};
 use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
 use crate::connection::{ClientTls, ServerTls, Side, Tls};
 use crate::server::Acceptor;
+use sealing::{SUITE, Sealing};
 
 const NAME: &str = "fuzz.test";
 
 /// Bits of the first byte: whether a handshake comes first, and whether the bytes are then messages that the other end
-/// seals. The rest is the length of pieces.
+/// seals. If only the second is set, the bytes are what a client seals in its handshake. The rest is the length of pieces.
 const AFTER_A_HANDSHAKE: u8 = 0x80;
 const SEALED: u8 = 0x40;
 
@@ -41,15 +44,22 @@ pub fn taking(acceptor: &Acceptor, early_bytes: u32) -> Acceptor {
 /// Two ends, after their handshake if `is_established`.
 fn ends(is_established: bool) -> (ClientTls, ServerTls) {
     let Makers { connector, acceptor } = makers();
+    if is_established {
+        return shake_hands(connector, acceptor);
+    }
+    let client = connector.connect(&mut Vec::new()).expect("a client has a first message");
+    (client, acceptor.accept().expect("a server waits"))
+}
+
+/// Two ends after their handshake.
+fn shake_hands(connector: &Connector, acceptor: &Acceptor) -> (ClientTls, ServerTls) {
     let mut to_server = Vec::new();
     let mut client = connector.connect(&mut to_server).expect("a client has a first message");
     let mut server = acceptor.accept().expect("a server waits");
-    while is_established && !to_server.is_empty() {
+    while !to_server.is_empty() {
         let mut to_client = Vec::new();
-        assert_eq!(
-            fed(&mut server, &std::mem::take(&mut to_server), 1 << 14, &mut to_client),
-            Some(Vec::new())
-        );
+        let sent = std::mem::take(&mut to_server);
+        assert_eq!(fed(&mut server, &sent, 1 << 14, &mut to_client), Some(Vec::new()));
         assert_eq!(fed(&mut client, &to_client, 1 << 14, &mut to_server), Some(Vec::new()));
     }
     (client, server)
@@ -104,6 +114,59 @@ pub fn client(bytes: &[u8]) {
 /// Feeds a server likewise.
 pub fn server(bytes: &[u8]) {
     let Some((&choice, bytes)) = bytes.split_first() else { return };
+    if choice & (AFTER_A_HANDSHAKE | SEALED) == SEALED {
+        return server_in_handshake(usize::from(choice & !SEALED), bytes);
+    }
     let (mut client, mut server) = ends(choice & AFTER_A_HANDSHAKE != 0);
     feed(&mut server, &mut client, choice, bytes);
+}
+
+/// What two bytes of [`server_in_handshake`] say: the first is the number of zeros behind a part, or one of these, the
+/// second how many bytes follow. `AS_THEY_ARE` sends them without a seal, and `FINISHED` seals the last message in parts
+/// of so many bytes.
+const AS_THEY_ARE: u8 = 0xff;
+const FINISHED: u8 = 0xfe;
+
+/// A client that gets tickets for early data at a server, that server, and one that rejects early data.
+fn early_makers() -> &'static (Connector, Acceptor, Acceptor) {
+    static MAKERS: OnceLock<(Connector, Acceptor, Acceptor)> = OnceLock::new();
+    MAKERS.get_or_init(|| {
+        let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
+        let settings = ClientSettings {
+            early_data: true,
+            suites: vec![SUITE.parse().expect("a suite")],
+            ..ClientSettings::new(Trust::Ca(made.ca), true)
+        };
+        let connector =
+            Client::new(&settings).expect("a client").connector(server_name(NAME).expect("a name"), 4);
+        let acceptor = || Acceptor::over_tcp(crate::ALPN, &made.identity, true).expect("a server");
+        (connector, acceptor(), acceptor())
+    })
+}
+
+/// Feeds a server whose client offered early data in vain, if `piece` is even, and then seals these parts of messages.
+fn server_in_handshake(piece: usize, mut bytes: &[u8]) {
+    let (connector, acceptor, forgetful) = early_makers();
+    let is_early = piece.is_multiple_of(2);
+    if is_early {
+        shake_hands(connector, acceptor);
+    }
+    let (mut client, mut server) = Sealing::new(connector, forgetful, is_early);
+    let (mut records, mut outgoing, mut is_finished) = (Vec::new(), Vec::new(), false);
+    while let [first, length, rest @ ..] = bytes {
+        let (part, rest) = rest.split_at(rest.len().min(usize::from(*length)));
+        match *first {
+            AS_THEY_ARE => records.extend_from_slice(part),
+            FINISHED => {
+                is_finished = true;
+                records.extend(client.seal_finished(part.len(), 0));
+            }
+            zeros => records.extend(client.seal(part, usize::from(zeros))),
+        }
+        bytes = rest;
+    }
+    let plain = fed(&mut server, &records, piece * piece, &mut outgoing);
+    assert!(plain.is_none_or(|plain| plain.is_empty()), "nobody sealed a query");
+    assert!(is_finished || !server.is_established(), "the last message is missing");
+    server.close(&mut outgoing);
 }

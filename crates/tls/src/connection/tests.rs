@@ -13,6 +13,7 @@ use crate::session::Kind;
 
 mod early;
 mod per_client;
+mod sealed;
 mod types;
 
 const NAME: &str = "dns.test";

@@ -1,6 +1,7 @@
 //! Early data of both ends.
 
 use super::*;
+use crate::fuzz::sealing::SUITE;
 
 /// Begins a handshake that offers early data, and seals these bytes as early data.
 fn begin_early(connector: &Connector, acceptor: &Acceptor, bytes: &[u8]) -> Pair {
@@ -12,11 +13,12 @@ fn begin_early(connector: &Connector, acceptor: &Acceptor, bytes: &[u8]) -> Pair
     (client, End { tls: acceptor.accept().unwrap(), plain: Vec::new(), outgoing: Vec::new() })
 }
 
-/// A client with tickets of a server, and that server.
-fn acquainted(takes_early_data: bool) -> (Connector, Acceptor, Made) {
+/// A client with this suite and tickets of a server, and that server.
+pub(super) fn acquainted(takes_early_data: bool, suite: &str) -> (Connector, Acceptor, Made) {
     let made = made(-1..1);
     let acceptor = Acceptor::over_tcp(crate::ALPN, &made.identity, takes_early_data).unwrap();
-    let settings = ClientSettings { early_data: true, ..settings(Trust::Ca(made.ca.clone())) };
+    let suites = vec![suite.parse().unwrap()];
+    let settings = ClientSettings { early_data: true, suites, ..settings(Trust::Ca(made.ca.clone())) };
     let connector = connector(&settings, NAME);
     assert_eq!(established(&connector, &acceptor, 1000).0.tls.session().kind, Kind::Full);
     (connector, acceptor, made)
@@ -25,7 +27,7 @@ fn acquainted(takes_early_data: bool) -> (Connector, Acceptor, Made) {
 #[test]
 fn early_data_is_answered_before_the_handshake_is_complete() {
     for piece in [1, 30, 1 << 20] {
-        let (connector, acceptor, _) = acquainted(true);
+        let (connector, acceptor, _) = acquainted(true, SUITE);
         let mut pair = begin_early(&connector, &acceptor, b"a query");
         let first = std::mem::take(&mut pair.0.outgoing);
         pair.1.take(&first, piece).unwrap();
@@ -49,7 +51,7 @@ fn early_data_is_answered_before_the_handshake_is_complete() {
 
 #[test]
 fn early_data_of_a_session_that_the_server_forgot_is_rejected() {
-    let (connector, _, made) = acquainted(true);
+    let (connector, _, made) = acquainted(true, SUITE);
     for takes_early_data in [true, false] {
         let acceptor = Acceptor::over_tcp(crate::ALPN, &made.identity, takes_early_data).unwrap();
         let mut pair = begin_early(&connector, &acceptor, b"a query");
@@ -65,33 +67,35 @@ fn early_data_of_a_session_that_the_server_forgot_is_rejected() {
 
 #[test]
 fn as_much_early_data_as_is_allowed_in_records_of_any_size_is_rejected_without_an_error() {
-    let (connector, _, made) = acquainted(true);
-    for record in [1, 40, 1 << 14] {
-        // The server has no such session.
-        let acceptor = Acceptor::over_tcp(crate::ALPN, &made.identity, true).unwrap();
-        let mut pair = begin_early(&connector, &acceptor, b"");
-        let mut left = pair.0.tls.early_bytes();
-        while left > 0 {
-            pair.0.tls.seal_early(&vec![7; left.min(record)], &mut pair.0.outgoing).unwrap();
-            left = pair.0.tls.early_bytes();
+    for suite in ["TLS_AES_128_GCM_SHA256", SUITE, "TLS_CHACHA20_POLY1305_SHA256"] {
+        let (connector, _, made) = acquainted(true, suite);
+        for record in [1, 40, 1 << 14] {
+            // The server has no such session.
+            let acceptor = Acceptor::over_tcp(crate::ALPN, &made.identity, true).unwrap();
+            let mut pair = begin_early(&connector, &acceptor, b"");
+            let mut left = pair.0.tls.early_bytes();
+            while left > 0 {
+                pair.0.tls.seal_early(&vec![7; left.min(record)], &mut pair.0.outgoing).unwrap();
+                left = pair.0.tls.early_bytes();
+            }
+            assert_eq!(run(&mut pair, 1000), (None, None), "{suite}, records of {record} bytes");
+            assert_eq!((pair.0.tls.early(), pair.1.plain.len()), (Early::Offered, 0));
+            pair.0.tls.seal(b"a query", &mut pair.0.outgoing).unwrap();
+            assert_eq!(run(&mut pair, 1000), (None, None));
+            assert_eq!(pair.1.plain, b"a query");
         }
-        assert_eq!(run(&mut pair, 1000), (None, None), "records of {record} bytes");
-        assert_eq!((pair.0.tls.early(), pair.1.plain.len()), (Early::Offered, 0));
-        pair.0.tls.seal(b"a query", &mut pair.0.outgoing).unwrap();
-        assert_eq!(run(&mut pair, 1000), (None, None));
-        assert_eq!(pair.1.plain, b"a query");
     }
 }
 
 #[test]
 fn no_early_data_is_offered_without_a_ticket_that_allows_it() {
-    let (connector, acceptor, _) = acquainted(false);
+    let (connector, acceptor, _) = acquainted(false, SUITE);
     let mut outgoing = Vec::new();
     let tls = connector.connect_from(None, true, &mut outgoing).unwrap();
     assert_eq!((tls.early_bytes(), tls.early()), (0, Early::None));
     assert_eq!(established(&connector, &acceptor, 1000).0.tls.session().kind, Kind::Resumed);
     // Early data is for connections that have some.
-    let (connector, acceptor, _) = acquainted(true);
+    let (connector, acceptor, _) = acquainted(true, SUITE);
     let pair = established(&connector, &acceptor, 1000);
     assert_eq!([pair.0.tls.session().kind, pair.1.tls.session().kind], [Kind::Resumed; 2]);
 }
