@@ -2,15 +2,10 @@
 
 use std::io::Write as _;
 use std::sync::mpsc;
-use std::time::Instant;
-
-use kqps_server::Report;
 
 use super::upstream::{Upstream, address, texts, truncated};
 use super::{asks, asks_edns, cache, stop};
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, framed, next};
-use crate::front::status::status;
-use crate::serve::PATIENCE;
 
 #[test]
 fn an_answer_that_waits_does_not_hold_up_others() {
@@ -80,9 +75,7 @@ fn a_client_that_reads_nothing_gets_no_more_than_fits() {
         may_answer.recv().unwrap();
         vec![texts(&asked.query, TEXTS)]
     });
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("status");
-    let server = cache(&[&upstream.flag()], &["--timeout", "10s", "--status", path.to_str().unwrap()]);
+    let server = cache(&[&upstream.flag()], &["--timeout", "10s"]);
     let mut stream = connect(server.addresses[0]);
     let mut all: Vec<u8> = (0..QUERIES).flat_map(|id| framed(&asks(id, "long.test", TXT))).collect();
     all.extend(framed(&asks(QUERIES, "last.test", A)));
@@ -96,14 +89,7 @@ fn a_client_that_reads_nothing_gets_no_more_than_fits() {
         ask_by(&mut connect(server.addresses[0]), &asks(1, "long.test", TXT)).answers(),
         u16::from(TEXTS)
     );
-    let is_dropped = |report: &Report| {
-        let dropped = report.tcp.as_ref().and_then(|tcp| tcp.dropped.get("client-slow"));
-        dropped.is_some_and(|count| *count > 0)
-    };
-    let begin = Instant::now();
-    while !is_dropped(&serde_json::from_slice(&status(&path, &["--json"]).stdout).unwrap()) {
-        assert!(begin.elapsed() < PATIENCE, "no answer is dropped");
-    }
+    std::thread::sleep(std::time::Duration::from_millis(300));
     let (report, counts) = stop(server);
     assert!(report.tcp.as_ref().unwrap().dropped["client-slow"] > 0, "{report:?}");
     assert!(counts.kept == 2 && counts.coalesced >= u64::from(QUERIES) - 1, "{report:?}");
