@@ -54,7 +54,7 @@ use shown::Shown;
 use targets::{TargetArgs, Targets};
 use time_left::TimeLeft;
 
-pub(crate) use place::{default_folder, named, resumed, runs as runs_folder};
+pub(crate) use place::{Resumed, default_folder, named, resumed, runs as runs_folder};
 
 const EXAMPLES: &str = "\
 Examples:
@@ -365,9 +365,7 @@ fn study(path: &Path) -> anyhow::Result<StudyFile> {
     if path.is_dir() {
         let folder = path.display();
         let run = if store_in(path).is_ok() {
-            format!(
-                "; `kqps report {folder}` shows the run in it, and `kqps run --resume --out {folder}` goes on with it"
-            )
+            format!("; to see what it holds: kqps report {folder}")
         } else {
             String::new()
         };
@@ -377,8 +375,9 @@ fn study(path: &Path) -> anyhow::Result<StudyFile> {
     }
     if !path.exists() && !name.contains(['.', '/']) {
         if subjects::is_known(&name) {
+            let quoted = if name.contains(' ') { format!("'{name}'") } else { name.to_string() };
             return Err(bad_input(format!(
-                "`{name}` is a subject, and no study; measure it by: kqps run --subject {name}"
+                "`{name}` is a subject, not a study; measure it by: kqps run --subject {quoted}"
             )));
         }
         let known = study_file::builtin_names();
@@ -391,7 +390,7 @@ fn study(path: &Path) -> anyhow::Result<StudyFile> {
 }
 
 fn resume(args: &Args) -> anyhow::Result<Session> {
-    let folder = resumed(("run", "run"), args.study.as_deref(), args.out.as_deref())?;
+    let folder = resumed(Resumed::Run, args.study.as_deref(), args.out.as_deref())?;
     if args.push {
         hosts::push_to(&folder)?;
     }

@@ -28,7 +28,6 @@ use crate::residence;
 use crate::started::Play;
 use crate::trial_request::{NoTrial, TrialRequest};
 use crate::unit::{Ending, Next, Unit};
-use time_left::Pace;
 
 pub use again::Hosts;
 
@@ -79,9 +78,9 @@ pub enum Event<'a> {
         /// Seconds since the budget began.
         after_s: f64,
     },
-    /// Cells were measured, and others are still to come.
+    /// A whole block was measured, and others are still to come.
     Left {
-        /// Seconds that the rest of the run will take, judged by how long the cells so far took.
+        /// Seconds that the rest of the run will take, judged by how long the block took.
         left_s: f64,
     },
     /// Something is left out: it does not fit the budget, or its subject failed too often.
@@ -118,6 +117,8 @@ pub struct Conductor<'a> {
     pub start: &'a mut dyn FnMut(usize, u64, Patience) -> Result<Play<'a>, NoTrial>,
     /// The hosts of the run. No cell pays for the time that they were away.
     pub hosts: &'a dyn Hosts,
+    /// The time that went into reaching lost hosts so far.
+    pub away: Duration,
     /// Receives every event.
     pub report: &'a mut dyn FnMut(&Event<'_>),
 }
@@ -143,7 +144,7 @@ impl Conductor<'_> {
         if let Some(ended) = self.can_reach(run)? {
             return Ok(ended);
         }
-        let (mut last_block_s, mut pace) = (0.0, Pace::default());
+        let mut last_block_s = 0.0;
         for block in 0..run.blocks {
             self.forgive();
             if let Some(pairing) = pairing
@@ -151,28 +152,26 @@ impl Conductor<'_> {
             {
                 break;
             }
-            let fits = |(clock, began): (Clock, Instant)| match pairing {
-                // Nothing in such a block can be cut short.
-                Some(_) => block < LEAST_BLOCKS || clock.fits_cell(seconds(began), last_block_s),
-                None => clock.fits_block(seconds(began), block, last_block_s),
-            };
-            if !self.clock.is_none_or(fits) {
+            if !self.fits(pairing, block, 0.0, last_block_s) {
                 self.drop_blocks(run, block, NO_TIME)?;
                 break;
             }
-            let (began, paid_since) = (Instant::now(), self.paid_since());
-            if self.block(run, block, &mut pace)? == Conducted::Interrupted {
+            let is_whole = !time_left::is_stored(run, block);
+            let (began, away) = (Instant::now(), self.away);
+            if self.block(run, block)? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
             self.forgive();
-            let away = self.paid_since().zip(paid_since).map(|(now, then)| now.duration_since(then));
-            last_block_s = seconds(began) - away.unwrap_or_default().as_secs_f64();
+            last_block_s = (seconds(began) - self.away.saturating_sub(away).as_secs_f64()).max(0.0);
+            if is_whole {
+                self.report_left(run, pairing, block, last_block_s);
+            }
         }
         Ok(Conducted::Whole)
     }
 
     /// Makes the trials of a block that are missing.
-    fn block(&mut self, run: &mut Run, block: u32, pace: &mut Pace) -> Result<Conducted, StoreError> {
+    fn block(&mut self, run: &mut Run, block: u32) -> Result<Conducted, StoreError> {
         (self.report)(&Event::Block { block });
         let canary = canary::cell(run);
         let mut order = order::of_block(run.seed, block, run.cells.len());
@@ -185,29 +184,29 @@ impl Conductor<'_> {
             if self.canary(run, canary, block)? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
-            let (began, trials) = (Instant::now(), run.trials.len());
             if self.group(run, &cells, block, &order[position..])? == Conducted::Interrupted {
                 return Ok(Conducted::Interrupted);
             }
             position += cells.len();
-            // A resumed run has the trials of its first cells already.
-            if run.trials.len() > trials {
-                pace.add(cells.iter().map(|&cell| self.likely_s(run, cell, block)).sum(), seconds(began));
-                self.report_left(run, pace, block, &order[position..]);
-            }
         }
         let canary = canary.filter(|canary| canary::is_due_at_end(run, *canary, block, order.len()));
         self.canary(run, canary, block)
     }
 
-    /// When the budget began, later by all that was forgiven.
-    fn paid_since(&self) -> Option<Instant> {
-        self.clock.map(|(_, began)| began)
+    /// Whether a block that begins in `in_s` seconds fits the budget, if the block before it took `last_block_s`.
+    fn fits(&self, pairing: Option<Pairing>, block: u32, in_s: f64, last_block_s: f64) -> bool {
+        let fits = |(clock, began): (Clock, Instant)| match pairing {
+            // Nothing in such a block can be cut short.
+            Some(_) => block < LEAST_BLOCKS || clock.fits_cell(seconds(began) + in_s, last_block_s),
+            None => clock.fits_block(seconds(began) + in_s, block, last_block_s),
+        };
+        self.clock.is_none_or(fits)
     }
 
     /// Gives the budget the time back that went into reaching lost hosts since the last call, and returns it.
     fn forgive(&mut self) -> Duration {
         let away = self.hosts.take_away_time();
+        self.away += away;
         if let Some((_, began)) = &mut self.clock {
             *began += away;
         }
@@ -233,8 +232,12 @@ impl Conductor<'_> {
         let may_go = block > 0 || facts.role == Role::Subject;
         let cell_s = cost::cell_s(facts, &run.goal, block) + patience::together_s(run, cell, block);
         let cell_s = cell_s * if block == 0 { 0.5 } else { 1.0 };
-        let fits = self.clock.is_none_or(|(clock, began)| clock.fits_cell(seconds(began), cell_s));
-        (may_go && !fits).then_some(NO_TIME)
+        (may_go && !self.fits_cell(0.0, cell_s)).then_some(NO_TIME)
+    }
+
+    /// Whether a start of a cell that begins in `in_s` seconds and costs `cell_s` fits the budget.
+    fn fits_cell(&self, in_s: f64, cell_s: f64) -> bool {
+        self.clock.is_none_or(|(clock, began)| clock.fits_cell(seconds(began) + in_s, cell_s))
     }
 
     fn drop_blocks(&mut self, run: &mut Run, first: u32, why: &str) -> Result<(), StoreError> {

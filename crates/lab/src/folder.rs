@@ -58,7 +58,7 @@ pub fn store_in(folder: &Path) -> Result<PathBuf, NoRun> {
     }
 }
 
-/// The newest run in the folders of a folder, by their names.
+/// The last run by name in the folders of a folder.
 fn newest_in(folder: &Path) -> Option<PathBuf> {
     let folders = fs::read_dir(folder).ok()?.flatten().map(|entry| entry.path());
     folders.filter(|one| one.join(STORE).is_file()).max()

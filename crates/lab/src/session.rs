@@ -219,7 +219,8 @@ impl Session {
         };
         let reached = Reached { hosts: self.hosts.as_ref(), interrupts };
         let (store, hosts) = (&self.store, &reached);
-        let mut conductor = Conductor { store, goal, clock, reasons, start: &mut start, hosts, report };
+        let away = Duration::ZERO;
+        let mut conductor = Conductor { store, goal, clock, reasons, start: &mut start, hosts, away, report };
         let conducted = conductor.conduct(&mut self.run)?;
         keep_reports(&self.store, self.hosts.as_ref(), &mut self.run.cells, &mut self.run.hosts)?;
         let mut notes = launcher.settings.notes();

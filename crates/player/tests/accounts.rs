@@ -4,7 +4,6 @@
 mod offered;
 mod support;
 
-use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -13,7 +12,7 @@ use kqps_dataset::Format;
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
 use offered::offered_io;
-use support::{Queries, no_subject};
+use support::{Queries, is_nothing, no_subject};
 
 /// Longer than a busy host keeps the subject from its core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -61,12 +60,7 @@ fn passes_of(fate: Fate) -> u64 {
 
 const PASSES: u64 = 5;
 
-/// Whether nothing came in time, or the process was stopped meanwhile.
-fn is_nothing(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
-
-/// Serves until `stop` is set. Late replies leave after one and a half timeouts.
+/// Serves until `stop` is set. Late replies leave soon after the timeout.
 fn subject(socket: &UdpSocket, stop: &AtomicBool) {
     let stranger = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut later: Vec<(Instant, Vec<u8>, SocketAddr)> = Vec::new();
@@ -89,7 +83,7 @@ fn subject(socket: &UdpSocket, stop: &AtomicBool) {
         match fate {
             Fate::Drop => continue,
             Fate::Late => {
-                later.push((now + TIMEOUT * 3 / 2, reply, from));
+                later.push((now + TIMEOUT * 11 / 10, reply, from));
                 continue;
             }
             Fate::OtherPort => {
@@ -115,7 +109,7 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
     Plan {
         stop: Stop { after: None, passes: Some(PASSES) },
         timeout: TIMEOUT,
-        // Late replies come long before the drain ends, too.
+        // Late replies come long before the drain ends.
         drain: TIMEOUT * 2,
         lag_allowed: Duration::from_secs(5),
         coalesce: Duration::from_micros(25),

@@ -25,9 +25,10 @@ use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use stream::{Server, query, reply};
+use support::within;
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -181,11 +182,6 @@ fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
 fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
     let plan = support::plan(target, 1, load, Io::Auto);
     within(PATIENCE, Plan { wire: Wire::Tcp(tcp), ..plan })
-}
-
-/// The same plan with this timeout.
-fn within(timeout: Duration, plan: Plan) -> Plan {
-    Plan { timeout, drain: timeout, ..plan }
 }
 
 fn http(connections: &ConnectionFacts) -> &HttpFacts {

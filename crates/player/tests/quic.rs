@@ -19,9 +19,10 @@ use kqps_quic::{
 };
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{Acceptor, ClientSettings, Kind, Trust};
+use support::within;
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -162,11 +163,6 @@ fn one_each(ca: &str) -> QuicPlan {
 fn plan(target: SocketAddr, quic: QuicPlan) -> Plan {
     let plan = support::plan(target, 1, WINDOW, Io::Auto);
     within(PATIENCE, Plan { wire: Wire::Quic(quic), ..plan })
-}
-
-/// The same plan with this timeout.
-fn within(timeout: Duration, plan: Plan) -> Plan {
-    Plan { timeout, drain: timeout, ..plan }
 }
 
 /// A socket whose port is closed for all others: it is connected to itself, so the kernel refuses what comes from elsewhere.

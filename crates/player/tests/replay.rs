@@ -4,7 +4,6 @@ mod capture;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,7 +15,7 @@ use kqps_kernel::clock;
 use kqps_observation::Trial;
 use kqps_player::error::PlayError;
 use kqps_player::{Control, Lane, LoadPlan, Plan, PlanError, ReplayPlan, Wire, play};
-use support::{Queries, no_subject};
+use support::{Queries, is_nothing, no_subject};
 
 /// Longer than other programs keep the server of a test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -63,11 +62,6 @@ fn played(
         trial.unwrap()
     });
     (trial, all.into_inner().unwrap())
-}
-
-/// Whether nothing came in time.
-fn is_nothing(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
 }
 
 /// Answers every query.

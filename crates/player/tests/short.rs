@@ -4,7 +4,6 @@
 mod offered;
 mod support;
 
-use std::io::ErrorKind;
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -13,20 +12,15 @@ use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, play};
 use offered::offered_io;
-use support::{Queries, no_subject};
+use support::{Queries, is_nothing, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep the subject from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 
 const QUERIES: u64 = 60;
-
-/// Whether nothing came in time, or the process was stopped meanwhile.
-fn is_nothing(error: &std::io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
-}
 
 /// Plays against a subject that turns each query into a reply with `answer`.
 fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {

@@ -18,10 +18,10 @@ use kqps_observation::{Histogram, Trial};
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
 use loops::for_each_io;
 use stream::{Server, query, reply};
-use support::{Queries, no_subject};
+use support::{Queries, no_subject, within};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -41,11 +41,6 @@ fn answer_all(mut stream: TcpStream) {
 fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
     let plan = support::plan(target, 1, load, Io::Auto);
     within(PATIENCE, Plan { wire: Wire::Tcp(tcp), ..plan })
-}
-
-/// The same plan with this timeout.
-fn within(timeout: Duration, plan: Plan) -> Plan {
-    Plan { timeout, drain: timeout, ..plan }
 }
 
 fn kept(io: Io, connections: usize) -> TcpPlan {

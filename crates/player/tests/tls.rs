@@ -27,9 +27,10 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
 use stream::{Server, query, reply};
+use support::within;
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -138,7 +139,7 @@ fn one_each(io: Io, name: &str, client: ClientSettings) -> TcpPlan {
 
 fn plan(target: SocketAddr, tcp: TcpPlan) -> Plan {
     let plan = support::plan(target, 1, WINDOW, Io::Auto);
-    Plan { wire: Wire::Tcp(tcp), timeout: PATIENCE, drain: PATIENCE, ..plan }
+    within(PATIENCE, Plan { wire: Wire::Tcp(tcp), ..plan })
 }
 
 fn tls(connections: &ConnectionFacts) -> &TlsFacts {

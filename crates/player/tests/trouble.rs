@@ -4,7 +4,6 @@
 mod offered;
 mod support;
 
-use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -16,17 +15,17 @@ use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
 use kqps_skips::{Capability, skip};
 use offered::offered_io;
-use support::{Queries, no_subject};
+use support::{Queries, is_nothing, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
-const PATIENCE: Duration = Duration::from_secs(10);
+const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same in a trial whose queries are all lost by time.
 const HASTE: Duration = Duration::from_millis(300);
 
 fn plan(target: SocketAddr, io: Io) -> Plan {
     let load = LoadPlan::Closed { outstanding: 64 };
-    Plan { timeout: PATIENCE, drain: PATIENCE, ..support::plan(target, 2, load, io) }
+    support::within(PATIENCE, support::plan(target, 2, load, io))
 }
 
 /// `count` messages with these lengths, in turn: a query for the root, followed by zeros.
@@ -69,7 +68,7 @@ fn answered_as(
                         buffer[bytes..].fill(0);
                         socket.send_to(&buffer[..bytes.max(bytes_least)], from).unwrap();
                     }
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => (),
+                    Err(error) if is_nothing(&error) => (),
                     Err(error) => panic!("{error}"),
                 }
             }

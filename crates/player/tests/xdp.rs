@@ -4,7 +4,6 @@ mod past;
 mod support;
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -15,7 +14,7 @@ use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, route};
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
 use past::{FAR, NEAR, Networks};
-use support::{Queries, no_subject};
+use support::{Queries, is_nothing, no_subject};
 
 /// Longer than a busy host keeps the subject from its core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -70,13 +69,13 @@ fn serve(
         idle();
         match socket.recv_from(&mut buffer) {
             Ok((bytes, from)) => serve(buffer[..bytes].to_vec(), from),
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {}
+            Err(error) if is_nothing(&error) => {}
             Err(error) => panic!("{error}"),
         }
     }
 }
 
-/// Treats every query as its name says. Late replies leave after one and a half timeouts.
+/// Treats every query as its name says. Late replies leave soon after the timeout.
 fn subject(socket: &UdpSocket, stranger: &UdpSocket, stop: &AtomicBool) {
     let later = std::cell::RefCell::new(Vec::<(Instant, Vec<u8>, SocketAddr)>::new());
     let idle = || {
@@ -91,7 +90,7 @@ fn subject(socket: &UdpSocket, stranger: &UdpSocket, stop: &AtomicBool) {
         match FATES.iter().find(|(name, _)| *name == label).unwrap().1 {
             Fate::Drop => return,
             Fate::Late => {
-                later.borrow_mut().push((Instant::now() + TIMEOUT * 3 / 2, reply, from));
+                later.borrow_mut().push((Instant::now() + TIMEOUT * 11 / 10, reply, from));
                 return;
             }
             Fate::OtherPort => {
@@ -120,7 +119,7 @@ fn plan(load: LoadPlan, udp: UdpPlan) -> Plan {
     Plan {
         wire: Wire::Udp(udp),
         timeout: TIMEOUT,
-        // Late replies come long before the drain ends, too.
+        // Late replies come long before the drain ends.
         drain: TIMEOUT * 2,
         ..support::plan((FAR, PORT).into(), 1, load, Io::Xdp)
     }

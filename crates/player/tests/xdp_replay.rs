@@ -7,7 +7,7 @@ mod stream;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{ErrorKind, Write as _};
+use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::process::Command;
 use std::sync::Mutex;
@@ -19,7 +19,7 @@ use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, PlanError, ReplayPlan, TcpPlan, UdpPlan, Wire, play};
 use past::{FAR, Networks};
-use support::{Queries, no_subject};
+use support::{Queries, is_nothing, no_subject};
 
 const PORT: u16 = 5300;
 
@@ -65,7 +65,7 @@ fn played(networks: &Networks, plan: &Plan, captured: &Captured, astray: &[&str]
             while !stop.load(Relaxed) {
                 let (bytes, from) = match socket.recv_from(&mut buffer) {
                     Ok(received) => received,
-                    Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+                    Err(error) if is_nothing(&error) => {
                         continue;
                     }
                     Err(error) => panic!("{error}"),

@@ -210,10 +210,10 @@ fn connections_alone_are_made_and_closed_and_nothing_is_asked() {
     });
     for close in [Close::Fin, Close::Rst] {
         let before = server.accepted.load(Relaxed);
-        // More places than connections, and time for a second request if the server's queue is full: whoever stands still,
-        // each is made.
-        let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(512) };
-        let load = LoadPlan::Open { rate_qps: 2000.0, arrivals: Arrivals::Even, window: None };
+        // Every place is used again, and there is time for further requests if the server's queue is full: each connection
+        // is made, even if the server stands still.
+        let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(64) };
+        let load = LoadPlan::Closed { outstanding: 64 };
         let patience = Duration::from_secs(10);
         let plan = Plan { timeout: patience, drain: patience, ..plan(server.address, load, tcp) };
         let (trial, connections) = play(&networks, 400, &plan);

@@ -24,7 +24,7 @@ use crate::exit::{Lines, bad_input};
 use crate::run::announce::about;
 use crate::run::time_left::TimeLeft;
 use crate::run::{
-    beside, default_folder, left_out, named, random_seed, repeat, resumed, targets, write_page,
+    Resumed, beside, default_folder, left_out, named, random_seed, repeat, resumed, targets, write_page,
 };
 use crate::signals;
 
@@ -142,7 +142,7 @@ fn why_nothing(run: &Run) -> String {
 /// Resumes a comparison.
 pub(super) fn resume(args: &Args) -> anyhow::Result<Compared> {
     let beside = args.runs.first().map(PathBuf::as_path);
-    let folder = resumed(("compare", "comparison"), beside, args.live.out.as_deref())?;
+    let folder = resumed(Resumed::Comparison, beside, args.live.out.as_deref())?;
     let session = Session::resume(&folder, std::env::current_exe().context("finding the running program")?)?;
     if session.run().study != comparison::NAME {
         return Err(bad_input(format!(
@@ -155,6 +155,14 @@ pub(super) fn resume(args: &Args) -> anyhow::Result<Compared> {
             "{} was begun by an earlier version, which started A and B one after the other; begin a new comparison",
             folder.display()
         )));
+    }
+    let (run, folder) = (session.run(), folder.display());
+    if run.finished_unix_ms.is_some() {
+        eprintln!("The comparison in {folder} is finished: nothing more is measured.");
+    } else {
+        let trials = counted(run.trials.len() as u64, "trial");
+        let blocks = counted(run.blocks.into(), "block");
+        eprintln!("Going on with the comparison in {folder}: {trials} stored, and {blocks} planned.");
     }
     conduct(session, TimeLeft::default())
 }

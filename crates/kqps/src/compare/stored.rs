@@ -14,6 +14,7 @@ use kqps_verdict::figure;
 
 use super::{Args, Compared};
 use crate::exit::bad_input;
+use crate::run::subjects::is_known;
 
 /// Compares within one run: two named cells, the pairs that differ in a factor, or the pair that the run was
 /// made for.
@@ -112,7 +113,9 @@ fn judged(cases: Vec<Case>) -> anyhow::Result<Compared> {
 
 fn read(folder: &Path) -> anyhow::Result<Run> {
     let store = store_in(folder).map_err(|error| match &error {
-        NoRun::Unreadable { error: cause, .. } if cause.kind() == ErrorKind::NotFound => {
+        NoRun::Unreadable { error: cause, .. }
+            if cause.kind() == ErrorKind::NotFound && is_known(&folder.to_string_lossy()) =>
+        {
             bad_input(format!("{error}; subjects are named by --a and --b"))
         }
         _ => bad_input(error),

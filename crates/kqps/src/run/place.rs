@@ -45,20 +45,47 @@ pub(crate) fn named(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// The folder that `--resume` goes on with: that of `--out`, or the newest unfinished one. `what` is a `run` or a
-/// `comparison`, which `kqps command` measures. `beside` is a folder that the user named without `--out`.
+/// What `--resume` goes on with.
+#[derive(Clone, Copy, PartialEq)]
+pub(crate) enum Resumed {
+    /// A run of `kqps run`.
+    Run,
+    /// A comparison of `kqps compare`.
+    Comparison,
+}
+
+impl Resumed {
+    /// The command that goes on with it, and its name in words.
+    fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Run => ("run", "run"),
+            Self::Comparison => ("compare", "comparison"),
+        }
+    }
+}
+
+/// The folder that `--resume` goes on with: that of `--out`, or the newest unfinished one. `beside` is a folder or a study
+/// that the user named without `--out`.
 pub(crate) fn resumed(
-    (command, what): (&str, &str),
+    resumed: Resumed,
     beside: Option<&Path>,
     out: Option<&Path>,
 ) -> anyhow::Result<PathBuf> {
+    let (command, what) = resumed.words();
     if let Some(beside) = beside {
-        let folder = if beside.is_dir() { beside.display().to_string() } else { "DIR".to_owned() };
-        return Err(bad_input(format!(
-            "--resume takes its folder by --out; to go on: kqps {command} --resume --out {folder}"
-        )));
+        let go_on = format!("kqps {command} --resume --out");
+        return Err(bad_input(if beside.is_dir() {
+            format!("--resume takes its folder by --out; to go on: {go_on} {}", beside.display())
+        } else if resumed == Resumed::Run {
+            format!(
+                "--resume takes no study, since a run has its own; name its folder by --out, or leave it out for the \
+                 newest one: {go_on} DIR"
+            )
+        } else {
+            format!("--resume takes its folder by --out; to go on: {go_on} DIR")
+        }));
     }
-    out.map(Path::to_owned).or_else(|| newest(what == "comparison")).ok_or_else(|| {
+    out.map(Path::to_owned).or_else(|| newest(resumed)).ok_or_else(|| {
         let runs = runs();
         bad_input(format!("no unfinished {what} in {} to resume; name it with --out DIR", runs.display()))
     })
@@ -66,11 +93,11 @@ pub(crate) fn resumed(
 
 /// The newest unfinished comparison, or the newest unfinished run that is no comparison and no search. The names of
 /// default folders sort by time.
-fn newest(is_comparison: bool) -> Option<PathBuf> {
+fn newest(resumed: Resumed) -> Option<PathBuf> {
     let folders = std::fs::read_dir(runs()).ok()?.flatten().map(|entry| entry.path());
     let unfinished = |folder: &PathBuf| {
         kqps_observation::Store::read(&folder.join("run.sqlite")).is_ok_and(|run| {
-            let is_wanted = (run.study == comparison::NAME) == is_comparison;
+            let is_wanted = (run.study == comparison::NAME) == (resumed == Resumed::Comparison);
             run.finished_unix_ms.is_none() && is_wanted && run.study != search_run::NAME
         })
     };

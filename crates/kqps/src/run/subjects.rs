@@ -39,9 +39,9 @@ fn known() -> impl Iterator<Item = Definition> {
     builtin::servers().into_iter().chain([builtin::echo()])
 }
 
-/// Whether kqps knows a subject of this name.
-pub(crate) fn is_known(name: &str) -> bool {
-    known().any(|one| one.name == name)
+/// Whether kqps knows a subject of this name, which settings may follow: `nsd`, or `knot workers=2`.
+pub(crate) fn is_known(words: &str) -> bool {
+    known().any(|one| words.split(' ').next() == Some(&*one.name))
 }
 
 fn definition(word: &str) -> anyhow::Result<Definition> {

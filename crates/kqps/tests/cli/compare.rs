@@ -140,12 +140,20 @@ fn killed_in_the_middle_it_goes_on_and_repeats_nothing() {
         .unwrap();
     assert_eq!(output.status.code(), Some(3), "{}", stderr(&output));
     assert!(stderr(&output).contains("1 of 1 comparisons are inconclusive"), "{}", stderr(&output));
+    let goes_on = format!(
+        "Going on with the comparison in {}: {} trials stored, and 1 block planned.",
+        out.display(),
+        before.len()
+    );
+    assert!(stderr(&output).contains(&goes_on), "{}", stderr(&output));
     let passing =
         kqps(&["--resume", "--out", out.to_str().unwrap(), "--fail-on", "slower", "--allow-inconclusive"])
             .output()
             .unwrap();
     assert_eq!(passing.status.code(), Some(0), "{}", stderr(&passing));
     assert!(stderr(&passing).contains("--allow-inconclusive lets them pass"), "{}", stderr(&passing));
+    let is_over = format!("The comparison in {} is finished: nothing more is measured.", out.display());
+    assert!(stderr(&passing).contains(&is_over), "{}", stderr(&passing));
     let after = trials();
     assert_eq!(after[..before.len()], before);
     assert_eq!(starts_of(&after), 3);
@@ -228,9 +236,12 @@ fn bad_usage_is_one_clear_error() {
         (&["--resume"], "no unfinished comparison in "),
     ];
     for (arguments, expected) in cases {
-        let output = kqps(arguments).current_dir(here).output().unwrap();
+        // The user's own data may have an unfinished comparison.
+        let output = kqps(arguments).current_dir(here).env("XDG_DATA_HOME", here).output().unwrap();
         assert_eq!(output.status.code(), Some(2), "{arguments:?}: {}", stderr(&output));
         assert!(stderr(&output).contains(expected), "{arguments:?}: {}", stderr(&output));
     }
-    assert!(!folder.path().join("kqps-runs").exists(), "nothing is half-made");
+    for made in ["kqps-runs", "kqps"] {
+        assert!(!folder.path().join(made).exists(), "nothing is half-made");
+    }
 }

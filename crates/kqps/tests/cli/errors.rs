@@ -61,9 +61,15 @@ fn no_clause_comes_twice_and_the_status_shows_whose_fault_it_is() {
         (2, "report cut".to_owned(), "database disk image is malformed"),
         (2, "compare cut cut".to_owned(), "database disk image is malformed"),
         (2, "run empty".to_owned(), "empty is a folder; expected the file of a study, or its name"),
-        (2, "run cut".to_owned(), "`kqps report cut` shows the run in it, and `kqps run --resume --out cut`"),
+        (
+            2,
+            "run cut".to_owned(),
+            "cut is a folder; expected the file of a study, or its name; to see what it holds: kqps report cut",
+        ),
+        (2, "run models --resume".to_owned(), "--resume takes no study, since a run has its own; "),
         (2, "run nsd".to_owned(), "measure it by: kqps run --subject nsd"),
         (2, "compare nsd knot".to_owned(), "subjects are named by --a and --b"),
+        (2, "compare nothere cut".to_owned(), "nothere cannot be read (No such file or directory"),
         (2, "report .".to_owned(), ". holds no run itself; name one of the folders in it, such as ./cut"),
         (2, load("-a 192.0.2.1"), "-a: this host has no address 192.0.2.1"),
         (

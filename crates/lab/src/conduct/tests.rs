@@ -23,6 +23,7 @@ use crate::trial_request::TrialRequest;
 mod failing;
 mod lost;
 mod residence;
+mod time_left;
 
 const BLOCKS: u32 = 3;
 
@@ -91,7 +92,8 @@ fn conduct_with(
         }))
     };
     let goal = Preset::Quick.goal();
-    Conductor { store, goal, clock, reasons, start: &mut start, hosts: &Here, report }.conduct(&mut run)
+    Conductor { store, goal, clock, reasons, start: &mut start, hosts: &Here, away: Duration::ZERO, report }
+        .conduct(&mut run)
 }
 
 /// The properties of all trials that do not depend on the number of starts.
@@ -138,31 +140,6 @@ fn every_cell_is_measured_in_every_block() {
     assert_eq!(broken.count(), BLOCKS as usize);
     let closed = |trial: &&RunTrial| trial.measured().is_some_and(|one| one.load.mode == LoadMode::Closed);
     assert!(run.trials.iter().filter(closed).all(|trial| trial.purpose != Purpose::Search));
-}
-
-#[test]
-fn the_time_that_is_left_is_reported_while_cells_are_to_come() {
-    let folder = tempfile::tempdir().unwrap();
-    let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
-    let left = |clock| {
-        let mut left = Vec::new();
-        let mut note = |event: &Event<'_>| {
-            if let Event::Left { left_s } = event {
-                left.push(*left_s);
-            }
-        };
-        conduct(&store, clock, &|| Ok(()), &mut note).unwrap();
-        left
-    };
-    let run = plan();
-    let groups: usize = (0..BLOCKS)
-        .map(|block| group::groups(&run, &order::of_block(run.seed, block, run.cells.len())).len())
-        .sum();
-    let reported = left(None);
-    // Not after the last group, and not after the first ones, by which too little is known.
-    assert!((groups / 2..groups - 1).contains(&reported.len()), "{} of {groups}", reported.len());
-    assert!(reported.iter().all(|left_s| *left_s > 0.0), "{reported:?}");
-    assert!(left(None).is_empty(), "a run that was over measures nothing more");
 }
 
 #[test]
@@ -436,6 +413,7 @@ fn a_start_has_the_time_that_others_leave_it() {
     let mut report = |_: &Event<'_>| ();
     let mut conductor = Conductor {
         hosts: &Here,
+        away: Duration::ZERO,
         store: &store,
         goal: Preset::Quick.goal(),
         clock: Some((Clock::new(1000.0), Instant::now())),

@@ -1,53 +1,49 @@
-//! How long the rest of a run will take, judged by how long its cells really took. Costs are estimates for a host that
-//! does nothing else; on a busy host, starts take longer and more trials are repeated.
+//! How long the rest of a run will take, judged by the last whole block that this session measured. Costs are estimates
+//! for a host that does nothing else; on a busy host, starts take longer and more trials are repeated.
 
 use std::slice;
 
 use kqps_observation::Run;
+use kqps_verdict::compare::Pairing;
 
-use super::{Conductor, Event, seconds};
+use super::{Conductor, Event, seconds, tryout};
 use crate::budget::cost;
 
-/// The rest is judged by the cells so far once they are this share of the whole, or have taken so many seconds: the first
-/// cell of many says little about the others.
-const SHARE: f64 = 0.25;
-const ENOUGH_S: f64 = 60.0;
-
-/// What the cells that were measured cost by estimate, and how long they took.
-#[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Pace {
-    cost_s: f64,
-    took_s: f64,
-}
-
-impl Pace {
-    pub(super) fn add(&mut self, cost_s: f64, took_s: f64) {
-        self.cost_s += cost_s;
-        self.took_s += took_s;
-    }
-
-    /// Seconds for the rest of the cells, which cost `rest_s`; `None` if too few were measured, or none are left.
-    fn seconds(&self, rest_s: f64) -> Option<f64> {
-        let is_known = self.took_s >= ENOUGH_S || self.cost_s >= SHARE * (self.cost_s + rest_s);
-        (is_known && self.cost_s > 0.0 && rest_s > 0.0).then(|| rest_s * self.took_s / self.cost_s)
-    }
-}
-
 impl Conductor<'_> {
-    /// Reports how long the rest of the run will take. `rest` are the cells of the block that are still to come.
-    pub(super) fn report_left(&mut self, run: &Run, pace: &Pace, block: u32, rest: &[usize]) {
-        let all = 0..run.cells.len();
-        let later_s: f64 = all.map(|cell| self.likely_s(run, cell, block + 1)).sum();
-        let rest_s: f64 = rest.iter().map(|&cell| self.likely_s(run, cell, block)).sum();
-        let rest_s = rest_s + later_s * f64::from(run.blocks.saturating_sub(block + 1));
-        let in_budget_s = self.clock.map_or(f64::INFINITY, |(clock, began)| clock.left_s(seconds(began)));
-        if let Some(left_s) = pace.seconds(rest_s) {
-            (self.report)(&Event::Left { left_s: left_s.min(in_budget_s) });
+    /// Reports how long the rest of the run will take, after a whole block that took `took_s` seconds without outages.
+    /// A block whose first trials are stored counts as over. Cells without a trial in this block, since they were left
+    /// out, are expected in no later one.
+    pub(super) fn report_left(&mut self, run: &Run, pairing: Option<Pairing>, block: u32, took_s: f64) {
+        let has_trial = |cell: &usize| run.trials_of(*cell).any(|one| one.block == block);
+        let played: Vec<usize> = (0..run.cells.len()).filter(has_trial).collect();
+        let cost_s: f64 = played.iter().map(|&cell| self.likely_s(run, cell, block)).sum();
+        let later = played.iter().filter(|cell| !tryout::is_hopeless(run, **cell, block + 1));
+        let later: Vec<f64> = later.map(|&cell| self.likely_s(run, cell, block + 1)).collect();
+        let later_s: f64 = later.iter().sum();
+        // A block of which not even this cell fits is over at once.
+        let least_s = later.into_iter().fold(f64::INFINITY, f64::min);
+        let block_s = if cost_s > 0.0 { took_s * later_s / cost_s } else { 0.0 };
+        let (mut left_s, mut last_s) = (0.0, took_s);
+        for later in (block + 1..run.blocks).filter(|later| !is_stored(run, *later)) {
+            if !self.fits(pairing, later, left_s, last_s) || !self.fits_cell(left_s, least_s) {
+                break;
+            }
+            left_s += block_s;
+            last_s = block_s;
+        }
+        // The searches of a run adapt to the time that is left. Nothing in a block of a comparison can be cut short.
+        if pairing.is_none()
+            && let Some((clock, began)) = self.clock
+        {
+            left_s = left_s.min(clock.left_s(seconds(began)));
+        }
+        if left_s > 0.0 {
+            (self.report)(&Event::Left { left_s });
         }
     }
 
-    /// The cost of a cell in a block. Searches that no budget ends take longer.
-    pub(super) fn likely_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
+    /// The cost of a cell in a block, seconds. Searches that no budget ends take longer.
+    fn likely_s(&self, run: &Run, cell: usize, block: u32) -> f64 {
         let unhurried_s = match self.clock {
             Some(_) => 0.0,
             None => cost::unhurried_s(slice::from_ref(&run.cells[cell]), &run.goal, block),
@@ -56,20 +52,7 @@ impl Conductor<'_> {
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn what_is_left_takes_as_long_for_its_cost_as_what_was_measured() {
-        let mut pace = Pace::default();
-        assert_eq!(pace.seconds(10.0), None, "nothing was measured");
-        pace.add(4.0, 8.0);
-        assert_eq!(pace.seconds(10.0), Some(20.0));
-        assert_eq!(pace.seconds(13.0), None, "less than a quarter was measured");
-        pace.add(4.0, 0.0);
-        assert_eq!((pace.seconds(1.0), pace.seconds(0.0)), (Some(1.0), None));
-        pace.add(2.0, 52.0);
-        assert_eq!(pace.seconds(1000.0), Some(6000.0), "a minute says enough");
-    }
+/// Whether a block has trials already.
+pub(super) fn is_stored(run: &Run, block: u32) -> bool {
+    run.trials.iter().any(|one| one.block == block)
 }

@@ -1,12 +1,13 @@
 //! Flags that do not go together, and the counts while it runs.
 
-use std::process::{Command, Output, Stdio};
+use std::process::Stdio;
 
 use kqps_server::Report;
 
 use super::upstream::{Upstream, address};
 use super::{asks, cache, stop};
 use crate::auth::dns::{A, ask};
+use crate::front::status::status;
 use crate::serve::running::serve_as;
 
 fn refused(arguments: &[&str]) -> String {
@@ -41,29 +42,23 @@ fn what_cannot_work_is_an_error_that_says_why() {
     }
 }
 
-fn status(path: &str, more: &[&str]) -> Output {
-    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
-    command.args(["serve", "status", path]).args(more).output().unwrap()
-}
-
 #[test]
 fn counts_can_be_read_while_it_runs() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("status");
-    let path = path.to_str().unwrap();
     let upstream = Upstream::new(|asked| vec![address(&asked.query, 300, 7)]);
-    let server = cache(&[&upstream.flag()], &["--status", path]);
+    let server = cache(&[&upstream.flag()], &["--status", path.to_str().unwrap()]);
     for id in 0..4 {
         ask(server.addresses[0], &asks(id, "www.example.test", A));
     }
-    let output = status(path, &["--json"]);
+    let output = status(&path, &["--json"]);
     assert!(output.status.success(), "{output:?}");
     let report: Report = serde_json::from_slice(&output.stdout).unwrap();
     assert_eq!((report.received, report.answered), (4, 4), "{report:?}");
     let counts = report.cache.unwrap();
     assert_eq!((counts.hits, counts.misses, counts.entries), (3, 1, 1), "{report:?}");
     assert!(report.back_ends.len() == 1 && counts.memory_bytes > 0, "{report:?}");
-    let words = String::from_utf8(status(path, &[]).stdout).unwrap();
+    let words = String::from_utf8(status(&path, &[]).stdout).unwrap();
     assert!(words.contains("Cache: 3 hits, 1 miss, 1 kept in "), "{words}");
     stop(server);
 }

@@ -15,7 +15,8 @@ use super::{echo, front, stop};
 use crate::auth::dns::{A, ask, ask_by, connect, query};
 use crate::serve::PATIENCE;
 
-fn status(path: &Path, more: &[&str]) -> Output {
+/// What `kqps serve status` prints.
+pub(crate) fn status(path: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.args(["serve", "status"]).arg(path).args(more).output().unwrap()
 }

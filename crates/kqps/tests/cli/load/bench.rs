@@ -1,7 +1,7 @@
 //! What the tests of `kqps load` share: a running echo, a query file, and the program started as a user
 //! would.
 
-use std::io::{BufRead as _, BufReader, Read as _};
+use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
 use std::net::IpAddr;
 use std::path::PathBuf;
 use std::process::{Child, Command, Output, Stdio};
@@ -102,9 +102,10 @@ impl Bench {
 
 /// These flags of a load, of which every query is sent and every reply counts in the end, however long other programs keep
 /// the cores. The drain is over when all queries are answered, so the timeout costs no time there. A test of losses has a
-/// timeout of its own.
+/// timeout of its own, as `-t` and a further word: `--timeout`, `-t5s` and flags that are added to the command later are not
+/// seen.
 pub(crate) fn patient<'a>(flags: &[&'a str]) -> Vec<&'a str> {
-    let timeout: &[&str] = if flags.contains(&"-t") { &[] } else { &["-t", "10s"] };
+    let timeout: &[&str] = if flags.contains(&"-t") { &[] } else { &["-t", "3s"] };
     [&["--lag", "1m"], timeout, flags].concat()
 }
 
@@ -118,6 +119,11 @@ pub(crate) fn kqps(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.args(arguments).stdin(Stdio::null());
     command
+}
+
+/// Whether nothing came in time, or the process was stopped meanwhile.
+pub(crate) fn is_nothing(error: &std::io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 pub(crate) fn words(output: &Output) -> (String, String) {

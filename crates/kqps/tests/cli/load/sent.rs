@@ -1,14 +1,13 @@
 //! The datagrams of a load: their bytes, and the addresses and ports that they come from.
 
 use std::collections::BTreeSet;
-use std::io::ErrorKind;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::process::Stdio;
 use std::time::Duration;
 
 use kqps_observation::Trial;
 
-use super::bench::Bench;
+use super::bench::{Bench, is_nothing};
 
 /// Offset of the count of additional records in a header (RFC 1035, section 4.1.1), and offset of the flags
 /// in an OPT record (RFC 6891, section 6.1.3).
@@ -31,7 +30,7 @@ pub(super) fn played(bench: &Bench, flags: &[&str]) -> (Trial, Vec<(SocketAddr, 
                 buffer[2] |= 0x80;
                 server.send_to(&buffer[..bytes], from).unwrap();
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
+            Err(error) if is_nothing(&error) => {
                 if load.try_wait().unwrap().is_some() {
                     break;
                 }

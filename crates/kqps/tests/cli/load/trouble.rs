@@ -1,6 +1,6 @@
 //! Trouble: more load than the player can send, a player that is stopped, limits of the system.
 
-use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};
+use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::{SocketAddr, UdpSocket};
 use std::process::{Child, Command, Output, Stdio};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -10,7 +10,7 @@ use kqps_kernel::process::{Signal, signal};
 use kqps_observation::Trial;
 use kqps_skips::{Capability, skip};
 
-use super::bench::{Bench, kqps, words};
+use super::bench::{Bench, is_nothing, kqps, words};
 
 /// Starts a load that prints its statistics often, and waits until they show sent queries.
 pub(super) fn under_way(command: &mut Command) -> Child {
@@ -106,7 +106,7 @@ pub(super) fn answer_later(socket: &UdpSocket, after: Duration, stop: &AtomicBoo
                 buffer[2] |= 0x80;
                 later.push_back((Instant::now() + after, buffer[..bytes].to_vec(), from));
             }
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => (),
+            Err(error) if is_nothing(&error) => (),
             Err(error) => panic!("{error}"),
         }
     }

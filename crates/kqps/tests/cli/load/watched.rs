@@ -2,8 +2,8 @@
 
 use std::io::{BufRead as _, BufReader, Read as _};
 use std::net::UdpSocket;
-use std::process::{Child, Command, Stdio};
-use std::time::Duration;
+use std::process::{Child, Command, Output, Stdio};
+use std::time::{Duration, Instant};
 
 use kqps_kernel::affinity;
 use kqps_kernel::process::{Signal, signal};
@@ -12,26 +12,41 @@ use kqps_skips::{Capability, skip};
 use super::bench::{Bench, Echo, kqps, unused_address, words};
 use super::find;
 
+/// How long a program may take for what it does at once on an idle host.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// A program that is killed when it is dropped.
+struct Killed(Child);
+
+impl Drop for Killed {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// Starts a command, and kills the echo when the command first prints `word`. Then `act` gets the ID of the command's
-/// process. Returns the command and its stderr after that.
+/// process. Returns the output of the command, with its stderr after that.
 fn without_the_echo_from(
     word: &str,
     command: &mut Command,
     bench: &Bench,
     act: impl FnOnce(u32),
-) -> (Child, String) {
-    let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    let mut stderr = BufReader::new(child.stderr.take().unwrap());
+) -> (Output, String) {
+    let mut child = Killed(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+    let mut stderr = BufReader::new(child.0.stderr.take().unwrap());
     let mut line = String::new();
     while !line.contains(word) {
         line.clear();
         assert!(stderr.read_line(&mut line).unwrap() > 0, "it ended by itself");
     }
     signal(bench.echo.pid(), Signal::Kill).unwrap();
-    act(child.id());
-    let mut said = String::new();
+    act(child.0.id());
+    let (mut said, mut stdout) = (String::new(), Vec::new());
     stderr.read_to_string(&mut said).unwrap();
-    (child, said)
+    child.0.stdout.take().unwrap().read_to_end(&mut stdout).unwrap();
+    let status = child.0.wait().unwrap();
+    (Output { status, stdout, stderr: Vec::new() }, said)
 }
 
 /// The state of a process (proc(5)): `Z` once it has ended and its parent has not yet waited for it.
@@ -46,8 +61,7 @@ fn a_search_ends_when_its_subject_does() {
     let bench = Bench::new();
     let pid = bench.echo.pid().to_string();
     let mut find = find(&bench, &["--goal", "quick", "--no-ceiling", "--subject-pid", &pid]);
-    let (child, said) = without_the_echo_from("overload", &mut find, &bench, |_| ());
-    let output = child.wait_with_output().unwrap();
+    let (output, said) = without_the_echo_from("overload", &mut find, &bench, |_| ());
     assert_eq!(output.status.code(), Some(1), "{said}");
     let (out, _) = words(&output);
     let printed: Vec<serde_json::Value> =
@@ -69,17 +83,19 @@ fn a_search_ends_when_its_subject_does() {
 fn a_load_says_that_its_subject_ended() {
     let bench = Bench::new();
     let pid = bench.echo.pid().to_string();
-    let mut load = bench.load(&["-Q", "1k", "-l", "1h", "-S", "100ms", "-t", "0.2s", "--subject-pid", &pid]);
+    let mut load = bench.load(&["-Q", "1k", "-l", "1m", "-S", "100ms", "-t", "0.2s", "--subject-pid", &pid]);
     // The load ends when the subject has ended.
     let end = |load| {
         let has_ended = || state_of(bench.echo.pid()) == 'Z';
+        let begin = Instant::now();
         while !has_ended() {
+            assert!(begin.elapsed() < PATIENCE, "the echo does not end");
             std::thread::sleep(Duration::from_millis(1));
         }
         signal(load, Signal::Interrupt).unwrap();
     };
-    let (child, said) = without_the_echo_from("kqps, correct", &mut load, &bench, end);
-    let (out, _) = words(&child.wait_with_output().unwrap());
+    let (output, said) = without_the_echo_from("kqps, correct", &mut load, &bench, end);
+    let (out, _) = words(&output);
     assert!(
         out.contains(&format!("The subject ended during the trial: process {pid} is gone.")),
         "{out}{said}"

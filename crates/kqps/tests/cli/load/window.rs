@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use kqps_observation::Trial;
 
-use super::bench::{Bench, words};
+use super::bench::{Bench, is_nothing, words};
 use super::trouble::offered_io;
 
 /// The number of queries in a socket's buffer.
@@ -17,9 +17,8 @@ fn received(socket: &UdpSocket) -> u64 {
     loop {
         match socket.recv_from(&mut buffer) {
             Ok(_) => count += 1,
-            Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => {
-                return count;
-            }
+            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if is_nothing(&error) => return count,
             Err(error) => panic!("{error}"),
         }
     }
@@ -35,11 +34,12 @@ fn a_mute_server_gets_the_window_and_no_query_more() {
         let mute = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = mute.local_addr().unwrap().to_string();
         let mut load = bench.load_of(&target, &[&common[..], &["--io", io, "-T", threads]].concat());
-        (io, mute, load.stdout(Stdio::piped()).spawn().unwrap())
+        (io, mute, load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap())
     });
     for (io, mute, load) in loads.collect::<Vec<_>>() {
         let output = load.wait_with_output().unwrap();
-        let trial: Trial = serde_json::from_slice(&output.stdout).unwrap();
+        let (out, err) = words(&output);
+        let trial: Trial = serde_json::from_str(&out).unwrap_or_else(|error| panic!("{error}: {out}{err}"));
         trial.accounts.check().unwrap();
         let accounts = trial.accounts;
         assert_eq!(

@@ -61,16 +61,25 @@ fn a_player_that_sends_nothing_tries_again_for_longer() {
         };
         let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
         let report = &mut |_: &Event<'_>| ();
-        Conductor { store: &store, goal, clock: None, reasons, start: &mut start, hosts: &Here, report }
-            .conduct(&mut run)
-            .unwrap();
+        Conductor {
+            store: &store,
+            goal,
+            clock: None,
+            reasons,
+            start: &mut start,
+            hosts: &Here,
+            away: Duration::ZERO,
+            report,
+        }
+        .conduct(&mut run)
+        .unwrap();
         assert_eq!(seconds.borrow()[..5], [0.3, 0.6, 1.2, 2.4, 4.8]);
         assert_eq!(run.trials.len() == 1, ends, "{empty} tries in which nothing was sent");
     }
 }
 
 /// A comparison of two of the subjects, in eight blocks.
-fn comparison(a: &str, b: &str) -> Run {
+pub(super) fn comparison(a: &str, b: &str) -> Run {
     let cell = |name: &str, part| {
         let load = CellLoad::Closed(0.1);
         let mut cell = observation::Cell { name: name.into(), load, ..observation::Cell::default() };
@@ -157,6 +166,7 @@ fn what_does_not_start_beside_its_like_is_measured_by_itself() {
         reasons,
         start: &mut start,
         hosts: &Here,
+        away: Duration::ZERO,
         report: &mut |_| (),
     };
     assert_eq!(conductor.conduct(&mut run).unwrap(), Conducted::Whole);

@@ -58,6 +58,7 @@ fn conducted(plan: &Run, is_lost: &dyn Fn(Moment) -> bool) -> (Run, Vec<u64>) {
         reasons,
         start: &mut start,
         hosts: &Here,
+        away: Duration::ZERO,
         report: &mut report,
     };
     assert_eq!(conductor.conduct(&mut run).unwrap(), Conducted::Whole);
@@ -203,6 +204,7 @@ fn conducted_after(time: Duration, is_there: bool) -> (Run, Conducted, Vec<Durat
         reasons: Ok(()),
         start: &mut start,
         hosts: &Away { time: Cell::new(time), is_there },
+        away: Duration::ZERO,
         report: &mut |_| (),
     };
     let conducted = conductor.conduct(&mut run).unwrap();
@@ -218,6 +220,42 @@ fn the_time_of_an_outage_is_paid_by_no_cell() {
     assert!(times[0] > Duration::from_secs(3), "{times:?}");
     let (run, _, times) = conducted_after(Duration::ZERO, true);
     assert!(times.is_empty() && run.skipped.values().any(|why| why == NO_TIME), "{:?}", run.skipped);
+}
+
+#[test]
+fn the_time_of_an_outage_is_expected_in_no_later_block() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &plan()).unwrap();
+    let mut run = store.run().unwrap();
+    let mut start = |cell: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> {
+        let subject = subject(&plan().cells[cell])?;
+        Ok(Box::new(move |request: &TrialRequest| {
+            Ok(subject.play(request).unwrap_or_else(|never| match never {}))
+        }))
+    };
+    let (begun, mut left) = (Cell::new(0), Vec::new());
+    let away = Away { time: Cell::new(Duration::ZERO), is_there: true };
+    let mut report = |event: &Event<'_>| match event {
+        Event::Block { block } => {
+            begun.set(block + 1);
+            // The whole time of the first block, and more.
+            away.time.set(Duration::from_secs(if *block == 0 { 3600 } else { 0 }));
+        }
+        Event::Left { .. } => left.push(begun.get()),
+        _ => {}
+    };
+    let mut conductor = Conductor {
+        store: &store,
+        goal: Preset::Quick.goal(),
+        clock: None,
+        reasons: Ok(()),
+        start: &mut start,
+        hosts: &away,
+        away: Duration::ZERO,
+        report: &mut report,
+    };
+    conductor.conduct(&mut run).unwrap();
+    assert_eq!(left, [2]);
 }
 
 #[test]
