@@ -65,8 +65,8 @@ fn far_above_its_own_rate_it_still_hears_replies_and_signals() {
 fn what_it_cannot_send_it_gives_up_to_the_last_query() {
     let bench = Bench::new();
     for arrivals in ["even", "poisson"] {
-        let mut load = kqps(&["load", &bench.echo.address, "-Q", "100M", "-l", "0.2s", "--json", "-d"]);
-        load.arg(bench.queries()).args(["--arrivals", arrivals, "-t", "0.3s"]);
+        let mut load = kqps(&["load", &bench.echo.address, "-Q", "10M", "-l", "2s", "--json", "-d"]);
+        load.arg(bench.queries()).args(["--arrivals", arrivals, "-t", "1s"]);
         let output = load.env("XDG_CACHE_HOME", bench.folder.path()).output().unwrap();
         assert_eq!(output.status.code(), Some(0), "{}", words(&output).1);
         let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
