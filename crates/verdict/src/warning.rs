@@ -27,7 +27,7 @@ pub use effect::{Effect, REDOS};
 pub use host::{is_noise_known, noisy_host, shared_cores, single_host, subject_cores};
 pub use limit::rate_limited;
 pub use places::few_places;
-pub(crate) use player::{BUSY, CpuLack, busiest_own_time, starved_by};
+pub(crate) use player::{BUSY, starved_by};
 pub use player::{
     Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
 };
