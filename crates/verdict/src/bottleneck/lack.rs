@@ -46,8 +46,11 @@ impl PlayerLack {
     /// What it lacked in trials most of whose bad queries it lost or did not send. The most queries decide. `None` if
     /// that was CPU time, and nothing is known of its threads and cores.
     pub(super) fn of_losses(failed: &[&Trial], losses: &Losses) -> Option<Self> {
-        let known =
-            [(losses.without_id, Self::Ids), (losses.dropped, Self::Buffers), (losses.refused, Self::Sending)];
+        let known = [
+            (losses.without_id, Self::Ids),
+            (losses.dropped, Self::Buffers),
+            (losses.refused, Self::Sending),
+        ];
         let by_cpu = losses.player.saturating_sub(known.iter().map(|(count, _)| count).sum());
         let most = known.into_iter().max_by_key(|(count, _)| *count);
         match most.filter(|(count, _)| *count > by_cpu) {
