@@ -166,11 +166,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     views.begin()?;
     let shown = Shown::new(views.hub(), &goal, targets.clone(), plan.has_connections_alone());
-    let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
-        Ceilings::default()
-    } else {
-        ceiling::measure(&interface, (&player, &shown), &subject.cpus, &gauges)
-    };
+    let ceilings = ceilings_of(args, &interface, (&player, &shown), &subject.cpus, &gauges);
     let setup = Setup { plan: &plan, watched: &subject, flags: Factors::read(args.player.recorded())? };
     let keeping = Keeping::begin(claimed, views.page(), &goal, &setup, &interface, &ceilings)?;
     let cores = are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
@@ -189,17 +185,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (played, ended) = search.play_all();
     let keeping = search.keeping;
     views.give_back();
-    let is_over = match ended {
-        Err(Ended::Gone(error)) => return Err(keep::after_failure(keeping, error)),
-        Err(Ended::Failed(error)) if played.is_empty() => return Err(keep::after_failure(keeping, error)),
-        Err(Ended::Failed(error)) => Err(error),
-        Err(Ended::Interrupted) => Ok(false),
-        Ok(()) => Ok(true),
-    };
-    let cut_short = match is_over {
-        Ok(true) => None,
-        Ok(false) => Some(CutShort::User),
-        Err(_) => Some(CutShort::Error),
+    let (cut_short, failed) = match ended {
+        Ok(()) => (None, None),
+        Err(Ended::Interrupted) => (Some(CutShort::User), None),
+        Err(Ended::Failed(error)) if !played.is_empty() => (Some(CutShort::Error), Some(error)),
+        Err(Ended::Failed(error) | Ended::Gone(error)) => return Err(keep::after_failure(keeping, error)),
     };
     let found = Found {
         args,
@@ -212,13 +202,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cut_short,
     };
     let grade = found.judge_and_print(targets + alone)?;
-    match (is_over, keeping) {
-        (Err(error), keeping) => return Err(keep::after_failure(keeping, error)),
-        (Ok(is_over), Some(keeping)) => keeping.end(is_over, None)?,
-        (Ok(_), None) => {}
-    }
+    keep::end(keeping, cut_short.is_none(), failed)?;
     views.end();
     Ok(if grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// The ceilings at echoes on this host, if they are wanted and the target is on this host, too.
+fn ceilings_of(
+    args: &Args,
+    interface: &Interface,
+    (player, shown): (&Player<'_>, &Shown<'_>),
+    subject_cpus: &[u32],
+    gauges: &Gauges,
+) -> Ceilings {
+    if args.no_ceiling || !are_here(&player.plan.targets) {
+        return Ceilings::default();
+    }
+    ceiling::measure(interface, (player, shown), subject_cpus, gauges)
 }
 
 /// A search that ended, with what its verdict needs.

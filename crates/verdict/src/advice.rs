@@ -6,7 +6,7 @@ pub mod summary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::bottleneck::PlayerLack;
+use crate::lack::PlayerLack;
 use crate::warning::Code;
 
 /// An action that removes a doubt.

@@ -15,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::disturbed::disturbed;
 use crate::warning;
 
-pub use lack::PlayerLack;
+pub use crate::lack::PlayerLack;
+use crate::lack::SATURATED;
+use lack::{of_full, of_losses, of_starved};
 
 /// The resource that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -144,10 +146,6 @@ impl fmt::Display for Bottleneck {
     }
 }
 
-/// A thread this busy over a whole trial is at its limit. The value is less than the limit for warnings, since
-/// the kernel counts CPU time in hundredths of a second and a trial may last half a second.
-pub(crate) const SATURATED: f64 = 0.9;
-
 /// Names the bottleneck from the trials that failed at and just above the upper bound. Without such trials the
 /// result is [`Resource::Unknown`].
 pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck {
@@ -174,16 +172,16 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     }
     let starved = failed.iter().filter(|trial| warning::starved(trial).is_some()).count();
     if losses.most(losses.player) {
-        return by_player(PlayerLack::of_losses(&failed, &losses));
+        return by_player(of_losses(&failed, &losses));
     }
     if starved * 2 > failed.len() {
-        return by_player(PlayerLack::of_starved(&failed));
+        return by_player(of_starved(&failed));
     }
     if thread.as_ref().is_some_and(|thread| thread.busy >= SATURATED) {
         return found(Resource::SubjectCpu, None);
     }
     if player_busy.is_some_and(|busy| busy >= SATURATED) {
-        return by_player(PlayerLack::of_full(&failed));
+        return by_player(of_full(&failed));
     }
     if losses.most(losses.memory) {
         return found(Resource::Memory, losses.share(losses.memory));

@@ -3,10 +3,10 @@
 use super::case::{Case, is_estimated};
 use super::searches::{failures, hidden_share, of_searches, outlying_starts, why_no_figure};
 use crate::advice::{Action, Advice};
-use crate::bottleneck::PlayerLack;
 use crate::change::{Form, times};
 use crate::grade::Grade;
 use crate::interval::Interval;
+use crate::lack::PlayerLack;
 use crate::warning::{Code, Effect, Warning};
 
 /// One reason for a grade.

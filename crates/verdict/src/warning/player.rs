@@ -5,8 +5,8 @@ use kqps_observation::{Quantiles, Trial};
 
 use super::players::{self, Player, Share, on, shares};
 use super::{Code, Effect, Warning};
-use crate::bottleneck::PlayerLack;
 use crate::grade::Grade;
+use crate::lack::PlayerLack;
 use crate::standstill::Remainder;
 
 /// A thread or core this busy is at its limit.
