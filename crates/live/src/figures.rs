@@ -44,7 +44,7 @@ pub fn time(time_us: Option<u64>) -> String {
 }
 
 /// Thousands of queries a second, or connections a second if these alone are the load: `12.3 kq/s`,
-/// `12,300 connections/s`; `-` if there is no rate.
+/// `12,345 connections/s`; `-` if there is no rate.
 pub fn thousands(rate_qps: Option<f64>, has_connections_alone: bool) -> String {
     match rate_qps {
         None => "-".to_owned(),
@@ -170,7 +170,7 @@ mod tests {
             (thousands(Some(12_345.0), false).as_str(), cores(Some(0.5)).as_str()),
             ("12.3 kq/s", "0.50 cores")
         );
-        assert_eq!(thousands(Some(12_345.0), true), "12,300 connections/s");
+        assert_eq!(thousands(Some(12_345.0), true), "12,345 connections/s");
         let rcodes =
             BTreeMap::from([("NXDOMAIN".to_owned(), 7), ("NOERROR".to_owned(), 12_345), ("X".to_owned(), 0)]);
         assert_eq!(named(&rcodes), "NOERROR 12,345, NXDOMAIN 7");
