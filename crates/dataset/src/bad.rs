@@ -2,11 +2,14 @@
 
 use std::path::Path;
 
-/// How many are named. What is wrong with a file shows in a few.
+/// Bad lines that are named; a few show what is wrong.
 const NAMED_MOST: usize = 5;
 
-/// A source that is refused is read on until it has so many, so that a source without end is refused, too.
+/// A source that is refused is read on until it has so many.
 const COUNTED_MOST: u64 = 1000;
+
+/// A source that is refused is read on for so many bytes at most, so that one without end is refused, too.
+const READ_ON_MOST: u64 = 16 << 20;
 
 /// The bad lines or messages of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -15,14 +18,16 @@ pub struct Bad {
     first: Vec<String>,
     /// How many there are.
     count: u64,
+    /// Bytes that were read after the first of them.
+    read_on: u64,
     /// Whether there may be more, since the rest of the source was not read.
     has_rest: bool,
 }
 
 impl Bad {
-    /// Those of a source that was read before.
+    /// The bad lines or messages of a source that was read before. `first` has `count` at most.
     pub(crate) fn known(first: Vec<String>, count: u64) -> Self {
-        Self { first, count, has_rest: false }
+        Self { first, count, read_on: 0, has_rest: false }
     }
 
     /// Adds the next one. `words` returns its place and its fault.
@@ -43,9 +48,14 @@ impl Bad {
         self.count == 0
     }
 
+    /// Notes that so many more bytes were read.
+    pub(crate) fn read(&mut self, bytes: u64) {
+        self.read_on += if self.is_empty() { 0 } else { bytes };
+    }
+
     /// Whether a source that is refused is not worth reading on.
-    pub(crate) fn are_many(&self) -> bool {
-        self.count >= COUNTED_MOST
+    pub(crate) fn are_enough(&self) -> bool {
+        self.count >= COUNTED_MOST || self.read_on > READ_ON_MOST
     }
 
     pub(crate) fn first(&self) -> &[String] {

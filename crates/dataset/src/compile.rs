@@ -221,8 +221,9 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         })
     }
 
-    /// Reads a line with its end, or the beginning of a line that is too long. Returns false at the end of the file.
-    fn read_line(&self, reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, CompileError> {
+    /// Reads a line with its end, or the beginning of a line that is too long. Returns false at the end of the file. A
+    /// source of which enough was read is refused.
+    fn read_line(&mut self, reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, CompileError> {
         line.clear();
         // Two more bytes for CRLF, and one to see that the line is too long.
         let limit = LINE_BYTES_MAX as u64 + 3;
@@ -233,6 +234,8 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             let end = line.strip_suffix(b"\n").map(|line| line.strip_suffix(b"\r").unwrap_or(line).len());
             line.truncate(end.unwrap_or(taken));
         }
+        self.bad.read(taken as u64);
+        self.end_if_enough()?;
         Ok(taken > 0)
     }
 
@@ -243,6 +246,8 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
             number += 1;
             let read = binary::read(reader, &mut message).map_err(|error| self.unreadable(error))?;
             let next = offset + 2 + message.len() as u64;
+            self.bad.read(next - offset);
+            self.end_if_enough()?;
             let encoded = match read {
                 Ok(false) => return Ok(()),
                 Ok(true) if format == Format::AnyBytes => binary::any(&mut message),
@@ -277,16 +282,23 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         Ok(facts)
     }
 
-    /// Counts a bad entry. Unless bad entries are skipped, the source is refused: at its end, or at once if there are many,
-    /// or if the rest of it `is_alike`.
+    /// Counts a bad entry. Unless bad entries are skipped, the source is refused: at its end, when enough of it was read,
+    /// or at once if the rest of it `is_alike`.
     fn bad(&mut self, is_alike: bool, words: impl FnOnce() -> String) -> Result<(), CompileError> {
         self.bad.add(words);
-        if self.skip_bad || !(is_alike || self.bad.are_many()) {
-            return Ok(());
-        }
+        if is_alike && !self.skip_bad { Err(self.refused()) } else { self.end_if_enough() }
+    }
+
+    /// Refuses a source with bad entries of which enough was read.
+    fn end_if_enough(&mut self) -> Result<(), CompileError> {
+        if self.skip_bad || !self.bad.are_enough() { Ok(()) } else { Err(self.refused()) }
+    }
+
+    /// The error about a source whose rest is not read.
+    fn refused(&mut self) -> CompileError {
         let mut bad = std::mem::take(&mut self.bad);
         bad.end_early();
-        Err(CompileError::Source(DatasetError::Bad { path: self.path.to_owned(), bad }))
+        CompileError::Source(DatasetError::Bad { path: self.path.to_owned(), bad })
     }
 
     fn unreadable(&self, error: io::Error) -> CompileError {

@@ -168,7 +168,7 @@ impl Dataset {
         self.header.skipped.bad()
     }
 
-    /// Which these are, if the source is a query file.
+    /// The bad lines or messages that were left out, if the source is a query file.
     pub fn bad(&self) -> &Bad {
         &self.bad
     }

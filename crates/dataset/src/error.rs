@@ -42,7 +42,7 @@ pub enum DatasetError {
         path: PathBuf,
         /// The number of bad lines or messages that were skipped.
         skipped: u64,
-        /// Which these are.
+        /// The bad lines or messages that were skipped.
         bad: Bad,
     },
     /// Lines of a text file, or messages of a binary one, are bad.

@@ -47,6 +47,9 @@ impl Mapped {
         };
         // Messages of a capture that cannot be read are counted and not named.
         let count = if capture.is_some() { 0 } else { header.skipped.bad() };
+        if first.len() as u64 > count {
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "it names more bad lines than it counts"));
+        }
         Ok(Self { file, header, capture, bad: Bad::known(first, count) })
     }
 }

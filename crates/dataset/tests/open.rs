@@ -262,8 +262,10 @@ fn a_file_is_refused_with_the_first_bad_lines_of_all() {
     assert!(refused[0].starts_with("q:1:2: expected a type"), "{refused:?}");
     assert!(refused[4].starts_with("q:7:2: expected a type"), "{refused:?}");
     assert_eq!(refused[5..], ["q: and 2 more are bad"]);
-    // A source without an end is refused, too.
+    // A source without an end is refused, too, whether its lines are bad or not.
     assert_eq!(lines("x\n".repeat(5000).into())[5..], ["q: and 995 or more are bad"]);
+    let long = lines(["x\n", &"www.test A\n".repeat(2 << 20)].concat().into());
+    assert_eq!((long.len(), &*long[1]), (2, "q: the rest was not read"), "{long:?}");
     let updates = lines("test\nadd x 1 A 1.2.3.4\nsend\ntest\nadd y 1 A 1.2.3.4\nsend\n".into());
     assert_eq!((updates.len(), &*updates[1]), (2, "q: the rest was not read"), "{updates:?}");
     let reply = [&WWW[..2], &[0x80], &WWW[3..]].concat();

@@ -29,13 +29,13 @@ use kqps_observation::trial::{Transport, rate_unit};
 use kqps_observation::{Factors, Trial};
 use kqps_player::{Arrivals, LoadPlan, Plan, ReplayPlan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
-use kqps_verdict::judge::{Known, SearchVerdict, judge_search};
+use kqps_verdict::grade::Grade;
+use kqps_verdict::judge::{CutShort, Known, SearchVerdict, judge_search};
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Preset, Start};
 use kqps_verdict::silence::silence;
 use kqps_verdict::speed::usual_of;
-use kqps_verdict::warning::Surroundings;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -166,11 +166,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     views.begin()?;
     let shown = Shown::new(views.hub(), &goal, targets.clone(), plan.has_connections_alone());
-    let ceilings = if args.no_ceiling || !are_here(&plan.targets) {
-        Ceilings::default()
-    } else {
-        ceiling::measure(&interface, (&player, &shown), &subject.cpus, &gauges)
-    };
+    let ceilings = ceilings_of(args, &interface, (&player, &shown), &subject.cpus, &gauges);
     let setup = Setup { plan: &plan, watched: &subject, flags: Factors::read(args.player.recorded())? };
     let keeping = Keeping::begin(claimed, views.page(), &goal, &setup, &interface, &ceilings)?;
     let cores = are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
@@ -186,51 +182,101 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         shows_bar: io::stderr().is_terminal() && !views.is_drawn(),
         unstored: None,
     };
-    let (played, end) = search.play_all();
+    let (played, ended) = search.play_all();
     let keeping = search.keeping;
     views.give_back();
-    let end = match end {
-        End::Gone(error) => return Err(keep::after_failure(keeping, error)),
-        End::Failed(error) if played.is_empty() => return Err(keep::after_failure(keeping, error)),
-        end => end,
+    let (cut_short, failed) = match ended {
+        Ok(()) => (None, None),
+        Err(Ended::Interrupted) => (Some(CutShort::User), None),
+        Err(Ended::Failed(error)) if !played.is_empty() => (Some(CutShort::Error), Some(error)),
+        Err(Ended::Failed(error) | Ended::Gone(error)) => return Err(keep::after_failure(keeping, error)),
     };
-    let surroundings = surroundings(&args.player, &plan, &subject);
-    let all = || ceilings.trials().chain(played.iter().map(|one| &one.trial));
-    let usual_speed = usual_of(all());
-    let verdict = judged((&goal, usual_speed), surroundings, &played, &ceilings, &end);
-    let searched = words::Searched {
-        verdict: &verdict,
-        targets: targets + alone,
-        ceilings: &ceilings,
+    let found = Found {
+        args,
+        goal: &goal,
+        plan: &plan,
+        subject: &subject,
         interface: &interface,
-        subject: played.last().and_then(|one| watched(&one.trial)),
-        accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
-        is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
-        usual_speed,
-        unit: rate_unit(plan.has_connections_alone()),
-        trials: all().collect(),
-        timeout: plan.timeout,
-        folder: args.out.as_deref(),
-        is_why: args.why,
+        ceilings: &ceilings,
+        played,
+        cut_short,
     };
-    print_verdict(&searched, args.json)?;
-    match (end, keeping) {
-        (End::Failed(error) | End::Gone(error), keeping) => return Err(keep::after_failure(keeping, error)),
-        (End::Over, Some(keeping)) => keeping.end(true, None)?,
-        (End::Interrupted, Some(keeping)) => keeping.end(false, None)?,
-        (End::Over | End::Interrupted, None) => {}
-    }
+    let grade = found.judge_and_print(targets + alone)?;
+    keep::end(keeping, cut_short.is_none(), failed)?;
     views.end();
-    Ok(if verdict.grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+    Ok(if grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 
-fn print_verdict(searched: &words::Searched<'_>, as_json: bool) -> anyhow::Result<()> {
-    if as_json {
-        print::json(searched.verdict)?;
-    } else {
-        print!("{}", words::words(searched));
+/// The ceilings at echoes on this host, if they are wanted and the target is on this host, too.
+fn ceilings_of(
+    args: &Args,
+    interface: &Interface,
+    (player, shown): (&Player<'_>, &Shown<'_>),
+    subject_cpus: &[u32],
+    gauges: &Gauges,
+) -> Ceilings {
+    if args.no_ceiling || !are_here(&player.plan.targets) {
+        return Ceilings::default();
     }
-    Ok(())
+    ceiling::measure(interface, (player, shown), subject_cpus, gauges)
+}
+
+/// A search that ended, with what its verdict needs.
+struct Found<'a> {
+    args: &'a Args,
+    goal: &'a Goal,
+    plan: &'a Plan,
+    subject: &'a SubjectWatched,
+    interface: &'a Interface,
+    ceilings: &'a Ceilings,
+    played: Vec<Played>,
+    /// What ended the search before it was over.
+    cut_short: Option<CutShort>,
+}
+
+impl Found<'_> {
+    /// Judges the search and prints the verdict. Returns its grade.
+    fn judge_and_print(&self, targets: String) -> anyhow::Result<Grade> {
+        let Self { args, plan, ceilings, played, .. } = self;
+        let all = || ceilings.trials().chain(played.iter().map(|one| &one.trial));
+        let usual_speed = usual_of(all());
+        let verdict = self.judged(usual_speed);
+        let searched = words::Searched {
+            verdict: &verdict,
+            targets,
+            ceilings,
+            interface: self.interface,
+            subject: played.last().and_then(|one| watched(&one.trial)),
+            accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
+            is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
+            usual_speed,
+            unit: rate_unit(plan.has_connections_alone()),
+            trials: all().collect(),
+            timeout: plan.timeout,
+            folder: args.out.as_deref(),
+            is_why: args.why,
+        };
+        if args.json {
+            print::json(&verdict)?;
+        } else {
+            print!("{}", words::words(&searched));
+        }
+        Ok(verdict.grade)
+    }
+
+    fn judged(&self, usual_speed: f64) -> SearchVerdict {
+        let trials: Vec<(Purpose, &Trial)> =
+            self.played.iter().map(|one| (one.purpose, &one.trial)).collect();
+        let known = Known {
+            surroundings: surroundings(&self.args.player, self.plan, self.subject),
+            player_qps: self.ceilings.player_qps(),
+            echo_qps: self.ceilings.echo_qps(),
+            echo: self.ceilings.echo_estimate(),
+            usual_speed: Some(usual_speed),
+            cut_short: self.cut_short,
+        };
+        judge_search(self.goal, &trials, &known)
+    }
 }
 
 /// The queries, if they may be a capture, whose clients decide what the plan is.
@@ -274,33 +320,16 @@ struct Search<'a> {
     unstored: Option<Played>,
 }
 
-/// How a search ended.
-enum End {
-    Over,
-    /// The user ended it early.
-    Interrupted,
-    /// By an error that says nothing of the target.
-    Failed(anyhow::Error),
-    /// The target has ended, or nothing ever answered: there is no verdict.
-    Gone(anyhow::Error),
-}
-
 impl Search<'_> {
     /// Plays all trials. Returns them, and how the search ended.
-    fn play_all(&mut self) -> (Vec<Played>, End) {
+    fn play_all(&mut self) -> (Vec<Played>, Result<(), Ended>) {
         let (goal, mut played) = (self.goal, Vec::new());
         let ended = search::run(goal, &Start::default(), &mut played, |request| self.play_and_print(request))
             .and_then(|bounds| {
                 search::refine(goal, &bounds, &mut played, |request| self.play_and_print(request))
             });
         played.extend(self.unstored.take());
-        let end = match ended {
-            Ok(()) => End::Over,
-            Err(Ended::Interrupted) => End::Interrupted,
-            Err(Ended::Failed(error)) => End::Failed(error),
-            Err(Ended::Gone(error)) => End::Gone(error),
-        };
-        (played, end)
+        (played, ended)
     }
 
     /// Plays one trial, prints its result, and stores it.
@@ -362,8 +391,9 @@ pub(crate) struct PrintedTrial<'a> {
 enum Ended {
     /// During a trial, which the verdict leaves out.
     Interrupted,
+    /// By an error that says nothing of the target.
     Failed(anyhow::Error),
-    /// See [`End::Gone`].
+    /// The target has ended, or nothing ever answered: there is no verdict.
     Gone(anyhow::Error),
 }
 
@@ -437,26 +467,6 @@ fn unanswered(trial: &Trial, request: &TrialRequest) -> Option<String> {
         RequestedPace::Closed => format!("process {} ended during the overload trial", subject.pid),
     });
     ended.or_else(|| silence(trial).filter(|_| request.purpose == Purpose::Ceiling))
-}
-
-fn judged(
-    (goal, usual_speed): (&Goal, f64),
-    surroundings: Surroundings,
-    played: &[Played],
-    ceilings: &Ceilings,
-    end: &End,
-) -> SearchVerdict {
-    let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
-    let known = Known {
-        surroundings,
-        player_qps: ceilings.player_qps(),
-        echo_qps: ceilings.echo_qps(),
-        echo: ceilings.echo_estimate(),
-        usual_speed: Some(usual_speed),
-        interrupted: matches!(end, End::Interrupted),
-        broke_off: matches!(end, End::Failed(_)),
-    };
-    judge_search(goal, &trials, &known)
 }
 
 #[cfg(test)]

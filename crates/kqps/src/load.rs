@@ -97,7 +97,7 @@ pub(crate) struct Args {
 
     /// Closed loop: keep this many outstanding (default: 100, without -Q; for a capture none)
     ///
-    /// At most 65,536 for each socket or connection (-c), which has as many query IDs.
+    /// At most 65,536 for each socket or connection (-c).
     #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
     outstanding: Option<u64>,
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 
 use kqps_host::{PlayerPlace, SubjectWatched};
 use kqps_kernel::local_address::is_local;
-use kqps_observation::Cell;
 use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
+use kqps_observation::{Cell, Factors};
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Arrivals, LoadPlan, Part, PerQueryPlan, Plan, Sources, Stop};
 
@@ -130,7 +130,12 @@ impl PlayerSetup {
 
     /// The settings in a stored cell; those that it lacks are those of [`PlayerSetup::MANY_FLOWS`].
     pub fn of(cell: &Cell) -> Self {
-        let (player, usual) = (cell.factors.player(), Self::MANY_FLOWS);
+        Self::of_factors(&cell.factors)
+    }
+
+    /// As [`Self::of`], from the factors of a cell.
+    pub(crate) fn of_factors(factors: &Factors) -> Self {
+        let (player, usual) = (factors.player(), Self::MANY_FLOWS);
         Self {
             wire: WireSetup::of(player),
             senders: player.senders,
@@ -139,6 +144,15 @@ impl PlayerSetup {
             timeout_s: player.timeout_s.unwrap_or(usual.timeout_s),
             sources: player.sources.unwrap_or(usual.sources),
         }
+    }
+
+    /// The number of its sockets or connections: at least one per thread, of which there is one at least.
+    pub(crate) fn flows(&self) -> usize {
+        let wanted = match &self.wire {
+            WireSetup::Udp { sockets, .. } => *sockets,
+            WireSetup::Connected(setup) => setup.connections,
+        };
+        wanted.max(self.senders.unwrap_or(1)) as usize
     }
 }
 

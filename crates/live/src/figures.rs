@@ -43,10 +43,14 @@ pub fn time(time_us: Option<u64>) -> String {
     }
 }
 
-/// Thousands of queries a second, or of connections if these alone are the load; `-` if there is no rate.
+/// Thousands of queries a second, or connections a second if these alone are the load: `12.3 kq/s`,
+/// `12,345 connections/s`; `-` if there is no rate.
 pub fn thousands(rate_qps: Option<f64>, has_connections_alone: bool) -> String {
-    let unit = if has_connections_alone { "k connections/s" } else { "kq/s" };
-    rate_qps.map_or_else(|| "-".to_owned(), |rate_qps| format!("{} {unit}", in_thousands(rate_qps)))
+    match rate_qps {
+        None => "-".to_owned(),
+        Some(rate_qps) if has_connections_alone => format!("{} connections/s", rate(rate_qps)),
+        Some(rate_qps) => format!("{} kq/s", in_thousands(rate_qps)),
+    }
 }
 
 /// Busy cores: `0.85 cores`; `-` if they are not known.
@@ -166,7 +170,7 @@ mod tests {
             (thousands(Some(12_345.0), false).as_str(), cores(Some(0.5)).as_str()),
             ("12.3 kq/s", "0.50 cores")
         );
-        assert_eq!(thousands(Some(12_345.0), true), "12.3 k connections/s");
+        assert_eq!(thousands(Some(12_345.0), true), "12,345 connections/s");
         let rcodes =
             BTreeMap::from([("NXDOMAIN".to_owned(), 7), ("NOERROR".to_owned(), 12_345), ("X".to_owned(), 0)]);
         assert_eq!(named(&rcodes), "NOERROR 12,345, NXDOMAIN 7");

@@ -30,6 +30,7 @@ pub use per_query::{PerQueryPlan, Prefix, TsigKey};
 pub(crate) use replay::whole_ns;
 pub use replay::{Lane, PILE_MOST, ReplayPlan};
 pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
+pub use window::window_most;
 
 /// One trial, before it is played. It can be sent to a player in another process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

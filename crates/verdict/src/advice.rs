@@ -6,6 +6,7 @@ pub mod summary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::lack::PlayerLack;
 use crate::warning::Code;
 
 /// An action that removes a doubt.
@@ -68,9 +69,10 @@ pub struct Advice {
 }
 
 impl Action {
-    /// The action that a warning asks for.
-    pub(crate) fn of_warning(code: Code) -> Self {
+    /// The action that a warning asks for, beside what the player lacked if it was the bottleneck.
+    pub(crate) fn of_warning(code: Code, lack: Option<PlayerLack>) -> Self {
         match code {
+            Code::PlayerLimited if lack == Some(PlayerLack::Ids) => Self::MoreSockets,
             Code::WrongAnswers => Self::CheckZones,
             Code::RateLimited => Self::LiftLimit,
             Code::PlayerLimited => Self::MoreThreads,

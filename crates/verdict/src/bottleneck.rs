@@ -7,6 +7,7 @@ use std::fmt;
 
 use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
+use kqps_observation::trial::UNSENT_IDS;
 use kqps_observation::{HostFacts, Place, SubjectFacts, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::disturbed::disturbed;
 use crate::warning;
 
-pub use lack::PlayerLack;
+pub use crate::lack::PlayerLack;
+use crate::lack::SATURATED;
+use lack::{of_full, of_losses, of_starved};
 
 /// The resource that ran out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -64,7 +67,7 @@ pub struct Bottleneck {
     pub thread: Option<BusyThread>,
     /// How busy the busiest player thread or its core was, 0 to 1, if known.
     pub player_busy: Option<f64>,
-    /// What the player lacked; `None` if it was not the bottleneck, and in older records.
+    /// What the player lacked; `None` if it was not the bottleneck, if nothing shows it, and in older records.
     #[serde(default)]
     pub player_lack: Option<PlayerLack>,
     /// The share of the bad queries that this resource accounts for, 0 to 1; `None` if the losses do not show
@@ -86,6 +89,13 @@ pub struct BusyThread {
     pub busy: f64,
 }
 
+impl Bottleneck {
+    /// `player_busy`, if it belongs beside the words for the player as the bottleneck.
+    pub fn shown_player_busy(&self) -> Option<f64> {
+        self.player_busy.filter(|_| self.player_lack.is_none_or(PlayerLack::is_of_cpu))
+    }
+}
+
 impl fmt::Display for Bottleneck {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let thread = self.thread.as_ref().map_or_else(String::new, |thread| {
@@ -98,10 +108,9 @@ impl fmt::Display for Bottleneck {
         });
         match self.resource {
             Resource::Player => {
-                let lack = self.player_lack.unwrap_or(PlayerLack::Threads);
-                let busy = self.player_busy.filter(|_| lack.is_of_cpu());
+                let busy = self.shown_player_busy();
                 let busy = busy.map_or_else(String::new, |busy| format!(" ({:.0} % busy)", busy * 100.0));
-                write!(f, "{}{busy}", lack.in_words())
+                write!(f, "{}{busy}", self.player_lack.map_or("the player", PlayerLack::in_words))
             }
             Resource::Places => {
                 write!(
@@ -137,10 +146,6 @@ impl fmt::Display for Bottleneck {
     }
 }
 
-/// A thread this busy over a whole trial is at its limit. The value is less than the limit for warnings, since
-/// the kernel counts CPU time in hundredths of a second and a trial may last half a second.
-pub(crate) const SATURATED: f64 = 0.9;
-
 /// Names the bottleneck from the trials that failed at and just above the upper bound. Without such trials the
 /// result is [`Resource::Unknown`].
 pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck {
@@ -157,23 +162,26 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
         share_of_bad,
         trials,
     };
-    let by_player = |lack| {
+    let by_player = |player_lack| {
         let found = found(Resource::Player, losses.share(losses.player));
-        Bottleneck { player_lack: Some(lack), ..found }
+        Bottleneck { player_lack, ..found }
     };
 
     if failed.is_empty() {
         return found(Resource::Unknown, None);
     }
     let starved = failed.iter().filter(|trial| warning::starved(trial).is_some()).count();
-    if starved * 2 > failed.len() || losses.most(losses.player) {
-        return by_player(PlayerLack::of_losses(&failed, &losses));
+    if losses.most(losses.player) {
+        return by_player(of_losses(&failed, &losses));
+    }
+    if starved * 2 > failed.len() {
+        return by_player(of_starved(&failed));
     }
     if thread.as_ref().is_some_and(|thread| thread.busy >= SATURATED) {
         return found(Resource::SubjectCpu, None);
     }
     if player_busy.is_some_and(|busy| busy >= SATURATED) {
-        return by_player(PlayerLack::of_full(&failed));
+        return by_player(of_full(&failed));
     }
     if losses.most(losses.memory) {
         return found(Resource::Memory, losses.share(losses.memory));
@@ -238,12 +246,14 @@ fn watched(trial: &Trial) -> Option<&SubjectFacts> {
 /// Bad queries of several trials, by the place where they were lost.
 struct Losses {
     bad: u64,
-    /// All that the player lost or did not send: `refused`, `dropped`, and what it gave up.
+    /// All that the player lost or did not send: `refused`, `dropped`, and what it gave up, `without_id` among them.
     player: u64,
     /// Those that the player's kernel refused.
     refused: u64,
     /// Those whose replies the player's sockets dropped.
     dropped: u64,
+    /// Those that found every ID outstanding.
+    without_id: u64,
     places: u64,
     path: u64,
     subject_buffer: u64,
@@ -264,6 +274,7 @@ impl Losses {
             }),
             refused: sum(&|trial| trial.accounts.send_failed),
             dropped: sum(&Trial::player_socket_drops),
+            without_id: sum(&|trial| trial.unsent_causes.get(UNSENT_IDS).copied().unwrap_or(0)),
             places: sum(&Trial::held_back),
             path: sum(&at(&[
                 Place::PathOut,

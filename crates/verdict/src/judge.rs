@@ -31,6 +31,7 @@ use crate::scaling::{self, ScalingSeries};
 use crate::search::Goal;
 use cell::{Judging, goal_to_judge_by};
 
+pub use case::CutShort;
 pub use ceiling::{Ceiling, Ceilings};
 pub use cell::CellVerdict;
 pub(crate) use cell::judge_cell_of;

@@ -22,6 +22,7 @@ pub mod grade;
 pub mod holm;
 pub mod interval;
 pub mod judge;
+mod lack;
 pub mod percent;
 pub mod plan;
 pub mod rate;

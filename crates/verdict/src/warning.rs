@@ -27,7 +27,7 @@ pub use effect::{Effect, REDOS};
 pub use host::{is_noise_known, noisy_host, shared_cores, single_host, subject_cores};
 pub use limit::rate_limited;
 pub use places::few_places;
-pub(crate) use player::{BUSY, CpuLack, busiest_own_time, starved_by};
+pub(crate) use player::{BUSY, starved_by};
 pub use player::{
     Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
 };
@@ -187,7 +187,8 @@ impl Warning {
         self
     }
 
-    /// No upper bound was found. `max_qps` is the greatest load that was tried.
+    /// No upper bound was found. `max_qps` is the greatest load that was tried, and `what` it
+    /// counts: `queries` or `connections`.
     pub fn irregular(max_qps: f64, what: &str) -> Self {
         let advice = format!(
             "Even the greatest load tried, {} {what} a second, met the goal: the subject may be faster. Raise the \
@@ -197,7 +198,7 @@ impl Warning {
         Self::new(Code::Irregular, Effect::DownOne, max_qps, advice)
     }
 
-    /// A load that had met the goal failed its re-test.
+    /// A load that had met the goal failed its re-test. `what` it counts is as for [`Self::irregular`].
     pub fn drifted(refuted_qps: f64, what: &str) -> Self {
         let advice = format!(
             "At the end of the search {} {what} a second no longer met the goal, and do not count as a bound: the \
@@ -208,7 +209,8 @@ impl Warning {
         Self::new(Code::Drifted, Effect::DownOne, refuted_qps, advice)
     }
 
-    /// The lower bound met the goal in enough trials of its re-test, and missed it in several.
+    /// The lower bound met the goal in `good` of its re-test's `trials`, which is enough, and missed it in several. `what` it
+    /// counts is as for [`Self::irregular`].
     pub fn drifted_in_part(lower_qps: f64, what: &str, good: usize, trials: usize) -> Self {
         let advice = format!(
             "At the end of the search {} {what} a second met the goal in {good} of {trials} trials only: the subject or \

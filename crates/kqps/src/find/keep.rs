@@ -101,7 +101,7 @@ impl Keeping {
 
     /// Makes the page, whether the search is over, was interrupted, or failed for the given reason. If the search is
     /// stored, writes the page and prints its path.
-    pub(super) fn end(mut self, is_over: bool, failed: Option<&anyhow::Error>) -> anyhow::Result<()> {
+    fn end(mut self, is_over: bool, failed: Option<&anyhow::Error>) -> anyhow::Result<()> {
         if let Some(error) = failed {
             self.search.fail(self.subject, Purpose::Search, format!("{error:#}"))?;
         }
@@ -127,6 +127,19 @@ impl Keeping {
         })?;
         eprintln!("The full report, with every trial: {}", report.display());
         Ok(())
+    }
+}
+
+/// Ends what keeps a search, whether the search is over, was interrupted, or failed. Returns the error by which it failed.
+pub(super) fn end(
+    keeping: Option<Keeping>,
+    is_over: bool,
+    failed: Option<anyhow::Error>,
+) -> anyhow::Result<()> {
+    match (failed, keeping) {
+        (Some(error), keeping) => Err(after_failure(keeping, error)),
+        (None, Some(keeping)) => keeping.end(is_over, None),
+        (None, None) => Ok(()),
     }
 }
 

@@ -36,7 +36,7 @@ pub(super) fn played_qps(trial: &Trial) -> f64 {
     trial.load.intended_qps.unwrap_or(trial.load.answered_qps)
 }
 
-/// What a server does with what a closed loop asks of it.
+/// The verb for a closed loop: a server accepts connections or answers queries.
 fn done(trial: &Trial) -> &'static str {
     if trial.has_connections_alone() { "accepted" } else { "answered" }
 }

@@ -196,12 +196,12 @@ mod tests {
         words_of(wrong, |searched| searched.is_why = is_why)
     }
 
-    /// The same after a change of what is known around it.
+    /// As [`words_of_search`], after `change`.
     fn words_of(wrong: u64, change: impl FnOnce(&mut Searched<'_>)) -> String {
         words_at(1.0, wrong, change)
     }
 
-    /// The same at a host whose usual speed is this multiple of the reference, at which all trials were played.
+    /// As [`words_of`], at a host whose usual speed is this multiple of the reference, at which all trials were played.
     fn words_at(usual_speed: f64, wrong: u64, change: impl FnOnce(&mut Searched<'_>)) -> String {
         words_with(&Ceilings::default(), usual_speed, wrong, change)
     }

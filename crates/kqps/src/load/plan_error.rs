@@ -28,9 +28,9 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::Window { window, threads } => {
             format!("-q {window}: each of the {threads} threads needs a window of 1 at least")
         }
-        PlanError::WindowBeyondIds { window, flows, most } => format!(
-            "-q {window}: {flows} sockets or connections can have {most} queries outstanding, by their query IDs; expected \
-             {most} at most, or more of them (-c)"
+        PlanError::WindowBeyondFlows { window, flows, most, is_replay } => format!(
+            "-q {window}: {flows} sockets or connections can have {most} queries outstanding; expected {most} at most{}",
+            if *is_replay { "" } else { ", or more of them (-c)" }
         ),
         PlanError::TlsName(name) => {
             format!("--server-name: `{name}` is no name of a server: expected a DNS name or an address")

@@ -8,7 +8,7 @@ use indicatif::{ProgressBar, ProgressStyle};
 use kqps_message::rcode::RcodeName;
 use kqps_player::live::{DetailSnapshot, Snapshot};
 use kqps_player::{Live, Plan};
-use kqps_verdict::rate::in_thousands;
+use kqps_verdict::rate::{in_thousands, rate};
 
 /// Interval between two drawings of the bar.
 const DRAW_EVERY: Duration = Duration::from_millis(200);
@@ -74,15 +74,14 @@ fn bar(plan: &Plan) -> ProgressBar {
 
 /// The statistics of one interval. Connections alone are no queries.
 fn line(counts: &Snapshot, seconds: f64, has_connections_alone: bool) -> String {
-    let thousands = |count: u64| in_thousands(count as f64 / seconds);
     let rcodes = counts.detail.as_ref().map(rcodes).unwrap_or_default();
     let bad = 100.0 * counts.bad_share();
     let p99 = counts.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
-    let (sent, correct) = (thousands(counts.sent), thousands(counts.correct));
+    let (sent, correct) = (counts.sent as f64 / seconds, counts.correct as f64 / seconds);
     let rates = if has_connections_alone {
-        format!("begun {sent} k connections/s, made {correct} k connections/s")
+        format!("begun {} connections/s, made {} connections/s", rate(sent), rate(correct))
     } else {
-        format!("sent {sent} kqps, correct {correct} kqps")
+        format!("sent {} kqps, correct {} kqps", in_thousands(sent), in_thousands(correct))
     };
     format!("{rates}, bad {bad:.2} %, p99 {p99}{rcodes}")
 }

@@ -260,14 +260,16 @@ fn load(trial: &Trial) -> String {
     text
 }
 
-/// The player's sockets or connections, or both.
+/// The player's sockets or connections, or both. A replay has places for its connections.
 fn flows(trial: &Trial) -> String {
     // Of a replay, those that were used, and no spare ones.
     let of_replay = trial.replay.as_ref().map(|replay| replay.sockets);
     let count = of_replay.unwrap_or_else(|| trial.players.first.sockets.into());
     let has_datagrams = trial.replay.as_ref().is_some_and(|replay| replay.played.contains_key("udp"));
     match &trial.connections {
-        Some(_) if has_datagrams => format!("{count} sockets and connections"),
+        Some(_) if has_datagrams => format!("{count} sockets and places for connections"),
+        // Each has many connections, one after another.
+        Some(_) if of_replay.is_some() => format!("{} for connections", counted(count, "place")),
         Some(_) => counted(count, "connection"),
         None => counted(count, "socket"),
     }

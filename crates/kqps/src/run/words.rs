@@ -58,7 +58,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     // Ceilings had no turn if no server answered, or if the run was interrupted before them.
     let was_tried = |one: &Ceiling| one.figure_qps.is_some() || !one.failures.is_empty();
     if ceilings.players.iter().chain(&ceilings.echoes).any(was_tried) {
-        text += &of_ceilings(verdict);
+        text += &of_ceilings(run, verdict);
     }
     // If a search ended with its share of the time, the reasons of its figure say so already.
     let is_shown = |what: &str| is_why || !what.contains(": the rest of the search of ");
@@ -102,9 +102,14 @@ pub(super) fn goal(goal: &Goal) -> String {
     )
 }
 
-fn of_ceilings(verdict: &RunVerdict) -> String {
+fn of_ceilings(run: &Run, verdict: &RunVerdict) -> String {
     let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header(["ceiling", "q/s", "range", "starts"]);
+    let listed = verdict.ceilings.players.iter().chain(&verdict.ceilings.echoes);
+    let mut units: Vec<&str> = listed.map(|one| run.cells[one.cell as usize].rate_unit()).collect();
+    units.dedup();
+    // The ceilings of several kinds of load are in one table.
+    let unit = if let [unit] = units.as_slice() { unit } else { "a second" };
+    table.load_style(presets::NOTHING).set_header(["ceiling", unit, "range", "starts"]);
     let player = verdict
         .ceilings
         .players

@@ -9,6 +9,7 @@ use kqps_observation::factors::{
 };
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
+use kqps_player::plan::window_most;
 use kqps_recipe::RecipeError;
 
 use super::ceilings;
@@ -21,6 +22,7 @@ use crate::materials::Wanted;
 use crate::past_kernel;
 use crate::placement::{self, CoreRequest, Placed, place};
 use crate::player_hosts::{Players, players_of};
+use crate::player_setup::PlayerSetup;
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 use kqps_files::toml_file::TomlError;
@@ -123,6 +125,7 @@ impl Matrix<'_> {
                 return Ok(Vec::new());
             }
         };
+        self.check_window(&factors, players.map_or(1, |players| players.hosts.len()))?;
         // Between hosts the path is the network, and has no settings.
         let factors = if players.is_some() { factors.filtered(|name| name != name::PATH) } else { factors };
         let can_be = self.check_zones(definition, &factors)?;
@@ -156,6 +159,22 @@ impl Matrix<'_> {
                 Ok(cells)
             }
         }
+    }
+
+    /// Refuses a window that the sockets or connections of all players cannot have.
+    fn check_window(&self, factors: &Factors, players: usize) -> Result<(), TomlError> {
+        let setup = PlayerSetup::of_factors(factors);
+        let most = players as u64 * window_most(setup.flows());
+        if u64::from(setup.window) <= most {
+            return Ok(());
+        }
+        let (name, window) = (name::PLAYER_WINDOW, setup.window);
+        let what = format!(
+            "experiment `{}`: factor `{name}`: expected {most} at most, which is 65536 for each socket or connection, found \
+             `{window}`",
+            self.experiment.name
+        );
+        Err(self.study.wrong_value(name, &window.to_string(), what))
     }
 
     /// The name of what is left out because of its hosts. If one value of a factor is the reason, it is all cells with

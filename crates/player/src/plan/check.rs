@@ -56,7 +56,7 @@ pub enum PlanError {
         "a window of {window}: {flows} sockets or connections can have {most} queries outstanding; expected as many at \
          most"
     )]
-    WindowBeyondIds { window: u64, flows: usize, most: u64 },
+    WindowBeyondFlows { window: u64, flows: usize, most: u64, is_replay: bool },
     #[error("the device {0} is for the I/O model xdp alone")]
     Device(String),
     #[error("a speed of {0}: expected more than 0")]

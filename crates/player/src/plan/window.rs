@@ -2,21 +2,26 @@
 
 use super::{CONNECTIONS_MOST, OUTSTANDING_MOST, Plan, PlanError, SOCKETS_MOST, Wire};
 
+/// The largest window of as many sockets or connections: each has 65,536 queries outstanding at most.
+pub fn window_most(flows: usize) -> u64 {
+    flows as u64 * u64::from(OUTSTANDING_MOST)
+}
+
 impl Plan {
-    /// Refuses a window with more queries than there are IDs. A smaller one may be too large, too, since a connection can
-    /// take fewer queries than it has IDs. The record then has a note.
+    /// Refuses a window that no number of queries on a connection makes possible. A smaller one may be too large, too,
+    /// since a connection can take fewer queries. The record then has a note.
     pub(super) fn check_window(&self) -> Result<(), PlanError> {
         let Some(window) = self.load.window() else { return Ok(()) };
+        let is_replay = self.replay.is_some();
         // The clients of a capture have as many flows as they need.
-        let flows = |most: usize| if self.replay.is_some() { most } else { self.flows() };
-        let (flows, each) = match &self.wire {
-            Wire::Udp(_) | Wire::Captured(_) => (flows(SOCKETS_MOST), OUTSTANDING_MOST),
-            Wire::Tcp(tcp) => (flows(CONNECTIONS_MOST), tcp.outstanding),
-            Wire::Quic(quic) => (flows(CONNECTIONS_MOST), quic.outstanding),
+        let flows = match &self.wire {
+            _ if !is_replay => self.flows(),
+            Wire::Udp(_) | Wire::Captured(_) => SOCKETS_MOST,
+            Wire::Tcp(_) | Wire::Quic(_) => CONNECTIONS_MOST,
         };
-        let most = |each: u32| flows as u64 * u64::from(each);
-        if window > most(OUTSTANDING_MOST) {
-            return Err(PlanError::WindowBeyondIds { window, flows, most: most(each) });
+        let most = window_most(flows);
+        if window > most {
+            return Err(PlanError::WindowBeyondFlows { window, flows, most, is_replay });
         }
         Ok(())
     }
@@ -35,19 +40,24 @@ mod tests {
     }
 
     #[test]
-    fn a_window_has_no_more_queries_than_there_are_ids() {
+    fn a_window_has_no_more_queries_than_sockets_or_connections_take() {
         let ids = 1 << 16;
-        let beyond = |window, flows, most| Err(PlanError::WindowBeyondIds { window, flows, most });
+        let beyond =
+            |window, flows, most| Err(PlanError::WindowBeyondFlows { window, flows, most, is_replay: false });
         assert_eq!(checked(ids, udp(Io::Plain, 1), None), Ok(()));
         assert_eq!(checked(ids + 1, udp(Io::Plain, 1), None), beyond(ids + 1, 1, ids));
         assert_eq!(checked(2 * ids, tcp(2), None), Ok(()), "connections take 100 each, which a note says");
-        assert_eq!(checked(4 * ids, tcp(2), None), beyond(4 * ids, 2, 200));
+        assert_eq!(checked(4 * ids, tcp(2), None), beyond(4 * ids, 2, 2 * ids));
         let replay = Some(ReplayPlan::default());
         assert_eq!(
             checked(ids + 1, udp(Io::Auto, 1), replay.clone()),
             Ok(()),
             "its clients have more sockets"
         );
-        assert_eq!(checked(1 << 40, udp(Io::Auto, 1), replay), beyond(1 << 40, 16_384, 16_384 * ids));
+        let (window, flows, most) = (1 << 40, 16_384, 16_384 * ids);
+        assert_eq!(
+            checked(window, udp(Io::Auto, 1), replay),
+            Err(PlanError::WindowBeyondFlows { window, flows, most, is_replay: true })
+        );
     }
 }

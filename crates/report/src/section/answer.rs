@@ -260,7 +260,7 @@ fn limit(subject: &CellVerdict) -> Option<&'static str> {
 /// How busy the busiest thread was, on the side of the bottleneck.
 fn busiest(bottleneck: &Bottleneck) -> Option<String> {
     if bottleneck.resource == Resource::Player {
-        return Some(format!("{} busy", format::busy(bottleneck.player_busy?)));
+        return Some(format!("{} busy", format::busy(bottleneck.shown_player_busy()?)));
     }
     let thread = bottleneck.thread.as_ref()?;
     Some(format!("thread {} {}, {} busy", thread.name, thread.tid, format::busy(thread.busy)))

@@ -7,10 +7,10 @@ use kqps_observation::{Cell, Run, Trial};
 
 use super::trials::{figure_trials, is_compared};
 use super::{Case, Figure};
-use crate::bottleneck::SATURATED;
 use crate::disturbed::rounds_with;
 use crate::evidence::is_spoiled;
 use crate::judge::{CellVerdict, judge_cell_of};
+use crate::lack::SATURATED;
 use crate::warning::{BUSY, Code, Effect, Warning, busiest_player, busiest_thread};
 
 /// If the player was busy in more than this share of a cell's trials, the player was what they measured.

@@ -1,8 +1,13 @@
 //! The facts from which a figure and its grade follow.
 
+use kqps_observation::trial::rate_unit;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::moment::Moment;
 use super::start::Start;
 use crate::estimate::Estimate;
+use crate::rate::rate;
 use crate::warning::{Surroundings, Warning};
 
 /// The facts that decide the figure and its grade.
@@ -25,16 +30,37 @@ pub(super) struct Case<'a> {
     pub(super) was_running: bool,
     /// Whether the advice names the flags of `kqps find`.
     pub(super) names_flags: bool,
+    /// What ended the search before it was over; `None` if nothing did, and for a run, which shows it by its trials.
+    pub(super) cut_short: Option<CutShort>,
     /// When the cell is judged.
     pub(super) moment: Moment,
 }
 
 impl Case<'_> {
+    /// Whether connections alone were the load.
+    pub(super) fn has_connections_alone(&self) -> bool {
+        self.starts.iter().flat_map(|start| &start.all).any(|trial| trial.has_connections_alone())
+    }
+
     /// What its rates count, in words.
     pub(super) fn what(&self) -> &'static str {
-        let mut trials = self.starts.iter().flat_map(|start| &start.all);
-        if trials.any(|trial| trial.has_connections_alone()) { "connections" } else { "queries" }
+        if self.has_connections_alone() { "connections" } else { "queries" }
     }
+
+    /// A rate with its unit, at the usual speed. `qps` is at the reference speed.
+    pub(super) fn rate(&self, qps: f64) -> String {
+        format!("{} {}", rate(qps * self.usual_speed), rate_unit(self.has_connections_alone()))
+    }
+}
+
+/// What ended a search before it was over.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum CutShort {
+    /// The user.
+    User,
+    /// An error that says nothing of the target.
+    Error,
 }
 
 /// Whether the figure is the estimate from all trials: it is for a search, unless the search showed that no

@@ -167,6 +167,7 @@ impl<'a> Judging<'a> {
             canary: warning::canary(run, index),
             was_running: cell.target.is_some(),
             names_flags: false,
+            cut_short: None,
             moment: self.moment,
         };
         let weighed = weigh(&case);

@@ -6,6 +6,7 @@ use crate::advice::{Action, Advice};
 use crate::change::{Form, times};
 use crate::grade::Grade;
 use crate::interval::Interval;
+use crate::lack::PlayerLack;
 use crate::warning::{Code, Effect, Warning};
 
 /// One reason for a grade.
@@ -25,8 +26,9 @@ impl Doubt {
     /// The weight of a reason that refuses the figure.
     pub(super) const REFUSES: u8 = 0;
 
-    pub(super) fn of_warning(warning: &Warning) -> Self {
-        let action = Some(Action::of_warning(warning.code));
+    /// The doubt that a warning gives, beside what the player lacked if it was the bottleneck.
+    pub(super) fn of_warning(warning: &Warning, lack: Option<PlayerLack>) -> Self {
+        let action = Some(Action::of_warning(warning.code, lack));
         Self { effect: Some(warning.effect()), reason: warning.to_string(), action }
     }
 
@@ -54,7 +56,7 @@ impl Doubt {
     pub(super) fn on_spoiled() -> Self {
         let reason = "Too few trials were left undisturbed to bound the rate: the figure rests on spoiled ones too, and may be \
                       far off.";
-        let action = Some(Action::of_warning(Code::NoisyHost));
+        let action = Some(Action::of_warning(Code::NoisyHost, None));
         Self { effect: Some(Effect::Cap(Grade::C)), action, reason: reason.into() }
     }
 

@@ -5,7 +5,7 @@ use kqps_observation::run::Purpose;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::case::Case;
+use super::case::{Case, CutShort};
 use super::moment::Moment;
 use super::start::{Played, Start};
 use super::weigh::weigh;
@@ -51,10 +51,13 @@ pub struct SearchVerdict {
     pub host_spoiled: Spoiled,
     /// Whether the search ran out of time or trials before its bounds were close enough.
     pub incomplete: bool,
-    /// Whether the user ended the search, or an error did. The verdict then states what the search knew so far, and
-    /// `incomplete` is false.
+    /// Whether the user or an error ended the search before it was over. The verdict then states what the search knew so
+    /// far, and `incomplete` is false.
     #[serde(default)]
     pub interrupted: bool,
+    /// What did; `None` if the search was over, and in older records.
+    #[serde(default)]
+    pub cut_short: Option<CutShort>,
     /// The figure as a share of the echo's ceiling, if that was measured.
     pub ceiling_share: Option<f64>,
     /// The same share with the interval of the figure.
@@ -96,10 +99,8 @@ pub struct Known {
     /// The host's usual speed as a multiple of the reference, if more trials than those of the search show it.
     /// In a run, the trials of the ceilings do.
     pub usual_speed: Option<f64>,
-    /// Whether the user ended the search before it was over.
-    pub interrupted: bool,
-    /// Whether an error ended the search before it was over.
-    pub broke_off: bool,
+    /// What ended the search before it was over; `None` if nothing did.
+    pub cut_short: Option<CutShort>,
 }
 
 fn busiest_to_mean(start: &Start<'_>, surroundings: &Surroundings) -> Option<f64> {
@@ -115,8 +116,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     let played: Vec<Played<'_>> =
         trials.iter().map(|(purpose, trial)| Played { number: 0, purpose: *purpose, trial }).collect();
     let mut start = Start::of_search(goal, &played);
-    let is_cut_short = known.interrupted || known.broke_off;
-    if is_cut_short {
+    if known.cut_short.is_some() {
         start.interrupt();
     }
     let sought: Vec<(Purpose, &Trial)> =
@@ -138,12 +138,16 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         canary: None,
         was_running: false,
         names_flags: true,
+        cut_short: known.cut_short,
         moment: Moment::AtEnd,
     });
     starts[0].convert_to(usual_speed);
     let bounds: Bounds = starts[0].bounds().cloned().unwrap_or_default();
-    if is_cut_short {
-        let how = if known.broke_off { "An error ended the search" } else { "The search was interrupted" };
+    if let Some(by) = known.cut_short {
+        let how = match by {
+            CutShort::User => "The search was interrupted",
+            CutShort::Error => "An error ended the search",
+        };
         weighed.reasons.push(format!("{how}: this is what it knew by then."));
         weighed.advice.push(None);
     }
@@ -162,7 +166,8 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         host_spoiled: Spoiled::count(trials.iter().map(|(_, trial)| *trial)),
         incomplete: bounds.incomplete,
         seen: bounds,
-        interrupted: is_cut_short,
+        interrupted: known.cut_short.is_some(),
+        cut_short: known.cut_short,
         spoiled: spoiled.map(|(index, _)| index).collect(),
         ceiling_share: weighed.share.map(|share| share.median),
         share: weighed.share,

@@ -1,6 +1,6 @@
 //! Sentences about the searches of a cell: why they gave no figure, and what went wrong.
 
-use super::case::Case;
+use super::case::{Case, CutShort};
 use super::moment::Moment;
 use super::start::Start;
 use crate::interval::outlying;
@@ -17,7 +17,7 @@ pub(super) fn outlying_starts(case: &Case<'_>) -> Option<String> {
         case.starts.iter().filter_map(|start| Some((start.verdict.block, start.throughput_qps()?))).unzip();
     let far: Vec<String> = outlying(&figures)
         .into_iter()
-        .map(|at| format!("in block {} ({} q/s)", blocks[at] + 1, rate(figures[at] * case.usual_speed)))
+        .map(|at| format!("in block {} ({})", blocks[at] + 1, case.rate(figures[at])))
         .collect();
     (!far.is_empty())
         .then(|| format!("The start {} is far from the others; it still counts.", far.join(" and that ")))
@@ -26,7 +26,7 @@ pub(super) fn outlying_starts(case: &Case<'_>) -> Option<String> {
 /// Why there is no figure: no trial was made, no start could be measured, the time was too short, or no load
 /// met the goal.
 pub(super) fn why_no_figure(case: &Case<'_>) -> String {
-    let Case { starts, moment, usual_speed, .. } = *case;
+    let Case { starts, moment, usual_speed, cut_short, .. } = *case;
     if let Some(first) = failures(starts).next() {
         let (failed, all) = (failures(starts).count(), starts.len());
         return match all {
@@ -43,7 +43,7 @@ pub(super) fn why_no_figure(case: &Case<'_>) -> String {
         };
     }
     if let Some(futile) = searches.iter().find_map(|bounds| bounds.futile) {
-        return why_futile(futile.at_speed(usual_speed));
+        return why_futile(case, futile);
     }
     if let Some(refuted_qps) = searches.iter().filter_map(|bounds| bounds.refuted_qps).reduce(f64::min) {
         return format!(
@@ -54,9 +54,14 @@ pub(super) fn why_no_figure(case: &Case<'_>) -> String {
         );
     }
     if searches.iter().any(|bounds| bounds.interrupted) {
-        return match moment {
-            Moment::SoFar => "The search goes on, and no load is known to meet the goal yet.".into(),
-            Moment::AtEnd => "The search was interrupted before any load was known to meet the goal.".into(),
+        return match (moment, cut_short) {
+            (Moment::SoFar, _) => "The search goes on, and no load is known to meet the goal yet.".into(),
+            (Moment::AtEnd, Some(CutShort::Error)) => {
+                "An error ended the search before any load was known to meet the goal.".into()
+            }
+            (Moment::AtEnd, Some(CutShort::User) | None) => {
+                "The search was interrupted before any load was known to meet the goal.".into()
+            }
         };
     }
     if searches.iter().any(|bounds| bounds.incomplete) {
@@ -66,10 +71,16 @@ pub(super) fn why_no_figure(case: &Case<'_>) -> String {
 }
 
 /// Why a search ended early, and what the user should check.
-fn why_futile(futile: Futile) -> String {
+fn why_futile(case: &Case<'_>, futile: Futile) -> String {
+    let why = futile.in_words(&|qps| case.rate(qps));
     match futile {
         Futile::Wrong { .. } => {
             "The search ended early: with so many wrong answers there is no figure, whatever the load.".into()
+        }
+        Futile::Silent if case.has_connections_alone() => {
+            "The search ended early: not one connection of the overload was accepted. Look for a packet filter, and whether \
+             the server listens at this address."
+                .into()
         }
         Futile::Silent => {
             "The search ended early: not one query of the overload was answered. Look for a packet \
@@ -77,11 +88,11 @@ fn why_futile(futile: Futile) -> String {
                 .into()
         }
         Futile::Late { .. } => format!(
-            "The search ended early: {futile}. Allow more time for answers (--timeout) if the server is far away, \
+            "The search ended early: {why}. Allow more time for answers (--timeout) if the server is far away, \
              or find out what delays them."
         ),
         Futile::Lossy { .. } => format!(
-            "The search ended early: {futile}. Look for a packet filter or a rate limit, on the path or in the \
+            "The search ended early: {why}. Look for a packet filter or a rate limit, on the path or in the \
              server, and for queries that it does not answer."
         ),
     }
@@ -89,15 +100,17 @@ fn why_futile(futile: Futile) -> String {
 
 /// Sentences about searches that did not end properly, apart from those that a warning covers.
 pub(super) fn of_searches(case: &Case<'_>, is_refused: bool) -> Vec<String> {
-    let Case { starts, hidden_most, moment, .. } = *case;
+    let Case { starts, hidden_most, moment, cut_short, .. } = *case;
     let mut reasons = Vec::new();
     let all = starts.iter().filter_map(Start::bounds).count();
     let interrupted = count(starts, |bounds| bounds.interrupted);
-    match moment {
+    match (moment, cut_short) {
         _ if interrupted == 0 => {}
         // Only the newest search of a run that goes on is not over.
-        Moment::SoFar => reasons.push("The newest search is not over yet.".into()),
-        Moment::AtEnd => {
+        (Moment::SoFar, _) => reasons.push("The newest search is not over yet.".into()),
+        // The end of the reasons says it of the only search.
+        (Moment::AtEnd, Some(CutShort::Error)) => {}
+        (Moment::AtEnd, Some(CutShort::User) | None) => {
             reasons.push(format!("{interrupted} of {all} searches were interrupted before they were over."));
         }
     }

@@ -147,7 +147,7 @@ impl<'a> Start<'a> {
         }
     }
 
-    /// Notes that the user ended the run, and with it this search, unless the search was over. Its gaps then
+    /// Notes that the user or an error ended this search, unless the search was over. Its gaps then
     /// mean nothing, since it had no chance to fill them.
     pub(super) fn interrupt(&mut self) {
         let Some(bounds) = &mut self.verdict.bounds else { return };

@@ -41,7 +41,8 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     }
 
     let mut warnings = warnings(case, &bottleneck, player_headroom);
-    let is_refused = warnings.iter().any(|warning| Doubt::of_warning(warning).weight() == Doubt::REFUSES);
+    let doubt = |warning: &Warning| Doubt::of_warning(warning, bottleneck.player_lack);
+    let is_refused = warnings.iter().any(|warning| doubt(warning).weight() == Doubt::REFUSES);
     if is_refused {
         // The warning that the subject may be faster needs a figure, and there is none.
         warnings.retain(|warning| warning.code != Code::Irregular);
@@ -50,7 +51,7 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     if case.names_flags {
         warnings = warnings.into_iter().map(Warning::with_flags).collect();
     }
-    let mut doubts: Vec<Doubt> = warnings.iter().map(Doubt::of_warning).collect();
+    let mut doubts: Vec<Doubt> = warnings.iter().map(doubt).collect();
     doubts.extend(Doubt::of_figure(case, figure_qps, is_refused));
     if estimated.is_some() && case.starts.iter().all(|start| start.throughput_qps().is_none()) {
         doubts.push(Doubt::without_bound());

@@ -49,7 +49,7 @@ pub struct Bounds {
     /// Whether the time or the number of trials ran out first: the bounds are farther apart than the goal's
     /// width, and the upper one may rest on fewer trials.
     pub incomplete: bool,
-    /// Whether the user ended the search before it was over. What it had not found by then means nothing.
+    /// Whether the user or an error ended the search before it was over. What it had not found by then means nothing.
     #[serde(default)]
     pub interrupted: bool,
     /// Share of the load that the subject's buffers could have hidden in a full-length trial at the lower

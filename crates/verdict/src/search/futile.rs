@@ -2,8 +2,6 @@
 //! whatever its rate. If the share of queries without an answer does not fall with the load, the load is not
 //! the cause.
 
-use std::fmt;
-
 use kqps_observation::run::Purpose;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +10,6 @@ use super::at_load::AtLoad;
 use super::goal::Goal;
 use super::probe::Probe;
 use crate::percent;
-use crate::rate::rate;
 
 /// Why no other load would do better.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,14 +47,14 @@ pub enum Futile {
 }
 
 impl Futile {
-    /// The reason in words. `rate` formats a rate in queries a second with its unit.
+    /// The reason in words, which hold for queries and for connections alone. `rate` formats a rate in queries a second with its unit.
     pub fn in_words(&self, rate: &dyn Fn(f64) -> String) -> String {
         match *self {
             Self::Wrong { ratio } => {
                 let wrong = percent::fixed(ratio, if ratio < 0.01 { 3 } else { 0 });
                 format!("{wrong} % of the queries were answered wrongly")
             }
-            Self::Silent => "not one query was answered".to_owned(),
+            Self::Silent => "nothing was answered".to_owned(),
             Self::Late { less_qps, less_ratio, load_qps, timeout_s } => {
                 let which = match less_ratio {
                     1.0.. => "all answers".to_owned(),
@@ -67,8 +64,7 @@ impl Futile {
                 format!("{which} came late (timeout {} ms), at {less} as at {load}", timeout_s * 1e3)
             }
             Self::Lossy { load_qps, ratio, less_qps, less_ratio } => format!(
-                "the loss does not fall with the load: {} % of the queries had no correct answer in time at {}, and {} % \
-                 at {}",
+                "the loss does not fall with the load: {} % had no correct answer in time at {}, and {} % at {}",
                 percent::fixed(ratio, 1),
                 rate(load_qps),
                 percent::fixed(less_ratio, 1),
@@ -77,7 +73,7 @@ impl Futile {
         }
     }
 
-    /// The same with its loads at a core speed that is this multiple of the present one.
+    /// The reason with its loads at a core speed that is this multiple of the present one.
     #[must_use]
     pub(crate) fn at_speed(mut self, speed: f64) -> Self {
         if let Self::Late { less_qps, load_qps, .. } | Self::Lossy { less_qps, load_qps, .. } = &mut self {
@@ -85,12 +81,6 @@ impl Futile {
             *load_qps *= speed;
         }
         self
-    }
-}
-
-impl fmt::Display for Futile {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.in_words(&|qps| format!("{} q/s", rate(qps))))
     }
 }
 

@@ -6,6 +6,7 @@ use kqps_observation::{Quantiles, Trial};
 use super::players::{self, Player, Share, on, shares};
 use super::{Code, Effect, Warning};
 use crate::grade::Grade;
+use crate::lack::PlayerLack;
 use crate::standstill::Remainder;
 
 /// A thread or core this busy is at its limit.
@@ -45,14 +46,16 @@ fn awake(player: &Player<'_>, cpu: u32) -> f64 {
 /// and the kernel measures them, the interrupts of its core, most of which are for its own packets. A kernel
 /// that only samples interrupts leaves `irq` at zero and books them on the thread that they interrupt.
 pub fn busiest_player(trial: &Trial) -> Option<f64> {
-    let of_player = |player: &Player<'_>| {
-        let interrupts = |cpu: u32| {
-            let core = player.machine.cpus.iter().find(|core| core.cpu == cpu && core.irq > 0.0);
-            core.filter(|_| player.facts.cpus.contains(&cpu)).map_or(0.0, |core| core.irq + core.softirq)
-        };
-        most(player.facts.per_thread.iter().map(|thread| (thread.busy + interrupts(thread.cpu)).min(1.0)))
+    most(players::all(trial).iter().filter_map(own_work))
+}
+
+/// As [`busiest_player`], of one player.
+fn own_work(player: &Player<'_>) -> Option<f64> {
+    let interrupts = |cpu: u32| {
+        let core = player.machine.cpus.iter().find(|core| core.cpu == cpu && core.irq > 0.0);
+        core.filter(|_| player.facts.cpus.contains(&cpu)).map_or(0.0, |core| core.irq + core.softirq)
     };
-    most(players::all(trial).iter().filter_map(of_player))
+    most(player.facts.per_thread.iter().map(|thread| (thread.busy + interrupts(thread.cpu)).min(1.0)))
 }
 
 /// As [`busy`], from the threads' own time alone.
@@ -64,61 +67,41 @@ fn most(shares: impl Iterator<Item = f64>) -> Option<f64> {
     shares.reduce(f64::max)
 }
 
-/// How a player shows that it did not get the CPU.
+/// How a player failed to keep its schedule.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Starved {
-    /// It gave up this share of its queries, 0 to 1.
+    /// It gave up this share of its queries, 0 to 1, most of them because no ID was free.
+    NoIds(f64),
+    /// It gave up this share of its queries, 0 to 1, most of them because it came to them too late.
     GaveUp(f64),
     /// More than a tenth of its queries left at least this late, microseconds.
     Late(u64),
 }
 
 impl Starved {
-    fn is_worse_than(self, other: Self) -> bool {
-        match (self, other) {
-            (Self::GaveUp(one), Self::GaveUp(other)) => one > other,
-            (Self::Late(one), Self::Late(other)) => one > other,
-            (Self::GaveUp(_), Self::Late(_)) => true,
-            (Self::Late(_), Self::GaveUp(_)) => false,
+    /// The share of its queries that it gave up, and how late others were.
+    fn extent(self) -> (f64, u64) {
+        match self {
+            Self::NoIds(share) | Self::GaveUp(share) => (share, 0),
+            Self::Late(lag_us) => (0.0, lag_us),
         }
     }
 }
 
-/// Why a player that failed to keep its schedule had too little CPU time.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum CpuLack {
-    /// Its own threads were busy all the time.
-    Busy,
-    /// Other work filled a core to which it is pinned.
-    CoreTaken,
-    /// Neither is so: the CPU was not given to it.
-    NotGiven,
+/// What the starved player of a trial lacked; `None` if no player was starved, or if nothing shows it.
+pub(crate) fn starved_by(trial: &Trial) -> Option<PlayerLack> {
+    worst_starved(trial).and_then(|(starved, host)| lack(trial, starved, host))
 }
 
-/// Why the starved player of a trial had too little CPU time.
-pub(crate) fn starved_by(trial: &Trial) -> Option<CpuLack> {
-    worst_starved(trial).map(|(_, host)| cpu_lack(trial, host))
-}
-
-/// Why the player on this host had too little CPU time; of all players without a host.
-fn cpu_lack(trial: &Trial, host: Option<&str>) -> CpuLack {
+/// What the starved player on this host lacked; of all players without a host.
+fn lack(trial: &Trial, starved: Starved, host: Option<&str>) -> Option<PlayerLack> {
+    if matches!(starved, Starved::NoIds(_)) {
+        return Some(PlayerLack::Ids);
+    }
     let mut players = players::all(trial);
     players.retain(|player| host.is_none() || player.host == host);
-    let is_full = |share: fn(&Player<'_>) -> Option<f64>| {
-        most(players.iter().filter_map(share)).is_some_and(|share| share >= BUSY)
-    };
-    if is_full(own_time) {
-        CpuLack::Busy
-    } else if is_full(busy) {
-        CpuLack::CoreTaken
-    } else {
-        CpuLack::NotGiven
-    }
-}
-
-/// How busy the busiest player thread of a trial was by its own time, 0 to 1. `None` if nothing is known.
-pub(crate) fn busiest_own_time(trial: &Trial) -> Option<f64> {
-    most(players::all(trial).iter().filter_map(own_time))
+    let busiest = |share: fn(&Player<'_>) -> Option<f64>| most(players.iter().filter_map(share));
+    PlayerLack::of_shares(busiest(own_work), busiest(busy))
 }
 
 /// How the player failed to keep its schedule, however busy it was; `None` if it kept it. A player that gets a
@@ -134,7 +117,7 @@ fn worst_starved(trial: &Trial) -> Option<(Starved, Option<&str>)> {
     }
     let starved = shares(trial).into_iter().filter_map(|share| Some((starved_of(&share)?, share.host)));
     // Of equals, a named one.
-    starved.reduce(|worst, other| if worst.0.is_worse_than(other.0) { worst } else { other })
+    starved.reduce(|worst, other| if worst.0.extent() > other.0.extent() { worst } else { other })
 }
 
 fn starved_of(share: &Share<'_>) -> Option<Starved> {
@@ -143,7 +126,8 @@ fn starved_of(share: &Share<'_>) -> Option<Starved> {
     }
     let gave_up = share.given_up_share();
     if gave_up > OFFERED_SHORT {
-        return Some(Starved::GaveUp(gave_up));
+        let is_by_ids = share.without_id() > share.missed();
+        return Some(if is_by_ids { Starved::NoIds(gave_up) } else { Starved::GaveUp(gave_up) });
     }
     let late = match share.lag_us.p90 {
         Some(p90_us) => p90_us > STARVED_LAG_US,
@@ -172,6 +156,10 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
 
 fn starved_warning(trial: &Trial, starved: Starved, host: Option<&str>) -> Warning {
     let (figure, seen) = match starved {
+        Starved::NoIds(share) => (
+            share,
+            format!("gave up {:.2} % of its queries, most of them because no ID was free", share * 100.0),
+        ),
         Starved::GaveUp(share) => {
             (share, format!("gave up {:.2} % of its queries because it came too late", share * 100.0))
         }
@@ -180,10 +168,17 @@ fn starved_warning(trial: &Trial, starved: Starved, host: Option<&str>) -> Warni
             format!("sent more than a tenth of its queries over {:.1} ms late", lag_us as f64 / 1e3),
         ),
     };
-    let advice = match cpu_lack(trial, host) {
-        CpuLack::Busy => "It was busy all the time: give it more threads on cores of their own.",
-        CpuLack::CoreTaken => "Other work filled its core: stop that, or pin the player elsewhere.",
-        CpuLack::NotGiven => "It did not get the CPU: look for a CPU quota, or for other work on its cores.",
+    let advice = match lack(trial, starved, host) {
+        Some(PlayerLack::Ids) if trial.replay.is_some() => {
+            "Every ID of a client's sockets was outstanding: let it wait less for replies (-t)."
+        }
+        Some(PlayerLack::Ids) => {
+            "Every ID of every socket was outstanding: give it more sockets (-c), or let it wait less for replies (-t)."
+        }
+        Some(PlayerLack::Threads) => "It was busy all the time: give it more threads on cores of their own.",
+        Some(PlayerLack::Core) => "Other work filled its core: stop that, or pin the player elsewhere.",
+        Some(_) => "It did not get the CPU: look for a CPU quota, or for other work on its cores.",
+        None => "How busy it was is not known: look for a CPU quota, or for other work on its cores.",
     };
     let advice = format!("The player{} {seen}, so this measures the player. {advice}", on(host));
     Warning::new(Code::PlayerLimited, Effect::Refuse, figure, advice)
@@ -215,7 +210,8 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
         return Some(late_warning(share));
     }
     let is_short = |share: &&Share<'_>| {
-        share.not_sent_share() > OFFERED_SHORT && share.accounts.send_failed <= share.given_up()
+        let others = share.accounts.send_failed.max(share.without_id());
+        share.not_sent_share() > OFFERED_SHORT && others <= share.missed()
     };
     let short = shares.iter().filter(is_short);
     let worst = short.max_by(|one, other| one.not_sent_share().total_cmp(&other.not_sent_share()))?;

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::trial::{PlayerFacts, held_back};
+use kqps_observation::trial::{PlayerFacts, UNSENT_IDS, held_back};
 use kqps_observation::{Accounts, Histogram, HostFacts, Quantiles, Trial};
 
 /// One player of a trial, and the host that it ran on.
@@ -62,6 +62,16 @@ impl Share<'_> {
     /// Queries that the player gave up. Those that a full window held back are left out, since the load demands that.
     pub(super) fn given_up(&self) -> u64 {
         self.accounts.unsent.saturating_sub(held_back(self.unsent_causes))
+    }
+
+    /// Those of [`Self::given_up`] for which no ID was free.
+    pub(super) fn without_id(&self) -> u64 {
+        self.unsent_causes.get(UNSENT_IDS).copied().unwrap_or(0).min(self.given_up())
+    }
+
+    /// Those of [`Self::given_up`] that the player came to too late.
+    pub(super) fn missed(&self) -> u64 {
+        self.given_up() - self.without_id()
     }
 
     /// [`Self::given_up`] as a share of the intended queries.

@@ -1,9 +1,10 @@
 //! The bottleneck, from facts that show it.
 
 use kqps_observation::host::CpuFacts;
-use kqps_observation::trial::UNSENT_CONNECTIONS;
+use kqps_observation::trial::{UNSENT_CONNECTIONS, UNSENT_IDS};
 use kqps_observation::{CoreGauge, GaugeFacts, Place, SpeedFacts, StallFacts, Trial};
 use kqps_verdict::bottleneck::{Bottleneck, PlayerLack, Resource, bottleneck};
+use kqps_verdict::warning::player_limited;
 
 use crate::facts::{place, starved, subject_busy, trial};
 
@@ -101,12 +102,51 @@ fn an_idle_player_is_not_called_busy_but_said_to_lack_the_cpu() {
     assert_eq!(core, "the player, whose core other work filled (100 % busy)");
     let busy = said(&|trial| trial.players.first.per_thread[0].busy = 0.99);
     assert_eq!(busy, "the player (99 % busy)");
+    let with_interrupts = said(&|trial| {
+        let core = &mut trial.hosts.first.cpus[0];
+        (core.irq, core.softirq, core.idle) = (0.01, 0.11, 0.03);
+        let cpu = core.cpu;
+        trial.players.first.cpus = vec![cpu];
+        (trial.players.first.per_thread[0].cpu, trial.players.first.per_thread[0].busy) = (cpu, 0.85);
+    });
+    assert_eq!(with_interrupts, "the player (97 % busy)", "the interrupts are for its own packets");
+    let unknown = said(&|trial| {
+        trial.players.first.per_thread.clear();
+        trial.players.first.cpus.clear();
+    });
+    assert_eq!(unknown, "the player");
     // Before a player is called starved, it sent queries late. Here it sent none, since the kernel took none.
     let refused = said(&|trial| {
         (trial.accounts.unsent, trial.accounts.send_failed) = (0, trial.accounts.unsent);
         trial.lag_us.p90 = Some(10);
     });
     assert_eq!(refused, "the player, whose host refused to send its queries");
+}
+
+#[test]
+fn a_player_without_free_ids_is_said_to_lack_these() {
+    let mut silent = starved(250e3);
+    silent.unsent_causes = [(UNSENT_IDS.to_owned(), silent.accounts.unsent)].into();
+    let found = of(&[silent.clone()]);
+    assert_eq!((found.resource, found.player_lack), (Resource::Player, Some(PlayerLack::Ids)));
+    assert_eq!(found.to_string(), "the player, whose sockets had no free ID");
+    let advice = player_limited(&silent).unwrap().advice;
+    assert!(advice.contains("because no ID was free") && advice.contains("more sockets (-c)"), "{advice}");
+    // Most queries went unanswered, so the player did not lose most of them.
+    let accounts = &mut silent.accounts;
+    (accounts.sent, accounts.unsent) = (accounts.intended - 25_000, 25_000);
+    (accounts.lost, accounts.correct) = (accounts.sent, 0);
+    silent.unsent_causes = [(UNSENT_IDS.to_owned(), 25_000)].into();
+    assert_eq!(of(&[silent]).player_lack, Some(PlayerLack::Ids));
+}
+
+#[test]
+fn one_dropped_reply_does_not_explain_a_late_player() {
+    let mut late = trial(250e3, 30_000);
+    (late.lag_us.p90, late.players.first.socket_drops) = (Some(48_000), 1);
+    late.players.first.per_thread[0].busy = 0.05;
+    late.hosts.first.cpus[0].idle = 0.95;
+    assert_eq!(of(&[late]).player_lack, Some(PlayerLack::CpuTime));
 }
 
 #[test]

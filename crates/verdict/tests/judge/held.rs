@@ -218,8 +218,8 @@ fn a_loss_that_does_not_fall_is_the_reason() {
         .chain(lossy.iter().map(|one| (Purpose::Search, one)))
         .collect();
     let verdict = judge_search(&goal, &trials, &Known::default());
-    let why = "The search ended early: the loss does not fall with the load: 30.0 % of the queries had no correct answer \
-               in time at 1,200 q/s, and 30.0 % at 270 q/s. Look for a packet filter or a rate limit";
+    let why = "The search ended early: the loss does not fall with the load: 30.0 % had no correct answer in time at \
+               1,200 q/s, and 30.0 % at 270 q/s. Look for a packet filter or a rate limit";
     assert!(verdict.reasons.iter().any(|reason| reason.starts_with(why)), "{:?}", verdict.reasons);
     assert_eq!((verdict.grade, verdict.throughput_qps), (Grade::F, None));
     let slower = Known { usual_speed: Some(0.5), ..Known::default() };

@@ -5,11 +5,11 @@ use kqps_observation::trial::Beside;
 use kqps_observation::{ConnectionFacts, Trial};
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{Known, Moment, SearchVerdict, judge, judge_at, judge_search};
+use kqps_verdict::judge::{CutShort, Known, Moment, SearchVerdict, judge, judge_at, judge_search};
 use kqps_verdict::search::Preset;
 use kqps_verdict::warning::Surroundings;
 
-use crate::facts::{Rig, six_starts, starved, subject_busy, trial};
+use crate::facts::{Rig, closed, six_starts, starved, subject_busy, trial};
 
 /// The trials of the first start, as a search of its own.
 fn search_of(rig: &Rig) -> Vec<(Purpose, &Trial)> {
@@ -72,7 +72,7 @@ fn an_interrupted_search_is_judged_by_what_there_is() {
     let mut spoiled = trials[2].1.clone();
     spoiled.players.first.socket_drops = 1;
     trials.insert(2, (trials[2].0, &spoiled));
-    let known = Known { interrupted: true, ..Known::default() };
+    let known = Known { cut_short: Some(CutShort::User), ..Known::default() };
     let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
     assert!(verdict.interrupted && !verdict.incomplete);
     assert_eq!(verdict.spoiled, [2]);
@@ -206,21 +206,37 @@ fn reasons_have_loads_at_the_usual_speed_and_name_what_the_load_was() {
 }
 
 #[test]
-fn a_search_that_an_error_ended_is_told_from_one_that_the_user_did() {
-    let (goal, good) = (Preset::Quick.goal(), trial(50e3, 0));
-    let judged = |interrupted, broke_off| {
-        let known = Known { interrupted, broke_off, ..Known::default() };
-        judge_search(&goal, &[(Purpose::Search, &good)], &known)
-    };
-    for (verdict, how) in [
-        (judged(true, false), "The search was interrupted"),
-        (judged(false, true), "An error ended the search"),
-    ] {
-        let expected = format!("{how}: this is what it knew by then.");
-        assert_eq!((verdict.interrupted, verdict.reasons.last()), (true, Some(&expected)));
-        assert_eq!(verdict.reasons.len(), verdict.advice.len());
+fn a_search_that_an_error_ended_is_distinguished_from_one_that_the_user_did() {
+    let goal = Preset::Quick.goal();
+    // The first search knows a load that met the goal, and the second knows none.
+    for seen in [trial(50e3, 0), trial(50e3, 900)] {
+        let judged = |cut_short| {
+            let known = Known { cut_short, ..Known::default() };
+            judge_search(&goal, &[(Purpose::Search, &seen)], &known)
+        };
+        for (by, how) in
+            [(CutShort::User, "The search was interrupted"), (CutShort::Error, "An error ended the search")]
+        {
+            let verdict = judged(Some(by));
+            let expected = format!("{how}: this is what it knew by then.");
+            assert_eq!((verdict.interrupted, verdict.cut_short), (true, Some(by)));
+            assert_eq!(verdict.reasons.last(), Some(&expected));
+            assert_eq!(verdict.reasons.len(), verdict.advice.len());
+            let says_interrupted = verdict.reasons.concat().contains("interrupted");
+            assert_eq!(says_interrupted, by == CutShort::User, "{:?}", verdict.reasons);
+        }
+        assert!(!judged(None).interrupted);
     }
-    assert!(!judged(false, false).interrupted);
+}
+
+#[test]
+fn a_futile_search_of_connections_alone_speaks_of_these() {
+    let mut silent = closed(0.0);
+    silent.connections = Some(ConnectionFacts { alone: true, ..ConnectionFacts::default() });
+    let verdict = judge_search(&Preset::Quick.goal(), &[(Purpose::Ceiling, &silent)], &Known::default());
+    let reasons = verdict.reasons.concat();
+    assert!(reasons.contains("not one connection of the overload was accepted"), "{reasons}");
+    assert!(!reasons.contains("quer"), "{reasons}");
 }
 
 /// A growing queue is a limit, even if no load failed.

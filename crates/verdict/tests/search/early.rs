@@ -109,7 +109,7 @@ fn answers_that_are_all_late_at_any_load_end_the_search_with_the_timeout() {
             panic!("{:?}", searched.bounds)
         };
         assert!(load_qps >= 4.0 * less_qps && searched.probes.len() < 10, "{:?}", searched.bounds);
-        let said = futile.to_string();
+        let said = futile.in_words(&|qps| format!("{qps} q/s"));
         assert!(said.starts_with("all answers came late (timeout 250 ms), at "), "{said}");
     }
 }

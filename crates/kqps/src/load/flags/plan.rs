@@ -318,19 +318,20 @@ fn check_ports(plan: &Plan) -> anyhow::Result<()> {
     else {
         return Ok(());
     };
-    let (sockets, ports) = (plan.flows(), usize::from(u16::MAX));
-    if sockets > ports {
+    let what = if matches!(plan.wire, Wire::Udp(_)) { "sockets" } else { "connections" };
+    let (flows, ports) = (plan.flows(), usize::from(u16::MAX));
+    if flows > ports {
         return Err(bad_input(format!(
-            "-x {first}: {sockets} sockets take a port each, and there are {ports}; use fewer (-c), or 0 for any port"
+            "-x {first}: {flows} {what} take a port each, and there are {ports}; use fewer (-c), or 0 for any port"
         )));
     }
-    let last = usize::from(first) + sockets - 1;
+    let last = usize::from(first) + flows - 1;
     if u16::try_from(last).is_ok() {
         return Ok(());
     }
     Err(bad_input(format!(
-        "-x {first}: {sockets} sockets take the ports from {first} on, of which the last is {last}; expected 1 to {}, or \
+        "-x {first}: {flows} {what} take the ports from {first} on, of which the last is {last}; expected 1 to {}, or \
          0 for any",
-        ports + 1 - sockets
+        ports + 1 - flows
     )))
 }

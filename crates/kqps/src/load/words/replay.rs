@@ -94,7 +94,7 @@ fn part(replay: &Replay, is_captured: bool) -> String {
 fn clients(replay: &Replay) -> String {
     let Replay { clients, addresses, sockets, clients_sharing, seed, .. } = replay;
     let addresses = if *addresses == 1 { "1 address".into() } else { format!("{addresses} addresses") };
-    let sockets = format!("{sockets} sockets and connections");
+    let sockets = format!("{sockets} sockets and places for connections");
     let sharing = match clients_sharing {
         0 => String::new(),
         sharing => format!("; {sharing} shared one with another client (more addresses: -a PREFIX)"),
@@ -173,7 +173,7 @@ mod tests {
             "1000 packets: 400 queries, 390 responses, 210 others\n",
             "10 other-port, 200 tcp-control\n",
             "0.000 to 12.500 of 12.500 s, at 2x, 4 slices at once, 2.50 times with 10 s between\n",
-            "12, from 1 address, 10 sockets and connections; 2 shared one with another client",
+            "12, from 1 address, 10 sockets and places for connections; 2 shared one with another client",
             "Not played:           20 tls (no lane",
             "Schedule:             late by (us): ; not sent in time: 19 (5.00%)\n",
         ] {

@@ -1,5 +1,7 @@
 //! How far the servers of a study scale: the fitted law of every series, and why a series has none.
 
+use kqps_observation::Run;
+use kqps_observation::trial::rate_unit;
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::rate::rate;
 use kqps_verdict::scaling::{ScalingSeries, player_limited, refusals, sentence};
@@ -7,21 +9,23 @@ use kqps_verdict::scaling::{ScalingSeries, player_limited, refusals, sentence};
 use super::wrapped;
 
 /// The series of a whole run; empty if nothing was measured at several numbers of workers.
-pub(crate) fn of_run(verdict: &RunVerdict) -> String {
-    let text = of(&verdict.scaling.iter().collect::<Vec<_>>());
+pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> String {
+    let text = of(run, &verdict.scaling.iter().collect::<Vec<_>>());
     if text.is_empty() { text } else { text + "\n" }
 }
 
 /// The series of one experiment.
-pub(super) fn of_experiment(verdict: &RunVerdict, experiment: &str) -> String {
-    of(&verdict.scaling.iter().filter(|one| one.experiment == experiment).collect::<Vec<_>>())
+pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &str) -> String {
+    of(run, &verdict.scaling.iter().filter(|one| one.experiment == experiment).collect::<Vec<_>>())
 }
 
-fn of(series: &[&ScalingSeries]) -> String {
-    let with_unit = |qps: f64| format!("{} q/s", rate(qps));
+fn of(run: &Run, series: &[&ScalingSeries]) -> String {
     let mut text = String::new();
     for one in series {
         let Some(fit) = &one.fit else { continue };
+        let is_alone = |cell: &u32| run.cells[*cell as usize].has_connections_alone();
+        let unit = rate_unit(one.cells.iter().any(is_alone));
+        let with_unit = |qps: f64| format!("{} {unit}", rate(qps));
         if text.is_empty() {
             text += &wrapped(
                 "",
@@ -70,13 +74,14 @@ mod tests {
     #[test]
     fn a_fit_has_a_paragraph_and_a_refusal_its_reason() {
         let (fitted, refused) = (series(&[1, 2, 4, 8], None), series(&[1, 2], Some("it has 2 cores")));
-        let text = of(&[&fitted, &refused]);
+        let run = Run::default();
+        let text = of(&run, &[&fitted, &refused]);
         for wanted in ["- table, io mmsg, by workers: contention 0.", "q/s", "extrapolated"] {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
         assert!(text.contains("How far it scales is not known for io mmsg: it has 2 cores.\n"), "{text}");
-        let alone = of(&[&refused]);
+        let alone = of(&run, &[&refused]);
         assert_eq!(alone, "How far it scales is not known: it has 2 cores.\n");
-        assert_eq!(of(&[]), "");
+        assert_eq!(of(&run, &[]), "");
     }
 }

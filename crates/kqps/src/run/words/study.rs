@@ -44,7 +44,7 @@ fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experiment) -> St
     for best in best_of(run, &verdict.figures, experiment) {
         text += &wrapped("- ", &best_words(verdict, &best));
     }
-    text += &scaling::of_experiment(verdict, &experiment.name);
+    text += &scaling::of_experiment(run, verdict, &experiment.name);
     let own = verdict.figures.iter().enumerate().filter(|(_, one)| one.experiment == experiment.name);
     for (index, figures) in own {
         text += &without_number(verdict, index, figures);

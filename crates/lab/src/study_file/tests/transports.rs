@@ -163,6 +163,23 @@ fn a_setting_for_another_transport_is_placed_and_explained() {
     }
 }
 
+/// Its cells over TCP have more connections than those over UDP have sockets.
+#[test]
+fn a_window_that_the_sockets_of_a_cell_cannot_have_is_refused_before_the_run() {
+    let laid_out = |window: &str| {
+        let text =
+            TRANSPORTS.replacen("\"player.window\" = 100", &format!("\"player.window\" = {window}"), 1);
+        let study = StudyFile::read("s.toml", &text).unwrap();
+        let offer = HostOffer { definitions: study.subjects().unwrap().into_iter().collect(), ..offer(4) };
+        lay_out(&study, &offer).map(|_| ()).map_err(|error| error.to_string())
+    };
+    assert_eq!(laid_out("2097152"), Ok(()));
+    let error = laid_out("2097153").unwrap_err();
+    assert!(error.starts_with("s.toml:6:"), "{error}");
+    let expected = "experiment `udp`: factor `player.window`: expected 2097152 at most";
+    assert!(error.contains(expected), "{error}");
+}
+
 #[test]
 fn cells_over_both_transports_leave_out_what_is_for_the_other() {
     let cells = |right: &str, other: &str| {
