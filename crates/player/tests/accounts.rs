@@ -2,6 +2,7 @@
 //! is known exactly, for every I/O model and both loops.
 
 mod offered;
+mod sockets;
 mod support;
 
 use std::net::{SocketAddr, UdpSocket};
@@ -12,7 +13,8 @@ use kqps_dataset::Format;
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
 use offered::offered_io;
-use support::{Queries, is_nothing, no_subject};
+use sockets::is_nothing;
+use support::{Queries, no_subject};
 
 /// Longer than a busy host keeps the subject from its core.
 const TIMEOUT: Duration = Duration::from_millis(1500);

@@ -3,6 +3,7 @@
 
 mod connected;
 mod loops;
+mod patience;
 mod stream;
 mod support;
 
@@ -20,12 +21,12 @@ use kqps_player::{Close, HttpPlan, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{ClientSettings, Trust};
 use loops::for_each_io;
+use patience::within;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use stream::{Server, query, reply};
-use support::within;
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -1,6 +1,7 @@
 //! QUIC: what a server does with connections, streams and early data is in the accounts, with its cause.
 
 mod connected;
+mod patience;
 mod support;
 
 use std::convert::Infallible;
@@ -19,7 +20,7 @@ use kqps_quic::{
 };
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{Acceptor, ClientSettings, Kind, Trust};
-use support::within;
+use patience::within;
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
 const PATIENCE: Duration = Duration::from_secs(3);

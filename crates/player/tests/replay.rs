@@ -1,6 +1,7 @@
 //! Captures with known gaps, clients and fates, replayed at servers of the tests: what arrives, from whom, and when.
 
 mod capture;
+mod sockets;
 mod support;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,8 @@ use kqps_kernel::clock;
 use kqps_observation::Trial;
 use kqps_player::error::PlayError;
 use kqps_player::{Control, Lane, LoadPlan, Plan, PlanError, ReplayPlan, Wire, play};
-use support::{Queries, is_nothing, no_subject};
+use sockets::is_nothing;
+use support::{Queries, no_subject};
 
 /// Longer than other programs keep the server of a test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);

@@ -2,6 +2,7 @@
 //! of them.
 
 mod offered;
+mod sockets;
 mod support;
 
 use std::net::UdpSocket;
@@ -12,7 +13,8 @@ use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, play};
 use offered::offered_io;
-use support::{Queries, is_nothing, no_subject};
+use sockets::is_nothing;
+use support::{Queries, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -2,6 +2,7 @@
 
 mod connected;
 mod loops;
+mod patience;
 mod stream;
 mod support;
 
@@ -17,8 +18,9 @@ use kqps_dataset::Format;
 use kqps_observation::{Histogram, Trial};
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
 use loops::for_each_io;
+use patience::within;
 use stream::{Server, query, reply};
-use support::{Queries, no_subject, within};
+use support::{Queries, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -2,6 +2,7 @@
 
 mod connected;
 mod loops;
+mod patience;
 mod stream;
 mod support;
 
@@ -20,6 +21,7 @@ use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::certificate::{Authority, KeyType, Made, make_valid};
 use kqps_tls::{ClientSettings, Trust};
 use loops::for_each_io;
+use patience::within;
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, kx_group};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -27,7 +29,6 @@ use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
 use stream::{Server, query, reply};
-use support::within;
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
 const PATIENCE: Duration = Duration::from_secs(3);

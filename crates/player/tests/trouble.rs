@@ -2,6 +2,8 @@
 //! forever.
 
 mod offered;
+mod patience;
+mod sockets;
 mod support;
 
 use std::net::{SocketAddr, UdpSocket};
@@ -15,7 +17,8 @@ use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
 use kqps_skips::{Capability, skip};
 use offered::offered_io;
-use support::{Queries, is_nothing, no_subject};
+use sockets::is_nothing;
+use support::{Queries, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
 const PATIENCE: Duration = Duration::from_secs(3);
@@ -25,7 +28,7 @@ const HASTE: Duration = Duration::from_millis(300);
 
 fn plan(target: SocketAddr, io: Io) -> Plan {
     let load = LoadPlan::Closed { outstanding: 64 };
-    support::within(PATIENCE, support::plan(target, 2, load, io))
+    patience::within(PATIENCE, support::plan(target, 2, load, io))
 }
 
 /// `count` messages with these lengths, in turn: a query for the root, followed by zeros.

@@ -1,6 +1,7 @@
 //! UDP past the kernel, over a veth pair: the accounts are known exactly, whatever the subject does and the path loses.
 
 mod past;
+mod sockets;
 mod support;
 
 use std::collections::BTreeSet;
@@ -14,7 +15,8 @@ use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, route};
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
 use past::{FAR, NEAR, Networks};
-use support::{Queries, is_nothing, no_subject};
+use sockets::is_nothing;
+use support::{Queries, no_subject};
 
 /// Longer than a busy host keeps the subject from its core.
 const TIMEOUT: Duration = Duration::from_millis(1500);

@@ -3,6 +3,7 @@
 
 mod capture;
 mod past;
+mod sockets;
 mod stream;
 mod support;
 
@@ -19,7 +20,8 @@ use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, PlanError, ReplayPlan, TcpPlan, UdpPlan, Wire, play};
 use past::{FAR, Networks};
-use support::{Queries, is_nothing, no_subject};
+use sockets::is_nothing;
+use support::{Queries, no_subject};
 
 const PORT: u16 = 5300;
 

@@ -1,6 +1,5 @@
 //! What the tests of whole trials share: a plan to vary, and queries in a temporary folder.
 
-use std::io::{self, ErrorKind};
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -33,18 +32,6 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
         drop_reasons: false,
         per_query: PerQueryPlan::default(),
     }
-}
-
-/// The same plan with this timeout, and a drain as long.
-#[allow(dead_code)] // not every test has lost queries
-pub(crate) fn within(timeout: Duration, plan: Plan) -> Plan {
-    Plan { timeout, drain: timeout, ..plan }
-}
-
-/// Whether nothing came in time, or the process was stopped meanwhile.
-#[allow(dead_code)] // not every test reads a socket
-pub(crate) fn is_nothing(error: &io::Error) -> bool {
-    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
 /// Queries, and the temporary folder that holds them.

@@ -1,0 +1,8 @@
+//! What a read of a socket with a time limit returns.
+
+use std::io::{self, ErrorKind};
+
+/// Whether nothing came in time, or the process was stopped meanwhile.
+pub(crate) fn is_nothing(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
+}
