@@ -252,6 +252,7 @@ impl Found<'_> {
             usual_speed,
             unit: rate_unit(plan.has_connections_alone()),
             trials: all().collect(),
+            sought: played.iter().map(|one| &one.trial).collect(),
             timeout: plan.timeout,
             folder: args.out.as_deref(),
             is_why: args.why,

@@ -28,6 +28,8 @@ use causes::{by_name, lost_expected, response_rcodes, unsent_causes, wrong_cause
 use connections::{connection_facts, left_closed};
 use player::player;
 
+pub use tls::NO_EARLY_DATA;
+
 /// What a thread returns when it ends.
 #[derive(Debug)]
 pub(crate) struct ThreadResult {

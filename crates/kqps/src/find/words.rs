@@ -1,5 +1,7 @@
 //! The verdict of `kqps find` in words.
 
+mod tls;
+
 use std::cell::Cell;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -19,6 +21,7 @@ use super::lines::played_qps;
 use crate::advice::{self, Reasons};
 use crate::load::ANY_CERTIFICATE;
 use crate::run::words::subject::{rates, share};
+use tls::tls_lines;
 
 /// What the words about a search need.
 pub(super) struct Searched<'a> {
@@ -37,6 +40,8 @@ pub(super) struct Searched<'a> {
     pub(super) unit: &'static str,
     /// The trials of the search and of the echoes, which have a line each.
     pub(super) trials: Vec<&'a Trial>,
+    /// The trials of the search alone.
+    pub(super) sought: Vec<&'a Trial>,
     /// An answer that takes longer than this is late.
     pub(super) timeout: Duration,
     /// The folder of `--out`.
@@ -100,7 +105,7 @@ fn figure(searched: &Searched<'_>) -> String {
 /// The clause for bounds that were converted, beside the lines of trials, which are not.
 const AT_USUAL_SPEED: &str = " (at this host's usual speed; the lines of trials have loads as played)";
 
-/// The goal, the subject, and the echo's ceiling beside the figure.
+/// The goal, the subject, its TLS, and the echo's ceiling beside the figure.
 fn beside(searched: &Searched<'_>) -> String {
     let Searched { verdict, interface, .. } = searched;
     let mut text = String::from("Beside that:\n");
@@ -113,6 +118,9 @@ fn beside(searched: &Searched<'_>) -> String {
     }
     if searched.accepts_any {
         line("note", ANY_CERTIFICATE);
+    }
+    for (label, value) in tls_lines(&searched.sought) {
+        line(label, &value);
     }
     let (echo_qps, player_qps) = (searched.ceilings.echo_qps(), searched.ceilings.player_qps());
     if let Some(echo_qps) = echo_qps {
@@ -246,6 +254,7 @@ mod tests {
             usual_speed,
             unit: "q/s",
             trials: trials.iter().collect(),
+            sought: trials.iter().collect(),
             timeout: Duration::from_millis(250),
             folder: Some(Path::new("kept")),
             is_why: false,

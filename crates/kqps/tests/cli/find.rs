@@ -106,6 +106,10 @@ fn an_encrypted_search_has_the_ceiling_of_an_echo_with_a_certificate_of_its_own(
         let tls = trial.connections.as_ref().unwrap().tls.as_ref().unwrap();
         assert!(tls.trust == "ca" && tls.failures.is_empty(), "{:?}", tls.failures);
     }
+    let of_subject = run.trials.iter().filter(|one| one.cell == 1).filter_map(RunTrial::measured);
+    let made: u64 = of_subject.map(|trial| trial.connections.as_ref().unwrap().established).sum();
+    assert!(out.contains("\n  tls          TLSv1.3, TLS_"), "{out}");
+    assert!(out.contains(&format!("\n  handshakes   {made} full\n")), "{out}");
 }
 
 #[test]

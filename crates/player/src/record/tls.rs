@@ -9,6 +9,9 @@ use crate::plan::{Plan, TlsPlan, Wire};
 /// The alert `handshake_failure` (RFC 8446, section 6.2), by which servers also refuse what is offered.
 const HANDSHAKE_FAILURE: u8 = 40;
 
+/// How the note begins that no early data was sent, though it was asked for.
+pub const NO_EARLY_DATA: &str = "no early data was sent (--early-data)";
+
 pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
     let by_kind = || Kind::NAMES.into_iter().zip(&counts.handshakes).filter(|(_, times)| !times.is_empty());
     let mut sessions: Vec<SessionFacts> =
@@ -78,7 +81,7 @@ pub(super) fn no_early_data(counts: &ConnectionCounts, plan: &Plan) -> Option<St
     } else {
         "the server's tickets do not allow it, or no query may be replayed"
     };
-    Some(format!("no early data was sent (--early-data): {why}"))
+    Some(format!("{NO_EARLY_DATA}: {why}"))
 }
 
 /// A note if handshakes failed and the certificate's type may be why.

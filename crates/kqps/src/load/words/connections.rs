@@ -62,7 +62,8 @@ pub(crate) const ANY_CERTIFICATE: &str =
 fn tls_lines(tls: &TlsFacts, early: Option<EarlyFacts>) -> String {
     let mut text = String::new();
     for session in &tls.sessions {
-        line(&mut text, "TLS", &agreed(session));
+        let connections = counted(session.connections, "connection");
+        line(&mut text, "TLS", &format!("{} ({connections})", agreed(session)));
     }
     let tickets = if tls.resume {
         let of_kind = |kind| tls.handshakes.get(kind).copied().unwrap_or(0);
@@ -148,11 +149,12 @@ fn quic_lines(quic: &QuicFacts) -> String {
     text
 }
 
-fn agreed(session: &SessionFacts) -> String {
-    let SessionFacts { version, suite, group, certificate, connections } = session;
+/// What handshakes agreed on: version, suite, group and type of key, as far as they are known.
+pub(crate) fn agreed(session: &SessionFacts) -> String {
+    let SessionFacts { version, suite, group, certificate, connections: _ } = session;
     let parts = [Some(version), Some(suite), group.as_ref(), certificate.as_ref()];
     let agreed: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
-    format!("{} ({})", agreed.join(", "), counted(*connections, "connection"))
+    agreed.join(", ")
 }
 
 /// What TCP did in the network namespaces of player and subject, or in the one that they share.
