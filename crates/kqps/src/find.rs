@@ -26,7 +26,7 @@ use kqps_lab::search;
 use kqps_lab::trial_request::{Played, RequestedPace, TrialRequest};
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::{Transport, rate_unit};
-use kqps_observation::{Factors, Trial};
+use kqps_observation::{Factors, TlsFacts, Trial};
 use kqps_player::{Arrivals, LoadPlan, Plan, ReplayPlan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::grade::Grade;
@@ -297,10 +297,10 @@ fn capture_of(player: &PlayerArgs, queries: &Queries) -> Option<Captured> {
     Some(Captured::of(facts, plan, false))
 }
 
-/// Whether a trial was played over TLS without a check of certificates.
+/// Whether a trial accepted a certificate without a check.
 fn accepts_any(trial: &Trial) -> bool {
     let tls = trial.connections.as_ref().and_then(|connections| connections.tls.as_ref());
-    tls.is_some_and(|tls| tls.trust == "anyone")
+    tls.is_some_and(TlsFacts::accepted_unchecked)
 }
 
 /// What the trials of a search share.
