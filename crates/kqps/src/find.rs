@@ -26,7 +26,7 @@ use kqps_lab::search;
 use kqps_lab::trial_request::{Played, RequestedPace, TrialRequest};
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::{Transport, rate_unit};
-use kqps_observation::{Factors, Trial};
+use kqps_observation::{Factors, TlsFacts, Trial};
 use kqps_player::{Arrivals, LoadPlan, Plan, ReplayPlan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::grade::Grade;
@@ -98,7 +98,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     min: Option<f64>,
 
-    /// The greatest rate to try (default: 100M)
+    /// The greatest rate to try, the overload at the start included (default: 100M)
+    ///
+    /// The loads of trials at a server on this host follow the host's speed, so they may be a few percent above it.
+    /// The echo is played at full speed.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 
@@ -144,7 +147,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let opened = opened_early(&args.player)?;
     let captured = opened.as_ref().and_then(|queries| capture_of(&args.player, queries));
     let (plan, subject) = args.player.plan(
-        |threads| LoadPlan::Closed { outstanding: WINDOW.max(threads) },
+        |threads| overload(WINDOW.max(threads), args.max),
         Stop { after: Some(Duration::from_secs_f64(goal.final_s)), passes: None },
         usual_timeout,
         captured.as_ref(),
@@ -205,6 +208,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     keep::end(keeping, cut_short.is_none(), failed)?;
     views.end();
     Ok(if grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// The closed loop that a search begins with. It plays no more than the user's greatest rate.
+fn overload(outstanding: u64, most_qps: Option<f64>) -> LoadPlan {
+    most_qps.map_or(LoadPlan::Closed { outstanding }, |rate_qps| LoadPlan::Limited { outstanding, rate_qps })
 }
 
 /// The ceilings at echoes on this host, if they are wanted and the target is on this host, too.
@@ -298,10 +306,10 @@ fn capture_of(player: &PlayerArgs, queries: &Queries) -> Option<Captured> {
     Some(Captured::of(facts, plan, false))
 }
 
-/// Whether a trial was played over TLS without a check of certificates.
+/// Whether a trial accepted a certificate without a check.
 fn accepts_any(trial: &Trial) -> bool {
     let tls = trial.connections.as_ref().and_then(|connections| connections.tls.as_ref());
-    tls.is_some_and(|tls| tls.trust == "anyone")
+    tls.is_some_and(TlsFacts::accepted_unchecked)
 }
 
 /// What the trials of a search share.

@@ -38,6 +38,11 @@ pub struct TlsFacts {
 }
 
 impl TlsFacts {
+    /// Whether a certificate was accepted without a check: the player was to accept any, and a handshake was completed.
+    pub fn accepted_unchecked(&self) -> bool {
+        self.trust == "anyone" && self.handshakes.values().any(|count| *count > 0)
+    }
+
     /// Checks the identities of early data.
     pub(crate) fn check_early_data(&self) -> Result<(), IdentityViolated> {
         let Some(EarlyFacts { offered, accepted, rejected, undecided, .. }) = self.early else {

@@ -187,6 +187,7 @@ fn against(
     let over = Over { transport, certificate };
     let echo = Subject::start_over(over, &builtin::echo(), &setting, interrupts, None).map_err(failed)?;
     plan.targets = vec![echo.address()];
+    ask_at_path_of_echo(&mut plan);
     if let Some(certificate) = certificate {
         trust(&mut plan, certificate);
     }
@@ -209,6 +210,14 @@ fn trust(plan: &mut Plan, certificate: &ServerCertificate) {
     if let Some(tls) = tls(plan) {
         tls.names = names;
         tls.client.trust = Trust::Ca(certificate.ca.clone());
+    }
+}
+
+/// Makes HTTPS ask at the echo's path, whatever the path of the subject is.
+fn ask_at_path_of_echo(plan: &mut Plan) {
+    let targets = plan.targets.len();
+    if let Some(http) = tls(plan).and_then(|tls| tls.http.as_mut()) {
+        http.paths = vec![kqps_http::PATH.to_owned(); targets];
     }
 }
 

@@ -2,6 +2,7 @@
 
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_observation::trial::LoadMode;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
@@ -12,7 +13,10 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
     if purpose == Purpose::Ceiling {
         let done = done(trial);
         let word = if trial.interrupted { ": interrupted" } else { "" };
-        return format!("overload   {played:>11} {unit} {done} in a closed loop of {seconds} s{p99}{word}");
+        let most = most(trial);
+        return format!(
+            "overload   {played:>11} {unit} {done} in a closed loop of {seconds} s{most}{p99}{word}"
+        );
     }
     let word = match trial.interrupted {
         true => "interrupted",
@@ -33,7 +37,14 @@ pub(super) fn ceiling_line(trial: &Trial, echo: &str) -> String {
 
 /// The rate in the line of a trial: its load as played, or the answered rate of a closed loop.
 pub(super) fn played_qps(trial: &Trial) -> f64 {
-    trial.load.intended_qps.unwrap_or(trial.load.answered_qps)
+    let intended_qps = trial.load.intended_qps.filter(|_| trial.load.mode == LoadMode::Open);
+    intended_qps.unwrap_or(trial.load.answered_qps)
+}
+
+/// The limit of a closed loop, if it has one.
+fn most(trial: &Trial) -> String {
+    let limit_qps = trial.load.intended_qps.filter(|_| trial.load.mode == LoadMode::Closed);
+    limit_qps.map_or_else(String::new, |qps| format!(", at most {} {}", rate(qps), trial.rate_unit()))
 }
 
 /// The verb for a closed loop: a server accepts connections or answers queries.
@@ -71,8 +82,10 @@ mod tests {
         let goal = Preset::Quick.goal();
         let line = trial_line(&trial, Purpose::Search, &goal);
         assert!(line.starts_with("trial            1,000 connections/s for 0.5 s: "), "{line}");
-        let load = LoadFacts { intended_qps: None, ..trial.load.clone() };
+        let load = LoadFacts { mode: LoadMode::Closed, ..trial.load.clone() };
         let overload = trial_line(&Trial { load, ..trial }, Purpose::Ceiling, &goal);
-        assert_eq!(overload, "overload           900 connections/s accepted in a closed loop of 0.5 s");
+        let expected = "overload           900 connections/s accepted in a closed loop of 0.5 s, \
+                        at most 1,000 connections/s";
+        assert_eq!(overload, expected);
     }
 }

@@ -113,6 +113,20 @@ fn an_encrypted_search_has_the_ceiling_of_an_echo_with_a_certificate_of_its_own(
 }
 
 #[test]
+fn a_search_at_another_path_asks_the_echo_at_its_own() {
+    let server = Running::start(&["--listen", "https://127.0.0.1:0"]);
+    let bench = Bench::new();
+    let target = format!("https://{}/other", server.ready["https"][0].as_str().unwrap());
+    let mut find = kqps(&["find", &target, "-c", "4", "--goal", "quick", "-t", "500ms", "--lag", "10s"]);
+    find.args(["--insecure", "-d"]).arg(bench.queries()).env("XDG_CACHE_HOME", bench.folder.path());
+    let (out, err) = words(&find.output().unwrap());
+    let ceiling =
+        err.lines().find(|line| line.starts_with("ceiling ")).unwrap_or_else(|| panic!("{out}{err}"));
+    assert!(ceiling.contains(" q/s answered by the echo over https "), "{err}");
+    assert!(!ceiling.contains(" 0 q/s "), "{err}");
+}
+
+#[test]
 fn a_search_finds_how_many_connections_a_second_are_made() {
     let server = Running::start(&["--listen", "127.0.0.1:0", "--tcp"]);
     let bench = Bench::new();

@@ -163,7 +163,8 @@ impl<'a> Judging<'a> {
             echo: echo.filter(|_| estimate.is_some()).and_then(|echo| self.echo(echo)),
             estimate: estimate.as_ref(),
             player_qps: ceiling::player_qps(run, cell),
-            echo_qps: echo.and_then(Ceiling::median_qps),
+            // At the reference speed, as the figure is.
+            echo_qps: echo.and_then(|echo| Some(echo.median_qps()? / speed::usual(run, echo.cell as usize))),
             canary: warning::canary(run, index),
             was_running: cell.target.is_some(),
             names_flags: false,

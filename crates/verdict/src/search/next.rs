@@ -83,6 +83,9 @@ pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
     Search::of(goal, probes).so_far()
 }
 
+/// If the overload is answered at this share of the greatest load, or more, the search begins with that load.
+const NEARLY: f64 = 0.9;
+
 /// Where to begin: at the bounds of another start, or at a load a little below the rate answered under
 /// overload.
 fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
@@ -93,8 +96,11 @@ fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     let overload = probes.iter().find(|probe| probe.purpose == Purpose::Ceiling)?;
     // A subject with much work per query answers late under overload, and in time below it.
     let answered_qps = if overload.answered_qps > 0.0 { overload.answered_qps } else { overload.late_qps };
-    let below_qps = goal.round_load(answered_qps * (1.0 - 2.0 * goal.width));
-    Some(Pair { lower_qps: Some(below_qps), upper_qps: None })
+    let below_qps = answered_qps * (1.0 - 2.0 * goal.width);
+    // An overload that is limited to the greatest load is answered at nearly that load, if the subject can.
+    let is_at_most = answered_qps >= goal.max_qps * NEARLY;
+    let first_qps = if is_at_most { goal.max_qps } else { below_qps };
+    Some(Pair { lower_qps: Some(goal.round_load(first_qps)), upper_qps: None })
 }
 
 /// A re-test is one trial, and a second one if the first is bad.

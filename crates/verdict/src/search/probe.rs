@@ -1,6 +1,7 @@
 //! The few facts of a trial that the search needs.
 
 use kqps_observation::run::Purpose;
+use kqps_observation::trial::LoadMode;
 use kqps_observation::{Histogram, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -35,7 +36,7 @@ pub struct Probe {
     #[serde(default)]
     pub timeout_s: f64,
     /// Median number of queries under way at once: latency times answered rate (Little's law). `None` without
-    /// latencies.
+    /// latencies, and for a closed loop that its highest rate held back.
     #[serde(default)]
     pub under_way: Option<f64>,
     /// The purpose of the trial. [`Purpose::Search`] and [`Purpose::Retest`] affect the bounds;
@@ -66,7 +67,7 @@ impl Probe {
                 0.0
             },
             timeout_s: trial.load.timeout_s,
-            under_way: trial.latency_us.p50.map(|p50_us| p50_us as f64 / 1e6 * trial.load.answered_qps),
+            under_way: under_way(trial),
             purpose,
         }
     }
@@ -75,6 +76,19 @@ impl Probe {
     pub fn is_bad(&self, goal: &Goal) -> bool {
         self.bad_ratio > goal.loss || self.too_slow
     }
+}
+
+/// A closed loop that is answered at this share of its highest rate, or more, is held back by that rate and not by the
+/// subject, and then no queue is full.
+const HELD_BACK: f64 = 0.9;
+
+fn under_way(trial: &Trial) -> Option<f64> {
+    let load = &trial.load;
+    let limit_qps = load.intended_qps.filter(|_| load.mode == LoadMode::Closed);
+    if limit_qps.is_some_and(|limit_qps| load.answered_qps >= limit_qps * HELD_BACK) {
+        return None;
+    }
+    trial.latency_us.p50.map(|p50_us| p50_us as f64 / 1e6 * load.answered_qps)
 }
 
 fn is_slow(trial: &Trial, limit_us: u64) -> bool {
@@ -111,6 +125,18 @@ mod tests {
         assert!((probe.load_qps - 1000.0).abs() < f64::EPSILON);
         assert!((probe.bad_ratio - 0.2).abs() < 1e-12);
         assert!(probe.is_bad(&goal));
+    }
+
+    #[test]
+    fn a_closed_loop_shows_a_queue_unless_its_highest_rate_held_it_back() {
+        let under_way = |answered_qps| {
+            let mut trial = trial();
+            trial.load.mode = LoadMode::Closed;
+            trial.load.answered_qps = answered_qps;
+            trial.latency_us.p50 = Some(100_000);
+            Probe::of(&trial, &Preset::Quick.goal(), Purpose::Ceiling).under_way
+        };
+        assert_eq!((under_way(990.0), under_way(500.0)), (None, Some(50.0)));
     }
 
     #[test]

@@ -136,6 +136,20 @@ fn the_greatest_load_that_holds_is_irregular() {
 }
 
 #[test]
+fn a_subject_that_answers_nearly_the_greatest_load_is_tried_at_it() {
+    let goal = Goal { max_qps: 200_000.0, ..Preset::Quick.goal() };
+    let first_qps = |answered_qps| {
+        let overload = Probe { answered_qps, purpose: Purpose::Ceiling, ..Probe::default() };
+        match next_trial(&goal, &Start::default(), &[overload]) {
+            Next::Trial { rate_qps, .. } => rate_qps,
+            other => panic!("{other:?}"),
+        }
+    };
+    assert!((first_qps(199_000.0) - 200_000.0).abs() < 1e-6);
+    assert!(first_qps(150_000.0) < 150_000.0);
+}
+
+#[test]
 fn the_greatest_load_that_holds_above_one_that_does_not_is_irregular() {
     let goal = Goal { max_qps: 200_000.0, ..Preset::Quick.goal() };
     let probe = |load_qps, bad_ratio| probe_of(load_qps, goal.sum_s, bad_ratio);

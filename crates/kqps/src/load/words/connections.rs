@@ -80,7 +80,7 @@ fn tls_lines(tls: &TlsFacts, early: Option<EarlyFacts>) -> String {
     if !tls.failures.is_empty() {
         line(&mut text, "TLS failed", &causes(&tls.failures));
     }
-    if tls.trust == "anyone" {
+    if tls.accepted_unchecked() {
         line(&mut text, "Note", ANY_CERTIFICATE);
     }
     text

@@ -8,6 +8,7 @@ use std::process::{Command, Output, Stdio};
 
 use kqps_kernel::port;
 use kqps_observation::run::{Outcome, Purpose, Role};
+use kqps_observation::trial::LoadMode;
 use kqps_observation::{Run, Store};
 use kqps_skips::{Capability, skip};
 use kqps_verdict::judge::judge;
@@ -50,6 +51,10 @@ fn a_search_is_kept_with_its_ceilings_its_trials_and_its_page() {
     assert_eq!((of_search.count(), run.trials.len()), (printed_trials, printed_trials + 2));
     let facts = run.goal_facts.unwrap();
     assert_eq!((facts.max_qps, facts.width), (1500.0, 0.2));
+    let overload = run.trials.iter().find(|trial| trial.cell == 2).unwrap().measured().unwrap();
+    assert_eq!((overload.load.mode, overload.load.intended_qps), (LoadMode::Closed, Some(1500.0)));
+    let most = 1500.0 * overload.load.duration_s + 1.0;
+    assert!(overload.accounts.sent as f64 <= most, "{:?}: {err}", overload.load);
 
     let report = out(&bench).join("report.html");
     assert!(err.contains(&format!("{}", report.display())), "{err}");

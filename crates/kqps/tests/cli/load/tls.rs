@@ -129,6 +129,7 @@ fn a_server_that_is_mute_in_the_handshake_is_asked_for_tls() {
     let out = words(&load.output().unwrap()).0;
     assert!(out.contains("did not answer the handshake of TLS"), "{out}");
     assert!(out.contains("(connection: connect-timeout)\n"), "{out}");
+    assert!(!out.contains("any certificate was accepted"), "{out}");
 }
 
 #[test]
