@@ -9,7 +9,7 @@ const NAMED_MOST: usize = 5;
 const COUNTED_MOST: u64 = 1000;
 
 /// A source that is refused is read on for so many bytes at most, so that one without end is refused, too.
-const READ_ON_MOST: u64 = 16 << 20;
+pub(crate) const READ_ON_MOST: u64 = 16 << 20;
 
 /// The bad lines or messages of a source.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

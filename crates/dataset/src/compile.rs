@@ -7,7 +7,7 @@ use kqps_message::text::without_mark;
 use kqps_message::{Edns, edns};
 
 use crate::additions::Additions;
-use crate::bad::Bad;
+use crate::bad::{Bad, READ_ON_MOST};
 use crate::binary;
 use crate::capture;
 use crate::encoded::{Facts, Header, Sections};
@@ -228,13 +228,16 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         // Two more bytes for CRLF, and one to see that the line is too long.
         let limit = LINE_BYTES_MAX as u64 + 3;
         let taken = reader.take(limit).read_until(b'\n', line).map_err(|error| self.unreadable(error))?;
-        if taken as u64 == limit && line.last() != Some(&b'\n') {
-            reader.skip_until(b'\n').map_err(|error| self.unreadable(error))?;
+        let mut read = taken as u64;
+        if read == limit && line.last() != Some(&b'\n') {
+            // A line without an end is refused, too.
+            let most = if self.skip_bad { u64::MAX } else { READ_ON_MOST + 1 };
+            read += reader.take(most).skip_until(b'\n').map_err(|error| self.unreadable(error))? as u64;
         } else {
             let end = line.strip_suffix(b"\n").map(|line| line.strip_suffix(b"\r").unwrap_or(line).len());
             line.truncate(end.unwrap_or(taken));
         }
-        self.bad.read(taken as u64);
+        self.bad.read(read);
         self.end_if_enough()?;
         Ok(taken > 0)
     }

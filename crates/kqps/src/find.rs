@@ -100,8 +100,9 @@ pub(crate) struct Args {
 
     /// The greatest rate to try, the overload at the start included (default: 100M)
     ///
-    /// The loads of trials at a server on this host follow the host's speed, so they may be a few percent above it.
-    /// The echo is played at full speed.
+    /// The loads of trials at a server on this host follow the speed of its cores. If the cores became faster since
+    /// the start of the search, a load is above this by as much, on virtual machines by up to a half. The echo is
+    /// played at full speed.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 

@@ -18,6 +18,10 @@ use super::remains::{self, Remains};
 /// The interval at which a child that was asked to stop is checked.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// The interval at which the last threads of a process are waited for, and the longest wait.
+const SHORT_LOOK: Duration = Duration::from_millis(1);
+const LAST_THREADS: Duration = Duration::from_secs(1);
+
 /// The longest wait for a killed child. Only one that hangs in the kernel takes longer.
 const PATIENCE: Duration = Duration::from_secs(5);
 
@@ -73,10 +77,16 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, in words; `None` while it runs.
+    /// How it ended, in words; `None` while it runs. If its main thread has ended, this waits for its other threads, for
+    /// [`LAST_THREADS`] at most: those of a killed process end one by one, and only then it can be waited for.
     pub fn ended(&mut self) -> Option<String> {
-        if self.ended.is_none() {
+        let began = Instant::now();
+        while self.ended.is_none() {
             self.ended = self.child.try_wait().unwrap_or(None);
+            if self.ended.is_some() || kqps_host::lives(self.pid()) || began.elapsed() > LAST_THREADS {
+                break;
+            }
+            std::thread::sleep(SHORT_LOOK);
         }
         self.ended.map(|status| match status.code() {
             Some(code) => format!("ended with status {code}"),

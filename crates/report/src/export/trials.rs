@@ -18,7 +18,7 @@ const COLUMNS: &[(&str, &str)] = &[
     ("failure", "why it could not be measured"),
     ("started_unix_ms", "when it began, milliseconds since 1970"),
     ("mode", "open or closed loop"),
-    ("intended_qps", "the load that was meant"),
+    ("intended_qps", "the rate of the schedule, or the highest of a closed loop"),
     ("offered_qps", "the load that left"),
     ("answered_qps", "correct answers a second"),
     ("duration_s", "how long it lasted"),

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_observation::run::{Outcome, Purpose, Role};
-use kqps_observation::trial::PlayerFacts;
+use kqps_observation::trial::{LoadMode, PlayerFacts};
 use kqps_observation::{Cell, ConnectionFacts, Replay, Run, RunTrial, Trial};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::warning::{self, Code, Surroundings};
@@ -266,12 +266,16 @@ fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
     shown.map(|warning| warning.code.to_string()).collect()
 }
 
-/// The load of the trial: a rate, or a window.
+/// The load of the trial: the rate of a schedule, or the window of a closed loop, with its highest rate if it has one.
 fn load(trial: &Trial) -> String {
-    match (trial.load.intended_qps, trial.load.outstanding) {
-        (Some(rate), _) => format::rate(rate),
-        (None, Some(window)) => format!("window {}", format::count(window)),
-        (None, None) => format::rate(trial.load.offered_qps),
+    let load = &trial.load;
+    match (load.mode, load.intended_qps, load.outstanding) {
+        (LoadMode::Closed, Some(rate), Some(window)) => {
+            format!("window {}, at most {}", format::count(window), format::rate(rate))
+        }
+        (_, Some(rate), _) => format::rate(rate),
+        (_, None, Some(window)) => format!("window {}", format::count(window)),
+        (_, None, None) => format::rate(load.offered_qps),
     }
 }
 

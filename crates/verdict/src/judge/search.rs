@@ -55,7 +55,7 @@ pub struct SearchVerdict {
     /// far, and `incomplete` is false.
     #[serde(default)]
     pub interrupted: bool,
-    /// What did; `None` if the search was over, and in older records.
+    /// What ended the search before it was over; `None` if nothing did, and in older records.
     #[serde(default)]
     pub cut_short: Option<CutShort>,
     /// The figure as a share of the echo's ceiling, if that was measured.

@@ -103,7 +103,7 @@ fn another_server_answers_if_one_is_silent() {
     ids.sort_unstable();
     assert!(ids.iter().copied().eq(0..8), "{ids:?}");
     assert!(silent.asked() > 0);
-    // The cache knows by now that the silent server fails.
+    // Two further names, asked one after the other.
     for id in 8..10 {
         let reply = ask(server.addresses[0], &asks(id, &format!("host-{id}.test"), A));
         assert_eq!(reply.records(), [(A, vec![192, 0, 2, 7])]);

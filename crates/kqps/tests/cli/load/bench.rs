@@ -100,8 +100,8 @@ impl Bench {
     }
 }
 
-/// These flags of a load, of which every query is sent and every reply counts in the end, however long other programs keep
-/// the cores. The drain is over when all queries are answered, so the timeout costs no time there. A test of losses has a
+/// These flags of a load, of which every query is sent and every reply counts in the end, if other programs keep the cores
+/// for less than 3 s at a time. The drain is over when all queries are answered, so the timeout costs no time there. A test of losses has a
 /// timeout of its own, as `-t` and a further word: `--timeout`, `-t5s` and flags that are added to the command later are not
 /// seen.
 pub(crate) fn patient<'a>(flags: &[&'a str]) -> Vec<&'a str> {
