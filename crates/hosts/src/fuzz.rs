@@ -11,7 +11,7 @@ use crate::message::{FromAgent, FromController, line, shown};
 const LINE_MOST: usize = 1000;
 
 /// Gives its bytes in pieces of a size.
-struct Pieces<'b>(&'b [u8], usize);
+pub(crate) struct Pieces<'b>(pub(crate) &'b [u8], pub(crate) usize);
 
 impl Read for Pieces<'_> {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {

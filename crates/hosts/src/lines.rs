@@ -98,18 +98,7 @@ impl<R: Read> Lines<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Gives its bytes in pieces of a size.
-    struct Pieces<'b>(&'b [u8], usize);
-
-    impl Read for Pieces<'_> {
-        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-            let count = self.1.min(self.0.len()).min(into.len());
-            into[..count].copy_from_slice(&self.0[..count]);
-            self.0 = &self.0[count..];
-            Ok(count)
-        }
-    }
+    use crate::fuzz::Pieces;
 
     fn all(bytes: &[u8], piece: usize, most: usize) -> Result<Vec<Vec<u8>>, String> {
         let heard_ns = Arc::new(AtomicU64::new(0));

@@ -1,6 +1,7 @@
 //! `kqps find`: the highest reliable rate of a target, by the search in METHOD.md, with a grade of trust.
 
 mod ceiling;
+mod found;
 mod keep;
 mod limit;
 mod lines;
@@ -25,30 +26,26 @@ use kqps_lab::player_setup::PlayerSetup;
 use kqps_lab::search;
 use kqps_lab::trial_request::{Played, RequestedPace, TrialRequest};
 use kqps_observation::run::Purpose;
-use kqps_observation::trial::{Transport, rate_unit};
-use kqps_observation::{Factors, TlsFacts, Trial};
+use kqps_observation::trial::Transport;
+use kqps_observation::{Factors, Trial};
 use kqps_player::{Arrivals, LoadPlan, Plan, ReplayPlan, Stop, Wire};
 use kqps_verdict::evidence::is_spoiled;
-use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{CutShort, Known, SearchVerdict, judge_search};
+use kqps_verdict::judge::CutShort;
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Preset, Start};
 use kqps_verdict::silence::silence;
-use kqps_verdict::speed::usual_of;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
 use crate::live::{LiveArgs, Views};
-use crate::load::{
-    Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture, surroundings,
-    watched,
-};
+use crate::load::{Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
+use found::Found;
 use keep::{Keeping, Setup};
 use player::Player;
 use standing::Shown;
@@ -230,65 +227,6 @@ fn ceilings_of(
     ceiling::measure(interface, (player, shown), subject_cpus, gauges)
 }
 
-/// A search that ended, with what its verdict needs.
-struct Found<'a> {
-    args: &'a Args,
-    goal: &'a Goal,
-    plan: &'a Plan,
-    subject: &'a SubjectWatched,
-    interface: &'a Interface,
-    ceilings: &'a Ceilings,
-    played: Vec<Played>,
-    /// What ended the search before it was over.
-    cut_short: Option<CutShort>,
-}
-
-impl Found<'_> {
-    /// Judges the search and prints the verdict. Returns its grade.
-    fn judge_and_print(&self, targets: String) -> anyhow::Result<Grade> {
-        let Self { args, plan, ceilings, played, .. } = self;
-        let all = || ceilings.trials().chain(played.iter().map(|one| &one.trial));
-        let usual_speed = usual_of(all());
-        let verdict = self.judged(usual_speed);
-        let searched = words::Searched {
-            verdict: &verdict,
-            targets,
-            ceilings,
-            interface: self.interface,
-            subject: played.last().and_then(|one| watched(&one.trial)),
-            accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
-            is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
-            usual_speed,
-            unit: rate_unit(plan.has_connections_alone()),
-            trials: all().collect(),
-            sought: played.iter().map(|one| &one.trial).collect(),
-            timeout: plan.timeout,
-            folder: args.out.as_deref(),
-            is_why: args.why,
-        };
-        if args.json {
-            print::json(&verdict)?;
-        } else {
-            print!("{}", words::words(&searched));
-        }
-        Ok(verdict.grade)
-    }
-
-    fn judged(&self, usual_speed: f64) -> SearchVerdict {
-        let trials: Vec<(Purpose, &Trial)> =
-            self.played.iter().map(|one| (one.purpose, &one.trial)).collect();
-        let known = Known {
-            surroundings: surroundings(&self.args.player, self.plan, self.subject),
-            player_qps: self.ceilings.player_qps(),
-            echo_qps: self.ceilings.echo_qps(),
-            echo: self.ceilings.echo_estimate(),
-            usual_speed: Some(usual_speed),
-            cut_short: self.cut_short,
-        };
-        judge_search(self.goal, &trials, &known)
-    }
-}
-
 /// The queries, if they may be a capture, whose clients decide what the plan is.
 fn opened_early(player: &PlayerArgs) -> anyhow::Result<Option<Queries>> {
     if !may_be_capture(player) {
@@ -305,12 +243,6 @@ fn capture_of(player: &PlayerArgs, queries: &Queries) -> Option<Captured> {
     let seed = fastrand::u64(..);
     let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
     Some(Captured::of(facts, plan, false))
-}
-
-/// Whether a trial accepted a certificate without a check.
-fn accepts_any(trial: &Trial) -> bool {
-    let tls = trial.connections.as_ref().and_then(|connections| connections.tls.as_ref());
-    tls.is_some_and(TlsFacts::accepted_unchecked)
 }
 
 /// What the trials of a search share.

@@ -60,7 +60,7 @@ pub(crate) use sampled::Sampled;
 pub(crate) use subject::watched;
 pub(crate) use target::{Family, resolve_all};
 pub(crate) use tls::issuers;
-pub(crate) use words::{ANY_CERTIFICATE, after_statistics, agreed};
+pub(crate) use words::{ANY_CERTIFICATE, after_statistics, agreed, causes};
 
 /// The default timeout of an answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);

@@ -19,7 +19,7 @@ use super::subject::watched;
 use connections::{connection_lines, tcp_lines};
 use replay::{differences, replay_lines};
 
-pub(crate) use connections::{ANY_CERTIFICATE, agreed};
+pub(crate) use connections::{ANY_CERTIFICATE, agreed, causes};
 
 /// The whole output of a trial. `workers` is the subject's number of workers, if it is known.
 pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {

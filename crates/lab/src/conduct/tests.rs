@@ -91,9 +91,17 @@ fn conduct_with(
             Ok(subject.play(request).unwrap_or_else(|never| match never {}))
         }))
     };
-    let goal = Preset::Quick.goal();
-    Conductor { store, goal, clock, reasons, start: &mut start, hosts: &Here, away: Duration::ZERO, report }
-        .conduct(&mut run)
+    Conductor { clock, reasons, ..conductor(store, &mut start, report) }.conduct(&mut run)
+}
+
+/// A conductor for the quick goal, without a budget, on this host, which counts drop reasons.
+fn conductor<'a>(
+    store: &'a Store,
+    start: &'a mut dyn FnMut(usize, u64, Patience) -> Result<Play<'a>, NoTrial>,
+    report: &'a mut dyn FnMut(&Event<'_>),
+) -> Conductor<'a> {
+    let (goal, away) = (Preset::Quick.goal(), Duration::ZERO);
+    Conductor { store, goal, clock: None, reasons: Ok(()), start, hosts: &Here, away, report }
 }
 
 /// The properties of all trials that do not depend on the number of starts.
@@ -411,16 +419,8 @@ fn a_start_has_the_time_that_others_leave_it() {
     let store = Store::create(&folder.path().join("run.sqlite"), &plan).unwrap();
     let mut never = |_: usize, _: u64, _: Patience| -> Result<Play<'_>, NoTrial> { unreachable!() };
     let mut report = |_: &Event<'_>| ();
-    let mut conductor = Conductor {
-        hosts: &Here,
-        away: Duration::ZERO,
-        store: &store,
-        goal: Preset::Quick.goal(),
-        clock: Some((Clock::new(1000.0), Instant::now())),
-        reasons: Ok(()),
-        start: &mut never,
-        report: &mut report,
-    };
+    let clock = Some((Clock::new(1000.0), Instant::now()));
+    let mut conductor = Conductor { clock, ..conductor(&store, &mut never, &mut report) };
     let subjects: Vec<usize> =
         (0..plan.cells.len()).filter(|&cell| plan.cells[cell].role == Role::Subject).collect();
     let share_s = |conductor: &Conductor<'_>, rest: &[usize]| {

@@ -1,5 +1,5 @@
-//! How long the rest of a run will take, judged by the last whole block that this session measured. Costs are estimates
-//! for a host that does nothing else; on a busy host, starts take longer and more trials are repeated.
+//! How long the rest of a run will take, judged by the last whole block since the run began or was resumed. Costs are
+//! estimates for a host that does nothing else; on a busy host, starts take longer and more trials are repeated.
 
 use std::slice;
 

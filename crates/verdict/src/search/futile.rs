@@ -47,7 +47,8 @@ pub enum Futile {
 }
 
 impl Futile {
-    /// The reason in words, which hold for queries and for connections alone. `rate` formats a rate in queries a second with its unit.
+    /// The reason in words, which hold for queries and for connections alone. `rate` formats a rate in queries a second
+    /// with its unit.
     pub fn in_words(&self, rate: &dyn Fn(f64) -> String) -> String {
         match *self {
             Self::Wrong { ratio } => {

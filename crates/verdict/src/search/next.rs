@@ -13,7 +13,7 @@ use super::class::{Class, conditional_throughput};
 use super::futile::{Futile, futile};
 use super::goal::Goal;
 use super::level::{Level, Step};
-use super::probe::Probe;
+use super::probe::{HELD_BACK, Probe};
 
 /// What the search knows before the first trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -83,9 +83,6 @@ pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
     Search::of(goal, probes).so_far()
 }
 
-/// If the overload is answered at this share of the greatest load, or more, the search begins with that load.
-const NEARLY: f64 = 0.9;
-
 /// Where to begin: at the bounds of another start, or at a load a little below the rate answered under
 /// overload.
 fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
@@ -97,9 +94,9 @@ fn first_hint(goal: &Goal, start: &Start, probes: &[Probe]) -> Option<Pair> {
     // A subject with much work per query answers late under overload, and in time below it.
     let answered_qps = if overload.answered_qps > 0.0 { overload.answered_qps } else { overload.late_qps };
     let below_qps = answered_qps * (1.0 - 2.0 * goal.width);
-    // An overload that is limited to the greatest load is answered at nearly that load, if the subject can.
-    let is_at_most = answered_qps >= goal.max_qps * NEARLY;
-    let first_qps = if is_at_most { goal.max_qps } else { below_qps };
+    // The greatest load held the overload back, and not the subject, which may answer all of it.
+    let is_held_back = answered_qps >= goal.max_qps * HELD_BACK;
+    let first_qps = if is_held_back { goal.max_qps } else { below_qps };
     Some(Pair { lower_qps: Some(goal.round_load(first_qps)), upper_qps: None })
 }
 

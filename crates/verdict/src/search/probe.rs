@@ -80,7 +80,7 @@ impl Probe {
 
 /// A closed loop that is answered at this share of its highest rate, or more, is held back by that rate and not by the
 /// subject, and then no queue is full.
-const HELD_BACK: f64 = 0.9;
+pub(super) const HELD_BACK: f64 = 0.9;
 
 fn under_way(trial: &Trial) -> Option<f64> {
     let load = &trial.load;

@@ -3,11 +3,11 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
+use kqps_lab::words::counted;
 use kqps_observation::{TlsFacts, Trial};
 use kqps_player::record::NO_EARLY_DATA;
-use kqps_verdict::rate::rate;
 
-use crate::load::agreed;
+use crate::load::{agreed, causes};
 
 /// The sessions that are named. Of others only the number is.
 const NAMED: usize = 3;
@@ -32,10 +32,8 @@ fn sessions(tls: &[&TlsFacts]) -> Option<String> {
     }
     let mut sums: Vec<(String, u64)> = counts.into_iter().collect();
     sums.sort_by_key(|&(_, connections)| Reverse(connections));
-    let named = sums.iter().take(NAMED).map(|(agreed, count)| {
-        let connections = if *count == 1 { "connection" } else { "connections" };
-        format!("{agreed} ({} {connections})", grouped(*count))
-    });
+    let in_words = |(agreed, count): &(String, u64)| format!("{agreed} ({})", counted(*count, "connection"));
+    let named = sums.iter().take(NAMED).map(in_words);
     let named = named.collect::<Vec<_>>().join("; ");
     let further = sums.len().saturating_sub(NAMED);
     let further = if further > 0 { format!(" and {further} more") } else { String::new() };
@@ -44,12 +42,11 @@ fn sessions(tls: &[&TlsFacts]) -> Option<String> {
 
 /// All handshakes by kind.
 fn handshakes(tls: &[&TlsFacts]) -> String {
-    let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
+    let mut sums: BTreeMap<String, u64> = BTreeMap::new();
     for (kind, count) in tls.iter().flat_map(|tls| &tls.handshakes) {
-        *sums.entry(kind).or_default() += count;
+        *sums.entry(kind.clone()).or_default() += count;
     }
-    let parts: Vec<String> = sums.iter().map(|(kind, count)| format!("{} {kind}", grouped(*count))).collect();
-    if parts.is_empty() { "none".into() } else { parts.join(", ") }
+    causes(&sums)
 }
 
 /// The notes that no early data was sent, each once, and in how many of the trials if not in all.
@@ -66,11 +63,6 @@ fn notes(trials: &[&Trial]) -> Vec<String> {
         format!("{note}{part}")
     };
     counts.into_iter().map(in_words).collect()
-}
-
-/// A count with thousands separators.
-fn grouped(count: u64) -> String {
-    rate(count as f64)
 }
 
 #[cfg(test)]
@@ -113,8 +105,8 @@ mod tests {
         );
         let many = trial(&[("CHACHA", 4_000), ("AES", 999)], &[("full", 11), ("resumed", 4_988)], &[]);
         let expected = [
-            "tls: TLSv1.3, CHACHA, x25519 (4,000 connections); TLSv1.3, AES, x25519 (1,000 connections)",
-            "handshakes: 12 full, 4,988 resumed",
+            "tls: TLSv1.3, CHACHA, x25519 (4000 connections); TLSv1.3, AES, x25519 (1000 connections)",
+            "handshakes: 12 full, 4988 resumed",
         ];
         assert_eq!(lines(&[one, many]), expected);
     }
@@ -133,7 +125,7 @@ mod tests {
         let why = format!("{NO_EARLY_DATA}: the server sent no tickets");
         let noted = trial(&[], &[], &[&why, "a socket fell back"]);
         let said = lines(&[noted.clone(), noted.clone()]);
-        assert_eq!(said, ["handshakes: none".to_owned(), format!("note: {why}")]);
+        assert_eq!(said, ["handshakes: 0".to_owned(), format!("note: {why}")]);
         let said = lines(&[noted, trial(&[], &[], &[])]);
         assert_eq!(said[1], format!("note: {why} (in 1 of 2 trials)"));
     }

@@ -49,7 +49,7 @@ pub(super) fn connection_lines(connections: &ConnectionFacts) -> String {
 }
 
 /// Counts by cause in one line.
-pub(super) fn causes(counts: &BTreeMap<String, u64>) -> String {
+pub(crate) fn causes(counts: &BTreeMap<String, u64>) -> String {
     let parts: Vec<String> = counts.iter().map(|(cause, count)| format!("{count} {cause}")).collect();
     if parts.is_empty() { "0".into() } else { parts.join(", ") }
 }

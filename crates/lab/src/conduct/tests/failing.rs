@@ -59,20 +59,7 @@ fn a_player_that_sends_nothing_tries_again_for_longer() {
                 if is_empty { Ok(Trial::default()) } else { Err(NoTrial::failed("it is silent".into())) }
             }))
         };
-        let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
-        let report = &mut |_: &Event<'_>| ();
-        Conductor {
-            store: &store,
-            goal,
-            clock: None,
-            reasons,
-            start: &mut start,
-            hosts: &Here,
-            away: Duration::ZERO,
-            report,
-        }
-        .conduct(&mut run)
-        .unwrap();
+        conductor(&store, &mut start, &mut |_| ()).conduct(&mut run).unwrap();
         assert_eq!(seconds.borrow()[..5], [0.3, 0.6, 1.2, 2.4, 4.8]);
         assert_eq!(run.trials.len() == 1, ends, "{empty} tries in which nothing was sent");
     }
@@ -158,18 +145,8 @@ fn what_does_not_start_beside_its_like_is_measured_by_itself() {
         let subject = subject(&run_cell(&names[cell]))?;
         Ok(Box::new(Only { running: &running, subject }))
     };
-    let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
-    let mut conductor = Conductor {
-        store: &store,
-        goal,
-        clock: None,
-        reasons,
-        start: &mut start,
-        hosts: &Here,
-        away: Duration::ZERO,
-        report: &mut |_| (),
-    };
-    assert_eq!(conductor.conduct(&mut run).unwrap(), Conducted::Whole);
+    let conducted = conductor(&store, &mut start, &mut |_| ()).conduct(&mut run).unwrap();
+    assert_eq!(conducted, Conducted::Whole);
     for cell in 0..3 {
         let blocks: Vec<u32> =
             run.trials_of(cell).filter(|one| one.purpose == Purpose::Closed).map(|one| one.block).collect();

@@ -50,18 +50,8 @@ fn conducted(plan: &Run, is_lost: &dyn Fn(Moment) -> bool) -> (Run, Vec<u64>) {
             starts.push(*start);
         }
     };
-    let (goal, reasons) = (Preset::Quick.goal(), Ok(()));
-    let mut conductor = Conductor {
-        store: &store,
-        goal,
-        clock: None,
-        reasons,
-        start: &mut start,
-        hosts: &Here,
-        away: Duration::ZERO,
-        report: &mut report,
-    };
-    assert_eq!(conductor.conduct(&mut run).unwrap(), Conducted::Whole);
+    let conducted = conductor(&store, &mut start, &mut report).conduct(&mut run).unwrap();
+    assert_eq!(conducted, Conducted::Whole);
     (store.run().unwrap(), starts)
 }
 
@@ -197,16 +187,9 @@ fn conducted_after(time: Duration, is_there: bool) -> (Run, Conducted, Vec<Durat
         }))
     };
     let began = Instant::now().checked_sub(Duration::from_secs(100)).unwrap();
-    let mut conductor = Conductor {
-        store: &store,
-        goal: Preset::Quick.goal(),
-        clock: Some((Clock::new(60.0), began)),
-        reasons: Ok(()),
-        start: &mut start,
-        hosts: &Away { time: Cell::new(time), is_there },
-        away: Duration::ZERO,
-        report: &mut |_| (),
-    };
+    let (clock, hosts) = (Some((Clock::new(60.0), began)), Away { time: Cell::new(time), is_there });
+    let mut report = |_: &Event<'_>| ();
+    let mut conductor = Conductor { clock, hosts: &hosts, ..conductor(&store, &mut start, &mut report) };
     let conducted = conductor.conduct(&mut run).unwrap();
     (run, conducted, times)
 }
@@ -244,17 +227,7 @@ fn the_time_of_an_outage_is_expected_in_no_later_block() {
         Event::Left { .. } => left.push(begun.get()),
         _ => {}
     };
-    let mut conductor = Conductor {
-        store: &store,
-        goal: Preset::Quick.goal(),
-        clock: None,
-        reasons: Ok(()),
-        start: &mut start,
-        hosts: &away,
-        away: Duration::ZERO,
-        report: &mut report,
-    };
-    conductor.conduct(&mut run).unwrap();
+    Conductor { hosts: &away, ..conductor(&store, &mut start, &mut report) }.conduct(&mut run).unwrap();
     assert_eq!(left, [2]);
 }
 
