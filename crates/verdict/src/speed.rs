@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 use crate::disturbed::{Disturbed, disturbed};
 use crate::standstill::Remainder;
 
+/// The speed of cores that were not gauged, as a multiple of the reference.
+pub(crate) fn ungauged() -> f64 {
+    1.0
+}
+
 /// The mean speed of a cell's cores over a run as a multiple of the reference, from all trials that were gauged
 /// on the same cores; 1 without any.
 pub fn usual(run: &Run, cell: usize) -> f64 {
@@ -22,7 +27,7 @@ pub fn usual(run: &Run, cell: usize) -> f64 {
 pub fn usual_of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> f64 {
     let speeds = trials.into_iter().filter_map(|trial| trial.speed.as_ref()?.speed());
     let (sum, count) = speeds.fold((0.0, 0), |(sum, count), speed| (sum + speed, count + 1));
-    if count == 0 { 1.0 } else { sum / f64::from(count) }
+    if count == 0 { ungauged() } else { sum / f64::from(count) }
 }
 
 /// Whether the speed of a cell's cores is known, so that rates can be converted to another speed.

@@ -34,8 +34,7 @@ impl Found<'_> {
     pub(super) fn judge_and_print(&self, targets: String) -> anyhow::Result<Grade> {
         let Self { args, plan, ceilings, played, .. } = self;
         let all = || ceilings.trials().chain(played.iter().map(|one| &one.trial));
-        let usual_speed = usual_of(all());
-        let verdict = self.judged(usual_speed);
+        let verdict = self.judged(usual_of(all()));
         let searched = words::Searched {
             verdict: &verdict,
             targets,
@@ -44,7 +43,6 @@ impl Found<'_> {
             subject: played.last().and_then(|one| watched(&one.trial)),
             accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
             is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
-            usual_speed,
             unit: rate_unit(plan.has_connections_alone()),
             trials: all().collect(),
             sought: played.iter().map(|one| &one.trial).collect(),

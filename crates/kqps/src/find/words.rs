@@ -34,8 +34,6 @@ pub(super) struct Searched<'a> {
     /// Whether certificates were not checked.
     pub(super) accepts_any: bool,
     pub(super) is_gauged: bool,
-    /// The host's usual speed as a multiple of the reference.
-    pub(super) usual_speed: f64,
     /// The unit of the rates.
     pub(super) unit: &'static str,
     /// The trials of the search and of the echoes, which have a line each.
@@ -59,7 +57,7 @@ impl Searched<'_> {
 
     /// A ceiling with its unit, and with its speed if that made a difference.
     fn ceiling(&self, reference_qps: f64) -> String {
-        let printed = rate(reference_qps * self.usual_speed);
+        let printed = rate(reference_qps * self.verdict.usual_speed);
         let speed = if self.is_converted(&printed) { " at this host's usual speed" } else { "" };
         format!("{printed} {}{speed}", self.unit)
     }
@@ -233,8 +231,8 @@ mod tests {
             .flat_map(|&(qps, lost)| [(); 3].map(|()| trial(qps, lost)))
             .collect();
         let sought: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
-        let usual_speed_known = Some(usual_speed);
-        let known = Known { echo_qps: Some(200_000.0), usual_speed: usual_speed_known, ..Known::default() };
+        let known =
+            Known { echo_qps: Some(200_000.0), usual_speed: Some(usual_speed), ..Known::default() };
         let verdict = judge_search(&Preset::Quick.goal(), &sought, &known);
         let interface = Interface {
             transport: Transport::Udp,
@@ -251,7 +249,6 @@ mod tests {
             subject: None,
             accepts_any: false,
             is_gauged: true,
-            usual_speed,
             unit: "q/s",
             trials: trials.iter().collect(),
             sought: trials.iter().collect(),

@@ -12,6 +12,7 @@ use kqps_faults::relay::{Counts, Plan, Relay, RelaySettings};
 use kqps_lab::path::LaidPath;
 use kqps_observation::{Accounts, Trial};
 
+use super::patience::{ATTEMPTS, Patience};
 use super::{Bench, QUERIES, Size, player_ios};
 use crate::child::Running;
 use crate::program;
@@ -34,26 +35,11 @@ const LOADS: [LoadFlags; 8] = [
 /// Trials that the small form makes at the same time, since each mostly waits for late replies.
 const AT_A_TIME: usize = 4;
 
-/// A reply after this time is late.
-const TIMEOUT: &str = "500ms";
-/// Delay of the replies that must be late, microseconds: far from the timeout and from the end of the drain.
-const LATE_US: u64 = 1_000_000;
-/// How long the player listens after its last query: long enough for late replies.
-const DRAIN: &str = "1500ms";
-
-/// The longest sum, microseconds, of a query's lag, its time in the relay's socket, and the relay's longest
-/// pause. It is less than the time that makes a reply late.
-const AWAY_MOST_US: u64 = 400_000;
-
 /// Each of the 15 faults applies to this share of queries.
 const SHARE_EACH: f64 = 0.002;
 
 /// Queries that one socket may send, so that the relay can still make up an ID that the socket never used.
 const PER_SOCKET: u64 = 50_000;
-
-/// How often a trial is made. A trial in which the relay or the player's sockets lost packets proves nothing, and is
-/// made again.
-const ATTEMPTS: u32 = 3;
 
 /// Queries of the whole form.
 const WHOLE: u64 = 100_000_000;
@@ -123,8 +109,7 @@ impl Queries {
 fn play(bench: &Bench, &(io, more): &LoadFlags, queries: &Queries, seed: u64) -> Result<Trial> {
     let sockets = queries.sockets();
     let passes = queries.passes.to_string();
-    let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "-t", TIMEOUT, "--drain", DRAIN];
-    flags.extend(["--io", io, "--check", "answers"]);
+    let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", "1", "--io", io, "--check", "answers"];
     flags.extend(more);
     let agreed = agreed(bench, &LaidPath::Loopback, &Plan::every(SHARE_EACH)?, &flags, &queries.file, seed);
     let trial = agreed.with_context(|| format!("with seed {seed}, --io {io} {}", more.join(" ")))?;
@@ -142,13 +127,15 @@ fn agreed(
     seed: u64,
 ) -> Result<Trial> {
     let mut doubts = Vec::new();
-    for _ in 0..ATTEMPTS {
-        let settings =
-            RelaySettings { plan: plan.clone(), seed, late_us: LATE_US, ..RelaySettings::default() };
+    for patience in Patience::of_attempts() {
+        let late_us = patience.late_us();
+        let settings = RelaySettings { plan: plan.clone(), seed, late_us, ..RelaySettings::default() };
         let relay = start(bench, path, settings)?;
-        let trial = program::finish(begin(bench, path, relay.address(), file, flags)?)?.measured()?;
+        let waits = patience.flags();
+        let flags: Vec<&str> = flags.iter().copied().chain(waits.iter().map(String::as_str)).collect();
+        let trial = program::finish(begin(bench, path, relay.address(), file, &flags)?)?.measured()?;
         let counts = relay.stop()?;
-        match doubt(&trial, &counts) {
+        match doubt(&trial, &counts, patience) {
             None => return compare(&trial, &counts).map(|()| trial),
             Some(doubt) => doubts.push(doubt),
         }
@@ -172,14 +159,15 @@ fn begin(bench: &Bench, path: &LaidPath, target: SocketAddr, file: &Path, flags:
 
 /// Why the trial proves nothing about the player's accounts, or `None`: packets were lost elsewhere, or a
 /// process was paused so long that a timely reply came late.
-fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
+fn doubt(trial: &Trial, counts: &Counts, patience: Patience) -> Option<String> {
     let drops = trial.players.first.socket_drops;
+    // The lag of a query, its time in the relay's socket, and the relay's longest pause.
     let away_us = counts.longest_away_us + counts.longest_wait_us + trial.lag_us.max.unwrap_or(0);
     if let Some(doubt) = counts.doubt() {
         Some(doubt)
     } else if drops > 0 {
         Some(format!("{drops} replies were dropped by the player's sockets"))
-    } else if away_us > AWAY_MOST_US {
+    } else if away_us > patience.away_most_us() {
         Some(format!("relay and player had no CPU for up to {} ms", away_us / 1000))
     } else {
         None

@@ -18,6 +18,7 @@ mod kill;
 mod ledger;
 mod overload;
 mod package;
+mod patience;
 mod quota;
 mod replay;
 mod reproduce;

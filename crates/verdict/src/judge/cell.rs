@@ -48,7 +48,7 @@ pub struct CellVerdict {
     pub as_it_came_qps: Option<Interval>,
     /// The usual speed of the cell's cores as a multiple of the reference. All rates here are stated at the
     /// usual speed.
-    #[serde(default = "one")]
+    #[serde(default = "speed::ungauged")]
     pub usual_speed: f64,
     /// How many trials the host spoiled, by cause.
     #[serde(default)]
@@ -97,10 +97,6 @@ pub struct CellVerdict {
     /// How long queries stayed in the server's host, from a trial of its own; `None` if packets were not stamped.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residence: Option<CellResidence>,
-}
-
-fn one() -> f64 {
-    1.0
 }
 
 /// The goal of a run. A run whose goal this version does not know is judged by the default goal.

@@ -46,6 +46,10 @@ pub struct SearchVerdict {
     /// known.
     #[serde(default)]
     pub as_it_came_qps: Option<Interval>,
+    /// The host's usual speed as a multiple of the reference. All rates here are stated at the usual speed, but those of
+    /// `trials` and the limits of `goal` at the reference speed.
+    #[serde(default = "speed::ungauged")]
+    pub usual_speed: f64,
     /// How many trials the host spoiled, by cause.
     #[serde(default)]
     pub host_spoiled: Spoiled,
@@ -163,6 +167,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         throughput_qps: weighed.figure_qps.map(|figure| figure.median * usual_speed),
         figure_qps: weighed.figure_qps.map(|figure| figure.times(usual_speed)),
         as_it_came_qps: as_it_came.filter(|_| weighed.figure_qps.is_some()),
+        usual_speed,
         host_spoiled: Spoiled::count(trials.iter().map(|(_, trial)| *trial)),
         incomplete: bounds.incomplete,
         seen: bounds,

@@ -15,8 +15,9 @@ use kqps_observation::Trial;
 use kqps_observation::question::Path as Kind;
 use kqps_skips::{Capability, skip};
 
+use super::super::patience::ATTEMPTS;
 use super::super::{Bench, QUERIES, Size};
-use super::{ATTEMPTS, DRAIN, Queries, SHARE_EACH, TIMEOUT, agreed, begin, start};
+use super::{Queries, SHARE_EACH, agreed, begin, start};
 use crate::path;
 use crate::program::finish;
 
@@ -77,7 +78,7 @@ fn with_faults(
     let path = path::lay_with(Kind::Veth, &VethSettings { queues: Some(threads), ..path::one_queue() })?;
     let sockets = queries.sockets();
     let (passes, threads) = (queries.passes.to_string(), threads.to_string());
-    let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", &threads, "-t", TIMEOUT, "--drain", DRAIN];
+    let mut flags = vec!["-n", &passes, "-c", &sockets, "-T", &threads];
     flags.extend(["--io", "xdp", "-a", path::SOURCES, "--check", "answers"]);
     flags.extend(load);
     let trial = agreed(bench, &path, &plan, &flags, &queries.file, seed)?;

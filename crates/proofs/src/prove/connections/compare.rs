@@ -6,22 +6,19 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_faults::streams::{Counts, Expected, Fault};
 use kqps_observation::{Accounts, ConnectionFacts, Trial};
 
+use super::super::patience::Patience;
 use super::bounded::{as_a_server_sees, count, merge, sums};
 use super::mix::Mix;
 use super::wire::Kind;
-
-/// The longest sum, microseconds, of a query's lag and the server's longest pause. It is less than the time that makes
-/// a reply late.
-const AWAY_MOST_US: u64 = 300_000;
 
 /// The words of a close without an error. The player counts it as a failure only if queries were open.
 const NO_ERROR: &str = "closed with 0x0 (DOQ_NO_ERROR)";
 
 /// Why the trial proves nothing about the player's accounts, or `None`: a process was paused so long that a timely
 /// reply came late.
-pub(super) fn doubt(trial: &Trial, counts: &Counts) -> Option<String> {
+pub(super) fn doubt(trial: &Trial, counts: &Counts, patience: Patience) -> Option<String> {
     let away_us = counts.longest_away_us + trial.lag_us.max.unwrap_or(0);
-    let is_long = away_us > AWAY_MOST_US;
+    let is_long = away_us > patience.away_most_us();
     let paused = || is_long.then(|| format!("server and player had no CPU for up to {} ms", away_us / 1000));
     counts.doubt().or_else(paused).or_else(|| unmade(trial, counts))
 }

@@ -10,6 +10,7 @@ use kqps_faults::streams::{Counts, Fault, Plan, Server, ServerSettings};
 use kqps_observation::Trial;
 use kqps_skips::{Capability, skip};
 
+use super::super::patience::{ATTEMPTS, Patience};
 use super::super::{Bench, Size, player_ios};
 use super::compare::{compare, doubt};
 use super::mix::{BY_URING, Mix, OF_ENDS, OF_REPLIES, OF_STREAMS, PAST_KERNEL, URING};
@@ -18,18 +19,8 @@ use crate::child::Running;
 use crate::path;
 use crate::program::finish;
 
-/// A reply after this time is late.
-const TIMEOUT: &str = "500ms";
-/// Delay of the replies that must be late, microseconds: far from the timeout and from the end of the drain.
-const LATE_US: u64 = 1_000_000;
-/// How long the player listens after its last query: long enough for late replies.
-const DRAIN: &str = "1500ms";
-
 /// The most queries on one connection, so that the server can still make up an ID that it has not seen.
 const PER_CONNECTION: u64 = 30_000;
-
-/// How often a trial is made. A trial in which a process was paused for long proves nothing, and is made again.
-const ATTEMPTS: u32 = 3;
 
 /// Trials that the small form makes at the same time, since each mostly waits for late replies.
 const AT_A_TIME: usize = 7;
@@ -198,14 +189,10 @@ impl Play<'_> {
             u64::from(self.queries.count) < self.mix.connections * PER_CONNECTION,
             "so many queries use up the IDs of their connections"
         );
-        let mut flags = vec!["-n", "1", "-T", "1", "-t", TIMEOUT, "--drain", DRAIN, "--lag", "1m"];
-        flags.extend(["--check", "answers"]);
-        flags.extend(self.mix.flags_over(self.wired.kind));
-        let flags = self.wired.flags(&flags);
         let mut doubts = Vec::new();
-        for _ in 0..ATTEMPTS {
-            let (trial, counts) = self.played(bench, &flags)?;
-            match doubt(&trial, &counts) {
+        for patience in Patience::of_attempts() {
+            let (trial, counts) = self.played(bench, patience)?;
+            match doubt(&trial, &counts, patience) {
                 None => {
                     compare(&trial, &counts, self.wired.kind, self.mix)?;
                     are_all_made(&self.faults, &counts)?;
@@ -218,21 +205,26 @@ impl Play<'_> {
     }
 
     /// Plays the trial once, over a path that is laid for it.
-    fn played(&self, bench: &Bench, flags: &[&str]) -> Result<(Trial, Counts)> {
+    fn played(&self, bench: &Bench, patience: Patience) -> Result<(Trial, Counts)> {
+        let waits = patience.flags();
+        let mut flags = vec!["-n", "1", "-T", "1", "--lag", "1m", "--check", "answers"];
+        flags.extend(waits.iter().map(String::as_str));
+        flags.extend(self.mix.flags_over(self.wired.kind));
+        let flags = self.wired.flags(&flags);
         let path = path::lay(self.mix.path())?;
         let settings = ServerSettings {
             listen: SocketAddr::new(path.subject_address(), 0),
             wire: self.wired.wire.clone(),
             plan: Plan::of(&self.faults, self.share)?,
             seed: self.seed,
-            late_us: LATE_US,
+            late_us: patience.late_us(),
             streams_most: self.mix.streams_most,
             disorder: self.mix.disorder,
             cpu: Some(bench.kqps.subject_cpu),
             ..ServerSettings::default()
         };
         let server = path.at_subject(|| Server::start(settings).map_err(io::Error::other))?;
-        let mut command = bench.kqps.load_command(server.address(), &self.queries.file, flags);
+        let mut command = bench.kqps.load_command(server.address(), &self.queries.file, &flags);
         path.place_player(&mut command).context("entering a network namespace")?;
         let trial = finish(Running::start(&mut command)?)?.measured()?;
         Ok((trial, server.stop()?))

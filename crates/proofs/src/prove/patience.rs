@@ -1,0 +1,62 @@
+//! How long the trials of a proof wait for replies. A reply that is late only because the host held up a process proves
+//! nothing. The trial is then made again, and waits twice as long, so that a longer pause changes nothing.
+
+use std::time::Duration;
+
+/// How often a trial is made.
+pub(super) const ATTEMPTS: u32 = 5;
+
+/// How long the first attempt waits for a reply.
+const FIRST: Duration = Duration::from_millis(500);
+
+/// How long a trial waits for replies.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Patience {
+    timeout: Duration,
+}
+
+impl Patience {
+    /// That of each attempt in turn.
+    pub(super) fn of_attempts() -> impl Iterator<Item = Self> {
+        (0..ATTEMPTS).map(|attempt| Self { timeout: FIRST * 2_u32.pow(attempt) })
+    }
+
+    /// The flags of a player that waits so long for a reply, and listens long enough after its last query for late ones.
+    pub(super) fn flags(self) -> [String; 4] {
+        let ms = |time: Duration| format!("{}ms", time.as_millis());
+        ["-t".to_owned(), ms(self.timeout), "--drain".to_owned(), ms(self.timeout * 3)]
+    }
+
+    /// The delay of replies that must be late, microseconds: far from the timeout and from the end of the drain.
+    pub(super) fn late_us(self) -> u64 {
+        2 * self.timeout_us()
+    }
+
+    /// The longest sum of pauses of server and player, microseconds, with which a reply is not late if it was sent at
+    /// once. What they need in any case takes the rest of the timeout.
+    pub(super) fn away_most_us(self) -> u64 {
+        self.timeout_us() * 3 / 5
+    }
+
+    fn timeout_us(self) -> u64 {
+        self.timeout.as_micros() as u64
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_attempt_waits_twice_as_long() {
+        let all: Vec<Patience> = Patience::of_attempts().collect();
+        assert_eq!(all.len(), ATTEMPTS as usize);
+        assert_eq!(all[0].flags(), ["-t", "500ms", "--drain", "1500ms"]);
+        assert_eq!(all[1].flags(), ["-t", "1000ms", "--drain", "3000ms"]);
+        assert_eq!(all[2].late_us(), 4_000_000);
+        // A pause that spoils one attempt may be twice as long in the next.
+        assert!(all.windows(2).all(|two| two[1].away_most_us() == 2 * two[0].away_most_us()));
+        // Late replies come after the timeout, and before the player stops listening.
+        assert_eq!((all[0].away_most_us(), all[0].late_us()), (300_000, 1_000_000));
+    }
+}
