@@ -31,7 +31,7 @@ const FRAMES_MOST: u32 = 1 << 20;
 
 /// How long a queue may take to become free, and the pause between attempts: the kernel releases the queue of a closed
 /// socket later, on a thread of its own (`net/xdp/xsk_buff_pool.c`, `xp_put_pool`).
-const RELEASE_NS: u64 = 500_000_000;
+const RELEASE_NS: u64 = 3_000_000_000;
 const PAUSE_NS: u64 = 1_000_000;
 
 /// So many frames ahead the processor is asked for the memory of a frame.

@@ -19,6 +19,7 @@ mod ledger;
 mod overload;
 mod package;
 mod patience;
+mod pauses;
 mod quota;
 mod replay;
 mod reproduce;

@@ -2,13 +2,12 @@
 //! thread and by two that hand each other frames, and with a player that stands still until the ring of received frames
 //! is full.
 
-use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_faults::relay::{Counts, Fault, Plan, RelaySettings, Share};
-use kqps_kernel::namespace::veth::{self, VethSettings};
+use kqps_kernel::namespace::veth::VethSettings;
 use kqps_kernel::process::Signal;
 use kqps_lab::path::LaidPath;
 use kqps_observation::Trial;
@@ -17,7 +16,8 @@ use kqps_skips::{Capability, skip};
 
 use super::super::patience::ATTEMPTS;
 use super::super::{Bench, QUERIES, Size};
-use super::{Queries, SHARE_EACH, agreed, begin, start};
+use super::device::Device;
+use super::{Queries, SHARE_EACH, agreed, begin, dropped_on, start};
 use crate::path;
 use crate::program::finish;
 
@@ -100,7 +100,8 @@ fn full_ring(bench: &Bench) -> Result<()> {
         trial.accounts.check()?;
         let drops = trial.players.first.socket_drops;
         let accounts = trial.accounts;
-        let doubt = counts.doubt().or_else(|| (drops == 0).then(|| "no reply was dropped".to_owned()));
+        let none = || (drops == 0).then(|| "no reply was dropped by the ring".to_owned());
+        let doubt = counts.doubt().or(dropped_on(&path)?).or_else(none);
         if let Some(doubt) = doubt {
             doubts.push(doubt);
             continue;
@@ -128,7 +129,7 @@ fn standing_still(bench: &Bench, path: &LaidPath, file: &Path) -> Result<(Trial,
     let flags = ["-q", &at_once, "-n", "1", "-c", "8", "-T", "1", "-t", "2s", "--drain", "2s", "--io", "xdp"];
     let player = begin(bench, path, relay.address(), file, &flags)?;
     let began = Instant::now();
-    while received(path)? < u64::from(AT_ONCE) {
+    while Device::at_subject(path)?.received < u64::from(AT_ONCE) {
         ensure!(began.elapsed() < COME_WITHIN, "the player did not send {AT_ONCE} queries at once");
         std::thread::sleep(LOOK);
     }
@@ -137,29 +138,4 @@ fn standing_still(bench: &Bench, path: &LaidPath, file: &Path) -> Result<(Trial,
     player.signal(Signal::Continue)?;
     let trial = finish(player)?.measured()?;
     Ok((trial, relay.stop()?))
-}
-
-/// Packets that the device at the subject's end has received so far (proc(5), `/proc/net/dev`).
-fn received(path: &LaidPath) -> Result<u64> {
-    let text = path.at_subject(|| fs::read_to_string("/proc/thread-self/net/dev"))?;
-    packets(&text).with_context(|| format!("{} has no line in {text:?}", veth::DEVICE))
-}
-
-/// The second figure of the device's line.
-fn packets(text: &str) -> Option<u64> {
-    let line = text.lines().find_map(|line| line.trim().strip_prefix(veth::DEVICE)?.strip_prefix(':'))?;
-    line.split_whitespace().nth(1)?.parse().ok()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn packets_of_the_device_are_read() {
-        let text =
-            "Inter-|   Receive  |  Transmit\n face |bytes packets errs\n    lo: 1 2 3\n kqps0: 900 12 0 0\n";
-        assert_eq!(packets(text), Some(12));
-        assert_eq!(packets("lo: 1 2"), None);
-    }
 }

@@ -1,6 +1,7 @@
 //! The comparison of a player's record with the counts of a server that made faults.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_faults::streams::{Counts, Expected, Fault};
@@ -14,13 +15,26 @@ use super::wire::Kind;
 /// The words of a close without an error. The player counts it as a failure only if queries were open.
 const NO_ERROR: &str = "closed with 0x0 (DOQ_NO_ERROR)";
 
-/// Why the trial proves nothing about the player's accounts, or `None`: a process was paused so long that a timely
-/// reply came late.
-pub(super) fn doubt(trial: &Trial, counts: &Counts, patience: Patience) -> Option<String> {
-    let away_us = counts.longest_away_us + trial.lag_us.max.unwrap_or(0);
-    let is_long = away_us > patience.away_most_us();
-    let paused = || is_long.then(|| format!("server and player had no CPU for up to {} ms", away_us / 1000));
-    counts.doubt().or_else(paused).or_else(|| unmade(trial, counts))
+/// What was seen of a trial.
+pub(super) struct Seen {
+    pub(super) trial: Trial,
+    pub(super) counts: Counts,
+    /// The longest time without CPU on the player's core.
+    pub(super) player_away: Duration,
+}
+
+impl Seen {
+    /// Why the trial proves nothing about the player's accounts, or `None`: a process was paused so long that a timely
+    /// reply came late.
+    pub(super) fn doubt(&self, patience: Patience) -> Option<String> {
+        let Self { trial, counts, player_away } = self;
+        let (server_us, player_us) = (counts.longest_away_us, player_away.as_micros() as u64);
+        let away_us = server_us + player_us + trial.lag_us.max.unwrap_or(0);
+        let is_long = away_us > patience.away_most_us();
+        let paused =
+            || is_long.then(|| format!("server and player had no CPU for up to {} ms", away_us / 1000));
+        counts.doubt().or_else(paused).or_else(|| unmade(trial, counts))
+    }
 }
 
 /// Connections that were not made in time though the server made no fault: the host was too busy for their handshakes.

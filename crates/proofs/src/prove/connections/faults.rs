@@ -7,12 +7,12 @@ use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, bail, ensure};
 use kqps_faults::streams::{Counts, Fault, Plan, Server, ServerSettings};
-use kqps_observation::Trial;
 use kqps_skips::{Capability, skip};
 
 use super::super::patience::{ATTEMPTS, Patience};
+use super::super::pauses::Pauses;
 use super::super::{Bench, Size, player_ios};
-use super::compare::{compare, doubt};
+use super::compare::{Seen, compare};
 use super::mix::{BY_URING, Mix, OF_ENDS, OF_REPLIES, OF_STREAMS, PAST_KERNEL, URING};
 use super::wire::{Kind, Wired};
 use crate::child::Running;
@@ -191,12 +191,12 @@ impl Play<'_> {
         );
         let mut doubts = Vec::new();
         for patience in Patience::of_attempts() {
-            let (trial, counts) = self.played(bench, patience)?;
-            match doubt(&trial, &counts, patience) {
+            let seen = self.played(bench, patience)?;
+            match seen.doubt(patience) {
                 None => {
-                    compare(&trial, &counts, self.wired.kind, self.mix)?;
-                    are_all_made(&self.faults, &counts)?;
-                    return Ok(trial.accounts.sent);
+                    compare(&seen.trial, &seen.counts, self.wired.kind, self.mix)?;
+                    are_all_made(&self.faults, &seen.counts)?;
+                    return Ok(seen.trial.accounts.sent);
                 }
                 Some(doubt) => doubts.push(doubt),
             }
@@ -205,7 +205,7 @@ impl Play<'_> {
     }
 
     /// Plays the trial once, over a path that is laid for it.
-    fn played(&self, bench: &Bench, patience: Patience) -> Result<(Trial, Counts)> {
+    fn played(&self, bench: &Bench, patience: Patience) -> Result<Seen> {
         let waits = patience.flags();
         let mut flags = vec!["-n", "1", "-T", "1", "--lag", "1m", "--check", "answers"];
         flags.extend(waits.iter().map(String::as_str));
@@ -226,8 +226,9 @@ impl Play<'_> {
         let server = path.at_subject(|| Server::start(settings).map_err(io::Error::other))?;
         let mut command = bench.kqps.load_command(server.address(), &self.queries.file, &flags);
         path.place_player(&mut command).context("entering a network namespace")?;
+        let pauses = Pauses::watch(bench.kqps.player_cpu);
         let trial = finish(Running::start(&mut command)?)?.measured()?;
-        Ok((trial, server.stop()?))
+        Ok(Seen { trial, counts: server.stop()?, player_away: pauses.longest()? })
     }
 }
 
