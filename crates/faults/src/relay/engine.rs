@@ -86,10 +86,14 @@ impl Engine {
     pub(super) fn run(mut self, stop: &AtomicBool) -> io::Result<(Counts, Witness)> {
         clock::set_timer_slack_ns(1)?;
         let mut last_look_ns = clock::now_ns();
-        while !stop.load(Ordering::Relaxed) {
+        loop {
+            // A pause at the end counts, too: replies may have waited for it.
             let now_ns = clock::now_ns();
             self.counts.longest_away_us = self.counts.longest_away_us.max((now_ns - last_look_ns) / 1000);
             last_look_ns = now_ns;
+            if stop.load(Ordering::Relaxed) {
+                break;
+            }
             if self.turn()? == 0 && !self.settings.spin {
                 self.rest()?;
             }
