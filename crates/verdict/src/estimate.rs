@@ -108,7 +108,7 @@ impl Estimate {
     /// The estimate of a subject from the trials of each of its starts. From a single start, it is the estimate
     /// of this start and says nothing about how others would differ. `None` if the trials do not bound the
     /// rate: unless a closed loop was answered, some load must have met the goal and some load must have missed
-    /// it.
+    /// it, and the median must not be beyond these loads by more than the most that trials scatter.
     pub fn of(starts: &[Vec<Evidence>]) -> Option<Self> {
         let starts: Vec<&Vec<Evidence>> = starts.iter().filter(|start| !start.is_empty()).collect();
         let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
@@ -116,7 +116,8 @@ impl Estimate {
         let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
         let chances = chances(&grid.parts(&starts, apart), grid.points);
         let (step, starts) = (grid.step, starts.len() as u32);
-        Self { first: grid.first, step, chances, starts, rests_on_spoiled: false }.normalised()
+        let estimate = Self { first: grid.first, step, chances, starts, rests_on_spoiled: false };
+        estimate.normalised().filter(|estimate| grid.bounds(estimate.quantile(0.5)))
     }
 
     /// Whether it rests on trials that the host or the player spoiled, since the others do not bound the rate.
@@ -209,6 +210,14 @@ impl Grid {
         let (first, last) = (met.min(missed) - MARGIN, met.max(missed) + MARGIN);
         let step = STEP.max((last - first) / POINTS_MOST);
         Some(Self { first, step, points: ((last - first) / step).ceil() as usize })
+    }
+
+    /// Whether a rate is near loads that were decided. A trial that missed the goal for another reason than its load
+    /// bounds nothing if all the others met it, and the estimate is then as high as the grid allows.
+    fn bounds(&self, qps: f64) -> bool {
+        let beyond = MARGIN - SCATTER_MOST;
+        let last = self.first + self.points as f64 * self.step;
+        (self.first + beyond..=last - beyond).contains(&qps.ln())
     }
 
     /// The likelihood of all trials for each scatter, and for each of these distances between starts.

@@ -231,8 +231,7 @@ mod tests {
             .flat_map(|&(qps, lost)| [(); 3].map(|()| trial(qps, lost)))
             .collect();
         let sought: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
-        let known =
-            Known { echo_qps: Some(200_000.0), usual_speed: Some(usual_speed), ..Known::default() };
+        let known = Known { echo_qps: Some(200_000.0), usual_speed: Some(usual_speed), ..Known::default() };
         let verdict = judge_search(&Preset::Quick.goal(), &sought, &known);
         let interface = Interface {
             transport: Transport::Udp,

@@ -254,8 +254,9 @@ fn a_search_ends_with_a_verdict_beside_the_echos_ceilings() {
         let most_qps = 1500.0 * verdict["usual_speed"].as_f64().unwrap();
         assert!(lower_qps >= 10.0 && lower_qps <= most_qps * 1.000_001, "{verdict}");
         let throughput_qps = verdict["throughput_qps"].as_f64().unwrap();
-        assert!(throughput_qps <= lower_qps && throughput_qps >= lower_qps * 0.99, "{verdict}");
         let reasons = verdict["reasons"].to_string();
+        let is_near = (lower_qps * 0.99..=lower_qps).contains(&throughput_qps);
+        assert!(is_near || reasons.contains("rests on spoiled ones"), "{verdict}");
         assert!(!reasons.contains("ceiling was not measured"), "{reasons}");
         assert_eq!(output.status.code(), Some(0));
     }

@@ -62,6 +62,22 @@ fn without_a_bound_on_each_side_there_is_none() {
 }
 
 #[test]
+fn a_trial_that_went_wrong_for_another_reason_bounds_nothing() {
+    // All trials of the greatest load met the goal, but one in which the host stood still.
+    let mut start = vec![Met(1500.0); 12];
+    start.push(Missed(1500.0));
+    assert_eq!(Estimate::of(&[start.clone()]), None);
+    // The other way round.
+    let mut slow = vec![Missed(1500.0); 12];
+    slow.push(Met(1500.0));
+    assert_eq!(Estimate::of(&[slow]), None);
+    // A greater load that missed it is a bound.
+    start.extend([Missed(1700.0); 3]);
+    let interval = Estimate::of(&[start]).unwrap().interval();
+    assert!((1500.0..1700.0).contains(&interval.median), "{interval:?}");
+}
+
+#[test]
 fn a_share_of_itself_is_one_and_less_well_known_than_either() {
     let start: Vec<_> = [0.98, 0.99, 1.0, 1.01, 1.02].map(|one| Answered(one * 200_000.0)).into();
     let estimate = Estimate::of(&vec![start; 3]).unwrap();

@@ -227,7 +227,7 @@ fn how_evenly_the_load_spread_is_reported() {
     let echo = Echo::with(&["--threads", "2", "--sockets", "reuseport", "--work", "100us"]);
     let pid = echo.pid().to_string();
     let bench = Bench { echo, ..Bench::new() };
-    let flags = ["-Q", "2k", "-l", "0.5s", "-c", "1", "--subject-pid", &pid, "--subject-workers", "2"];
+    let flags = ["-Q", "2k", "-l", "2s", "-c", "1", "--subject-pid", &pid, "--subject-workers", "2"];
     let (out, err) = words(&bench.load(&flags).output().unwrap());
     assert!(out.contains("the busiest of 2 did 2.00 times the mean work\n"), "{out}{err}");
     assert!(out.contains("Warning: uneven: "), "{out}");

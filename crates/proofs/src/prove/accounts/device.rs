@@ -33,8 +33,7 @@ impl Device {
     /// The device's line has eight figures of what it received, and then those of what it sent.
     fn in_text(text: &str) -> Option<Self> {
         let line = text.lines().find_map(|line| line.trim().strip_prefix(veth::DEVICE)?.strip_prefix(':'))?;
-        let figures: Vec<u64> =
-            line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
+        let figures: Vec<u64> = line.split_whitespace().map(str::parse).collect::<Result<_, _>>().ok()?;
         Some(Self { received: *figures.get(1)?, dropped: *figures.get(11)? })
     }
 }
