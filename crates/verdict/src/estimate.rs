@@ -63,6 +63,9 @@ const POINTS_MOST: f64 = 2_000.0;
 /// The grid extends this far beyond the loads that were decided, as a logarithm.
 const MARGIN: f64 = 0.25;
 
+/// An estimate may be this far beyond the loads that were decided, as a logarithm: some twice the usual scatter.
+const BEYOND_MOST: f64 = 0.05;
+
 /// The coverage of every interval, 0 to 1.
 const COVERAGE: f64 = 0.95;
 
@@ -108,7 +111,7 @@ impl Estimate {
     /// The estimate of a subject from the trials of each of its starts. From a single start, it is the estimate
     /// of this start and says nothing about how others would differ. `None` if the trials do not bound the
     /// rate: unless a closed loop was answered, some load must have met the goal and some load must have missed
-    /// it, and the median must not be beyond these loads by more than the most that trials scatter.
+    /// it, and the median must not be more than 5 % beyond these loads.
     pub fn of(starts: &[Vec<Evidence>]) -> Option<Self> {
         let starts: Vec<&Vec<Evidence>> = starts.iter().filter(|start| !start.is_empty()).collect();
         let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
@@ -215,9 +218,9 @@ impl Grid {
     /// Whether a rate is near loads that were decided. A trial that missed the goal for another reason than its load
     /// bounds nothing if all the others met it, and the estimate is then as high as the grid allows.
     fn bounds(&self, qps: f64) -> bool {
-        let beyond = MARGIN - SCATTER_MOST;
+        let inwards = MARGIN - BEYOND_MOST;
         let last = self.first + self.points as f64 * self.step;
-        (self.first + beyond..=last - beyond).contains(&qps.ln())
+        (self.first + inwards..=last - inwards).contains(&qps.ln())
     }
 
     /// The likelihood of all trials for each scatter, and for each of these distances between starts.
