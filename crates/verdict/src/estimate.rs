@@ -118,9 +118,9 @@ impl Estimate {
         // The distance between starts does not matter for a single one.
         let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
         let chances = chances(&grid.parts(&starts, apart), grid.points);
-        let (step, starts) = (grid.step, starts.len() as u32);
-        let estimate = Self { first: grid.first, step, chances, starts, rests_on_spoiled: false };
-        estimate.normalised().filter(|estimate| grid.bounds(estimate.quantile(0.5)))
+        let (first, step, count) = (grid.first, grid.step, starts.len() as u32);
+        let estimate = Self { first, step, chances, starts: count, rests_on_spoiled: false };
+        estimate.normalised().filter(|estimate| is_near(&starts, estimate.quantile(0.5)))
     }
 
     /// Whether it rests on trials that the host or the player spoiled, since the others do not bound the rate.
@@ -190,6 +190,14 @@ impl Estimate {
     }
 }
 
+/// Whether a rate is among the loads and rates of these trials, or not far beyond. A trial that missed the goal for another
+/// reason than its load bounds nothing if all the others met it. The estimate is then as high as its grid allows.
+fn is_near(starts: &[&Vec<Evidence>], qps: f64) -> bool {
+    let away = |one: &Evidence| (qps / one.rate_qps()).ln();
+    let aways = || starts.iter().flat_map(|start| start.iter().map(away));
+    aways().any(|away| away <= BEYOND_MOST) && aways().any(|away| away >= -BEYOND_MOST)
+}
+
 /// The points of a grid of rates.
 struct Grid {
     first: f64,
@@ -213,14 +221,6 @@ impl Grid {
         let (first, last) = (met.min(missed) - MARGIN, met.max(missed) + MARGIN);
         let step = STEP.max((last - first) / POINTS_MOST);
         Some(Self { first, step, points: ((last - first) / step).ceil() as usize })
-    }
-
-    /// Whether a rate is near loads that were decided. A trial that missed the goal for another reason than its load
-    /// bounds nothing if all the others met it, and the estimate is then as high as the grid allows.
-    fn bounds(&self, qps: f64) -> bool {
-        let inwards = MARGIN - BEYOND_MOST;
-        let last = self.first + self.points as f64 * self.step;
-        (self.first + inwards..=last - inwards).contains(&qps.ln())
     }
 
     /// The likelihood of all trials for each scatter, and for each of these distances between starts.
