@@ -131,7 +131,7 @@ fn agreed(
 ) -> Result<Trial> {
     let mut doubts = Vec::new();
     for patience in Patience::of_attempts() {
-        let late_us = patience.late_us();
+        let (dropped_before, late_us) = (dropped_on(path)?, patience.late_us());
         let settings = RelaySettings { plan: plan.clone(), seed, late_us, ..RelaySettings::default() };
         let relay = start(bench, path, settings)?;
         // Every query is sent in the end, however long the player was paused.
@@ -139,7 +139,8 @@ fn agreed(
         let flags: Vec<&str> = flags.iter().copied().chain(waits.iter().map(String::as_str)).collect();
         let trial = program::finish(begin(bench, path, relay.address(), file, &flags)?)?.measured()?;
         let counts = relay.stop()?;
-        match doubt(&trial, &counts, patience).or(dropped_on(path)?) {
+        let dropped = dropped_on(path)? - dropped_before;
+        match doubt(&trial, &counts, patience).or_else(|| lost_on_path(dropped)) {
             None => return compare(&trial, &counts).map(|()| trial),
             Some(doubt) => doubts.push(doubt),
         }
@@ -178,13 +179,17 @@ fn doubt(trial: &Trial, counts: &Counts, patience: Patience) -> Option<String> {
     }
 }
 
-/// Packets that were lost between the ends of a veth path: a busy host fetched them too late.
-fn dropped_on(path: &LaidPath) -> Result<Option<String>> {
+/// The packets that were lost between the ends of a veth path so far: a busy host fetched them too late.
+fn dropped_on(path: &LaidPath) -> Result<u64> {
     if matches!(path, LaidPath::Loopback) {
-        return Ok(None);
+        return Ok(0);
     }
-    let dropped = Device::at_subject(path)?.dropped + Device::at_player(path)?.dropped;
-    Ok((dropped > 0).then(|| format!("{dropped} packets were dropped on the path")))
+    Ok(Device::at_subject(path)?.dropped + Device::at_player(path)?.dropped)
+}
+
+/// The doubt about a trial of which so many packets were lost on the path.
+fn lost_on_path(dropped: u64) -> Option<String> {
+    (dropped > 0).then(|| format!("{dropped} packets were dropped on the path"))
 }
 
 /// Checks both identities, and compares every count with the relay's.

@@ -17,7 +17,7 @@ use kqps_skips::{Capability, skip};
 use super::super::patience::ATTEMPTS;
 use super::super::{Bench, QUERIES, Size};
 use super::device::Device;
-use super::{Queries, SHARE_EACH, agreed, begin, dropped_on, start};
+use super::{Queries, SHARE_EACH, agreed, begin, dropped_on, lost_on_path, start};
 use crate::path;
 use crate::program::finish;
 
@@ -101,7 +101,7 @@ fn full_ring(bench: &Bench) -> Result<()> {
         let drops = trial.players.first.socket_drops;
         let accounts = trial.accounts;
         let none = || (drops == 0).then(|| "no reply was dropped by the ring".to_owned());
-        let doubt = counts.doubt().or(dropped_on(&path)?).or_else(none);
+        let doubt = counts.doubt().or(lost_on_path(dropped_on(&path)?)).or_else(none);
         if let Some(doubt) = doubt {
             doubts.push(doubt);
             continue;
