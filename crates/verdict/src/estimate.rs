@@ -63,7 +63,7 @@ const POINTS_MOST: f64 = 2_000.0;
 /// The grid extends this far beyond the loads that were decided, as a logarithm.
 const MARGIN: f64 = 0.25;
 
-/// An estimate may be this far beyond the loads that were decided, as a logarithm: some twice the usual scatter.
+/// An estimate may be this far beyond all loads that were tried, as a logarithm: about twice the usual scatter.
 const BEYOND_MOST: f64 = 0.05;
 
 /// The coverage of every interval, 0 to 1.
@@ -111,7 +111,7 @@ impl Estimate {
     /// The estimate of a subject from the trials of each of its starts. From a single start, it is the estimate
     /// of this start and says nothing about how others would differ. `None` if the trials do not bound the
     /// rate: unless a closed loop was answered, some load must have met the goal and some load must have missed
-    /// it, and the median must not be more than 5 % beyond these loads.
+    /// it, and the median must not be more than 5 % beyond all loads that were tried.
     pub fn of(starts: &[Vec<Evidence>]) -> Option<Self> {
         let starts: Vec<&Vec<Evidence>> = starts.iter().filter(|start| !start.is_empty()).collect();
         let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
@@ -191,7 +191,7 @@ impl Estimate {
 }
 
 /// Whether a rate is among the loads and rates of these trials, or not far beyond. A trial that missed the goal for another
-/// reason than its load bounds nothing if all the others met it. The estimate is then as high as its grid allows.
+/// reason than its load bounds nothing if all the others met it: all greater rates are then about equally likely.
 fn is_near(starts: &[&Vec<Evidence>], qps: f64) -> bool {
     let away = |one: &Evidence| (qps / one.rate_qps()).ln();
     let aways = || starts.iter().flat_map(|start| start.iter().map(away));

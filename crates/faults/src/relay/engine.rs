@@ -87,7 +87,7 @@ impl Engine {
         clock::set_timer_slack_ns(1)?;
         let mut last_look_ns = clock::now_ns();
         loop {
-            // A pause at the end counts, too: replies may have waited for it.
+            // A pause at the end counts, too: it may have delayed replies.
             let now_ns = clock::now_ns();
             self.counts.longest_away_us = self.counts.longest_away_us.max((now_ns - last_look_ns) / 1000);
             last_look_ns = now_ns;

@@ -95,7 +95,7 @@ impl XdpStatistics {
 
 impl XdpSocket {
     /// Opens a socket on a queue of a device. Requires `CAP_NET_RAW`, `CAP_IPC_LOCK` or a limit of locked memory for
-    /// all frames (`RLIMIT_MEMLOCK`), and Linux 5.4. Waits up to 0.5 s if another socket has the queue, since that may
+    /// all frames (`RLIMIT_MEMLOCK`), and Linux 5.4. Waits up to 3 s if another socket has the queue, since that may
     /// have been closed just now. The error names the step that the kernel refused.
     pub fn open(settings: &XdpSettings) -> io::Result<Self> {
         let XdpSettings { device, queue, frames, mode } = *settings;

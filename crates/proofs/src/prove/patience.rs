@@ -1,5 +1,5 @@
 //! How long the trials of a proof wait for replies. A reply that is late only because the host held up a process proves
-//! nothing. The trial is then made again, and waits twice as long, so that a longer pause changes nothing.
+//! nothing. The trial is then made again, and waits twice as long, so that it tolerates a pause twice as long.
 
 use std::time::Duration;
 
@@ -16,7 +16,7 @@ pub(super) struct Patience {
 }
 
 impl Patience {
-    /// That of each attempt in turn.
+    /// The patience of each attempt, in order.
     pub(super) fn of_attempts() -> impl Iterator<Item = Self> {
         (0..ATTEMPTS).map(|attempt| Self { timeout: FIRST * 2_u32.pow(attempt) })
     }
@@ -32,8 +32,8 @@ impl Patience {
         2 * self.timeout_us()
     }
 
-    /// The longest sum of pauses of server and player, microseconds, with which a reply is not late if it was sent at
-    /// once. What they need in any case takes the rest of the timeout.
+    /// The longest sum of pauses of server and player that a trial tolerates, microseconds. The rest of the timeout is
+    /// for their usual work.
     pub(super) fn away_most_us(self) -> u64 {
         self.timeout_us() * 3 / 5
     }

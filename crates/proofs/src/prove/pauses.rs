@@ -1,5 +1,5 @@
 //! How long a core does not run a thread that wants to run. A player over connections cannot know when a reply came, so
-//! only this shows that it read one late.
+//! this shows whether it may have read one late since it had no CPU.
 
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};

@@ -63,7 +63,14 @@ pub enum CutShort {
     Error,
 }
 
-/// Whether the figure is the estimate from all trials: it is for a search, unless the search showed that no
+impl Case<'_> {
+    /// The estimate, if the figure is that.
+    pub(super) fn figured(&self) -> Option<&Estimate> {
+        self.estimate.filter(|_| is_estimated(self.starts))
+    }
+}
+
+/// Whether the figure may be the estimate from all trials: it is for a search, unless the search showed that no
 /// other load does any better.
 pub(super) fn is_estimated(starts: &[Start<'_>]) -> bool {
     let is_searched = starts.iter().any(|start| start.verdict.is_searched);

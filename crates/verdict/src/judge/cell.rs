@@ -46,8 +46,8 @@ pub struct CellVerdict {
     /// known.
     #[serde(default)]
     pub as_it_came_qps: Option<Interval>,
-    /// The usual speed of the cell's cores as a multiple of the reference. All rates here are stated at the
-    /// usual speed.
+    /// The usual speed of the cell's cores as a multiple of the reference. Rates here are at the usual
+    /// speed, except `as_it_came_qps`.
     #[serde(default = "speed::ungauged")]
     pub usual_speed: f64,
     /// How many trials the host spoiled, by cause.

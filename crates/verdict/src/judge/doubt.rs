@@ -1,6 +1,6 @@
 //! The doubts about a figure: its warnings, its starts, its echo and its range.
 
-use super::case::{Case, is_estimated};
+use super::case::Case;
 use super::searches::{failures, hidden_share, of_searches, outlying_starts, why_no_figure};
 use crate::advice::{Action, Advice};
 use crate::change::{Form, times};
@@ -93,7 +93,7 @@ impl Doubt {
         let covers = interval.coverage * 100.0;
         let (cap, reason) = match interval.count {
             1 => (Grade::C, "The figure rests on one start, so how much starts differ is not known.".into()),
-            starts @ ..ENOUGH_STARTS if is_estimated(case.starts) => {
+            starts @ ..ENOUGH_STARTS if case.figured().is_some() => {
                 let few = format!(
                     "The figure rests on {starts} starts, too few to know well how much starts differ."
                 );
@@ -140,7 +140,7 @@ impl Doubt {
     /// How precisely the figure is known; empty if that is enough.
     fn of_spread(case: &Case<'_>, interval: &Interval) -> impl Iterator<Item = Self> {
         // The estimate accounts for what buffers hid.
-        let hidden = if is_estimated(case.starts) { None } else { hidden_share(case.starts) };
+        let hidden = if case.figured().is_some() { None } else { hidden_share(case.starts) };
         let spread = interval.half_width().max(hidden.unwrap_or(0.0));
         let (cap, only) = match spread {
             ..=0.01 => (None, ""),

@@ -46,8 +46,8 @@ pub struct SearchVerdict {
     /// known.
     #[serde(default)]
     pub as_it_came_qps: Option<Interval>,
-    /// The host's usual speed as a multiple of the reference. All rates here are stated at the usual speed, but those of
-    /// `trials` and the limits of `goal` at the reference speed.
+    /// The host's usual speed as a multiple of the reference. Rates here are at the usual speed, except `as_it_came_qps`,
+    /// which is at the speed that the cores had, and `trials` and the limits of `goal`, which are at the reference speed.
     #[serde(default = "speed::ungauged")]
     pub usual_speed: f64,
     /// How many trials the host spoiled, by cause.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::Trial;
 
-use super::case::{Case, is_estimated};
+use super::case::Case;
 use super::doubt::Doubt;
 use super::start::Start;
 use crate::advice::Advice;
@@ -31,7 +31,7 @@ pub(super) struct Weighed {
 }
 
 pub(super) fn weigh(case: &Case<'_>) -> Weighed {
-    let estimated = case.estimate.filter(|_| is_estimated(case.starts)).map(Estimate::interval);
+    let estimated = case.figured().map(Estimate::interval);
     let figure_qps = estimated.or_else(|| figure(case.starts));
     let times = |ceiling_qps: Option<f64>| Some(ceiling_qps? / figure_qps?.median);
     let player_headroom = times(case.player_qps);
@@ -78,7 +78,7 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
 /// The figure as a share of its echo's rate. If the trials of both give an estimate, the interval covers the
 /// scatter of both.
 fn share(case: &Case<'_>, figure_qps: Option<Interval>) -> Option<Interval> {
-    let estimated = case.estimate.filter(|_| is_estimated(case.starts));
+    let estimated = case.figured();
     match estimated.zip(case.echo.as_ref()) {
         Some((estimate, echo)) => Some(estimate.over(echo).interval()),
         None => Some(figure_qps?.times(1.0 / case.echo_qps?)),

@@ -129,7 +129,7 @@ fn standing_still(bench: &Bench, path: &LaidPath, file: &Path) -> Result<(Trial,
     let flags = ["-q", &at_once, "-n", "1", "-c", "8", "-T", "1", "-t", "2s", "--drain", "2s", "--io", "xdp"];
     let player = begin(bench, path, relay.address(), file, &flags)?;
     let began = Instant::now();
-    while Device::at_subject(path)?.received < u64::from(AT_ONCE) {
+    while Device::at_subject(path)?.received + Device::at_player(path)?.dropped < u64::from(AT_ONCE) {
         ensure!(began.elapsed() < COME_WITHIN, "the player did not send {AT_ONCE} queries at once");
         std::thread::sleep(LOOK);
     }
