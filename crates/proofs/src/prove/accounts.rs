@@ -134,8 +134,7 @@ fn agreed(
         let (dropped_before, late_us) = (dropped_on(path)?, patience.late_us());
         let settings = RelaySettings { plan: plan.clone(), seed, late_us, ..RelaySettings::default() };
         let relay = start(bench, path, settings)?;
-        // With this lag every query is sent in the end, also after a pause.
-        let waits = [&patience.flags()[..], &["--lag".to_owned(), "1m".to_owned()]].concat();
+        let waits = patience.flags();
         let flags: Vec<&str> = flags.iter().copied().chain(waits.iter().map(String::as_str)).collect();
         let trial = program::finish(begin(bench, path, relay.address(), file, &flags)?)?.measured()?;
         let counts = relay.stop()?;

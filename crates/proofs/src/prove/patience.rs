@@ -21,10 +21,12 @@ impl Patience {
         (0..ATTEMPTS).map(|attempt| Self { timeout: FIRST * 2_u32.pow(attempt) })
     }
 
-    /// The flags of a player that waits so long for a reply, and listens long enough after its last query for late ones.
-    pub(super) fn flags(self) -> [String; 4] {
+    /// The flags of a player that waits so long for a reply, and listens long enough after its last query for late ones. It
+    /// sends every query in the end, also after a pause.
+    pub(super) fn flags(self) -> [String; 6] {
         let ms = |time: Duration| format!("{}ms", time.as_millis());
-        ["-t".to_owned(), ms(self.timeout), "--drain".to_owned(), ms(self.timeout * 3)]
+        let (timeout, drain) = (ms(self.timeout), ms(self.timeout * 3));
+        ["-t", &timeout, "--drain", &drain, "--lag", "1m"].map(str::to_owned)
     }
 
     /// The delay of replies that must be late, microseconds: far from the timeout and from the end of the drain.
@@ -51,8 +53,8 @@ mod tests {
     fn each_attempt_waits_twice_as_long() {
         let all: Vec<Patience> = Patience::of_attempts().collect();
         assert_eq!(all.len(), ATTEMPTS as usize);
-        assert_eq!(all[0].flags(), ["-t", "500ms", "--drain", "1500ms"]);
-        assert_eq!(all[1].flags(), ["-t", "1000ms", "--drain", "3000ms"]);
+        assert_eq!(all[0].flags(), ["-t", "500ms", "--drain", "1500ms", "--lag", "1m"]);
+        assert_eq!(all[1].flags(), ["-t", "1000ms", "--drain", "3000ms", "--lag", "1m"]);
         assert_eq!(all[2].late_us(), 4_000_000);
         // A pause that spoils one attempt may be twice as long in the next.
         assert!(all.windows(2).all(|two| two[1].away_most_us() == 2 * two[0].away_most_us()));

@@ -207,7 +207,7 @@ impl Play<'_> {
     /// Plays the trial once, over a path that is laid for it.
     fn played(&self, bench: &Bench, patience: Patience) -> Result<Seen> {
         let waits = patience.flags();
-        let mut flags = vec!["-n", "1", "-T", "1", "--lag", "1m", "--check", "answers"];
+        let mut flags = vec!["-n", "1", "-T", "1", "--check", "answers"];
         flags.extend(waits.iter().map(String::as_str));
         flags.extend(self.mix.flags_over(self.wired.kind));
         let flags = self.wired.flags(&flags);
