@@ -4,6 +4,8 @@ use kqps_cache::{Answered, Cache, Failure, Put, Question, Settings, Stale};
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{HEADER_BYTES, Header, canonical, edns, name, question, record};
 
+use crate::parsed::can_be_parsed;
+
 const MEMORY_BYTES: u64 = 256 << 10;
 const NOW_S: u64 = 1_800_000_000;
 
@@ -106,6 +108,7 @@ fn is_sound(cache: &mut Cache, query: &[u8], asked: &Question<'_>) {
     let end = question::end(&reply).expect("a question");
     assert_eq!(reply[HEADER_BYTES..end], query[HEADER_BYTES..end]);
     assert_eq!(record::end(&reply), Some(reply.len()), "nothing follows the records");
+    can_be_parsed(&reply);
     let has_edns = edns::find(query).is_ok_and(|opt| opt.is_some());
     assert_eq!(header.additionals(), u16::from(has_edns));
     let (mut at, mut canonical) = (end, Vec::new());

@@ -11,6 +11,7 @@ mod cache;
 mod capture;
 mod capture_tcp;
 mod dnstap;
+mod parsed;
 mod store;
 mod study_file;
 mod subject_file;
@@ -36,7 +37,6 @@ pub use kqps_hosts::fuzz::messages as host_message;
 pub use kqps_http::fuzz::{client as http_client, server as http_server};
 pub use kqps_player::wire::tcp::fuzz::framing as player_framing;
 pub use kqps_quic::fuzz::{client as quic_client, server as quic_server};
-pub use kqps_resolve::fuzz::reply as upstream_reply;
 pub use kqps_server::connections::fuzz::{connection, early_data, secure_connection};
 pub use kqps_stack::fuzz::segments as tcp_segment;
 pub use kqps_tls::fuzz::{client as tls_client, server as tls_server};
@@ -46,6 +46,14 @@ pub use store::store;
 pub use study_file::study_file;
 pub use subject_file::subject_file;
 pub use zone_file::zone_file;
+
+/// Takes any bytes as a client's query and the reply of a name server to it. What leaves the cache can be parsed by
+/// another reader.
+pub fn upstream_reply(bytes: &[u8]) {
+    if let Some(reply) = kqps_resolve::fuzz::reply(bytes) {
+        parsed::can_be_parsed(&reply);
+    }
+}
 
 /// Takes any bytes as a message, and as a name in presentation form.
 pub fn message(bytes: &[u8]) {

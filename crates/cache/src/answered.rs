@@ -63,21 +63,24 @@ pub enum Put {
 /// Why a reply is not kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Why {
-    /// It is no reply to a query (opcode 0), or cannot be read to the end of its authority section.
+    /// It is no reply to a query (opcode 0), or one of its records, or a name in one, cannot be read.
     Malformed,
     /// It does not repeat the question, or the question's name is malformed.
     OtherQuestion,
     /// It has TC.
     Truncated,
-    /// Its rcode is neither NOERROR nor NXDOMAIN.
+    /// Its rcode is neither NOERROR nor NXDOMAIN. One with YXDOMAIN is an answer all the same.
     Rcode(u16),
-    /// The question is for a transfer or for another type that no records have.
-    Type,
+    /// Its chain of aliases is a circle, or has more than 16 aliases.
+    Chain,
+    /// It is longer than a segment of the cache's memory: 128 KiB, or 1/64 of small memories. Or it is longer than a
+    /// message once it is written anew.
+    TooBig,
     /// It has no answer, and no SOA record of the zone that says for how long (RFC 2308, section 5). Referrals are of
-    /// this kind.
+    /// this kind, and are no answers.
     NoSoa,
     /// The TTL of one of its records is 0.
     TtlZero,
-    /// It is longer than a segment of the cache's memory: 128 KiB, or 1/64 of small memories.
-    TooBig,
+    /// The question is for a transfer or for another type that no records have.
+    Type,
 }

@@ -6,8 +6,9 @@ use kqps_message::rcode;
 use siphasher::sip::SipHasher13;
 
 use crate::answered::{Answered, Failure, Purpose, Put, Why};
+use crate::bailiwick::Bailiwick;
 use crate::block::{Content, outcome};
-use crate::compose::{Composed, compose};
+use crate::compose::{Reply, question_of};
 use crate::counts::Counts;
 use crate::key::{Key, Kind, Question};
 use crate::query::{Query, Ttl, Written};
@@ -192,40 +193,84 @@ impl Cache {
             self.counts.not_kept += 1;
             return Put::NotKept(Why::OtherQuestion);
         };
-        let composed = compose(&key, reply, zone, &self.rules);
-        self.put_key(&key, composed.as_ref().map_err(|why| *why), now_s)
+        match Reply::read(&key.question(), reply, Some(&Bailiwick::of(zone)), &self.rules) {
+            Ok(reply) => self.keep(&key, &reply, now_s),
+            Err(why) => {
+                self.counts.not_kept += 1;
+                Put::NotKept(why)
+            }
+        }
     }
 
-    /// Like [`Self::put`], for the key of a question and what was made of its reply.
-    pub(crate) fn put_key(&mut self, key: &Key, composed: Result<&Composed, Why>, now_s: u64) -> Put {
-        let put = composed.and_then(|composed| {
+    /// Keeps the whole reply to the question of a key, in place of what was known of it.
+    pub(crate) fn keep(&mut self, key: &Key, reply: &Reply, now_s: u64) -> Put {
+        let put = self.store(key, reply.kind, reply, now_s);
+        if let Put::Kept { .. } = put {
+            self.store.remove(key, Kind::Failure);
+            let contradicted = if reply.kind == Kind::Data { Kind::NameError } else { Kind::Data };
+            self.store.remove(key, contradicted);
+            if !reply.is_joined {
+                self.store.remove(key, Kind::Part);
+            }
+        }
+        self.count_entries();
+        put
+    }
+
+    /// Keeps the reply of a server to the question of a key, whose chain of aliases goes on elsewhere. No query is
+    /// answered from it.
+    pub(crate) fn keep_part(&mut self, key: &Key, reply: &Reply, now_s: u64) -> Put {
+        let put = self.store(key, Kind::Part, reply, now_s);
+        self.count_entries();
+        put
+    }
+
+    fn store(&mut self, key: &Key, kind: Kind, reply: &Reply, now_s: u64) -> Put {
+        let put = reply.ttl_s.and_then(|ttl_s| {
             let content = Content {
                 key,
-                kind: composed.kind,
+                kind,
                 stored_s: now_s as u32,
-                ttl_s: composed.ttl_s,
-                outcome: outcome(composed.rcode, composed.is_authentic),
-                counts: composed.counts,
-                ttl_places: &composed.ttl_places,
-                records: &composed.records,
+                ttl_s,
+                outcome: outcome(reply.rcode, reply.is_authentic),
+                counts: reply.counts,
+                ttl_places: &reply.ttl_places,
+                records: &reply.records,
             };
-            if self.store.put(&content) { Ok(composed) } else { Err(Why::TooBig) }
+            if self.store.put(&content) { Ok(ttl_s) } else { Err(Why::TooBig) }
         });
-        let put = match put {
-            Ok(composed) => {
-                self.store.remove(key, Kind::Failure);
-                let contradicted = if composed.kind == Kind::Data { Kind::NameError } else { Kind::Data };
-                self.store.remove(key, contradicted);
+        match put {
+            Ok(ttl_s) => {
                 self.counts.kept += 1;
-                Put::Kept { ttl_s: composed.ttl_s }
+                Put::Kept { ttl_s }
             }
             Err(why) => {
                 self.counts.not_kept += 1;
                 Put::NotKept(why)
             }
-        };
-        self.count_entries();
-        put
+        }
+    }
+
+    /// Finds the reply that is kept for the question of a key, if its TTL has not ended: a message, and whether it is
+    /// whole. If not, its chain of aliases goes on elsewhere; since no query uses such a part, this counts as its use.
+    pub(crate) fn known(&mut self, key: &Key, now_s: u64) -> Option<(Vec<u8>, bool)> {
+        let now_s = now_s as u32;
+        let kinds = [Kind::Data, Kind::NameError, Kind::Part];
+        let (kind, address) = kinds.into_iter().find_map(|kind| {
+            let address = self.store.find(key, kind)?;
+            self.store.block(address).is_fresh(now_s).then_some((kind, address))
+        })?;
+        let block = self.store.block(address);
+        let mut message = question_of(&key.question());
+        let query = Query::whole(message.len());
+        message.resize(message.len() + block.records().len(), 0);
+        let limit_bytes = message.len();
+        query.answer(&mut message, limit_bytes, block, Ttl::After(block.age_s(now_s)));
+        let used = block.usage().hit();
+        if kind == Kind::Part {
+            self.store.set_usage(address, used);
+        }
+        Some((message, kind != Kind::Part))
     }
 
     /// Keeps that a question failed: no server gave an answer that is of use. For the time of `failure_s` its queries

@@ -1,6 +1,7 @@
 //! The key of an entry: a question with its name in lower case, and the hash of both.
 
 use kqps_message::name::{self, NAME_BYTES_MAX};
+use kqps_message::rtype;
 use siphasher::sip::SipHasher13;
 
 const DNSSEC_OK: u8 = 1;
@@ -35,18 +36,21 @@ pub(crate) enum Kind {
     NameError = 1,
     /// A failure (RFC 9520).
     Failure = 2,
+    /// A reply whose chain of aliases goes on elsewhere, which answers no query.
+    Part = 3,
 }
 
 impl Kind {
     /// The number of kinds.
-    pub(crate) const COUNT: usize = 3;
+    pub(crate) const COUNT: usize = 4;
 
     /// The kind in the flags of a key.
     pub(crate) fn of(flags: u8) -> Self {
         match flags >> KIND_SHIFT {
             0 => Self::Data,
             1 => Self::NameError,
-            _ => Self::Failure,
+            2 => Self::Failure,
+            _ => Self::Part,
         }
     }
 }
@@ -109,9 +113,10 @@ impl Key {
         self.flags & DNSSEC_OK != 0
     }
 
-    /// The type in an entry of this kind: a denied name has no type.
+    /// The type in an entry of this kind: a denied name has no type. DS records stand in the zone above, which may deny a
+    /// name that the zone itself has.
     pub(crate) fn rtype_of(&self, kind: Kind) -> u16 {
-        if kind == Kind::NameError { 0 } else { self.rtype }
+        if kind == Kind::NameError && self.rtype != rtype::DS { 0 } else { self.rtype }
     }
 
     /// The flags of an entry of this kind.
@@ -170,10 +175,12 @@ mod tests {
     }
 
     #[test]
-    fn a_denied_name_has_one_entry_for_all_types() {
+    fn a_denied_name_has_one_entry_for_all_types_of_its_zone() {
         let hasher = SipHasher13::new_with_keys(1, 2);
         let [a, aaaa] = [1, 28].map(|rtype| Key::of(&Question { rtype, ..QUESTION }, &hasher).unwrap());
         assert_eq!(a.hash(Kind::NameError), aaaa.hash(Kind::NameError));
+        let ds = Key::of(&Question { rtype: rtype::DS, ..QUESTION }, &hasher).unwrap();
+        assert_ne!(a.hash(Kind::NameError), ds.hash(Kind::NameError));
         assert_ne!(a.hash(Kind::Failure), aaaa.hash(Kind::Failure));
         assert_ne!(a.hash(Kind::Failure), a.hash(Kind::Data));
     }
@@ -182,7 +189,7 @@ mod tests {
     fn the_hash_follows_from_the_parts() {
         let hasher = SipHasher13::new_with_keys(1, 2);
         let key = Key::of(&Question { dnssec_ok: true, ..QUESTION }, &hasher).unwrap();
-        for kind in [Kind::Data, Kind::NameError, Kind::Failure] {
+        for kind in [Kind::Data, Kind::NameError, Kind::Failure, Kind::Part] {
             let flags = key.flags_of(kind);
             assert_eq!(Kind::of(flags), kind);
             let hash = hash_of(&hasher, key.name(), key.rtype_of(kind), key.class, flags);

@@ -1,14 +1,15 @@
 //! What a caching server keeps of the answers it got: whole replies by question, in memory with a bound.
 //!
-//! For: checking a reply before it is kept, answering a query in its own buffer with TTLs that count down, negative
-//! answers, failures, stale answers, what to drop when memory is full, and joining the answers along a chain of aliases
-//! into one. Not for: sockets, asking upstream servers, or validation.
+//! For: checking a reply before it is used or kept, answering a query in its own buffer with TTLs that count down,
+//! negative answers, failures, stale answers, what to drop when memory is full, parts of chains of aliases, which answer
+//! no query, and joining them into one answer. Not for: sockets, asking upstream servers, or validation.
 //!
 //! Invariant: an answer is a function of what was put in and of the time that is handed in. There is no socket, no
 //! clock and no thread. Memory stays within its bound whatever is put in, and a hit allocates nothing.
 
 mod answered;
 mod arena;
+mod bailiwick;
 mod block;
 mod cache;
 mod compose;
@@ -23,8 +24,9 @@ mod shared;
 mod store;
 
 pub use answered::{Answered, Failure, Purpose, Put, Why};
+pub use bailiwick::Bailiwick;
 pub use cache::Cache;
-pub use compose::{join, unfinished};
+pub use compose::{ALIASES_MOST, Reply};
 pub use counts::Counts;
 pub use key::{Key, Question};
 pub use query::Form;

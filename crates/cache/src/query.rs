@@ -9,7 +9,7 @@ use crate::block::Block;
 use crate::key::Key;
 
 /// The length of an OPT record without options, in bytes.
-pub(crate) const OPT_BYTES: usize = 11;
+const OPT_BYTES: usize = 11;
 
 /// What a server has read of a query, so that the cache does not read it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -38,6 +38,17 @@ pub(crate) enum Ttl {
     After(u32),
     /// This many seconds in all records.
     All(u32),
+}
+
+/// The parts of a reply that are not those of its query.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Said<'r> {
+    pub(crate) records: &'r [u8],
+    /// The numbers of answer and authority records.
+    pub(crate) counts: [u16; 2],
+    /// At most 15.
+    pub(crate) rcode: u8,
+    pub(crate) is_authentic: bool,
 }
 
 /// A reply in the buffer.
@@ -85,8 +96,12 @@ impl Query {
         Self { end: form.question_end, opt: form.dnssec_ok, sees_authentic }
     }
 
-    /// Writes the reply that is kept in a block. If it is longer than the limit or the buffer, it is truncated to
-    /// the question.
+    /// A query without EDNS that is a header and this question alone, whose client sees AD.
+    pub(crate) fn whole(question_end: usize) -> Self {
+        Self { end: question_end, opt: None, sees_authentic: true }
+    }
+
+    /// Writes the reply that is kept in a block.
     #[inline]
     pub(crate) fn answer(
         self,
@@ -95,14 +110,14 @@ impl Query {
         block: Block<'_>,
         ttl: Ttl,
     ) -> Written {
-        let records = block.records();
-        let end = self.end + records.len();
-        let opt_bytes = if self.opt.is_some() { OPT_BYTES } else { 0 };
-        if end + opt_bytes > limit_bytes.min(message.len()) {
-            let bytes = self.finish(message, self.end, [0; 2], TC, block.rcode());
-            return Written { bytes, is_truncated: true };
+        // A validation says nothing about the time after the TTL.
+        let is_authentic = block.is_authentic() && matches!(ttl, Ttl::After(_));
+        let (records, counts) = (block.records(), block.counts());
+        let written =
+            self.write(message, limit_bytes, Said { records, counts, rcode: block.rcode(), is_authentic });
+        if written.is_truncated {
+            return written;
         }
-        message[self.end..end].copy_from_slice(records);
         for place in block.ttl_places() {
             let at = self.end + place;
             let field: &mut [u8; 4] = message[at..].first_chunk_mut().expect("records are whole");
@@ -112,10 +127,22 @@ impl Query {
             };
             *field = ttl_s.to_be_bytes();
         }
-        // What validated an answer said nothing about the time after its TTL.
-        let is_authentic = block.is_authentic() && self.sees_authentic && matches!(ttl, Ttl::After(_));
-        let low = block.rcode() | if is_authentic { AD } else { 0 };
-        Written { bytes: self.finish(message, end, block.counts(), 0, low), is_truncated: false }
+        written
+    }
+
+    /// Writes a reply. If it is longer than the limit or the buffer, it is truncated to the question.
+    #[inline]
+    pub(crate) fn write(self, message: &mut [u8], limit_bytes: usize, said: Said<'_>) -> Written {
+        let Said { records, counts, rcode, is_authentic } = said;
+        let end = self.end + records.len();
+        let opt_bytes = if self.opt.is_some() { OPT_BYTES } else { 0 };
+        if end + opt_bytes > limit_bytes.min(message.len()) {
+            let bytes = self.finish(message, self.end, [0; 2], TC, rcode);
+            return Written { bytes, is_truncated: true };
+        }
+        message[self.end..end].copy_from_slice(records);
+        let low = rcode | if is_authentic && self.sees_authentic { AD } else { 0 };
+        Written { bytes: self.finish(message, end, counts, 0, low), is_truncated: false }
     }
 
     /// Writes a reply without records.

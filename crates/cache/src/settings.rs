@@ -79,6 +79,11 @@ impl Rules {
         }
     }
 
+    /// The rules for TTLs that count down already: none is made longer.
+    pub(crate) fn without_least(&self) -> Self {
+        Self { ttl_least_s: 0, ..self.clone() }
+    }
+
     /// The TTL of a record, which came with this one.
     pub(crate) fn ttl_s(&self, ttl_s: u32) -> u32 {
         let ttl_s = if ttl_s > TTL_S_MOST { 0 } else { ttl_s };

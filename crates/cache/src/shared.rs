@@ -6,8 +6,9 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use siphasher::sip::SipHasher13;
 
 use crate::answered::{Answered, Failure, Purpose, Put, Why};
+use crate::bailiwick::Bailiwick;
 use crate::cache::Cache;
-use crate::compose::compose;
+use crate::compose::Reply;
 use crate::counts::Counts;
 use crate::key::{Key, Question};
 use crate::query::{Form, Query};
@@ -96,9 +97,42 @@ impl Shared {
 
     /// Like [`Cache::put`].
     pub fn put(&self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
+        match self.read(question, reply, &Bailiwick::of(zone)) {
+            Ok(reply) => self.keep(question, &reply, now_s),
+            Err(why) => Put::NotKept(why),
+        }
+    }
+
+    /// Reads the reply to a question, from a server that speaks for these names. It must have come from the server that
+    /// was asked, with the ID and from the port of the query. TTLs are changed to those of the settings.
+    ///
+    /// # Errors
+    ///
+    /// If the reply is of no use as an answer.
+    pub fn read(&self, question: &Question<'_>, reply: &[u8], names: &Bailiwick) -> Result<Reply, Why> {
+        Reply::read(question, reply, Some(names), &self.rules)
+    }
+
+    /// Keeps the whole reply to a question, in place of what was known of it.
+    pub fn keep(&self, question: &Question<'_>, reply: &Reply, now_s: u64) -> Put {
         let Some(key) = self.key(question) else { return Put::NotKept(Why::OtherQuestion) };
-        let composed = compose(&key, reply, zone, &self.rules);
-        self.shard(&key).put_key(&key, composed.as_ref().map_err(|why| *why), now_s)
+        self.shard(&key).keep(&key, reply, now_s)
+    }
+
+    /// Keeps an open reply ([`Reply::is_open`]) to a question whose chain of aliases goes on elsewhere. No query is
+    /// answered from it: it is for [`Self::known`] alone.
+    pub fn keep_part(&self, question: &Question<'_>, reply: &Reply, now_s: u64) -> Put {
+        let Some(key) = self.key(question) else { return Put::NotKept(Why::OtherQuestion) };
+        self.shard(&key).keep_part(&key, reply, now_s)
+    }
+
+    /// Finds the reply to a question that is kept, if its TTL has not ended, and whether it is whole. If not, it was kept
+    /// as a part of a chain ([`Self::keep_part`]).
+    pub fn known(&self, question: &Question<'_>, now_s: u64) -> Option<(Reply, bool)> {
+        let key = self.key(question)?;
+        let (message, is_whole) = self.shard(&key).known(&key, now_s)?;
+        let reply = Reply::read(question, &message, None, &self.rules.without_least()).ok()?;
+        Some((reply, is_whole))
     }
 
     /// Like [`Cache::failed`].

@@ -15,9 +15,10 @@ const MAGIC_BYTES: usize = 4;
 /// The longest header of a zstd frame (RFC 8878, section 3.1.1), bytes.
 const FRAME_HEADER_BYTES_MOST: usize = 18;
 
-/// The largest window of a zstd frame, bytes. Decompressing takes up to twice as much memory. Levels of `zstd` up to 19
-/// make windows of at most 8 MiB; `--ultra` and `--long` make larger ones.
-const FRAME_WINDOW_BYTES_MOST: u64 = 8 << 20;
+/// The largest window of a zstd frame, bytes: as much as `zstd -d` takes without `--long` or `--memory`. Decompressing takes
+/// up to twice as much memory. Levels of `zstd` up to 19 make windows of at most 8 MiB, `--ultra` and `--long` of at most
+/// 128 MiB.
+const FRAME_WINDOW_BYTES_MOST: u64 = 128 << 20;
 
 /// How a capture is compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -187,6 +188,6 @@ mod tests {
         let mut window = open(Box::new(io::Cursor::new(huge))).expect("known by its first bytes");
         let said = CaptureError::from(window.have(1).expect_err("a window beyond the limit")).to_string();
         assert!(said.starts_with("the capture is damaged at byte 0: the zstd data"), "{said}");
-        assert!(said.contains("8388608 are the most"), "{said}");
+        assert!(said.contains("134217728 are the most"), "{said}");
     }
 }

@@ -1,7 +1,7 @@
 //! Containers of packets: pcap and pcapng. The packets stay where they are, in the window.
 
 mod clock;
-mod pcap;
+pub(crate) mod pcap;
 mod pcapng;
 
 use std::ops::Range;
@@ -19,14 +19,26 @@ pub(crate) struct Record {
     /// When it was captured, in nanoseconds of Unix time.
     pub(crate) at_ns: u64,
     pub(crate) link: Link,
+    /// The number of the interface; 0 in pcap, which has no numbers.
+    pub(crate) interface: u32,
     /// The place of its bytes in the window.
     pub(crate) packet: Range<usize>,
     /// Whether the packet was longer.
     pub(crate) is_cut: bool,
+    /// Whether the packet is too long to be held. It is not in the window then.
+    pub(crate) is_oversized: bool,
     /// The bytes of the record in the window, to be consumed before the next one is read.
     pub(crate) bytes: usize,
 }
 
+impl Record {
+    /// A packet that is too long to be held, and was passed over.
+    fn oversized(at_ns: u64, link: Link) -> Self {
+        Self { at_ns, link, interface: 0, packet: 0..0, is_cut: false, is_oversized: true, bytes: 0 }
+    }
+}
+
+#[derive(Clone)]
 pub(crate) enum Container {
     Pcap(Pcap),
     Pcapng(Pcapng),

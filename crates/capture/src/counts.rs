@@ -1,5 +1,8 @@
 //! The account of a capture: what became of every packet.
 
+use std::cmp::Reverse;
+use std::collections::BTreeMap;
+
 use crate::message::Kind;
 
 /// The cause for which a packet, or a message in it, was skipped.
@@ -17,11 +20,12 @@ pub enum Why {
     Link,
     /// The capture holds only the packet's beginning (snap length).
     Cut,
-    /// A header contradicts itself or the packet's length.
+    /// A header contradicts itself or the packet's length, a fragment contradicts others, or the packet is longer than any of
+    /// IP.
     BadHeader,
     /// A fragment. It is kept for a datagram that another fragment completes, or that never becomes whole.
     Fragment,
-    /// The same packet again within 2 ms, as a mirror port or a capture of two interfaces holds it.
+    /// A copy of a packet, as a mirrored port or a capture of two interfaces holds it.
     Duplicate,
     /// A segment of TCP without payload.
     TcpControl,
@@ -33,7 +37,8 @@ pub enum Why {
     TcpGap,
     /// A packet from or to the port of DNS over TLS and QUIC (853), or of HTTPS (443) at an address of the servers.
     Encrypted,
-    /// A message that is shorter than a header, or whose QR bit contradicts its direction.
+    /// A message that is shorter than a header, or whose QR bit contradicts its direction, or a query with a question that
+    /// cannot be read.
     BadMessage,
     /// A message with an opcode other than QUERY.
     NotAQuery,
@@ -96,6 +101,25 @@ impl Why {
     }
 }
 
+/// Ports whose packets are counted, at most.
+const PORTS_MOST: usize = 64;
+
+/// Ports that are named, at most.
+const PORTS_NAMED: usize = 3;
+
+/// The ports with the most packets, in words: `port 5300`, or `ports 5300, 123 and others`. Empty without a port.
+pub fn ports_in_words(packets_by_port: &BTreeMap<u16, u64>) -> String {
+    let mut ports: Vec<(&u16, &u64)> = packets_by_port.iter().collect();
+    ports.sort_by_key(|(_, packets)| Reverse(**packets));
+    let named: Vec<String> = ports.iter().take(PORTS_NAMED).map(|(port, _)| port.to_string()).collect();
+    let others = if ports.len() > PORTS_NAMED { " and others" } else { "" };
+    match named.as_slice() {
+        [] => String::new(),
+        [one] => format!("port {one}"),
+        some => format!("ports {}{others}", some.join(", ")),
+    }
+}
+
 /// What became of the packets of a capture. A frame of dnstap counts as a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -112,6 +136,9 @@ pub struct Counts {
     pub steps: u64,
     /// Packets with a stamp more than 5 s away from those around it. They have the time of the packet before them.
     pub strays: u64,
+    /// The packets that were skipped as [`Why::OtherPort`] by the lower one of their two ports, which is the server's as
+    /// a rule. Of the first 64 such ports.
+    pub other_ports: BTreeMap<u16, u64>,
     skipped: [u64; Why::ALL.len()],
 }
 
@@ -145,6 +172,13 @@ impl Counts {
         self.skipped[why as usize] += 1;
     }
 
+    /// Counts a packet that is skipped since neither end is at a server's port.
+    pub(crate) fn at_other_port(&mut self, port: u16) {
+        if self.other_ports.len() < PORTS_MOST || self.other_ports.contains_key(&port) {
+            *self.other_ports.entry(port).or_default() += 1;
+        }
+    }
+
     pub(crate) fn found(&mut self, kind: Kind) {
         match kind {
             Kind::Query => self.queries += 1,
@@ -164,6 +198,21 @@ mod tests {
         assert!(Why::ALL.iter().enumerate().all(|(place, why)| *why as usize == place));
         let names: BTreeSet<_> = Why::ALL.iter().map(|why| why.name()).collect();
         assert_eq!(names.len(), Why::ALL.len());
+    }
+
+    #[test]
+    fn the_ports_with_the_most_packets_are_named() {
+        let mut counts = Counts::default();
+        assert_eq!(ports_in_words(&counts.other_ports), "");
+        (0..3).for_each(|_| counts.at_other_port(5300));
+        assert_eq!(ports_in_words(&counts.other_ports), "port 5300");
+        for port in [123, 7, 123, 9] {
+            counts.at_other_port(port);
+        }
+        assert_eq!(ports_in_words(&counts.other_ports), "ports 5300, 123, 7 and others");
+        (1000..2000).for_each(|port| counts.at_other_port(port));
+        counts.at_other_port(5300);
+        assert_eq!((counts.other_ports.len(), counts.other_ports[&5300]), (64, 4));
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::net::{IpAddr, SocketAddr};
 
-use kqps_message::Header;
+use kqps_message::{Header, question};
 
 use crate::counts::Why;
 use crate::message::Kind;
@@ -75,5 +75,15 @@ pub(crate) fn kind(direction: Direction, message: &[u8]) -> Result<Kind, Why> {
         (Direction::ToClient | Direction::Either, true) => Kind::Response,
         _ => return Err(Why::BadMessage),
     };
-    if header.opcode() == 0 { Ok(kind) } else { Err(Why::NotAQuery) }
+    if header.opcode() != 0 {
+        return Err(Why::NotAQuery);
+    }
+    check_question(kind, message).map(|()| kind)
+}
+
+/// Checks that the question of a query can be read, without which it cannot be played. A response is compared by as much of
+/// it as can be read.
+#[inline]
+pub(crate) fn check_question(kind: Kind, message: &[u8]) -> Result<(), Why> {
+    if kind == Kind::Query && question::end(message).is_none() { Err(Why::BadMessage) } else { Ok(()) }
 }

@@ -3,6 +3,8 @@
 use std::fmt;
 use std::io;
 
+use crate::foreign::Foreign;
+
 /// The reason why a capture, or the rest of it, could not be read.
 #[derive(Debug, thiserror::Error)]
 pub enum CaptureError {
@@ -21,6 +23,14 @@ pub enum CaptureError {
         /// The compression, if there is one.
         packing: Option<&'static str>,
     },
+    /// The first bytes are of a format that is not read.
+    #[error("{}{format}", Inside(*.packing))]
+    Foreign {
+        /// The format; after decompression if the file is compressed by gzip or zstd.
+        format: Foreign,
+        /// The compression, if there is one.
+        packing: Option<&'static str>,
+    },
     /// The bytes contradict their format.
     #[error("the capture is damaged at byte {offset}: {what}")]
     Damaged {
@@ -29,6 +39,15 @@ pub enum CaptureError {
         /// What is wrong there.
         what: String,
     },
+}
+
+/// Where a format was found.
+struct Inside(Option<&'static str>);
+
+impl fmt::Display for Inside {
+    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.map_or(Ok(()), |packing| write!(out, "after `{packing} -d`, "))
+    }
 }
 
 /// The remedy for a compressed file of something else.

@@ -5,14 +5,19 @@ use std::ops::Range;
 
 use etherparse::{IpNumber, TcpHeaderSlice, UdpHeaderSlice, ip_number};
 use kqps_message::header::QR;
+use xxhash_rust::xxh3::xxh3_64;
 
 use crate::counts::{Counts, Why};
+use crate::duplicates::Exchange;
 use crate::ends::{self, Direction, Ends};
 use crate::message::{Event, Head, Kind, Transport};
 use crate::settings::Settings;
 use crate::tcp::{Done, Segment, Streams};
 
 const UDP_HEADER_BYTES: usize = 8;
+
+/// An address and a port.
+const END_BYTES: usize = 18;
 
 pub(crate) struct Flow {
     ends: Ends,
@@ -21,6 +26,8 @@ pub(crate) struct Flow {
     is_waiting: bool,
     /// The message of a connection that was taken last.
     message: Vec<u8>,
+    /// The lower port of the packet whose way was asked last.
+    pub(crate) other_port: u16,
 }
 
 /// Between which ends a packet goes.
@@ -29,6 +36,30 @@ pub(crate) struct Way {
     to: SocketAddr,
     direction: Direction,
     is_tcp: bool,
+}
+
+impl Way {
+    /// The exchange of a message in a datagram. `payload` begins with the header of UDP.
+    #[inline]
+    pub(crate) fn exchange(&self, payload: &[u8]) -> Option<Exchange> {
+        let &[id_high, id_low, bits] = payload.get(UDP_HEADER_BYTES..)?.first_chunk()?;
+        if self.is_tcp {
+            return None;
+        }
+        let is_response = bits & QR != 0;
+        let (client, server) = if is_response { (self.to, self.from) } else { (self.from, self.to) };
+        let mut bytes = [0; 2 * END_BYTES + 2];
+        for (end, at) in [(client, 0), (server, END_BYTES)] {
+            let address = match end.ip() {
+                IpAddr::V4(v4) => v4.to_ipv6_mapped(),
+                IpAddr::V6(v6) => v6,
+            };
+            bytes[at..at + 16].copy_from_slice(&address.octets());
+            bytes[at + 16..at + END_BYTES].copy_from_slice(&end.port().to_le_bytes());
+        }
+        bytes[2 * END_BYTES..].copy_from_slice(&[id_high, id_low]);
+        Some(Exchange { key: xxh3_64(&bytes), is_response })
+    }
 }
 
 /// What a packet brought.
@@ -50,13 +81,13 @@ pub(crate) enum Brought {
 impl Flow {
     pub(crate) fn new(settings: &Settings) -> Self {
         let (ends, streams) = (Ends::new(settings), Streams::new());
-        Self { ends, streams, is_waiting: false, message: Vec::new() }
+        Self { ends, streams, is_waiting: false, message: Vec::new(), other_port: 0 }
     }
 
     /// Between which ends a packet goes, or why it is not DNS. `payload` begins with the header of UDP or TCP.
     #[inline]
     pub(crate) fn way(
-        &self,
+        &mut self,
         protocol: IpNumber,
         (from, to): (IpAddr, IpAddr),
         payload: &[u8],
@@ -69,6 +100,7 @@ impl Flow {
         let Some(&[a, b, c, d]) = payload.first_chunk() else { return Err(Why::too_short(is_cut)) };
         let from = SocketAddr::new(from, u16::from_be_bytes([a, b]));
         let to = SocketAddr::new(to, u16::from_be_bytes([c, d]));
+        self.other_port = from.port().min(to.port());
         let direction = self.ends.direction(from, to)?;
         Ok(Way { from, to, direction, is_tcp })
     }

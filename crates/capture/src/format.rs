@@ -1,6 +1,7 @@
 //! The formats of captures, by their first bytes.
 
 use crate::compression::Packing;
+use crate::container::pcap::Pcap;
 
 /// The bytes by which a format is recognised.
 pub(crate) const MAGIC_BYTES: usize = 4;
@@ -8,7 +9,7 @@ pub(crate) const MAGIC_BYTES: usize = 4;
 /// The format of a capture that is not compressed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Format {
-    /// The format of libpcap, with microseconds or nanoseconds, in either byte order.
+    /// The format of libpcap, with microseconds or nanoseconds, or modified, in either byte order.
     Pcap,
     Pcapng,
     /// Frame Streams of dnstap. They begin with an escape sequence, before a control frame.
@@ -18,10 +19,7 @@ pub(crate) enum Format {
 impl Format {
     pub(crate) fn of(first: &[u8]) -> Option<Self> {
         match first.first_chunk::<MAGIC_BYTES>()? {
-            [0xa1, 0xb2, 0xc3, 0xd4]
-            | [0xd4, 0xc3, 0xb2, 0xa1]
-            | [0xa1, 0xb2, 0x3c, 0x4d]
-            | [0x4d, 0x3c, 0xb2, 0xa1] => Some(Self::Pcap),
+            first if Pcap::is(*first) => Some(Self::Pcap),
             [0x0a, 0x0d, 0x0d, 0x0a] => Some(Self::Pcapng),
             [0, 0, 0, 0] => Some(Self::Taps),
             _ => None,
@@ -41,11 +39,13 @@ mod tests {
 
     #[test]
     fn four_bytes_are_enough_and_text_is_no_capture() {
-        let captures: [&[u8; 4]; 10] = [
+        let captures: [&[u8; 4]; 12] = [
             b"\xa1\xb2\xc3\xd4",
             b"\xd4\xc3\xb2\xa1",
             b"\xa1\xb2\x3c\x4d",
             b"\x4d\x3c\xb2\xa1",
+            b"\xa1\xb2\xcd\x34",
+            b"\x34\xcd\xb2\xa1",
             b"\x0a\x0d\x0d\x0a",
             b"\0\0\0\0",
             b"\x1f\x8b\x08\0",

@@ -16,12 +16,12 @@ const DATAGRAMS_MOST: usize = 256;
 /// How long fragments wait for each other, as hosts have it (RFC 8200, section 4.5: 60 s; Linux: 30 s).
 const WAIT_NS: u64 = 30_000_000_000;
 
-/// The most datagrams that are known to be something else. If there are more, the oldest is forgotten.
+/// The most datagrams that are known as given up. If there are more, the oldest is forgotten.
 const REFUSED_MOST: usize = 256;
 
 pub(crate) struct Fragments {
     held: Vec<Held>,
-    /// Datagrams whose first fragments show that they are not DNS.
+    /// Datagrams that were given up.
     refused: VecDeque<Refused>,
     /// The payload of the datagram that was completed last.
     whole: Vec<u8>,
@@ -33,6 +33,24 @@ struct Held {
     buffer: IpDefragBuf,
     /// What the first fragment carries; the others need not say it.
     protocol: Option<IpNumber>,
+}
+
+impl Held {
+    /// Whether a fragment overlaps with earlier ones. Hosts then discard the datagram, so that no server gets it (RFC 8200,
+    /// section 4.5, after RFC 5722; Linux does so for IPv4, too, against the attacks of RFC 3128). A fragment that repeats
+    /// bytes that are all there is a copy.
+    fn contradicts(&self, part: Part, payload: &[u8]) -> bool {
+        let start = usize::from(part.offset.byte_offset());
+        let end = start + payload.len();
+        self.buffer.sections().iter().map(|section| usize::from(section.start)..usize::from(section.end)).any(
+            |section| {
+                let is_disjoint = end <= section.start || start >= section.end;
+                let is_inside = section.start <= start && end <= section.end;
+                let is_repeat = is_inside && self.buffer.data()[start..end] == *payload;
+                !is_disjoint && !is_repeat
+            },
+        )
+    }
 }
 
 struct Refused {
@@ -77,8 +95,8 @@ impl Fragments {
         }
         let place = self.place(key, ip.protocol, at_ns);
         let held = &mut self.held[place];
-        if held.buffer.add(part.offset, !part.is_last, payload).is_err() {
-            self.held.swap_remove(place);
+        if held.contradicts(part, payload) || held.buffer.add(part.offset, !part.is_last, payload).is_err() {
+            self.refuse(ip, part, at_ns, Why::Fragment);
             return Err(Why::BadHeader);
         }
         if part.offset.value() == 0 {
@@ -92,8 +110,8 @@ impl Fragments {
         protocol.ok_or(Why::BadHeader)
     }
 
-    /// Forgets a datagram whose first fragment shows that it is not DNS, so that it takes no room from others. Its
-    /// other fragments have the same cause.
+    /// Gives up a datagram, of which further fragments are skipped for this cause: its first fragment shows that it is not
+    /// DNS, so that it takes no room from others, or its fragments contradict each other.
     pub(crate) fn refuse(&mut self, ip: &Ip, part: Part, at_ns: u64, why: Why) {
         let key = Key::of(ip, part);
         self.held.retain(|held| held.key != key);

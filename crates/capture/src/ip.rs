@@ -43,6 +43,8 @@ pub(crate) struct Ip {
     pub(crate) part: Option<Part>,
     /// The packet's number and place in its datagram over IPv4, and its flow over IPv6.
     number: u32,
+    /// How many more routers the packet may pass.
+    pub(crate) hop_limit: u8,
     addresses_at: usize,
 }
 
@@ -64,6 +66,12 @@ impl Ip {
             Some(_) => Err(Why::BadHeader),
             None => Err(Why::too_short(is_cut)),
         }
+    }
+
+    /// Whether [`Self::identity`] has a number by which the sender distinguishes its packets. IPv6 has one in fragments
+    /// alone, and the number 0 of IPv4 is none (RFC 6864, section 4.1).
+    pub(crate) fn is_numbered(&self) -> bool {
+        self.part.is_some() || (self.from.is_ipv4() && self.number >> 16 != 0)
     }
 
     /// A hash of what two captures of the same packet have in common. A sender may leave the checksum of UDP or TCP to
@@ -115,6 +123,7 @@ fn v4(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         missing: stated.saturating_sub(end),
         part,
         number: u32::from_be_bytes([packet[4], packet[5], packet[6], packet[7]]),
+        hop_limit: header.ttl(),
         addresses_at: IPV4_ADDRESSES,
     })
 }
@@ -140,6 +149,7 @@ fn v6(packet: &[u8], is_cut: bool) -> Result<Ip, Why> {
         missing: stated.saturating_sub(end),
         part,
         number: u32::from_be_bytes([0, packet[1] & 0x0f, packet[2], packet[3]]),
+        hop_limit: header.hop_limit(),
         addresses_at: IPV6_ADDRESSES,
     })
 }

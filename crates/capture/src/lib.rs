@@ -18,6 +18,7 @@ mod duplicates;
 mod ends;
 mod error;
 mod flow;
+mod foreign;
 mod format;
 mod fragments;
 mod ip;
@@ -32,8 +33,9 @@ mod timeline;
 mod window;
 pub mod write;
 
-pub use counts::{Counts, Why};
+pub use counts::{Counts, Why, ports_in_words};
 pub use error::CaptureError;
+pub use foreign::{FIRST_BYTES, Foreign, is_binary};
 pub use format::is_capture;
 pub use message::{Event, Kind, Message, Transport};
 pub use reader::Reader;

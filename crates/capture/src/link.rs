@@ -4,8 +4,8 @@ use crate::counts::Why;
 
 const ETHER_IPV4: u16 = 0x0800;
 const ETHER_IPV6: u16 = 0x86dd;
-/// Tags of VLANs: IEEE 802.1Q, 802.1ad, and what came before the latter.
-const ETHER_TAGS: [u16; 3] = [0x8100, 0x88a8, 0x9100];
+/// Tags of VLANs: IEEE 802.1Q, 802.1ad, and the two that came before the latter.
+const ETHER_TAGS: [u16; 4] = [0x8100, 0x88a8, 0x9100, 0x9200];
 
 /// The numbers of IPv4 and IPv6 as families of addresses: of all systems, then of Linux, NetBSD and OpenBSD, FreeBSD,
 /// and macOS.
@@ -38,6 +38,11 @@ impl Link {
             0 | 108 => Self::Null,
             _ => Self::Unknown,
         }
+    }
+
+    /// Why a packet that is too long to be held is skipped: a packet of IP with DNS has 65,575 bytes at most.
+    pub(crate) fn why_oversized(self) -> Why {
+        if self == Self::Unknown { Why::Link } else { Why::BadHeader }
     }
 
     /// The place of the packet of IP in a frame.

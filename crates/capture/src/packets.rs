@@ -4,9 +4,11 @@ use std::io::BufRead as _;
 use std::mem;
 use std::ops::Range;
 
-use crate::container::Container;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use crate::container::{Container, Record};
 use crate::counts::{Counts, Why};
-use crate::duplicates::Duplicates;
+use crate::duplicates::{Duplicates, Rule, Sight};
 use crate::error::CaptureError;
 use crate::flow::{Flow, Taken};
 use crate::fragments::{self, Fragments};
@@ -32,15 +34,30 @@ pub(crate) struct Packets {
 
 /// A packet that was copied, since later ones decide its time.
 struct Held {
-    link: Link,
-    is_cut: bool,
+    form: Form,
     frame: Vec<u8>,
 }
 
+/// How a frame was captured.
+#[derive(Clone, Copy)]
+struct Form {
+    link: Link,
+    interface: u32,
+    is_cut: bool,
+}
+
+impl Form {
+    fn of(record: &Record) -> Self {
+        Self { link: record.link, interface: record.interface, is_cut: record.is_cut }
+    }
+}
+
 impl Packets {
-    pub(crate) fn new(window: Window, container: Container, settings: &Settings) -> Self {
-        let held = Held { link: Link::Unknown, is_cut: false, frame: Vec::new() };
-        let (timeline, layers) = (Timeline::new(), Layers::new(settings));
+    pub(crate) fn new(mut window: Window, container: Container, settings: &Settings) -> Self {
+        let rule = survey(&mut window, container.clone(), settings);
+        let form = Form { link: Link::Unknown, interface: 0, is_cut: false };
+        let held = Held { form, frame: Vec::new() };
+        let (timeline, layers) = (Timeline::new(), Layers::new(settings, rule));
         Self { window, container, timeline, layers, lent_bytes: 0, held, end: None }
     }
 
@@ -54,7 +71,7 @@ impl Packets {
             let mut in_window = None;
             let found = if let Some((at_ns, held)) = self.timeline.next() {
                 self.held = held;
-                self.layers.take(at_ns, self.held.link, self.held.is_cut, &self.held.frame)
+                self.layers.take(at_ns, self.held.form, &self.held.frame)
             } else if let Some(end) = self.end.take() {
                 // What waited for missing bytes comes out, without a packet of its own.
                 let Some(completed) = self.layers.flow.finish() else { return end.map(|()| None) };
@@ -72,14 +89,19 @@ impl Packets {
                 };
                 self.lent_bytes = record.bytes;
                 counts.packets += 1;
+                if record.is_oversized {
+                    counts.skip(record.link.why_oversized());
+                    continue;
+                }
                 let frame = &self.window.here()[record.packet.clone()];
+                let form = Form::of(&record);
                 let Some(at_ns) = self.timeline.time_of(record.at_ns) else {
-                    let held = Held { link: record.link, is_cut: record.is_cut, frame: frame.to_vec() };
+                    let held = Held { form, frame: frame.to_vec() };
                     self.timeline.hold(record.at_ns, held, counts);
                     continue;
                 };
                 in_window = Some(record.packet);
-                self.layers.take(at_ns, record.link, record.is_cut, frame)
+                self.layers.take(at_ns, form, frame)
             };
             match found {
                 Ok(Found::InPacket(head, place)) => {
@@ -95,10 +117,30 @@ impl Packets {
                     return Ok(Some(head.with(&self.layers.fragments.whole()[place])));
                 }
                 Ok(Found::Messages(completed)) => counts.further += completed as u64 - 1,
-                Err(why) => counts.skip(why),
+                Err(why) => {
+                    counts.skip(why);
+                    if why == Why::OtherPort {
+                        counts.at_other_port(self.layers.flow.other_port);
+                    }
+                }
             }
         }
     }
+}
+
+/// Whether copies are the rule of a capture, by the packets at its beginning that the window holds. The window stays where
+/// it is.
+fn survey(window: &mut Window, mut container: Container, settings: &Settings) -> Rule {
+    let mut ahead = window.ahead();
+    let mut layers = Layers::new(settings, Rule::default());
+    // The capture's damage is reported when it is read.
+    while let Ok(Some(record)) = container.next(&mut ahead) {
+        let frame = &ahead.here()[record.packet.clone()];
+        // The messages are taken when the capture is read.
+        let _ = layers.take(record.at_ns, Form::of(&record), frame);
+        ahead.consume(record.bytes);
+    }
+    layers.duplicates.rule()
 }
 
 /// The layers between a link's frame and a message.
@@ -119,20 +161,27 @@ enum Found {
 }
 
 impl Layers {
-    fn new(settings: &Settings) -> Self {
-        Self { duplicates: Duplicates::new(), fragments: Fragments::new(), flow: Flow::new(settings) }
+    fn new(settings: &Settings, rule: Rule) -> Self {
+        Self { duplicates: Duplicates::new(rule), fragments: Fragments::new(), flow: Flow::new(settings) }
     }
 
-    fn take(&mut self, at_ns: u64, link: Link, is_cut: bool, frame: &[u8]) -> Result<Found, Why> {
-        let start = link.pass(frame, is_cut)?;
+    fn take(&mut self, at_ns: u64, form: Form, frame: &[u8]) -> Result<Found, Why> {
+        let start = form.link.pass(frame, form.is_cut)?;
         let packet = &frame[start..];
-        let ip = Ip::read(packet, is_cut)?;
+        let ip = Ip::read(packet, form.is_cut)?;
+        let sight = |exchange| Sight {
+            identity: ip.identity(packet),
+            is_numbered: ip.is_numbered(),
+            place: place(&frame[..start], form.interface, ip.hop_limit),
+            at_ns,
+            exchange,
+        };
         if let Some(part) = ip.part {
-            return self.fragment(at_ns, packet, &ip, part);
+            return self.fragment(&sight(None), packet, &ip, part);
         }
         let payload = &packet[ip.payload.clone()];
         let way = self.flow.way(ip.protocol, (ip.from, ip.to), payload, ip.is_cut)?;
-        if self.duplicates.has(ip.identity(packet), at_ns) {
+        if self.duplicates.has(&sight(way.exchange(payload))) {
             return Err(if ip.is_cut { Why::Cut } else { Why::Duplicate });
         }
         let taken = if ip.is_cut {
@@ -146,16 +195,17 @@ impl Layers {
         })
     }
 
-    fn fragment(&mut self, at_ns: u64, packet: &[u8], ip: &Ip, part: Part) -> Result<Found, Why> {
+    fn fragment(&mut self, sight: &Sight, packet: &[u8], ip: &Ip, part: Part) -> Result<Found, Why> {
         if !fragments::may_be_dns(ip.protocol) {
             return Err(Why::OtherProtocol);
         }
         if ip.is_cut {
             return Err(Why::Cut);
         }
-        if self.duplicates.has(ip.identity(packet), at_ns) {
+        if self.duplicates.has(sight) {
             return Err(Why::Duplicate);
         }
+        let at_ns = sight.at_ns;
         let payload = &packet[ip.payload.clone()];
         if part.offset.value() == 0
             && fragments::has_ports(ip.protocol)
@@ -177,6 +227,11 @@ impl Layers {
             Taken::Messages(completed) => Found::Messages(completed),
         })
     }
+}
+
+/// A hash of what differs between two places at which a packet is captured.
+fn place(frame_header: &[u8], interface: u32, hop_limit: u8) -> u32 {
+    xxh3_64_with_seed(frame_header, u64::from(interface) << 8 | u64::from(hop_limit)) as u32
 }
 
 fn moved(place: Range<usize>, by: usize) -> Range<usize> {

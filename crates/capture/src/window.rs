@@ -17,11 +17,22 @@ pub(crate) struct Window {
     /// The place of `start` in the stream.
     offset: u64,
     is_ended: bool,
+    /// The error that the next read reports, since it came when bytes ahead were looked at.
+    failure: Option<io::Error>,
 }
 
 impl Window {
     pub(crate) fn new(source: Box<dyn Read + Send>, packing: Option<&'static str>) -> Self {
-        Self { source, packing, room: vec![0; ROOM_BYTES], start: 0, end: 0, offset: 0, is_ended: false }
+        Self {
+            source,
+            packing,
+            room: vec![0; ROOM_BYTES],
+            start: 0,
+            end: 0,
+            offset: 0,
+            is_ended: false,
+            failure: None,
+        }
     }
 
     /// The bytes that are in the window.
@@ -53,6 +64,14 @@ impl Window {
         Ok(true)
     }
 
+    /// Another window over a copy of the bytes from here on, as many as a window holds. This one stays where it is.
+    pub(crate) fn ahead(&mut self) -> Self {
+        while !self.is_ended && self.failure.is_none() && self.end - self.start < ROOM_BYTES {
+            self.failure = self.fill().err();
+        }
+        Self::new(Box::new(io::Cursor::new(self.here().to_vec())), None)
+    }
+
     /// Moves the window on by any number of bytes. Returns false if the stream ends before.
     pub(crate) fn pass(&mut self, bytes: u64) -> io::Result<bool> {
         let mut left = bytes;
@@ -81,6 +100,9 @@ impl Window {
 
     /// Reads once, after what is in the window.
     fn fill(&mut self) -> io::Result<()> {
+        if let Some(failure) = self.failure.take() {
+            return Err(failure);
+        }
         if self.start > 0 {
             self.room.copy_within(self.start..self.end, 0);
             self.end -= self.start;

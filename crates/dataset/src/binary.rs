@@ -33,6 +33,20 @@ pub(crate) fn read(
     })
 }
 
+/// Whether a file with these first bytes may begin with a query after its length: long enough for a header, with a known
+/// opcode (RFC 1035, section 4.1.1, to RFC 8490) and at most one question. `true` if it is too short to show this.
+pub(crate) fn may_be_query(first: &[u8]) -> bool {
+    const OPCODES: u8 = 7;
+    let Some(&[length_high, length_low, _, _, bits, _, questions_high, questions_low]) = first.first_chunk()
+    else {
+        return true;
+    };
+    let length = usize::from(u16::from_be_bytes([length_high, length_low]));
+    length >= HEADER_BYTES
+        && bits >> 3 & 0xf < OPCODES
+        && [0, 1].contains(&u16::from_be_bytes([questions_high, questions_low]))
+}
+
 /// Turns a message from a file into a query: its ID becomes 0. If `edns` is given, the query gets an OPT
 /// record if it has none, and the DO flag if `edns` has it.
 pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts, RecordFault> {

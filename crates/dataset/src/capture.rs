@@ -287,6 +287,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         self.facts.transfers += u64::from(is_transfer(self.question(facts.question_bytes)));
         self.facts.signatures += u64::from(stripped.signature);
         self.facts.cookies += u64::from(stripped.cookie);
+        self.facts.keepalives += u64::from(stripped.keepalive);
         self.facts.subnets += u64::from(stripped.subnet);
         self.facts.identities += u64::from(stripped.identity);
         Ok(())
@@ -318,7 +319,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         }
         self.count(counts);
         if self.facts.by_transport.is_empty() {
-            let CaptureFacts { packets, responses, skipped, .. } = self.facts;
+            let CaptureFacts { packets, responses, skipped, other_ports, .. } = self.facts;
             let (path, bad) = (self.path.to_owned(), self.skipped.bad());
             return Err(CompileError::Source(DatasetError::EmptyCapture {
                 path,
@@ -326,6 +327,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
                 responses,
                 bad,
                 skipped,
+                other_ports,
             }));
         }
         // What waited is gone, and its memory is there for the networks.
@@ -343,6 +345,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         facts.further = counts.further;
         (facts.steps, facts.strays) = (counts.steps, counts.strays);
         facts.skipped = counts.skipped().map(|(why, packets)| (why.name().to_owned(), packets)).collect();
+        facts.other_ports = counts.other_ports.clone();
         facts.duration_ns = self.clock.last_due_ns();
         facts.first_unix_ns = self.clock.first_unix_ns();
         facts.sorted = self.clock.sorted;

@@ -3,6 +3,7 @@
 use std::io::{self, BufRead, BufReader, Read, Seek, Write};
 use std::path::Path;
 
+use kqps_capture::{CaptureError, Foreign, is_binary, is_capture};
 use kqps_message::text::without_mark;
 use kqps_message::{Edns, edns};
 
@@ -11,7 +12,7 @@ use crate::bad::{Bad, READ_ON_MOST};
 use crate::binary;
 use crate::capture;
 use crate::encoded::{Facts, Header, Sections};
-use crate::error::{DatasetError, LINE_BYTES_MAX, LineFault, RecordFault};
+use crate::error::{DatasetError, LINE_BYTES_MAX, LineFault, RecordFault, UPDATE_LINE_BYTES_MAX};
 use crate::failure::CompileError;
 use crate::options::{Format, Options};
 use crate::skipped::Skipped;
@@ -46,6 +47,7 @@ pub(crate) fn encode(
     let mut source = Hashing::new(source, known);
     let first = source.first().map_err(|error| CompileError::unreadable(path, error))?;
     let format = format_of(first, options.format);
+    check_readable(first, path, options, format).map_err(CompileError::Source)?;
     if format == Format::Capture {
         return capture::compile(source, path, options, writer);
     }
@@ -96,11 +98,33 @@ fn write_tail<W: Read + Write + Seek>(
 /// binary file begins with the upper byte of a length, which is below 9 for every message shorter than 2304 bytes.
 fn format_of(first: &[u8], format: Format) -> Format {
     match format {
-        Format::Auto if kqps_capture::is_capture(first) => Format::Capture,
+        Format::Auto if is_capture(first) => Format::Capture,
         Format::Auto if first.first().is_some_and(|&byte| byte < b'\t') => Format::Binary,
         Format::Auto => Format::Text,
         known => known,
     }
+}
+
+/// Checks that a source with these first bytes is not of a format that is not read. If the format is not given, other binary
+/// files are refused as well, unless bad lines and messages are skipped.
+fn check_readable(first: &[u8], path: &Path, options: &Options, found: Format) -> Result<(), DatasetError> {
+    let is_guessed = options.format == Format::Auto;
+    let is_lines = matches!(found, Format::Text | Format::Plain | Format::Updates);
+    if (is_lines || (is_guessed && found == Format::Binary))
+        && let Some(format) = Foreign::of(first)
+    {
+        let error = CaptureError::Foreign { format, packing: None };
+        return Err(DatasetError::Capture { path: path.to_owned(), error });
+    }
+    let is_other = match found {
+        Format::Text => is_binary(first),
+        Format::Binary => !binary::may_be_query(first),
+        _ => false,
+    };
+    if is_other && is_guessed && !options.skip_bad {
+        return Err(DatasetError::Binary { path: path.to_owned() });
+    }
+    Ok(())
 }
 
 struct Compiler<'a, W> {
@@ -118,7 +142,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
         let mut line = Vec::with_capacity(LINE_BYTES_MAX + 1);
         let mut message = Vec::with_capacity(512);
         let mut number = 0;
-        while self.read_line(reader, &mut line)? {
+        while self.read_line(reader, &mut line, LINE_BYTES_MAX)? {
             number += 1;
             let content = if number == 1 { self.without_mark(&line)? } else { &line };
             let mark = line.len() - content.len();
@@ -150,7 +174,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
     fn updates(&mut self, reader: &mut impl BufRead) -> Result<(), CompileError> {
         let mut line = Vec::with_capacity(LINE_BYTES_MAX + 1);
         let (mut update, mut is_bad, mut number): (Option<Update>, bool, u64) = (None, false, 0);
-        while self.read_line(reader, &mut line)? {
+        while self.read_line(reader, &mut line, UPDATE_LINE_BYTES_MAX)? {
             number += 1;
             let content = if number == 1 { self.without_mark(&line)? } else { &line };
             if updates::is_nothing(content) {
@@ -223,10 +247,15 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
 
     /// Reads a line with its end, or the beginning of a line that is too long. Returns false at the end of the file. A
     /// source of which enough was read is refused.
-    fn read_line(&mut self, reader: &mut impl BufRead, line: &mut Vec<u8>) -> Result<bool, CompileError> {
+    fn read_line(
+        &mut self,
+        reader: &mut impl BufRead,
+        line: &mut Vec<u8>,
+        bytes_max: usize,
+    ) -> Result<bool, CompileError> {
         line.clear();
         // Two more bytes for CRLF, and one to see that the line is too long.
-        let limit = LINE_BYTES_MAX as u64 + 3;
+        let limit = bytes_max as u64 + 3;
         let taken = reader.take(limit).read_until(b'\n', line).map_err(|error| self.unreadable(error))?;
         let mut read = taken as u64;
         if read == limit && line.last() != Some(&b'\n') {

@@ -22,7 +22,7 @@ use crate::skipped::{NUMBERS, Skipped};
 
 /// The version of the format. Increase it if the format of the file or the encoding of a source changes. It is
 /// part of a file's name.
-pub(crate) const VERSION: u32 = 8;
+pub(crate) const VERSION: u32 = 9;
 pub(crate) const HEADER_BYTES: usize = 248;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;

@@ -5,7 +5,7 @@ use std::fmt;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use kqps_capture::{CaptureError, Why};
+use kqps_capture::{CaptureError, Why, ports_in_words};
 use kqps_message::NameFault;
 use kqps_message::edns::Malformed;
 use kqps_message::text::WrongEncoding;
@@ -13,8 +13,11 @@ use kqps_message::text::WrongEncoding;
 use crate::bad::Bad;
 use crate::options::Client;
 
-/// The longest line, in bytes. A name takes 1012 at most, with every byte escaped.
+/// The longest line of a query, in bytes. A name takes 1012 at most, with every byte escaped.
 pub(crate) const LINE_BYTES_MAX: usize = 4096;
+
+/// The longest line of an update, in bytes. The data of a record take 262,140 at most, with every byte escaped.
+pub(crate) const UPDATE_LINE_BYTES_MAX: usize = 264 << 10;
 
 /// The reason why a dataset could not be opened.
 #[derive(Debug, thiserror::Error)]
@@ -61,6 +64,16 @@ pub enum DatasetError {
         /// The encoding that its first bytes show.
         encoding: WrongEncoding,
     },
+    /// The file is binary, and neither a capture nor messages.
+    #[error(
+        "{} is a binary file; expected lines of `name type`, a capture (pcap, pcapng or dnstap, plain or compressed by \
+         gzip or zstd), or with -B messages after their lengths",
+        path.display()
+    )]
+    Binary {
+        /// The path of the file.
+        path: PathBuf,
+    },
     /// The file is a damaged capture, or none.
     #[error("{}: {error}", path.display())]
     Capture {
@@ -70,7 +83,7 @@ pub enum DatasetError {
         error: CaptureError,
     },
     /// The capture holds no query that can be sent.
-    #[error("{} holds no query{}", path.display(), Passed(*packets, *responses, *bad, skipped))]
+    #[error("{} holds no query{}", path.display(), Passed(*packets, *responses, *bad, skipped, other_ports))]
     EmptyCapture {
         /// The path of the file.
         path: PathBuf,
@@ -82,6 +95,8 @@ pub enum DatasetError {
         bad: u64,
         /// The packets that were skipped, by cause.
         skipped: BTreeMap<String, u64>,
+        /// The packets that were skipped as `other-port`, by port.
+        other_ports: BTreeMap<u16, u64>,
     },
     /// The capture has more clients than kqps can number.
     #[error("{} has more than {most} clients; {}", path.display(), Fewer(*by))]
@@ -192,8 +207,8 @@ pub enum LineFault {
     #[error("a second {0} in one line")]
     Repeated(&'static str),
     /// The line is longer than a line can be.
-    #[error("the line is longer than {} bytes; binary messages are read with -B", LINE_BYTES_MAX)]
-    TooLong,
+    #[error("the line is longer than {0} bytes; binary messages are read with -B")]
+    TooLong(usize),
 }
 
 /// What is wrong with a message of a binary file.
@@ -263,12 +278,12 @@ impl fmt::Display for Fewer {
 }
 
 /// The words for what a capture without queries holds: packets, responses, queries that cannot be read, and what was
-/// skipped by cause.
-struct Passed<'a>(u64, u64, u64, &'a BTreeMap<String, u64>);
+/// skipped by cause, with the other ports.
+struct Passed<'a>(u64, u64, u64, &'a BTreeMap<String, u64>, &'a BTreeMap<u16, u64>);
 
 impl fmt::Display for Passed<'_> {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self(packets, responses, bad, skipped) = self;
+        let Self(packets, responses, bad, skipped, other_ports) = self;
         let s = |count: u64| if count == 1 { "" } else { "s" };
         write!(out, ": {packets} packet{}, {responses} response{}", s(*packets), s(*responses))?;
         match bad {
@@ -280,7 +295,8 @@ impl fmt::Display for Passed<'_> {
             write!(out, "{}{count} {cause}", if index == 0 { ", skipped: " } else { ", " })?;
         }
         if skipped.contains_key(Why::OtherPort.name()) {
-            out.write_str("; name the servers' port by --captured-port")?;
+            let ports = ports_in_words(other_ports);
+            write!(out, " ({ports}); name the servers' port by --captured-port")?;
         }
         Ok(())
     }

@@ -21,6 +21,9 @@ pub struct CaptureFacts {
     pub further: u64,
     /// The packets that were skipped, by cause, such as `other-port`.
     pub skipped: BTreeMap<String, u64>,
+    /// The packets that were skipped as `other-port`, by the lower one of their ports; of the first 64 such ports.
+    #[serde(default)]
+    pub other_ports: BTreeMap<u16, u64>,
     /// The time from the first query to the last one, in nanoseconds.
     pub duration_ns: u64,
     /// The clients that asked.
@@ -50,6 +53,8 @@ pub struct CaptureFacts {
     pub retried: u64,
     /// The queries from which a COOKIE option was removed.
     pub cookies: u64,
+    /// The queries from which the option edns-tcp-keepalive was removed.
+    pub keepalives: u64,
     /// The queries with a client subnet that was shortened to the client's network: /24 of IPv4, /48 of IPv6.
     pub subnets: u64,
     /// The queries from which an option was removed that names the client's device, such as its MAC address.

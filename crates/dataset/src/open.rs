@@ -7,6 +7,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use kqps_files::unfinished::Unfinished;
+use kqps_files::whole;
 use tempfile::NamedTempFile;
 
 use crate::cache;
@@ -105,7 +106,7 @@ fn keep(
     let kept = directory.join(cache::file_name(&header.source_hash, &options.shape()));
     // Mapped under its first name, since under its last one another process may already remove it.
     let mapped = Mapped::written(out.path(), header).map_err(CompileError::Output)?;
-    out.persist(&kept).map_err(|error| CompileError::Output(error.error))?;
+    whole::persist(out, &kept).map_err(CompileError::Output)?;
     cache::tidy(directory, &kept);
     Ok(mapped)
 }

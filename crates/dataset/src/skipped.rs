@@ -44,7 +44,7 @@ impl Skipped {
             LineFault::Subnet(_) => 5,
             LineFault::Answer(_) => 6,
             LineFault::Repeated(_) => 7,
-            LineFault::TooLong => 8,
+            LineFault::TooLong(_) => 8,
             LineFault::Update
             | LineFault::Command(_)
             | LineFault::AfterZone(_)

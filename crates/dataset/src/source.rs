@@ -3,8 +3,7 @@
 use std::io::{self, BufReader, Read};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-/// The bytes that show the format of a source.
-const FIRST_BYTES: u64 = 4;
+use kqps_capture::FIRST_BYTES;
 
 pub(crate) const BUFFER_BYTES: usize = 1 << 20;
 
@@ -23,10 +22,10 @@ impl<R: Read> Hashing<R> {
         Self { source, known, hasher: blake3::Hasher::new(), first: Vec::new() }
     }
 
-    /// The first four bytes, before anything is read; all bytes if the source has fewer.
+    /// The bytes that show the format, before anything is read: the first [`FIRST_BYTES`], or all if the source has fewer.
     pub(crate) fn first(&mut self) -> io::Result<&[u8]> {
-        let missing = FIRST_BYTES.saturating_sub(self.first.len() as u64);
-        self.source.by_ref().take(missing).read_to_end(&mut self.first)?;
+        let missing = FIRST_BYTES.saturating_sub(self.first.len());
+        self.source.by_ref().take(missing as u64).read_to_end(&mut self.first)?;
         Ok(&self.first)
     }
 
@@ -104,9 +103,10 @@ mod tests {
 
     #[test]
     fn bytes_that_were_looked_at_are_read_and_hashed() {
-        for content in [&b""[..], b"a", b"abcd", b"abcdefgh"] {
+        static LONG: [u8; FIRST_BYTES + 9] = [b'a'; FIRST_BYTES + 9];
+        for content in [&b""[..], b"a", &LONG[..FIRST_BYTES], &LONG] {
             let mut source = Hashing::new(Slow(content), None);
-            let first = &content[..content.len().min(4)];
+            let first = &content[..content.len().min(FIRST_BYTES)];
             assert_eq!(source.first().expect("bytes"), first);
             assert_eq!(source.first().expect("the same bytes"), first);
             let mut all = Vec::new();

@@ -62,7 +62,7 @@ fn query_of(
     let mut fields = Fields { line, at: 0 };
     let (name_at, name) = fields.next().ok_or((1, LineFault::NoType))?;
     if line.len() > LINE_BYTES_MAX {
-        return Err((LINE_BYTES_MAX + 1, LineFault::TooLong));
+        return Err((LINE_BYTES_MAX + 1, LineFault::TooLong(LINE_BYTES_MAX)));
     }
     let (type_at, type_text) = fields.next().ok_or((line.len() + 1, LineFault::NoType))?;
     let qtype = rtype::parse(type_text).ok_or_else(|| (type_at + 1, unknown_type(type_text)))?;

@@ -13,7 +13,7 @@ use kqps_zone::Batch;
 use kqps_zone::master::{self, DEPTH_MAX};
 
 use crate::encoded::Facts;
-use crate::error::{LINE_BYTES_MAX, LineFault};
+use crate::error::{LineFault, UPDATE_LINE_BYTES_MAX};
 use crate::text::{Fields, shown, unknown_type};
 use names::Names;
 
@@ -221,7 +221,10 @@ fn bad_name(at: usize, error: &NameError) -> Fault {
 }
 
 fn check_length(line: &[u8]) -> Result<(), Fault> {
-    if line.len() > LINE_BYTES_MAX { Err((LINE_BYTES_MAX + 1, LineFault::TooLong)) } else { Ok(()) }
+    if line.len() <= UPDATE_LINE_BYTES_MAX {
+        return Ok(());
+    }
+    Err((UPDATE_LINE_BYTES_MAX + 1, LineFault::TooLong(UPDATE_LINE_BYTES_MAX)))
 }
 
 #[cfg(test)]

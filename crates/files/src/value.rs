@@ -2,35 +2,46 @@
 
 use std::time::Duration;
 
-/// Units of durations. A bare number is seconds, as in dnsperf.
-const DURATIONS: [(&str, f64); 8] = [
-    ("ns", 1e-9),
-    ("us", 1e-6),
-    ("µs", 1e-6),
-    ("ms", 1e-3),
-    ("s", 1.0),
-    ("m", 60.0),
-    ("h", 3600.0),
-    ("", 1.0),
-];
+/// Units of durations.
+const DURATIONS: [(&str, f64); 7] =
+    [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];
 
 /// The least wait for a reply or a connection. Over loopback a reply may take about as long, since threads sleep and
 /// wake up in between.
 pub const TIMEOUT_LEAST: Duration = Duration::from_micros(100);
 
-/// A duration with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`); a bare number is seconds.
+/// A duration with a unit (`ns`, `us`, `ms`, `s`, `m`, `h`). 0 needs none.
 pub fn parse_duration(text: &str) -> Result<Duration, String> {
     let expected = "expected a duration, such as 500ns, 20us, 250ms, 10s or 2m";
-    let seconds = scaled(text, &DURATIONS).ok_or_else(|| expected.to_owned() + &hint(text, &DURATIONS))?;
+    let bare = scaled(text, &[("", 1.0)]);
+    let seconds = scaled(text, &DURATIONS).or(bare.filter(|number| *number == 0.0));
+    let seconds = seconds.ok_or_else(|| match bare {
+        Some(_) => format!("{expected}, with a unit; did you mean {0}ms or {0}s?", text.trim()),
+        None => expected.to_owned() + &hint(text, &DURATIONS),
+    })?;
     if seconds > 366.0 * 86_400.0 {
         return Err(format!("{expected}, and a year at most"));
     }
     Ok(Duration::from_secs_f64(seconds))
 }
 
+/// A duration of a flag that dnsperf has as well: a bare number is seconds.
+pub fn parse_seconds(text: &str) -> Result<Duration, String> {
+    let is_bare = scaled(text, &[("", 1.0)]).is_some();
+    if is_bare { parse_duration(&format!("{}s", text.trim())) } else { parse_duration(text) }
+}
+
 /// A timeout: a duration of [`TIMEOUT_LEAST`] or more.
 pub fn parse_timeout(text: &str) -> Result<Duration, String> {
-    let time = parse_duration(text)?;
+    at_least_a_timeout(parse_duration(text)?)
+}
+
+/// A timeout of a flag that dnsperf has as well: a bare number is seconds.
+pub fn parse_timeout_seconds(text: &str) -> Result<Duration, String> {
+    at_least_a_timeout(parse_seconds(text)?)
+}
+
+fn at_least_a_timeout(time: Duration) -> Result<Duration, String> {
     if time < TIMEOUT_LEAST {
         return Err("expected a timeout of 100us at least, such as 250ms or 1s".to_owned());
     }
@@ -102,7 +113,26 @@ mod tests {
         assert_eq!(parse_duration("20us"), Ok(Duration::from_micros(20)));
         assert_eq!(parse_duration("250ms"), Ok(Duration::from_millis(250)));
         assert_eq!(parse_duration("2m"), Ok(Duration::from_mins(2)));
-        assert_eq!(parse_duration("10"), Ok(Duration::from_secs(10)));
+        assert_eq!(
+            (parse_duration("0"), parse_seconds("10")),
+            (Ok(Duration::ZERO), Ok(Duration::from_secs(10)))
+        );
+        assert_eq!(
+            (parse_seconds(" 1.5 "), parse_seconds("3ms")),
+            (Ok(Duration::from_millis(1500)), Ok(Duration::from_millis(3)))
+        );
+        assert_eq!(
+            (parse_timeout_seconds("2"), parse_timeout_seconds("0").is_err()),
+            (Ok(Duration::from_secs(2)), true)
+        );
+        for bare in ["10", " 5", "0.5"] {
+            let error = parse_duration(bare).unwrap_err();
+            let number = bare.trim();
+            assert!(
+                error.ends_with(&format!("with a unit; did you mean {number}ms or {number}s?")),
+                "{error}"
+            );
+        }
         assert_eq!(parse_duration("1.5 h"), Ok(Duration::from_mins(90)));
         for bad in ["", "s", "-1s", "1 year", "99999h"] {
             assert!(parse_duration(bad).is_err(), "{bad}");

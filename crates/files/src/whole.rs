@@ -1,9 +1,11 @@
 //! Files and folders that appear whole or not at all.
 
-use std::fs::{self, Permissions};
+use std::fs::{self, File, Permissions};
 use std::io::{self, BufWriter, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+
+use tempfile::NamedTempFile;
 
 use crate::unfinished::Unfinished;
 
@@ -24,7 +26,7 @@ pub fn replaced_by(path: &Path) -> io::Result<PathBuf> {
 pub fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) -> io::Result<()> {
     let target = replaced_by(path)?;
     let path = target.as_path();
-    let directory = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    let directory = folder_of(path);
     // Servers that run as another user read these files, so the umask decides, as for any file.
     let permissions = Permissions::from_mode(0o666);
     fs::metadata(directory)?;
@@ -38,8 +40,41 @@ pub fn whole(path: &Path, write: impl FnOnce(&mut dyn Write) -> io::Result<()>) 
     write(&mut out)?;
     out.flush()?;
     drop(out);
+    persist(file, path)
+}
+
+/// Gives a finished file its name, and replaces an existing file. The content is on disk before the name, and the name
+/// when the call returns. After a loss of power, `path` therefore has its old content or the new one, and no part of it.
+pub fn persist(file: NamedTempFile, path: &Path) -> io::Result<()> {
+    file.as_file().sync_all()?;
     file.persist(path).map_err(|error| error.error)?;
-    Ok(())
+    sync_folder(folder_of(path))
+}
+
+/// Renames a finished file within a file system as [`persist`] does.
+pub fn rename(from: &Path, to: &Path) -> io::Result<()> {
+    File::open(from)?.sync_all()?;
+    fs::rename(from, to)?;
+    sync_folder(folder_of(to))
+}
+
+/// The folder of a path, which is the working folder for a mere name.
+fn folder_of(path: &Path) -> &Path {
+    path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."))
+}
+
+/// Brings the names in a folder to disk (fsync(2)). Some file systems over a network keep no names in memory, and have
+/// no such call. A folder that may be written and not read cannot be opened for it.
+fn sync_folder(folder: &Path) -> io::Result<()> {
+    match File::open(folder).and_then(|folder| folder.sync_all()) {
+        Err(error) if !is_without_sync(&error) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+fn is_without_sync(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidInput, PermissionDenied, Unsupported};
+    matches!(error.kind(), InvalidInput | PermissionDenied | Unsupported)
 }
 
 /// Writes `content` as [`whole`] does.
@@ -65,8 +100,10 @@ pub fn whole_folder(path: &Path, write: impl FnOnce(&Path, &Path) -> io::Result<
     let made = Unfinished::made(|| name.tempdir_in(parent));
     let (folder, _unfinished) = made.map_err(|error| io::Error::from(error.kind()))?;
     write(folder.path(), &absolute)?;
+    // A folder may have many thousands of small files, so the whole file system is synchronised at once.
+    rustix::fs::syncfs(File::open(folder.path())?)?;
     fs::rename(folder.path(), path)?;
     // The folder now has its final name, and stays.
     let _ = folder.keep();
-    Ok(())
+    sync_folder(parent)
 }

@@ -8,6 +8,7 @@ use std::str::FromStr;
 
 use super::asked::Asked;
 use kqps_message::header::RD;
+use kqps_message::name::is_at_or_below;
 
 /// The port of a URL without one.
 const PORT: u16 = 53;
@@ -108,21 +109,8 @@ impl Rule {
         self.recursion_desired.is_none_or(|desired| desired == wants_recursion)
             && (self.types.is_empty() || self.types.contains(&asked.qtype))
             && (self.suffixes.is_empty()
-                || self.suffixes.iter().any(|suffix| is_under(asked.name(query), suffix)))
+                || self.suffixes.iter().any(|suffix| is_at_or_below(asked.name(query), suffix)))
     }
-}
-
-/// Whether a name is equal to this suffix or below it. Only whole labels count (RFC 1034, section 3.1).
-fn is_under(name: &[u8], suffix: &[u8]) -> bool {
-    let Some(above) = name.len().checked_sub(suffix.len()) else { return false };
-    if !name[above..].eq_ignore_ascii_case(suffix) {
-        return false;
-    }
-    let mut at = 0;
-    while at < above {
-        at += 1 + usize::from(name[at]);
-    }
-    at == above
 }
 
 impl Choice {
@@ -229,14 +217,14 @@ mod tests {
     #[test]
     fn a_suffix_is_made_of_whole_labels() {
         let name = b"\x03www\x07eXample\x04test\0";
-        assert!(is_under(name, b"\x07example\x04test\0"));
-        assert!(is_under(name, b"\x03www\x07example\x04test\0"));
-        assert!(is_under(name, b"\0"));
-        assert!(!is_under(name, b"\x04test\x07example\0"));
-        assert!(!is_under(b"\x09aexample\x04test\0", b"\x07example\x04test\0"));
+        assert!(is_at_or_below(name, b"\x07example\x04test\0"));
+        assert!(is_at_or_below(name, b"\x03www\x07example\x04test\0"));
+        assert!(is_at_or_below(name, b"\0"));
+        assert!(!is_at_or_below(name, b"\x04test\x07example\0"));
+        assert!(!is_at_or_below(b"\x09aexample\x04test\0", b"\x07example\x04test\0"));
         // A label whose text contains the bytes of the suffix.
-        assert!(!is_under(b"\x06\x01a\x04test\0", b"\x04test\0"));
-        assert!(!is_under(b"\0", b"\x04test\0"));
+        assert!(!is_at_or_below(b"\x06\x01a\x04test\0", b"\x04test\0"));
+        assert!(!is_at_or_below(b"\0", b"\x04test\0"));
     }
 
     #[test]

@@ -13,7 +13,7 @@ use kqps_observation::visible::{visible_json, visible_line};
 use kqps_server::error::ServeError;
 use kqps_server::report::{BackEndReport, Report};
 use kqps_server::sockets::{SocketFile, listen_unix, refused};
-use kqps_web::{Answer, Site};
+use kqps_web::{Answer, Site, exposition};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _};
@@ -26,9 +26,6 @@ use super::FrontSettings;
 
 /// How long a client of the Unix socket may take to read.
 const PATIENCE: Duration = Duration::from_secs(1);
-
-/// The media type of the text (`OpenMetrics` 1.0).
-const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
 /// Has the counts of a server that runs.
 pub trait Reports: Send + Sync + 'static {
@@ -88,15 +85,15 @@ fn serve(listener: &UnixListener, shared: &impl Reports) {
 struct Counts<R>(Arc<R>);
 
 impl<R: Reports> Site for Counts<R> {
-    fn get(&self, path: &str) -> Answer {
+    fn get(&self, path: &str, accept: &str) -> Answer {
         match path {
-            "/metrics" => Answer::Body { media_type: MEDIA_TYPE, text: text(self.0.report()) },
+            "/metrics" => exposition(text(self.0.report()), accept),
             _ => Answer::Nothing("see /metrics\n".to_owned()),
         }
     }
 }
 
-/// A report in the text format of Prometheus. Names of back ends come from the user and may contain any characters.
+/// A report as `OpenMetrics` 1.0. Names of back ends come from the user and may contain any characters.
 fn text(mut report: Report) -> String {
     let shown = |(name, counts): (String, BackEndReport)| (visible_line(&name).into_owned(), counts);
     report.back_ends = report.back_ends.into_iter().map(shown).collect();

@@ -7,16 +7,16 @@ use crate::chance::chance;
 use crate::divergence::{Divergence, SIDE};
 use crate::level::{Difference, ERRORS_LEAST, Spread};
 use crate::median::median;
-use crate::outlier::usual_scatter;
+use crate::outlier::{self, usual_scatter};
 
 /// The number of points that are tested together.
-const WINDOW: usize = 50;
+pub(crate) const WINDOW: usize = 50;
 
 /// A series with fewer points is not tested.
 pub(crate) const LEAST: usize = 8;
 
 /// The greatest chance of a weak change.
-const WEAK: f64 = 0.05;
+pub(crate) const WEAK: f64 = 0.05;
 
 /// The points of two parts scatter by at least this part of the usual scatter. The usual scatter itself is known no
 /// better than to a third or so.
@@ -34,7 +34,7 @@ pub struct Sample {
 /// A change between two points.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Found {
-    /// The index of the first point after it.
+    /// The index of the first point after it; of a creep, that of its first point.
     pub at: usize,
     /// The level after it minus that before it, as logarithms.
     pub by: f64,
@@ -50,8 +50,8 @@ pub struct Found {
     pub mde: f64,
 }
 
-/// The changes of a series in the order of its points, which are of one host. `permutations` of the points are tried at
-/// most for each. The result depends on the arguments alone.
+/// The changes of a series in the order of its points, which are of one host. Single outliers count in no level.
+/// `permutations` of the points are tried at most for each. The result depends on the arguments alone.
 pub fn find(samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
     Finder::default().find(samples, permutations, seed)
 }
@@ -67,8 +67,13 @@ pub struct Finder {
 impl Finder {
     /// As [`find`], with the same result.
     pub fn find(&mut self, samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
-        let usual = USUAL_PART * usual_scatter(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
-        let mut search = Search { samples, usual, permutations, seed, finder: self };
+        let all = logs(samples);
+        let counted = outlier::others(&all);
+        let kept: Vec<Sample> = counted.iter().map(|at| samples[*at]).collect();
+        let samples = &kept[..];
+        let usual = scatter_least(&logs(samples));
+        let mut search =
+            Search { samples, all: &all, counted: &counted, usual, permutations, seed, finder: self };
         let mut places: Vec<(usize, f64)> = Vec::new();
         let mut start = 0;
         while samples.len() - start >= LEAST {
@@ -81,13 +86,41 @@ impl Finder {
             }
             places.extend(found);
         }
-        search.settled(places)
+        let mut found = search.settled(places);
+        for one in &mut found {
+            one.at = counted[one.at];
+        }
+        found
     }
 
     fn chance(&mut self, logs: &[f64], divergence: f64, permutations: u32, seed: u64) -> f64 {
         let key = (permutations, seed, logs.iter().map(|log| log.to_bits()).collect());
-        *self.chances.entry(key).or_insert_with(|| chance(logs, divergence, permutations, WEAK, seed))
+        let sums = &mut self.divergence;
+        *self.chances.entry(key).or_insert_with(|| {
+            chance(logs, divergence, permutations, WEAK, seed, |points, limit| sums.reaches(points, limit))
+        })
     }
+}
+
+pub(crate) fn logs(samples: &[Sample]) -> Vec<f64> {
+    samples.iter().map(|sample| sample.log).collect()
+}
+
+/// The least scatter of any part of these points.
+pub(crate) fn scatter_least(logs: &[f64]) -> f64 {
+    USUAL_PART * usual_scatter(logs)
+}
+
+/// The difference with the least magnitude that can be claimed, a share, if the scatter of the points and the MDE of
+/// their runs allow to claim it.
+pub(crate) fn claimed(difference: Difference, samples: &[Sample]) -> Option<(Difference, f64)> {
+    if difference.errors() < ERRORS_LEAST {
+        return None;
+    }
+    let of_runs = median(samples.iter().filter_map(|sample| sample.mde)).map_or(0.0, f64::ln_1p);
+    let detectable = difference.detectable();
+    let is_claimed = difference.by.abs() >= detectable && difference.by.abs() + difference.reach() >= of_runs;
+    is_claimed.then(|| (difference, detectable.max(of_runs).exp_m1()))
 }
 
 /// Whether on each side at least three points are nearer to the level of their own side. Two points far away and a usual
@@ -103,7 +136,12 @@ fn are_apart(before: &[Sample], after: &[Sample]) -> bool {
 }
 
 struct Search<'a> {
+    /// The points that count.
     samples: &'a [Sample],
+    /// All points, single outliers too.
+    all: &'a [f64],
+    /// The index of each point that counts among all.
+    counted: &'a [usize],
     /// The least scatter of any part.
     usual: f64,
     permutations: u32,
@@ -111,7 +149,7 @@ struct Search<'a> {
     finder: &'a mut Finder,
 }
 
-impl Search<'_> {
+impl<'a> Search<'a> {
     /// The changes between two places, each with its chance.
     fn within(&mut self, start: usize, end: usize) -> Vec<(usize, f64)> {
         let Some((at, chance)) = self.strongest(start, end) else { return Vec::new() };
@@ -126,17 +164,25 @@ impl Search<'_> {
         if end - start < LEAST {
             return None;
         }
-        let logs: Vec<f64> = self.samples[start..end].iter().map(|sample| sample.log).collect();
-        let best = self.finder.divergence.best(&logs)?;
+        let best = self.finder.divergence.best(&logs(&self.samples[start..end]))?;
         let at = start + best.at;
         self.claimed(start, at, start + best.end)?;
         let seed = self.seed ^ ((start as u64) << 32);
-        let chance = self.finder.chance(&logs, best.divergence, self.permutations, seed);
+        let all = self.between(start, end);
+        let chance = self.finder.chance(all, best.divergence, self.permutations, seed);
         (chance <= WEAK).then_some((at, chance))
     }
 
-    /// The difference between two neighbouring parts with the least magnitude that can be claimed, as a logarithm. `None`
-    /// if the difference is smaller.
+    /// All points from one that counts to another, with the single outliers between them. Outliers at an end of the series
+    /// are with its first or last part.
+    fn between(&self, start: usize, end: usize) -> &'a [f64] {
+        let first = if start == 0 { 0 } else { self.counted[start] };
+        let last = self.counted.get(end).map_or(self.all.len(), |at| *at);
+        &self.all[first..last]
+    }
+
+    /// The difference between two neighbouring parts with the least magnitude that can be claimed, a share. `None` if the
+    /// difference is smaller.
     fn claimed(&self, start: usize, at: usize, end: usize) -> Option<(Difference, f64)> {
         let (before, after) = (&self.samples[start..at], &self.samples[at..end]);
         if before.len() < SIDE || after.len() < SIDE {
@@ -146,16 +192,7 @@ impl Search<'_> {
             return None;
         }
         let level = |part: &[Sample]| Spread::of(part.iter().map(|sample| sample.log));
-        let difference = level(before).to(&level(after), self.usual);
-        if difference.errors() < ERRORS_LEAST {
-            return None;
-        }
-        let of_runs = median(self.samples[start..end].iter().filter_map(|sample| sample.mde));
-        let of_runs = of_runs.map_or(0.0, f64::ln_1p);
-        let detectable = difference.detectable();
-        let is_claimed =
-            difference.by.abs() >= detectable && difference.by.abs() + difference.reach() >= of_runs;
-        is_claimed.then(|| (difference, detectable.max(of_runs)))
+        claimed(level(before).to(&level(after), self.usual), &self.samples[start..end])
     }
 
     /// The changes with the levels up to the next change on each side. With these levels some may be too small, so the
@@ -197,7 +234,7 @@ impl Search<'_> {
             reach: difference.reach(),
             chance,
             chance_over_time: (difference.chance() * looks).min(1.0).max(chance),
-            mde: mde.exp_m1(),
+            mde,
         }
     }
 }

@@ -9,8 +9,9 @@ use kqps_verdict::holm;
 
 use crate::ceiling;
 use crate::changes::{Found, LEAST, Sample, find};
+use crate::creep::creep;
 use crate::entry::Reading;
-use crate::judged::{Change, History, Level, Move, Point, Series, Strength, Stretch};
+use crate::judged::{Change, History, Level, Move, Point, Series, Shape, Strength, Stretch};
 use crate::key::Key;
 use crate::level::Spread;
 use crate::outlier;
@@ -38,6 +39,7 @@ pub fn judge(records: &Records) -> History {
         one.mark_outliers();
     }
     let found: Vec<Vec<Vec<Found>>> = series.iter().map(|one| one.found(permutations)).collect();
+    let creeps = Creeps::of(&series, &found, permutations);
     let chances: Vec<f64> = found.iter().flatten().flatten().map(|one| one.chance_over_time).collect();
     // A stretch without a change was tested too.
     let lengths = series.iter().flat_map(Laid::lengths);
@@ -53,10 +55,39 @@ pub fn judge(records: &Records) -> History {
     let mut judged: Vec<Series> = series
         .into_iter()
         .zip(&found)
-        .map(|(one, found)| one.judged(found, || strengths.next().unwrap_or(Strength::Weak), records))
+        .zip(&creeps.found)
+        .map(|((one, found), creep)| {
+            one.judged(found, *creep, || strengths.next().unwrap_or(Strength::Weak), records)
+        })
         .collect();
     name_apart(&mut judged);
-    History { series: judged, tests: all.len() as u32 }
+    History { series: judged, tests: all.len() as u32 + creeps.tests }
+}
+
+/// The creeps of all series. They are corrected apart from the steps: the chances of each kind at all looks add up to less
+/// than a half of the error rate.
+struct Creeps {
+    /// The creep of each series, if it has one.
+    found: Vec<Option<(Found, Strength)>>,
+    /// The number of series with enough runs.
+    tests: u32,
+}
+
+impl Creeps {
+    fn of(series: &[Laid], steps: &[Vec<Vec<Found>>], permutations: u32) -> Self {
+        let tested: Vec<Option<Option<Found>>> =
+            series.iter().zip(steps).map(|(one, steps)| one.creep(steps, permutations)).collect();
+        let chance = |found: &Option<Found>| found.map_or(1.0, |found| found.chance_over_time);
+        let chances: Vec<f64> = tested.iter().flatten().map(chance).collect();
+        let mut rates = holm::error_rates(&chances, ERROR_RATE).into_iter();
+        let strong = |one: &Option<Option<Found>>| {
+            let (found, rate) = ((*one)?, rates.next()?);
+            let found = found?;
+            let is_strong = found.chance_over_time <= rate;
+            Some((found, if is_strong { Strength::Strong } else { Strength::Weak }))
+        };
+        Self { found: tested.iter().map(strong).collect(), tests: chances.len() as u32 }
+    }
 }
 
 /// A series whose points are laid out by host.
@@ -151,30 +182,47 @@ impl Laid {
         places.iter().copied().filter(|place| !self.points[*place].is_outlier).collect()
     }
 
-    /// The changes of every stretch, as indices into its points that count.
-    fn found(&self, permutations: u32) -> Vec<Vec<Found>> {
+    fn samples(&self, places: &[usize]) -> Vec<Sample> {
         let sample = |place: &usize| {
             let figure = self.points[*place].figure;
             Sample { log: figure.value.ln(), mde: figure.mde.filter(|mde| mde.is_finite()) }
         };
-        let of_stretch = |places: &Vec<usize>| {
-            let samples: Vec<Sample> = self.counted(places).iter().map(sample).collect();
-            find(&samples, permutations, self.key.seed())
-        };
+        places.iter().map(sample).collect()
+    }
+
+    /// The steps of every stretch, as indices into its points.
+    fn found(&self, permutations: u32) -> Vec<Vec<Found>> {
+        let of_stretch = |places: &Vec<usize>| find(&self.samples(places), permutations, self.key.seed());
         self.stretches.iter().map(of_stretch).collect()
+    }
+
+    /// The stretch of the newest point, as an index.
+    fn newest(&self) -> Option<usize> {
+        Some(self.points.last()?.stretch)
+    }
+
+    /// The creep of the newest stretch, as an index into its points, if it has one; `None` if it has too few points.
+    #[allow(clippy::option_option)] // a series without a test is not one without a creep: Holm's correction counts tests
+    fn creep(&self, steps: &[Vec<Found>], permutations: u32) -> Option<Option<Found>> {
+        let newest = self.newest()?;
+        let places = &self.stretches[newest];
+        let is_tested = self.counted(places).len() >= LEAST;
+        is_tested.then(|| creep(&self.samples(places), &steps[newest], permutations, self.key.seed()))
     }
 
     fn judged(
         self,
         found: &[Vec<Found>],
+        creep: Option<(Found, Strength)>,
         mut strength: impl FnMut() -> Strength,
         records: &Records,
     ) -> Series {
+        let creep = creep.and_then(|(found, strength)| self.crept(&found, strength));
         let mut stretches = Vec::new();
         for (places, found) in self.stretches.iter().zip(found) {
             let counted = self.counted(places);
-            let ends: Vec<usize> =
-                [0].into_iter().chain(found.iter().map(|one| one.at)).chain([counted.len()]).collect();
+            let begins = found.iter().map(|one| counted.partition_point(|point| *point < places[one.at]));
+            let ends: Vec<usize> = [0].into_iter().chain(begins).chain([counted.len()]).collect();
             let parts: Vec<&[usize]> = ends.windows(2).map(|ends| &counted[ends[0]..ends[1]]).collect();
             let levels = parts.iter().filter_map(|part| self.level(part)).collect();
             let changes = found
@@ -192,7 +240,7 @@ impl Laid {
         let moves = self.moves(records);
         let Self { key, points, absences, .. } = self;
         let name = key.name();
-        Series { key, name, points, absences, stretches, moves }
+        Series { key, name, points, absences, stretches, creep, moves }
     }
 
     fn level(&self, part: &[usize]) -> Option<Level> {
@@ -207,6 +255,7 @@ impl Laid {
         let (last, first) = (before[before.len() - 1], after[0]);
         let [before, after] = [before, after].map(|side| self.ceilings(side));
         Change {
+            shape: Shape::Step,
             before: last,
             after: first,
             ratio: ((by - reach).exp(), by.exp(), (by + reach).exp()),
@@ -216,6 +265,26 @@ impl Laid {
             is_hosts: ceiling::explains(&before, &after, by),
             age: (self.points.len() - first) as u32,
         }
+    }
+
+    /// The creep from a point of the newest stretch to the newest point.
+    fn crept(&self, found: &Found, strength: Strength) -> Option<Change> {
+        let Found { at, by, reach, chance, mde, .. } = *found;
+        let places = self.counted(&self.stretches[self.newest()?][at..]);
+        let third = places.len() / 3;
+        let [begin, end] =
+            [&places[..third], &places[places.len() - third..]].map(|part| self.ceilings(part));
+        Some(Change {
+            shape: Shape::Creep,
+            before: *places.first()?,
+            after: *places.last()?,
+            ratio: ((by - reach).exp(), by.exp(), (by + reach).exp()),
+            chance,
+            strength,
+            mde,
+            is_hosts: ceiling::explains(&begin, &end, by),
+            age: places.len() as u32,
+        })
     }
 
     /// Where two neighbouring points are of different stretches, and why.

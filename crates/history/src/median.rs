@@ -2,7 +2,12 @@
 
 /// The median of the finite ones among these values; `None` if there are none.
 pub(crate) fn median(values: impl IntoIterator<Item = f64>) -> Option<f64> {
-    let mut sorted: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+    let mut values: Vec<f64> = values.into_iter().filter(|value| value.is_finite()).collect();
+    median_of(&mut values)
+}
+
+/// The median of these finite values, whose order it changes; `None` if there are none.
+pub(crate) fn median_of(sorted: &mut [f64]) -> Option<f64> {
     let middle = sorted.len() / 2;
     if sorted.is_empty() {
         return None;

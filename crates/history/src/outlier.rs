@@ -1,6 +1,6 @@
-//! Single points that are far from their neighbours. They are marked, and no change rests on them.
+//! Single points that are far from their neighbours, if they are rare. They are marked, and no change rests on them.
 
-use crate::median::median;
+use crate::median::{median, median_of};
 
 /// A point is far if its distance from the points around it is more than this many times the usual scatter.
 const FAR: f64 = 5.0;
@@ -17,19 +17,26 @@ const AROUND: usize = 5;
 /// Fewer points than this show no usual scatter.
 const LEAST: usize = 5;
 
+/// One point in so many, and one more, may be single. If more are, the host has two speeds: every point counts then,
+/// since what is left out would decide what is found.
+const RARE: usize = 25;
+
 /// The median distance of two neighbours, divided by the standard deviation of one point.
 const NEIGHBOURS: f64 = 0.953_9;
 
 /// The indices of single outliers. A point whose neighbour is away in the same direction is no single one: both may be the
-/// beginning of a change.
-pub fn single(logs: &[f64]) -> Vec<usize> {
+/// beginning of a change. None if they are too many to be the exception.
+pub(crate) fn single(logs: &[f64]) -> Vec<usize> {
     if logs.len() < LEAST {
         return Vec::new();
     }
     let usual = usual_scatter(logs).max(USUAL_LEAST);
     let distance = |at: usize| {
-        let around = &logs[at.saturating_sub(AROUND)..(at + AROUND + 1).min(logs.len())];
-        logs[at] - median(around.iter().copied()).unwrap_or(0.0)
+        let near = &logs[at.saturating_sub(AROUND)..(at + AROUND + 1).min(logs.len())];
+        let mut around = [0.0; 2 * AROUND + 1];
+        let around = &mut around[..near.len()];
+        around.copy_from_slice(near);
+        logs[at] - median_of(around).unwrap_or(0.0)
     };
     let distances: Vec<f64> = (0..logs.len()).map(distance).collect();
     let is_far = |at: usize| distances[at].abs() > FAR * usual;
@@ -39,7 +46,14 @@ pub fn single(logs: &[f64]) -> Vec<usize> {
         let after = at + 1 < logs.len() && is_same(*at, at + 1);
         is_far(*at) && !before && !after
     };
-    (0..logs.len()).filter(is_single).collect()
+    let singles: Vec<usize> = (0..logs.len()).filter(is_single).collect();
+    if singles.len() > 1 + logs.len() / RARE { Vec::new() } else { singles }
+}
+
+/// The indices of all points but the single outliers.
+pub(crate) fn others(logs: &[f64]) -> Vec<usize> {
+    let singles = single(logs);
+    (0..logs.len()).filter(|at| singles.binary_search(at).is_err()).collect()
 }
 
 /// The usual scatter of points, as a standard deviation: the median distance of neighbours, which a change moves little.
@@ -69,5 +83,15 @@ mod tests {
         assert!(single(&series(30, &step)).is_empty());
         assert!(single(&series(4, &[(1, 9.0)])).is_empty(), "too few");
         assert!(single(&[]).is_empty());
+    }
+
+    #[test]
+    fn slow_points_that_are_no_exception_are_not_marked() {
+        let slow = |count: usize| (0..count).map(|number| (4 + 7 * number, -0.2)).collect::<Vec<_>>();
+        assert_eq!(single(&series(49, &slow(2))), [4, 11], "one in 25, and one more");
+        assert!(single(&series(49, &slow(3))).is_empty());
+        assert_eq!(single(&series(50, &slow(3))), [4, 11, 18]);
+        assert_eq!(others(&series(24, &slow(1))).len(), 23);
+        assert_eq!(others(&series(24, &slow(2))).len(), 24);
     }
 }

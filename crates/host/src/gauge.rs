@@ -1,16 +1,18 @@
 //! Measures how fast cores do what name servers do: system calls over loopback. The speed of a virtual core often depends
 //! on whether another one shares its physical core. So all cores in use are measured at the same time.
 //!
-//! A reading loads its cores fully, at the priority of a server, so everything that is compared with it should be idle.
-//! Its datagrams count in the UDP counters of the caller's network namespace.
+//! A reading loads its cores fully, and before other ordinary programs if this process has the right to that. So
+//! everything that is compared with it should be idle. Its datagrams count in the UDP counters of the caller's network namespace.
 
 use std::io;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::mpsc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kqps_kernel::udp::{Peer, UdpOptions, UdpSocket};
-use kqps_kernel::{Wait, affinity, clock};
+use kqps_kernel::{Wait, affinity, clock, priority};
 use kqps_observation::{CoreGauge, GaugeFacts};
 
 /// A turn that takes longer than this was interrupted. A turn takes some microseconds, and an interrupt seldom more than a
@@ -18,7 +20,10 @@ use kqps_observation::{CoreGauge, GaugeFacts};
 const STALL_NS: u64 = 500_000;
 
 /// The most that a reading may take beyond its duration, stalls included. A core that others hold for longer has no speed.
-const GIVE_UP_NS: u64 = 10_000_000_000;
+const GIVE_UP: Duration = Duration::from_secs(2);
+
+/// How much longer than that the threads of a reading are waited for. One that gets no CPU time cannot end.
+const LAST: Duration = Duration::from_millis(200);
 
 /// How long a datagram may take to arrive, and how often the thread looks for it at least.
 const ARRIVES_NS: u64 = 1_000_000_000;
@@ -33,27 +38,39 @@ const DATAGRAM: [u8; 64] = [0; 64];
 /// millisecond in a turn, neither the turn nor its time counts. A call takes a few tenths of a millisecond longer than
 /// `duration`.
 ///
-/// Fails if a core does not exist or is not allowed here, if loopback is down, or if a core does not finish within 10 s
-/// beyond `duration`.
+/// Fails if a core does not exist or is not allowed here, if loopback is down, or if a core does not finish within 2.2 s
+/// beyond `duration`. A thread that gets no CPU time is then left behind, and ends when its core is free.
 pub fn gauge(cpus: &[u32], duration: Duration) -> io::Result<GaugeFacts> {
     let cpus = cores(cpus)?;
     // The calling thread makes the sockets, before the start, since they belong to its network namespace.
     let sockets = cpus.iter().map(|_| own_socket()).collect::<io::Result<Vec<_>>>()?;
-    let together = Together::new(cpus.len(), duration);
-    let cores = thread::scope(|scope| {
-        let begin = |(&cpu, turn)| {
-            let together = &together;
-            let work = move || together.unless_failed(work(cpu, turn, together));
-            let begun = thread::Builder::new().name(format!("gauge-{cpu}")).spawn_scoped(scope, work);
-            together.unless_failed(begun)
+    let together = Arc::new(Together::new(cpus.len(), duration));
+    let (sender, ended) = mpsc::channel();
+    for (&cpu, turn) in cpus.iter().zip(sockets) {
+        let (theirs, sender) = (Arc::clone(&together), sender.clone());
+        let work = move || {
+            // There is no receiver any more if the caller gave up.
+            let _ = sender.send(theirs.unless_failed(work(cpu, turn, &theirs)));
         };
-        let threads: Vec<_> = cpus.iter().zip(sockets).map(begin).collect();
-        let end = |thread: io::Result<thread::ScopedJoinHandle<'_, io::Result<CoreGauge>>>| {
-            thread?.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the gauge panicked")))
-        };
-        threads.into_iter().map(end).collect::<io::Result<Vec<_>>>()
-    });
-    cores.map(|cores| GaugeFacts { cores })
+        let begun = thread::Builder::new().name(format!("gauge-{cpu}")).spawn(work);
+        together.unless_failed(begun)?;
+    }
+    drop(sender);
+    let deadline = Instant::now() + duration + GIVE_UP + LAST;
+    let next = || match ended.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        Ok(facts) => facts,
+        Err(mpsc::RecvTimeoutError::Timeout) => together.unless_failed(Err(held())),
+        Err(mpsc::RecvTimeoutError::Disconnected) => Err(io::Error::other("a thread of the gauge panicked")),
+    };
+    let mut cores = cpus.iter().map(|_| next()).collect::<io::Result<Vec<_>>>()?;
+    cores.sort_by_key(|core| core.cpu);
+    Ok(GaugeFacts { cores })
+}
+
+/// The error of a core that other programs hold.
+fn held() -> io::Error {
+    let words = "other programs held this core, or another core of the gauge, nearly all the time";
+    io::Error::new(io::ErrorKind::TimedOut, words)
 }
 
 /// These cores, each once, ascending; all that the calling thread may use if the list is empty.
@@ -68,6 +85,8 @@ pub(crate) fn cores(cpus: &[u32]) -> io::Result<Vec<u32>> {
 fn work(cpu: u32, mut turn: Turn, together: &Together) -> io::Result<CoreGauge> {
     let of = |error: io::Error| io::Error::new(error.kind(), format!("cannot gauge core {cpu}: {error}"));
     affinity::pin_thread(cpu).map_err(of)?;
+    // Without the right to it, the thread keeps its priority.
+    let _ = priority::yield_least();
     turn.take().map_err(of)?;
     together.ready.fetch_add(1, Ordering::Relaxed);
     // These turns do not count. They warm up the core.
@@ -104,7 +123,8 @@ struct Together {
 impl Together {
     fn new(threads: usize, duration: Duration) -> Self {
         let duration_ns = u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX);
-        let ends_at_latest_ns = clock::now_ns().saturating_add(duration_ns).saturating_add(GIVE_UP_NS);
+        let give_up_ns = GIVE_UP.as_nanos() as u64;
+        let ends_at_latest_ns = clock::now_ns().saturating_add(duration_ns).saturating_add(give_up_ns);
         let (ready, done) = (AtomicUsize::new(0), AtomicUsize::new(0));
         Self { threads, duration_ns, ends_at_latest_ns, ready, done, failed: AtomicBool::new(false) }
     }
@@ -120,11 +140,7 @@ impl Together {
     }
 
     fn still_has_time(&self, now_ns: u64) -> io::Result<()> {
-        if now_ns <= self.ends_at_latest_ns {
-            return Ok(());
-        }
-        let words = "other programs held this core, or another core of the gauge, nearly all the time";
-        Err(io::Error::new(io::ErrorKind::TimedOut, words))
+        if now_ns <= self.ends_at_latest_ns { Ok(()) } else { Err(held()) }
     }
 }
 

@@ -80,7 +80,8 @@ fn placed_by(evidence: &Evidence<'_>, backlogs: &[Backlog]) -> Ledger {
     let bad = accounts.unsent + accounts.send_failed + accounts.lost;
     let explained: u64 = places.iter().map(|placed| placed.count).sum();
     Ledger {
-        unexplained: bad as i64 - explained as i64,
+        unexplained: bad.saturating_sub(explained) as i64,
+        surplus: explained.saturating_sub(bad),
         places,
         stages: passages.stages(),
         merged: passages.merged(),

@@ -1,6 +1,6 @@
 //! One process and its threads, from `/proc/PID`.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 
@@ -20,6 +20,7 @@ pub(crate) struct Stat {
     pub(crate) children_user_ticks: u64,
     /// System ticks of children that have ended and were waited for.
     pub(crate) children_system_ticks: u64,
+    pub(crate) niceness: i32,
     /// In ticks since boot. Distinguishes a process from a later one with the same number.
     pub(crate) started: u64,
     pub(crate) cpu: u32,
@@ -31,7 +32,8 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     let (_, name) = head.split_once('(')?;
     // The manual counts from 1, and the first field after the name is its third.
     let fields: Vec<&str> = tail.split_whitespace().collect();
-    let field = |number: usize| fields.get(number - 3)?.parse::<u64>().ok();
+    let text_of = |number: usize| fields.get(number - 3);
+    let field = |number: usize| text_of(number)?.parse::<u64>().ok();
     Some(Stat {
         name: name.to_owned(),
         ended: matches!(*fields.first()?, "Z" | "X" | "x"),
@@ -41,6 +43,7 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
         system_ticks: field(15)?,
         children_user_ticks: field(16)?,
         children_system_ticks: field(17)?,
+        niceness: text_of(19)?.parse().ok()?,
         started: field(22)?,
         cpu: field(39)? as u32,
     })
@@ -56,6 +59,8 @@ pub(crate) struct Thread {
     pub(crate) cpu: u32,
     /// Time on a core. At most a scheduler tick (1 to 10 ms) behind while the thread runs.
     pub(crate) on_cpu_ns: u64,
+    /// Time ready to run without a core, up to the moment at which it last got one; `None` without `schedstat`.
+    pub(crate) waited_ns: Option<u64>,
     /// Too coarse for a time, but good enough for its division into user and system time.
     pub(crate) user_ticks: u64,
     pub(crate) system_ticks: u64,
@@ -67,12 +72,12 @@ impl Thread {
     pub(crate) fn read(pid: u32, tid: u32) -> io::Result<Self> {
         let folder = format!("/proc/{pid}/task/{tid}");
         let stat = read_stat(&folder)?;
-        let on_cpu_ns = fs::read_to_string(format!("{folder}/schedstat"))
-            .ok()
-            .and_then(|text| text.split_whitespace().next()?.parse().ok())
-            .unwrap_or_else(|| ticks_ns(stat.user_ticks + stat.system_ticks));
+        let scheduled = fs::read_to_string(format!("{folder}/schedstat")).unwrap_or_default();
+        let mut times_ns = scheduled.split_whitespace().map_while(|field| field.parse().ok());
+        let on_cpu_ns = times_ns.next().unwrap_or_else(|| ticks_ns(stat.user_ticks + stat.system_ticks));
+        let waited_ns = times_ns.next();
         let Stat { name, started, cpu, user_ticks, system_ticks, .. } = stat;
-        Ok(Self { pid, tid, name, started, cpu, on_cpu_ns, user_ticks, system_ticks })
+        Ok(Self { pid, tid, name, started, cpu, on_cpu_ns, waited_ns, user_ticks, system_ticks })
     }
 
     /// Whether both are readings of one thread.
@@ -181,6 +186,14 @@ pub fn allowed_cpus(pids: &[u32]) -> Vec<u32> {
 /// The threads of a process and of all its descendants, by number. Threads that end meanwhile are left out.
 pub fn threads_of(pid: u32) -> Vec<u32> {
     family(pid).into_iter().flat_map(|pid| thread_ids(pid).unwrap_or_default()).collect()
+}
+
+/// The threads of a process that run or could, by number, each with its time on a core so far, nanoseconds. A thread that
+/// stays among them with the same time gets no core.
+pub fn ready_threads(pid: u32) -> BTreeMap<u32, u64> {
+    let ready = |tid: &u32| read_stat(&format!("/proc/{pid}/task/{tid}")).is_ok_and(|stat| stat.is_ready);
+    let tids = thread_ids(pid).unwrap_or_default().into_iter().filter(ready);
+    tids.filter_map(|tid| Some((tid, Thread::read(pid, tid).ok()?.on_cpu_ns))).collect()
 }
 
 /// Whether a thread of a process was last on this core, and runs or could.
@@ -308,6 +321,7 @@ mod tests {
             system_ticks: 7,
             children_user_ticks: 2,
             children_system_ticks: 3,
+            niceness: 0,
             started: 129_566,
             cpu: 3,
         };

@@ -158,6 +158,9 @@ pub(crate) fn threads_between(before: &[Thread], after: &[Thread], wall_s: f64) 
             let earlier = before.iter().find(|earlier| earlier.is(thread));
             let spent_ns = thread.on_cpu_ns.saturating_sub(earlier.map_or(0, |earlier| earlier.on_cpu_ns));
             let cpu_s = spent_ns as f64 / 1e9;
+            let earlier_waited_ns = earlier.map_or(Some(0), |earlier| earlier.waited_ns);
+            let waited_ns =
+                thread.waited_ns.zip(earlier_waited_ns).map(|(all, before)| all.saturating_sub(before));
             let ticks = |thread: &Thread| (thread.user_ticks, thread.system_ticks);
             let user_share = share_between(earlier.map_or((0, 0), ticks), ticks(thread));
             (spent_ns > 0).then(|| ThreadFacts {
@@ -169,6 +172,7 @@ pub(crate) fn threads_between(before: &[Thread], after: &[Thread], wall_s: f64) 
                 cpu_system_s: user_share.map(|share| cpu_s * (1.0 - share)),
                 awake_s: 0.0,
                 withheld_s: 0.0,
+                waited_s: waited_ns.map(|ns| ns as f64 / 1e9),
                 busy: if wall_s > 0.0 { (cpu_s / wall_s).min(1.0) } else { 0.0 },
                 cpu: thread.cpu,
             })
@@ -209,6 +213,11 @@ pub(crate) fn facts(
         program: process::program(pid).unwrap_or_default(),
         cpus: process::allowed_cpus(pids),
         alive: ended.is_none(),
+        niceness: after
+            .processes
+            .iter()
+            .find(|process| process.pid == pid)
+            .map(|process| process.stat.niceness),
         processes: after.processes.iter().filter(|process| !process.stat.ended).count() as u32,
         cpu_user_s: cpu_s * user_share,
         cpu_system_s: cpu_s * (1.0 - user_share),

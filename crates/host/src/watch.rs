@@ -63,7 +63,7 @@ impl WatchResult {
 
 /// A watch that runs. The player, which knows no subject, calls it at two moments.
 pub trait TrialWatch {
-    /// Records that the last query was sent. CPU time is counted up to this call.
+    /// Records that the load ended. CPU time is counted up to this call.
     fn sending_ended(&mut self);
 
     /// Takes the second reading and returns the differences.

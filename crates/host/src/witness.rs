@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{Sender, channel};
 use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use kqps_kernel::{affinity, clock, priority};
 use kqps_observation::{Stall, StallFacts};
@@ -36,6 +37,13 @@ const PERIOD_NS: u64 = 2_300_000;
 /// machine. Such a call is work of the server, and shows as lateness up to 0.5 ms. A delay that lasts no longer harms
 /// no server.
 const STALL_NS: u64 = 500_000;
+
+/// How long a thread of the witness is waited for. One that gets no CPU time, since another program runs before it, is left
+/// behind, and ends when its core is free.
+const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The interval at which the end of a thread is looked for.
+const LOOK: Duration = Duration::from_micros(100);
 
 /// Threads that watch cores. Dropping this value ends them.
 #[derive(Debug)]
@@ -66,7 +74,7 @@ struct CoreStalls {
 impl Witness {
     /// Begins to watch these cores, or all that the calling thread may use if the list is empty, and the subject: these
     /// processes with their descendants. All threads watch when this returns. Fails if a core does not exist or is not
-    /// allowed here, and without the right to run before others.
+    /// allowed here, without the right to run before others, and if a thread gets no CPU time within a second.
     pub fn begin(cpus: &[u32], subject: &[u32]) -> io::Result<Self> {
         let cpus = cores(cpus)?;
         let (sender, receiver) = channel();
@@ -86,22 +94,24 @@ impl Witness {
             witness.threads.push((cpu, thread));
         }
         drop(sender);
-        let watching = receiver.iter().take(cpus.len()).count();
+        let deadline = Instant::now() + PATIENCE;
+        let begun =
+            |_: &u32| receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())).is_ok();
+        let watching = cpus.iter().take_while(|cpu| begun(cpu)).count();
         if watching == cpus.len() { Ok(witness) } else { Err(witness.failure()) }
     }
 
-    /// Ends the watch, within one period if no core stands still, and returns what it saw. A core whose thread failed
-    /// is not among the cores.
+    /// Ends the watch, within one period if no core stands still, and within a second in any case, and returns what it
+    /// saw. A core whose thread failed, or did not end, is not among the cores.
     pub fn end(mut self) -> StallFacts {
-        self.watch.is_over.store(true, Ordering::Relaxed);
         let mut facts = StallFacts {
             began_ns: self.watch.began_ns,
             period_us: PERIOD_NS / 1000,
             ..StallFacts::default()
         };
         let (mut stalls, mut seen, mut cost_ns) = (Vec::new(), 0, 0);
-        for (cpu, thread) in self.threads.drain(..) {
-            let Ok(Ok(of_core)) = thread.join() else { continue };
+        for (cpu, outcome) in self.ended() {
+            let Ok(of_core) = outcome else { continue };
             facts.cores.push(cpu);
             facts.wakes += of_core.wakes;
             (seen, cost_ns) = (seen + of_core.stalls, cost_ns + of_core.cost_ns);
@@ -115,23 +125,29 @@ impl Witness {
 
     /// The reason why not all threads watch.
     fn failure(mut self) -> io::Error {
-        self.watch.is_over.store(true, Ordering::Relaxed);
-        let end = |(_, thread): (u32, JoinHandle<io::Result<CoreStalls>>)| match thread.join() {
-            Ok(outcome) => outcome.err(),
-            Err(_) => Some(io::Error::other("a thread of the witness panicked")),
-        };
-        let errors: Vec<_> = self.threads.drain(..).filter_map(end).collect();
+        let errors: Vec<_> = self.ended().into_iter().filter_map(|(_, outcome)| outcome.err()).collect();
         errors.into_iter().next().unwrap_or_else(|| io::Error::other("the witness does not watch"))
+    }
+
+    /// Ends the threads, and returns what each saw of its core. Those that do not end in time are missing.
+    fn ended(&mut self) -> Vec<(u32, io::Result<CoreStalls>)> {
+        self.watch.is_over.store(true, Ordering::Relaxed);
+        let deadline = Instant::now() + PATIENCE;
+        while self.threads.iter().any(|(_, thread)| !thread.is_finished()) && Instant::now() < deadline {
+            std::thread::sleep(LOOK);
+        }
+        let ended = self.threads.drain(..).filter(|(_, thread)| thread.is_finished());
+        let outcome = |thread: JoinHandle<io::Result<CoreStalls>>| {
+            thread.join().unwrap_or_else(|_| Err(io::Error::other("a thread of the witness panicked")))
+        };
+        ended.map(|(cpu, thread)| (cpu, outcome(thread))).collect()
     }
 }
 
 impl Drop for Witness {
     fn drop(&mut self) {
-        self.watch.is_over.store(true, Ordering::Relaxed);
-        for (_, thread) in self.threads.drain(..) {
-            // Neither the result nor the error matters any more.
-            let _ = thread.join();
-        }
+        // Neither the results nor the errors matter any more.
+        drop(self.ended());
     }
 }
 

@@ -175,6 +175,7 @@ impl Link {
         for _ in 0..pings {
             let id = self.next_id();
             let sent_ns = Arc::new(AtomicU64::new(0));
+            self.remote.look(|known| known.collected.expect_pong(id));
             let line = message::plain_line(&Plain::Ping { id });
             let sent = self.remote.outbox().send_stamped(line, Arc::clone(&sent_ns));
             sent.map_err(|unsent| self.unsent(unsent))?;

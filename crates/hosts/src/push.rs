@@ -1,20 +1,23 @@
 //! Brings a build of kqps to a host where there may be none, by the POSIX shell there. The file appears whole or not at
-//! all, and only if it is not there yet.
+//! all, and only if it is not there yet. A file that is there runs only if its SHA-256 is that of the build, and if it
+//! lies in folders that no other user of the host may write.
 
-mod checksum;
 mod elf;
+mod script;
 
+use std::fmt::Write as _;
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use aws_lc_rs::digest;
+
 use crate::error::HostsError;
 use crate::host::Host;
 use crate::remote::{Collects, Remote, Taken};
 use crate::{command, identity, message, reason};
-use checksum::Checksum;
 use elf::{ARCHES, arch_of, is_dynamic};
 
 /// The beginning of the lines by which the script answers.
@@ -38,6 +41,9 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// The most bytes of a line of the script.
 const ANSWER_BYTES: usize = 64 << 10;
+
+/// The most answers that may wait to be read. The script gives one before the program is sent, and one after.
+const ANSWERS_MOST: usize = 2;
 
 /// Brings `program`, a static build of kqps, to `~/.cache/kqps/HASH/kqps` on a host (below `$XDG_CACHE_HOME` if that
 /// is set there), and returns the path there. Nothing is sent if it is there already. Refuses a program that is not
@@ -72,15 +78,18 @@ struct Build {
     arch: &'static str,
     /// Its BLAKE3 hash, in hexadecimal digits.
     hash: String,
-    checksum: Checksum,
+    /// Its SHA-256 hash (FIPS 180-4), in hexadecimal digits, which the programs of a bare host can compute.
+    sha256: String,
+    /// Its length.
+    bytes: u64,
 }
 
 impl Build {
     fn read(program: &Path) -> Result<Self, HostsError> {
         let read = || -> io::Result<(Self, bool)> {
             let arch = arch_of(program)?;
-            let (hash, checksum) = (identity::hash(program)?, Checksum::of(program)?);
-            Ok((Self { arch, hash, checksum }, is_dynamic(program)?))
+            let (sha256, bytes) = sha256_of(program)?;
+            Ok((Self { arch, hash: identity::hash(program)?, sha256, bytes }, is_dynamic(program)?))
         };
         match read() {
             Ok((build, false)) => Ok(build),
@@ -96,7 +105,7 @@ fn unreadable(program: &Path, error: io::Error) -> HostsError {
 
 /// Starts the script on a host. Returns it with its first answer, of which the architecture and the path are right.
 fn begin(host: &Host, build: &Build) -> Result<(Remote<Answers>, Answer), HostsError> {
-    let started = command::script(host, &script(build))
+    let started = command::script(host, &script::of(build))
         .and_then(|command| Remote::start(command, Answers::default(), None));
     let remote = started.map_err(|error| reason::not_started(host, error))?;
     let Answer { kind, machine, text } = answer(host, &remote, Instant::now() + WITHIN)?;
@@ -119,34 +128,24 @@ fn checked(host: &Host, build: &Build, path: String) -> Result<String, HostsErro
     Err(HostsError::NotPushed { host: host.name.clone(), reason })
 }
 
-/// The script. It makes the file under another name, compares it, and renames it. It writes nothing before it is asked
-/// to, and removes what pushes left on this machine that were killed. A system without cksum(1) compares lengths, and
-/// takes no older file for whole.
-fn script(build: &Build) -> String {
-    let Build { hash, checksum: Checksum { sum, bytes }, .. } = build;
-    format!(
-        r#"umask 077
-m=$(uname -m)
-n=$(uname -n)
-d="${{XDG_CACHE_HOME:-$HOME/.cache}}/kqps/{hash}"
-f="$d/kqps"
-sum() {{ set -- $(cksum <"$1" 2>/dev/null || echo "- $(wc -c <"$1")"); echo "$1 $2"; }}
-if [ -x "$f" ] && [ "$(sum "$f")" = "{sum} {bytes}" ]; then echo "{HEAD}have $m $f"; exit 0; fi
-echo "{HEAD}want $m $f"
-read -r go || exit 0
-mkdir -p "$d" || {{ echo "{HEAD}failed $m the folder $d cannot be made"; exit 1; }}
-for o in "$d/.part-$n-"*; do kill -0 "${{o##*-}}" 2>/dev/null || rm -f "$o"; done
-p="$d/.part-$n-$$"
-trap 'rm -f "$p"' EXIT
-trap 'exit 1' HUP INT TERM
-cat >"$p" || {{ echo "{HEAD}failed $m $p cannot be written"; exit 1; }}
-case "$(sum "$p")" in
-"{sum} {bytes}" | "- {bytes}") ;;
-*) echo "{HEAD}failed $m the file did not arrive whole"; exit 1 ;;
-esac
-chmod 700 "$p" && mv -f "$p" "$f" && echo "{HEAD}done $m $f"
-"#
-    )
+/// The SHA-256 hash of a file, in hexadecimal digits, and its length in bytes.
+fn sha256_of(program: &Path) -> io::Result<(String, u64)> {
+    let mut file = File::open(program)?;
+    let mut context = digest::Context::new(&digest::SHA256);
+    let (mut piece, mut bytes) = (vec![0; PIECE], 0);
+    loop {
+        let count = file.read(&mut piece)?;
+        if count == 0 {
+            break;
+        }
+        context.update(&piece[..count]);
+        bytes += count as u64;
+    }
+    let mut digits = String::new();
+    for byte in context.finish().as_ref() {
+        let _ = write!(digits, "{byte:02x}");
+    }
+    Ok((digits, bytes))
 }
 
 /// What the script says.
@@ -189,6 +188,7 @@ struct Answers(Vec<Answer>);
 impl Collects for Answers {
     fn take(&mut self, line: &[u8], _: u64) -> Result<Taken, String> {
         match std::str::from_utf8(line).ok().and_then(Answer::of) {
+            Some(_) if self.0.len() == ANSWERS_MOST => return Err("more answers than the script has".into()),
             Some(answer) => self.0.push(answer),
             None if line.starts_with(message::HELLO) => {
                 return Err("an agent's hello, so authorized_keys forces that command".into());
@@ -285,178 +285,4 @@ fn await_room(host: &Host, remote: &Remote<Answers>, most: usize) -> Result<(), 
 }
 
 #[cfg(test)]
-mod tests {
-    use std::fs;
-
-    use super::*;
-    use crate::host::Words;
-
-    /// A host that is this one, with a home of its own, reached by a shell.
-    fn host(home: &Path, more: &str) -> Host {
-        let script = format!("unset XDG_CACHE_HOME; export HOME='{}'; {more} exec \"$@\"", home.display());
-        let reach = ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
-        Host::of(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap()
-    }
-
-    /// A file that begins as this test's program does, without its table of entries, and that is longer than what waits
-    /// in memory.
-    fn program(folder: &Path) -> std::path::PathBuf {
-        let path = folder.join("program");
-        let mut bytes = fs::read(std::env::current_exe().unwrap()).unwrap();
-        bytes.truncate(3 * QUEUED_MOST + 12_345);
-        let count = if bytes[4] == 2 { 56..58 } else { 44..46 };
-        bytes[count].fill(0);
-        fs::write(&path, bytes).unwrap();
-        path
-    }
-
-    #[test]
-    fn a_program_is_brought_once_and_is_whole() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = program(folder.path());
-        let host = host(folder.path(), "");
-        let there = push(&host, &program).unwrap();
-        let hash = identity::hash(&program).unwrap();
-        let expected = folder.path().join(".cache/kqps").join(&hash).join("kqps");
-        assert_eq!(Path::new(&there), expected);
-        assert_eq!(fs::read(&expected).unwrap(), fs::read(&program).unwrap());
-        let facts = fs::metadata(&expected).unwrap();
-        assert_eq!(std::os::unix::fs::PermissionsExt::mode(&facts.permissions()) & 0o777, 0o700);
-        assert_eq!(push(&host, &program).unwrap(), there);
-        let again = fs::metadata(&expected).unwrap();
-        assert_eq!(facts.modified().unwrap(), again.modified().unwrap());
-        // One that was cut short is brought anew, and nothing else is left.
-        File::options().write(true).open(&expected).unwrap().set_len(10).unwrap();
-        push(&host, &program).unwrap();
-        assert_eq!(identity::hash(&expected).unwrap(), hash);
-        assert_eq!(fs::read_dir(expected.parent().unwrap()).unwrap().count(), 1);
-        // So is one of the same length with another content.
-        let mut bytes = fs::read(&expected).unwrap();
-        bytes[100] ^= 1;
-        fs::write(&expected, bytes).unwrap();
-        push(&host, &program).unwrap();
-        assert_eq!(identity::hash(&expected).unwrap(), hash);
-    }
-
-    #[test]
-    fn what_a_killed_push_left_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = program(folder.path());
-        let hash = identity::hash(&program).unwrap();
-        let made = folder.path().join(".cache/kqps").join(hash);
-        fs::create_dir_all(&made).unwrap();
-        let machine = fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned();
-        let mut ended = std::process::Command::new("true").spawn().unwrap();
-        ended.wait().unwrap();
-        let part = |machine: &str, pid: u32| made.join(format!(".part-{machine}-{pid}"));
-        let (dead, living) = (part(&machine, ended.id()), part(&machine, std::process::id()));
-        let elsewhere = part("another-machine", ended.id());
-        for part in [&dead, &living, &elsewhere] {
-            fs::write(part, "x").unwrap();
-        }
-        push(&host(folder.path(), ""), &program).unwrap();
-        assert!(!dead.exists() && living.exists() && elsewhere.exists());
-    }
-
-    #[test]
-    fn a_look_writes_nothing() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = program(folder.path());
-        let host = host(folder.path(), "");
-        assert_eq!(find_pushed(&host, &program).unwrap(), None);
-        assert!(!folder.path().join(".cache").exists());
-        let there = push(&host, &program).unwrap();
-        assert_eq!(find_pushed(&host, &program).unwrap(), Some(there));
-    }
-
-    #[test]
-    fn a_host_does_not_choose_the_words_of_commands_here() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = program(folder.path());
-        let hash = identity::hash(&program).unwrap();
-        let arch = std::env::consts::ARCH;
-        for path in ["-A", "-oProxyCommand=x", "kqps", "/tmp/kqps", &format!("-x/kqps/{hash}/kqps")] {
-            let evil = host(folder.path(), &format!("echo 'kqps-push have {arch} {path}'; exit 0;"));
-            let error = push(&evil, &program).unwrap_err().to_string();
-            assert_eq!(
-                error,
-                format!(
-                    "cannot bring kqps to ns1: it named {} as the program's path",
-                    message::shown(path.as_bytes())
-                )
-            );
-        }
-    }
-
-    #[test]
-    fn a_program_that_needs_libraries_is_refused_here() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("program");
-        // One entry, which is an interpreter: for 64 bits, the lowest byte first.
-        let mut bytes = vec![0; 64 + 56];
-        bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
-        bytes[18] = 0x3e;
-        (bytes[32], bytes[54], bytes[56], bytes[64]) = (64, 56, 1, 3);
-        fs::write(&path, bytes).unwrap();
-        let error = push(&host(folder.path(), ""), &path).unwrap_err().to_string();
-        assert!(error.contains(" is not a static program, "), "{error}");
-    }
-
-    #[test]
-    fn what_hinders_it_is_named_and_nothing_is_left() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = program(folder.path());
-        fs::write(folder.path().join(".cache"), "in the way").unwrap();
-        let error = push(&host(folder.path(), ""), &program).unwrap_err().to_string();
-        assert!(error.starts_with("cannot bring kqps to ns1: the folder "), "{error}");
-        fs::remove_file(folder.path().join(".cache")).unwrap();
-
-        let error = push(&host(folder.path(), "ulimit -f 1;"), &program).unwrap_err().to_string();
-        assert!(error.starts_with("cannot bring kqps to ns1: "), "{error}");
-        let made = folder.path().join(".cache/kqps").join(identity::hash(&program).unwrap());
-        assert_eq!(fs::read_dir(made).unwrap().count(), 0);
-
-        let error = push(&host(folder.path(), "echo away >&2; exit 5;"), &program).unwrap_err().to_string();
-        assert_eq!(error, "cannot bring kqps to ns1: exit status: 5: away");
-
-        let forced = r#"echo '{"hello":{}}'; exec sleep 60;"#;
-        let error = push(&host(folder.path(), forced), &program).unwrap_err().to_string();
-        assert!(
-            error.ends_with("it sent an agent's hello, so authorized_keys forces that command"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn another_architecture_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("program");
-        let mut head = *b"\x7fELF\x02\x01\x01\0\0\0\0\0\0\0\0\0\x02\0\x02\x01";
-        fs::write(&path, [&head[..], &[0; 64]].concat()).unwrap();
-        assert_eq!(arch_of(&path).unwrap(), "loongarch64");
-        let error = push(&host(folder.path(), ""), &path).unwrap_err().to_string();
-        assert!(
-            error.ends_with(" and this kqps loongarch64; all hosts of a run need the same build"),
-            "{error}"
-        );
-        head[18] = 0xff;
-        fs::write(&path, head).unwrap();
-        assert!(arch_of(&path).unwrap_err().to_string().ends_with("that kqps does not know"));
-        fs::write(&path, "#!/bin/sh\nexit 0 # long enough").unwrap();
-        assert_eq!(arch_of(&path).unwrap_err().to_string(), "it is no program (ELF)");
-        fs::write(&path, "short").unwrap();
-        assert_eq!(arch_of(&path).unwrap_err().to_string(), "it is no program");
-        let error = push(&host(folder.path(), ""), &folder.path().join("none")).unwrap_err().to_string();
-        assert!(error.starts_with("cannot read the program "), "{error}");
-    }
-
-    #[test]
-    fn answers_are_found_among_noise() {
-        let answer = Answer::of("kqps-push want x86_64 /home/a b/kqps").unwrap();
-        assert_eq!((answer.kind, answer.machine.as_str()), (Kind::Want, "x86_64"));
-        assert_eq!(answer.text, "/home/a b/kqps");
-        for line in ["", "Welcome", "kqps-push", "kqps-push other x y", "kqps-push want x86_64"] {
-            assert_eq!(Answer::of(line), None);
-        }
-    }
-}
+mod tests;

@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use kqps_host::watch::ServerSeen;
 use kqps_hosts::merge::{MergeError, Part, merge};
-use kqps_observation::trial::{DatasetFacts, Interval, LoadFacts, LoadMode, Mishap, PlayerFacts, Transport};
+use kqps_observation::trial::{
+    DatasetFacts, Interval, LoadFacts, LoadMode, Mishap, PlayerFacts, ReplyFacts, Transport,
+};
 use kqps_observation::{
     Accounts, ConnectionFacts, EarlyFacts, Histogram, HostFacts, NonEmpty, Replay, StartFacts, TlsFacts,
     Trial,
@@ -165,6 +167,36 @@ fn the_histograms_of_parts_are_the_histogram_of_the_whole() {
     };
     let sum = merged(vec![part("slow", player(1_000, 1_000)), part("fast", player(10, 3_000))]);
     assert_eq!(sum.latency_us.p50, Some(10));
+}
+
+/// The sample standard deviation of 1, 3 and 8 is the root of 13.
+#[test]
+fn replies_of_all_players_are_one_sample() {
+    let with = |replies: ReplyFacts| part("p", Trial { replies: Some(replies), ..Trial::default() });
+    let one = ReplyFacts {
+        count: 2,
+        bytes_mean: Some(30.0),
+        mean_us: Some(2.0),
+        min_us: Some(1),
+        max_us: Some(3),
+        last_s: Some(0.5),
+        stddev_us: Some(2.0_f64.sqrt()),
+    };
+    let other = ReplyFacts {
+        count: 1,
+        bytes_mean: Some(60.0),
+        mean_us: Some(8.0),
+        min_us: Some(8),
+        max_us: Some(8),
+        last_s: Some(0.7),
+        stddev_us: None,
+    };
+    let all = merged(vec![with(one), with(ReplyFacts::default()), with(other)]).replies.unwrap();
+    assert_eq!((all.count, all.min_us, all.max_us, all.last_s), (3, Some(1), Some(8), Some(0.7)));
+    assert_eq!((all.bytes_mean, all.mean_us), (Some(40.0), Some(4.0)));
+    assert!((all.stddev_us.unwrap() - 13.0_f64.sqrt()).abs() < 1e-9, "{all:?}");
+    let older = merged(vec![with(one), part("p", Trial::default())]);
+    assert_eq!(older.replies, None, "one player's record has none");
 }
 
 #[test]

@@ -33,6 +33,11 @@ const HEAD_BYTES: u32 = 1 << 14;
 /// Bytes of bodies that have not arrived in full. Beyond that the latest request is answered 503.
 const HELD_MOST: usize = 1 << 20;
 
+/// Bytes of a body that are read before its request is refused. Without them the response would be followed by
+/// `RST_STREAM` (RFC 9113, section 8.1), and curl 7.88 reports that instead of the status. A request with a longer body is
+/// refused without the rest.
+const UNUSED_MOST: usize = 1 << 20;
+
 /// Something that a session took from its client.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Taken<'a> {
@@ -55,7 +60,7 @@ pub enum Peer {
 pub struct ServerSession {
     memory: Memory,
     stage: Stage,
-    /// Requests by POST whose body has not arrived in full.
+    /// Requests whose body has not arrived in full.
     arriving: Slots<Arriving>,
     /// The bytes of their bodies.
     held: usize,
@@ -78,12 +83,15 @@ struct Arriving {
     respond: SendResponse<Bytes>,
     stream: RecvStream,
     body: Vec<u8>,
+    /// The status of a request that is refused once its body has arrived.
+    refused: Option<StatusCode>,
+    /// The bytes of a body that is of no use.
+    unused: usize,
 }
 
 /// What has become of a body.
 enum Body {
     Whole,
-    TooLong,
     /// The client gave the request up.
     Broken,
 }
@@ -182,12 +190,16 @@ impl ServerSession {
                 each(Taken::Query(&self.query));
                 self.unanswered.push_back(respond);
             }
-            Ok(IsWhole::No) => {
-                let (number, _) = self.arriving.enter(Arriving { respond, stream, body: Vec::new() });
-                self.rung.push(number);
-            }
-            Err(status) => refuse(&mut respond, status, each),
+            Ok(IsWhole::No) => self.await_body(respond, stream, None),
+            Err(status) if stream.is_end_stream() => refuse(&mut respond, status, each),
+            Err(status) => self.await_body(respond, stream, Some(status)),
         }
+    }
+
+    fn await_body(&mut self, respond: SendResponse<Bytes>, stream: RecvStream, refused: Option<StatusCode>) {
+        let arriving = Arriving { respond, stream, body: Vec::new(), refused, unused: 0 };
+        let (number, _) = self.arriving.enter(arriving);
+        self.rung.push(number);
     }
 
     /// Looks at the requests of whose bodies something arrived. Returns whether there were any.
@@ -207,28 +219,26 @@ impl ServerSession {
         let waker = self.bells.waker(number);
         let before = arriving.body.len();
         let heard = arriving.poll(&mut Context::from_waker(&waker));
-        self.held += arriving.body.len() - before;
-        let refused = match heard {
-            Poll::Pending if self.held <= HELD_MOST => return,
-            Poll::Pending => Some(StatusCode::SERVICE_UNAVAILABLE),
-            Poll::Ready(Body::TooLong) => Some(StatusCode::PAYLOAD_TOO_LARGE),
-            Poll::Ready(Body::Whole | Body::Broken) => None,
-        };
-        let Some(Arriving { mut respond, body, .. }) = self.arriving.leave(number) else { return };
+        self.held = self.held + arriving.body.len() - before;
+        if heard.is_pending() {
+            if self.held > HELD_MOST && arriving.refused.is_none() {
+                self.held -= arriving.refuse(StatusCode::SERVICE_UNAVAILABLE);
+            }
+            if arriving.unused <= UNUSED_MOST {
+                return;
+            }
+        }
+        let Some(Arriving { mut respond, body, refused, .. }) = self.arriving.leave(number) else { return };
         self.held -= body.len();
         match (refused, heard) {
+            (_, Poll::Ready(Body::Broken)) => {}
             (Some(status), _) => refuse(&mut respond, status, each),
-            (None, Poll::Ready(Body::Whole)) if body.len() < HEADER_BYTES => {
-                refuse(&mut respond, StatusCode::BAD_REQUEST, each);
-            }
-            (None, Poll::Ready(Body::Whole)) if !safe(&body) => {
-                refuse(&mut respond, StatusCode::TOO_EARLY, each);
-            }
-            (None, Poll::Ready(Body::Whole)) => {
+            (None, _) if body.len() < HEADER_BYTES => refuse(&mut respond, StatusCode::BAD_REQUEST, each),
+            (None, _) if !safe(&body) => refuse(&mut respond, StatusCode::TOO_EARLY, each),
+            (None, _) => {
                 each(Taken::Query(&body));
                 self.unanswered.push_back(respond);
             }
-            (None, _) => {}
         }
     }
 
@@ -336,22 +346,36 @@ fn refuse(respond: &mut SendResponse<Bytes>, status: StatusCode, each: &mut impl
 }
 
 impl Arriving {
-    /// Takes what arrived of the body.
+    /// Takes what arrived of the body, up to the end of what is read.
     fn poll(&mut self, context: &mut Context<'_>) -> Poll<Body> {
-        loop {
+        while self.unused <= UNUSED_MOST {
             match self.stream.poll_data(context) {
-                Poll::Pending => return Poll::Pending,
+                Poll::Pending => break,
                 Poll::Ready(None) => return Poll::Ready(Body::Whole),
                 Poll::Ready(Some(Err(_))) => return Poll::Ready(Body::Broken),
                 Poll::Ready(Some(Ok(data))) => {
                     // It fails only for more bytes than arrived.
                     let _ = self.stream.flow_control().release_capacity(data.len());
-                    if self.body.len() + data.len() > MESSAGE_BYTES {
-                        return Poll::Ready(Body::TooLong);
+                    if self.refused.is_none() && self.body.len() + data.len() > MESSAGE_BYTES {
+                        self.refuse(StatusCode::PAYLOAD_TOO_LARGE);
                     }
-                    self.body.extend_from_slice(&data);
+                    if self.refused.is_some() {
+                        self.unused += data.len();
+                    } else {
+                        self.body.extend_from_slice(&data);
+                    }
                 }
             }
         }
+        Poll::Pending
+    }
+
+    /// Has the request get this status once its body has arrived. Returns how many bytes of the body were held, which are
+    /// forgotten.
+    fn refuse(&mut self, status: StatusCode) -> usize {
+        self.refused = Some(status);
+        let body = std::mem::take(&mut self.body);
+        self.unused += body.len();
+        body.len()
     }
 }

@@ -1,5 +1,6 @@
 //! Both ends in memory, and each end against frames written by hand.
 
+mod bodies;
 mod frames;
 
 use frames::{

@@ -2,9 +2,14 @@
 
 use std::io;
 
+use rustix::fs::{Mode, OFlags, open};
+use rustix::io::write;
 use rustix::process::setpriority_process;
 
 use crate::sys::check;
+
+/// The niceness of threads that yield least.
+const FAVOURED: i32 = -20;
 
 /// Makes the calling thread run before all ordinary threads of its core whenever it has work (`SCHED_FIFO` at the
 /// lowest priority, sched(7)). Threads and processes that it starts are ordinary. Requires `CAP_SYS_NICE` or a limit
@@ -19,8 +24,29 @@ pub fn run_first() -> io::Result<()> {
 pub fn yield_least() -> io::Result<()> {
     // A thread that may use SCHED_FIFO by a limit of RLIMIT_RTPRIO need not be allowed to set its niceness. It then
     // keeps its niceness.
-    let _ = setpriority_process(None, -20);
+    let _ = setpriority_process(None, FAVOURED);
     set_policy(libc::SCHED_OTHER, 0)
+}
+
+/// Makes other ordinary programs wait for the calling process: niceness -20, for the process and for its session if it
+/// leads one, since the kernel shares cores between sessions first (sched(7), "The autogroup feature"). All that it
+/// starts inherits both. Takes `CAP_SYS_NICE`, and for the session the right to write to the process's files in `/proc`,
+/// which a program with capabilities of its file lacks. Programs in another control group are not concerned. May be
+/// called between fork and exec.
+pub(crate) fn favour() {
+    let _ = setpriority_process(None, FAVOURED);
+    write_session("/proc/self/autogroup", b"-20");
+}
+
+/// Sets the niceness of the session that a process leads, if the kernel has one for it and allows it.
+pub fn set_session_niceness(leader: u32, niceness: i32) {
+    write_session(&format!("/proc/{leader}/autogroup"), niceness.to_string().as_bytes());
+}
+
+fn write_session(path: &str, niceness: &[u8]) {
+    let session = open(path, OFlags::WRONLY | OFlags::CLOEXEC, Mode::empty());
+    // A kernel without the feature has no such file.
+    let _ = session.map(|file| write(file, niceness));
 }
 
 /// Makes the calling thread run only when ordinary threads of its core leave time: niceness 19 (sched(7)). Threads and

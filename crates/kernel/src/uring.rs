@@ -4,6 +4,7 @@
 mod provided;
 pub mod stream;
 
+use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
@@ -25,6 +26,8 @@ pub struct Ring {
     // Dropped first, after `drop` has cancelled pending operations: the kernel must not use the blocks below any
     // more.
     ring: IoUring,
+    /// Completions that were read to make room for others, in order.
+    reaped: Reaped,
     template: Block<libc::mmsghdr>,
     replies: Block<libc::mmsghdr>,
     slices: Block<libc::iovec>,
@@ -72,6 +75,7 @@ impl Ring {
         let count = usize::from(buffers);
         let mut all = Self {
             ring: build(u32::from(buffers)).map_err(refused("io_uring_setup"))?,
+            reaped: Reaped::new(),
             template: Block::new(1),
             replies: Block::new(count),
             slices: Block::new(count),
@@ -92,7 +96,7 @@ impl Ring {
             .build()
             .user_data(RECEIVED | u64::from(key));
         // SAFETY: the template lives in a block as long as the ring, and buffers come from the group.
-        unsafe { push(&mut self.ring, &entry) }
+        unsafe { push(&mut self.ring, &mut self.reaped, &entry) }
     }
 
     /// Requests a [`Completion::Woken`] for when the readers of a socket are woken.
@@ -100,7 +104,7 @@ impl Ring {
         let entry =
             opcode::PollAdd::new(Fd(socket.as_raw_fd()), libc::POLLRDHUP as u32).build().user_data(WOKEN);
         // SAFETY: polling touches no memory of this process.
-        unsafe { push(&mut self.ring, &entry) }
+        unsafe { push(&mut self.ring, &mut self.reaped, &entry) }
     }
 
     /// Returns an eventfd that becomes readable whenever operations can complete, for callers that poll several
@@ -140,7 +144,7 @@ impl Ring {
     /// The next completed operation, if any.
     #[inline]
     pub fn completion(&mut self) -> Option<Completion> {
-        let entry = self.ring.completion().next()?;
+        let entry = next_completion(&mut self.ring, &mut self.reaped)?;
         let key = entry.user_data() as u32;
         Some(match entry.user_data() & !u64::from(u32::MAX) {
             RECEIVED => self.received(key, &entry),
@@ -234,7 +238,7 @@ impl Ring {
         // SAFETY: header, slice, name, control bytes and payload live in blocks as long as the ring. The buffer is this
         // ring's, as `index` checked. The caller gave up its handle, which is the only way to touch them before the
         // kernel is done.
-        unsafe { push(&mut self.ring, &entry) }
+        unsafe { push(&mut self.ring, &mut self.reaped, &entry) }
     }
 
     /// Returns a buffer to the kernel, for datagrams to come.
@@ -244,16 +248,38 @@ impl Ring {
     }
 }
 
-/// Queues an entry. If the queue is full, submits it first.
+/// Completions that were read, and not yet returned.
+type Reaped = VecDeque<cqueue::Entry>;
+
+/// Queues an entry. If the queue is full, submits it first. If the kernel takes nothing until completions are read
+/// (`EBUSY`, `io_uring_enter(2)`), moves them to `reaped`. Fails with `EBUSY` if there are none.
 ///
 /// # Safety
 /// What the entry points to must stay valid until the operation completes.
-unsafe fn push(ring: &mut IoUring, entry: &squeue::Entry) -> io::Result<()> {
+unsafe fn push(ring: &mut IoUring, reaped: &mut Reaped, entry: &squeue::Entry) -> io::Result<()> {
     // SAFETY: the caller guarantees it.
     while unsafe { ring.submission().push(entry) }.is_err() {
-        done_or_busy(ring.submit())?;
+        match ring.submit() {
+            Err(error) if error.raw_os_error() == Some(libc::EBUSY) => {
+                let before = reaped.len();
+                reaped.extend(ring.completion());
+                if reaped.len() == before {
+                    return Err(error);
+                }
+            }
+            submitted => done_or_busy(submitted)?,
+        }
     }
     Ok(())
+}
+
+/// The next completion: of those that were read to make room, and then of the ring.
+#[inline]
+fn next_completion(ring: &mut IoUring, reaped: &mut Reaped) -> Option<cqueue::Entry> {
+    if !reaped.is_empty() {
+        return reaped.pop_front();
+    }
+    ring.completion().next()
 }
 
 impl Drop for Ring {
@@ -290,7 +316,7 @@ fn build(entries: u32) -> io::Result<IoUring> {
     })
 }
 
-/// A signal, or completions that must be read first, are no failure of a submission.
+/// A signal, or completions that must be read first, are no failure of a submission: its callers read completions next.
 fn done_or_busy(submitted: io::Result<usize>) -> io::Result<()> {
     match submitted {
         Err(error) if matches!(error.raw_os_error(), Some(libc::EINTR | libc::EBUSY)) => Ok(()),

@@ -1,5 +1,5 @@
-//! The first words about doubts in figures: what to do, in three sentences at most, and the command that
-//! prints the rest.
+//! The first words about doubts in figures: what to do, in two sentences at most, and the command that prints the
+//! rest.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -8,7 +8,7 @@ use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::Action;
 use kqps_verdict::advice::summary::AdviceFor;
 
-const MOST: usize = 3;
+const MOST: usize = 2;
 
 /// Reasons, each with the action that it asks for.
 pub(crate) type Reasons<'a> = Vec<(&'a str, Option<Action>)>;
@@ -33,8 +33,8 @@ pub(crate) fn of(
     let left = reasons.iter().filter(|(_, action)| !is_covered(action)).map(|(reason, _)| *reason);
     let left = left.collect::<BTreeSet<_>>().len();
     if let Some(command) = command.filter(|_| left > 0) {
-        let (reasons, them) = if left == 1 { ("reason", "it") } else { ("reasons", "them") };
-        let _ = writeln!(text, "{left} further {reasons}: {} prints {them}.", visible_line(command));
+        let reasons = if left == 1 { "reason" } else { "reasons" };
+        let _ = writeln!(text, "Bounds, ceilings and {left} further {reasons}: {}", visible_line(command));
     }
     text
 }
@@ -44,7 +44,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn three_sentences_at_most_and_a_count_of_what_is_left() {
+    fn two_sentences_at_most_and_a_count_of_what_is_left() {
         let of_action = |action| AdviceFor { action, gravity: 1, whom: vec!["nsd".into()] };
         let actions = [Action::LiftLimit, Action::QuietHost, Action::WarmUp, Action::FixClock];
         let advice = actions.map(of_action);
@@ -52,11 +52,11 @@ mod tests {
             vec![("a", Some(Action::LiftLimit)), ("b", Some(Action::FixClock)), ("c", None), ("c", None)];
         let said = of(&advice, 2, &reasons, Some("`kqps run --why`"));
         let expected = "What would help:\n- Switch off the limit on the responses of nsd.\n\
-                        - Stop what else runs on this host, or use a machine of your own.\n- Warm nsd up for longer.\n\
-                        2 further reasons: `kqps run --why` prints them.\n";
+                        - Stop what else runs on this host, or use a machine of your own.\n\
+                        Bounds, ceilings and 2 further reasons: `kqps run --why`\n";
         assert_eq!(said, expected);
         assert!(!of(&advice, 2, &reasons, None).contains("further"));
-        assert_eq!(of(&[], 1, &vec![("c", None)], Some("x")), "1 further reason: x prints it.\n");
+        assert_eq!(of(&[], 1, &vec![("c", None)], Some("x")), "Bounds, ceilings and 1 further reason: x\n");
         assert_eq!(of(&[], 1, &vec![], Some("x")), "");
     }
 }

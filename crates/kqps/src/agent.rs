@@ -19,11 +19,11 @@ Examples:
   kqps agent --authorized-keys ci.pub >>~/.ssh/authorized_keys
   kqps agent --authorized-keys ci.pub | sudo tee -a /root/.ssh/authorized_keys";
 
-/// Work for a kqps on another host, which starts this over ssh or in another way
+/// Work for kqps on another host, which starts this agent over ssh or in another way
 ///
 /// `kqps run --hosts` starts it on each host of its file, by the command that the file names. The agent listens on no
 /// port: jobs come on standard input, and results go to standard output, a line each. It starts name servers, and it
-/// plays loads at the targets of the hosts' file alone. When standard input ends, or nothing came for 3 seconds, it
+/// plays loads at the targets of the hosts' file alone. When standard input ends, or nothing came for 3 s, it
 /// ends all that it started, puts back the settings that it changed, and removes its files.
 // The comments are the help text, which has no markup.
 #[derive(clap::Args)]

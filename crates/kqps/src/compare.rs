@@ -22,7 +22,7 @@ use crate::exit::{self, bad_input};
 use crate::load::Allowed;
 use crate::print;
 use crate::run::connections::ConnectionUse;
-use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
+use crate::value::{parse_count, parse_duration, parse_rate, parse_seconds, parse_seed};
 pub(crate) use condition::Condition;
 pub(crate) use extent::AskedExtent;
 pub(crate) use live::{Pair, measure};
@@ -38,14 +38,18 @@ Examples:
 ///
 /// With --a and --b kqps starts both subjects side by side, and A once more: A against itself shows which differences
 /// this host can resolve. A server that runs already, on this host or another, is named by its URL and gets the queries
-/// of -d FILE. Of one stored run kqps compares two cells, or all that differ in one factor only. Of two stored runs it
-/// compares the cells of the same name, and names the other differences between the runs.
+/// of -d FILE.
+///
+/// Of one stored run kqps compares two cells (--a CELL --b CELL), or all pairs that differ in one factor only (--factor).
+/// Of two stored runs it compares the cells of the same name that were asked the same, and names the other differences
+/// between the runs. A verdict on stored cells needs six blocks in which both cells have a rate. `kqps run` makes 2 blocks
+/// in its two minutes, and 6 with --budget 5m (--dry-run prints how many); a study makes as many as its `repetitions`.
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("what").args(["runs", "a", "target", "resume"]).multiple(true).required(true))]
 pub(crate) struct Args {
-    /// One stored run, or two
+    /// One stored run, or two, of six blocks each
     #[arg(value_name = "DIR", num_args = 0..=2, conflicts_with = "connections_to_targets")]
     runs: Vec<PathBuf>,
 
@@ -75,8 +79,9 @@ pub(crate) struct Args {
 
     /// End with status 3 if a verdict is faster, slower, different or inconclusive (repeatable)
     ///
-    /// With a share, such as slower:2%, only if the whole interval lies beyond that share. A condition on an
-    /// inconclusive comparison cannot be judged, which counts as failed.
+    /// With a share, such as slower:2%, only if the whole interval lies beyond that share. A comparison that could not
+    /// have seen so small a difference is inconclusive. A condition on an inconclusive comparison cannot be judged,
+    /// which counts as failed.
     #[arg(long, value_name = "VERDICT[:SHARE]", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
@@ -93,7 +98,7 @@ pub(crate) struct Args {
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 struct LiveArgs {
-    /// Compare servers that run already: ADDR:PORT, or a URL with udp, tcp, tls, https or quic
+    /// Compare servers that run already (give it twice): ADDR:PORT, or a URL with udp, tcp, tls, https or quic
     ///
     /// The first stands for --a, the second for --b. Each is an address, never the name of a subject. An address
     /// without a scheme is played at over UDP.
@@ -115,7 +120,7 @@ struct LiveArgs {
     senders: Option<u64>,
 
     /// Count a reply of a --target that takes longer than this as late (default: 250ms)
-    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, conflicts_with = "runs", help_heading = "Load")]
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_seconds, conflicts_with = "runs", help_heading = "Load")]
     timeout: Option<Duration>,
 
     #[command(flatten)]
@@ -155,7 +160,7 @@ struct LiveArgs {
     #[arg(long, value_name = "SEED", value_parser = parse_seed, conflicts_with = "runs", help_heading = "The run")]
     seed: Option<u64>,
 
-    /// The folder of the run (default: TIME-compare in the user's data, or in kqps-runs/ if that exists)
+    /// The folder of the run (default: TIME-compare in kqps-runs/, if that exists, or ~/.local/share/kqps/runs/)
     #[arg(long, value_name = "DIR", conflicts_with = "runs", help_heading = "The run")]
     out: Option<PathBuf>,
 
@@ -179,18 +184,35 @@ pub(crate) struct Compared {
     left_out: Vec<String>,
 }
 
+/// Judges comparisons again for a user who wants to see a difference of this share, if any.
+fn see(comparisons: &mut [Comparison], share: Option<f64>) {
+    if let Some(share) = share {
+        for one in comparisons.iter_mut() {
+            *one = one.seeing(share);
+        }
+    }
+}
+
+impl Args {
+    /// The least difference, a share, that a condition asks for.
+    fn least_seen(&self) -> Option<f64> {
+        self.fail_on.iter().filter_map(Condition::least_seen).min_by(f64::total_cmp)
+    }
+}
+
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.allow_inconclusive && args.fail_on.iter().any(Condition::is_inconclusive) {
         return Err(bad_input(
             "--allow-inconclusive and --fail-on inconclusive contradict each other: leave one out",
         ));
     }
-    let compared = match args.runs.as_slice() {
+    let mut compared = match args.runs.as_slice() {
         _ if args.live.resume => live::resume(args)?,
         [] => live::compare(args)?,
         [run] => stored::within(run, args)?,
         [a, b, ..] => stored::between(a, b, args)?,
     };
+    see(&mut compared.comparisons, args.least_seen());
     for reason in &compared.left_out {
         eprintln!("Left out: {reason}.");
     }

@@ -6,6 +6,7 @@
 mod beside;
 mod command;
 mod getopt;
+mod json;
 mod log;
 mod notes;
 mod plan;
@@ -23,10 +24,11 @@ use kqps_host::{PlayerWatched, Watch};
 use kqps_observation::Trial;
 use kqps_player::reports::Reports;
 use kqps_player::{Control, Live, play};
+use kqps_verdict::silence::silence;
 use kqps_verdict::warning::of_trial;
 
 use crate::load::after_statistics;
-use crate::signals;
+use crate::{signals, statuses};
 use beside::Beside;
 use command::{Command, Fault, Parsed, parse};
 use log::Log;
@@ -52,7 +54,7 @@ Examples:
 
 /// Run dnsperf's command line, with its output and what kqps adds
 ///
-/// All flags of dnsperf 2.14 are taken, with their meanings and defaults; -h lists them. A link to kqps that is called
+/// All flags of dnsperf 2.15 are taken, with their meanings and defaults; -h lists them. A link to kqps that is called
 /// dnsperf behaves alike. docs/DNSPERF.md says what differs.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, disable_help_flag = true, disable_version_flag = true)]
@@ -79,11 +81,20 @@ pub(crate) fn run(args: &Args) -> ExitCode {
 /// Runs a command line of dnsperf.
 pub(crate) fn main(words: &[OsString]) -> ExitCode {
     let words: Vec<String> = words.iter().map(|word| word.to_string_lossy().into_owned()).collect();
-    print!("DNS Performance Testing Tool\nVersion {}\n\n", usage::VERSION);
-    let command = match parse(&words) {
+    let parsed = parse(&words);
+    // With -j the output is JSON alone.
+    if !matches!(&parsed, Ok(Parsed::Run(command)) if command.json) {
+        print!("DNS Performance Testing Tool\nVersion {}\n\n", usage::VERSION);
+    }
+    let command = match parsed {
         Ok(Parsed::Run(command)) => command,
         Ok(Parsed::Help(text)) => {
             eprint!("{text}");
+            return ExitCode::SUCCESS;
+        }
+        Ok(Parsed::LongHelp) => {
+            let statuses = statuses::of(NAME);
+            print!("{}\n{}\n{EXAMPLES}\n\n{statuses}\n", usage::USAGE, usage::LONG);
             return ExitCode::SUCCESS;
         }
         Err(fault) => {
@@ -112,16 +123,11 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
         log.warning(&warning);
     }
     let planned = planned(command)?;
-    println!("[Status] Command line: {NAME} {}", words.join(" "));
-    let units = if command.updates { "updates" } else { "queries" };
-    println!("[Status] Sending {units} (to {})", planned.plan.targets[0]);
-    println!("[Status] Started at: {}", log::started_at());
-    println!("[Status] Stopping after {}", command.stopping_after());
+    announce(command, words, &planned);
     let dataset = match queries::open(command, source, log)? {
         Opened::Queries(dataset) => dataset,
         Opened::NoGoodLine => {
-            let counts = Counts::nothing();
-            print!("{}", statistics::text(command, &counts, Ended::Input));
+            conclude(command, &Counts::nothing(), Ended::Input);
             return Ok(ExitCode::SUCCESS);
         }
     };
@@ -157,9 +163,38 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
         log.warning(&line);
     }
     let counts = Counts::of(&trial, live.snapshot().detail.unwrap_or_default());
-    print!("{}", statistics::text(command, &counts, ended));
-    print!("{}", own(command, &trial, &planned, missed.load(Relaxed)));
+    conclude(command, &counts, ended);
+    let own = own(command, &trial, &planned, missed.load(Relaxed));
+    if command.json {
+        eprint!("{own}");
+    } else {
+        print!("{own}");
+    }
     Ok(status())
+}
+
+/// Prints what is asked for, before it is played.
+fn announce(command: &Command, words: &[String], planned: &Planned) {
+    let server = planned.plan.targets[0];
+    if command.json {
+        println!("{}", json::start(words, &server.to_string(), log::unix_s()));
+        return;
+    }
+    println!("[Status] Command line: {NAME} {}", words.join(" "));
+    let units = if command.updates { "updates" } else { "queries" };
+    println!("[Status] Sending {units} (to {server})");
+    println!("[Status] Started at: {}", log::started_at());
+    println!("[Status] Stopping after {}", command.stopping_after());
+}
+
+/// Prints what came of a run.
+fn conclude(command: &Command, counts: &Counts, ended: Ended) {
+    if command.json {
+        println!("{}", json::stop(ended));
+        println!("{}", json::statistics(command, counts));
+    } else {
+        print!("{}", statistics::text(command, counts, ended));
+    }
 }
 
 /// What kqps adds: notes on what the flags leave out of the figures, the accounts, and warnings. `missed` is how many
@@ -167,7 +202,10 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
 fn own(command: &Command, trial: &Trial, planned: &Planned, missed: u64) -> String {
     let surroundings = planned.surroundings();
     let warnings = of_trial(trial, &surroundings);
-    let notes = notes(command, trial, missed);
+    let mut notes = notes(command, trial, missed);
+    if let Some(silence) = silence(trial).filter(|_| !trial.interrupted) {
+        notes.insert(0, format!("{silence}."));
+    }
     let notes: Vec<String> = notes.iter().map(|note| format!("  Note: {note}\n")).collect();
     format!(
         "What kqps {} adds:\n\n{}\n{}",

@@ -10,8 +10,9 @@ use crate::Cli;
 /// The folder with the README.
 const ROOT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
 
-/// The languages of blocks that hold commands only, and of blocks that hold a terminal's lines.
-const SHELLS: [&str; 2] = ["sh", "bash"];
+/// The languages of blocks that hold commands only or a workflow, whose steps are commands, and of blocks that hold a
+/// terminal's lines.
+const SHELLS: [&str; 3] = ["sh", "bash", "yaml"];
 const CONSOLE: &str = "console";
 const PROMPT: &str = "$ ";
 
@@ -33,7 +34,7 @@ struct Example {
 pub(crate) fn words(line: &str) -> Vec<String> {
     let words = shlex::split(line).unwrap_or_else(|| panic!("a shell cannot read {line}"));
     let is_end =
-        |word: &String| word.starts_with(['>', '<']) || ["|", "&&", ";", "&"].contains(&word.as_str());
+        |word: &String| word.starts_with(['>', '<']) || ["|", "||", "&&", ";", "&"].contains(&word.as_str());
     words.into_iter().take_while(|word| !is_end(word)).collect()
 }
 
@@ -124,9 +125,10 @@ fn every_example_in_the_docs_can_be_typed() {
 fn examples_are_found_in_blocks_of_shell_commands() {
     let document = "kqps in prose\n```\nkqps in a picture\n```\n```sh\ncargo run\nkqps run \\\n    --why  # reasons\n\
                     # kqps in a remark\nkqps man >kqps.1\n```\n```console\n$ kqps probe\nkqps 0.1.0\n```\n\
+                    ```yaml\n- run: |\n    kqps find --why || status=$?\n```\n\
                     | to | type |\n| --- | --- |\n| see | `kqps host` |\n| `kqps wait` | |\n";
     let found: Vec<_> = of_kqps(document).collect();
-    assert_eq!(found.iter().map(|example| example.line).collect::<Vec<_>>(), [7, 10, 13, 18]);
+    assert_eq!(found.iter().map(|example| example.line).collect::<Vec<_>>(), [7, 10, 13, 18, 22]);
     let typed: Vec<_> = found.iter().map(|example| words(&example.text).join(" ")).collect();
-    assert_eq!(typed, ["kqps run --why", "kqps man", "kqps probe", "kqps host"]);
+    assert_eq!(typed, ["kqps run --why", "kqps man", "kqps probe", "kqps find --why", "kqps host"]);
 }

@@ -13,7 +13,7 @@ use std::io::{self, IsTerminal as _};
 use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use clap::builder::PossibleValuesParser;
 use kqps_host::SubjectWatched;
@@ -21,7 +21,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_lab::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::path::LaidPath;
-use kqps_lab::play::PlayerProgram;
+use kqps_lab::play::{PlayerProgram, SPARE};
 use kqps_lab::player_setup::PlayerSetup;
 use kqps_lab::search;
 use kqps_lab::trial_request::{Played, RequestedPace, TrialRequest};
@@ -33,14 +33,14 @@ use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::CutShort;
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
-use kqps_verdict::search::{Goal, Preset, Start};
+use kqps_verdict::search::{Goal, LATEST, Preset, Start};
 use kqps_verdict::silence::silence;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::exit::{REFUSED, bad_input};
 use crate::live::{LiveArgs, Views};
-use crate::load::{Captured, NotOfSearches, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture};
+use crate::load::{Captured, PlayerArgs, Queries, TIMEOUT, check_against, may_be_capture};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
@@ -66,44 +66,59 @@ Examples:
   kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
   kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --tui";
 
+const QUERIES_PER_CONNECTION: &str = "\
+Close each connection after this many queries, or once it is made: 0 (default: keep it)
+
+Kept connections are opened before a trial begins. With this flag a connection is opened when a query needs it, and its \
+making is part of that query's latency. With 0 the load is connections and no queries, and the rates of the search are \
+connections a second. At most -c are open at once.";
+
+const SOCKETS: &str = "\
+Sockets of all threads together, or connections (default: 32 sockets or 8 connections for each thread)
+
+With --queries-per-connection 0 or 1 the default is 500 connections.";
+
 /// Find the highest rate that a target answers reliably
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(
+    after_help = EXAMPLES,
+    mut_arg("queries_per_connection", |queries| queries.long_help(QUERIES_PER_CONNECTION)),
+    mut_arg("sockets", |sockets| sockets.long_help(SOCKETS))
+)]
 pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
 
     #[command(flatten)]
-    not_of_searches: NotOfSearches,
-
-    #[command(flatten)]
     live: LiveArgs,
 
     /// What counts as reliable: quick, default, lossless or rfc2544
+    ///
+    /// quick allows a loss of 0.1 %, default 0.01 %, lossless and rfc2544 none. The trials of rfc2544 last 60 s.
     #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Goal")]
     goal: Preset,
 
-    /// The share of the queries that may go unanswered, such as 0.01%
+    /// The share of the queries that may go without a correct answer in time, such as 0.01% (default: the goal's)
     #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "Goal")]
     loss: Option<f64>,
 
-    /// How close the bounds must come, such as 1%
+    /// How close the bounds must come, such as 1% (default: the goal's)
     #[arg(long, value_name = "SHARE", value_parser = parse_share, help_heading = "Goal")]
     width: Option<f64>,
 
-    /// The least rate to try (default: 10)
+    /// The lowest rate to try, q/s (default: 10)
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     min: Option<f64>,
 
-    /// The greatest rate to try, the overload at the start included (default: 100M)
+    /// The highest rate to try, in q/s of real time (default: 100M)
     ///
-    /// The loads of trials at a server on this host follow the speed of its cores. If the cores became faster since
-    /// the start of the search, a load is above this by as much, on virtual machines by up to a half. The echo is
-    /// played at full speed.
+    /// No trial exceeds it, not even the overload at the start. With this flag, loads do not follow the speed of this
+    /// host's cores, and rates are those that were seen. If the server answers this rate, too, the verdict is `at least`
+    /// this rate. The limit does not hold for the echo.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 
-    /// A trial is also bad if p99 of its latency is above this
+    /// A trial is also bad if p99 of its latency is above this (default: no limit)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     p99: Option<Duration>,
 
@@ -118,10 +133,10 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "Ceiling")]
     no_ceiling: bool,
 
-    /// How long the search may take, apart from its last trial (default: the goal's limit)
+    /// How long the search may take (default: the goal's limit)
     ///
-    /// The goals' limits are 14s for quick, 3m for default and lossless, and 1h for rfc2544. The last trials may end 15
-    /// % later.
+    /// The limits are 14 s for quick, 3 min for default and lossless, and 1 h for rfc2544. The search ends at most 15 %
+    /// and one drain after it. The start of players counts; the echo's ceilings before the search, some 2 s, do not.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     time_limit: Option<Duration>,
 
@@ -131,7 +146,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DIR", help_heading = "Output")]
     out: Option<PathBuf>,
 
-    /// Print all reasons for the grade, and not just the advice; the default without --out
+    /// Print bounds and all reasons for the grade, and not just the advice; the default without --out
     #[arg(long, help_heading = "Output")]
     why: bool,
 
@@ -157,14 +172,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let targets = plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut views = Views::open(&args.live, &format!("kqps find {targets}"))?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
-    let gauges = Gauges::default();
+    let gauges = args.max.map_or_else(Gauges::default, |_| Gauges::for_loads_as_named());
     let (kqps, path, interrupts) = (std::env::current_exe()?, LaidPath::Loopback, signals::in_order());
     let sink = views.sink();
-    let player = Player {
-        program: PlayerProgram { kqps: &kqps, path: &path, interrupts, live: sink.as_ref() },
-        plan: &plan,
-        queries: &queries,
-    };
+    let program = PlayerProgram { kqps: &kqps, path: &path, interrupts, live: sink.as_ref(), spare: SPARE };
+    let player = Player::new(program, &plan, &queries);
     views.begin()?;
     let shown = Shown::new(views.hub(), &goal, targets.clone(), plan.has_connections_alone());
     let ceilings = ceilings_of(args, &interface, (&player, &shown), &subject.cpus, &gauges);
@@ -189,6 +201,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (cut_short, failed) = match ended {
         Ok(()) => (None, None),
         Err(Ended::Interrupted) => (Some(CutShort::User), None),
+        Err(Ended::Limited(why)) => (Some(CutShort::Player), Some(anyhow::Error::msg(why))),
         Err(Ended::Failed(error)) if !played.is_empty() => (Some(CutShort::Error), Some(error)),
         Err(Ended::Failed(error) | Ended::Gone(error)) => return Err(keep::after_failure(keeping, error)),
     };
@@ -203,7 +216,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cut_short,
     };
     let grade = found.judge_and_print(targets + alone)?;
-    keep::end(keeping, cut_short.is_none(), failed)?;
+    match keep::end(keeping, cut_short.is_none(), failed) {
+        // The verdict refuses, which is the result of the search.
+        Err(why) if cut_short == Some(CutShort::Player) => eprintln!("kqps: {why:#}"),
+        ended => ended?,
+    }
     views.end();
     Ok(if grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
@@ -265,11 +282,17 @@ struct Search<'a> {
 impl Search<'_> {
     /// Plays all trials. Returns them, and how the search ended.
     fn play_all(&mut self) -> (Vec<Played>, Result<(), Ended>) {
-        let (goal, mut played) = (self.goal, Vec::new());
-        let ended = search::run(goal, &Start::default(), &mut played, |request| self.play_and_print(request))
-            .and_then(|bounds| {
-                search::refine(goal, &bounds, &mut played, |request| self.play_and_print(request))
-            });
+        let (goal, mut played, began) = (self.goal, Vec::new(), Instant::now());
+        self.player.begin_search(Duration::from_secs_f64(goal.limit_s * LATEST));
+        let elapsed_s = || began.elapsed().as_secs_f64();
+        let start = Start::default();
+        let ended =
+            search::run(goal, &start, &mut played, &elapsed_s, |request| self.play_and_print(request))
+                .and_then(|bounds| {
+                    search::refine(goal, &bounds, &mut played, &elapsed_s, |request| {
+                        self.play_and_print(request)
+                    })
+                });
         played.extend(self.unstored.take());
         (played, ended)
     }
@@ -333,6 +356,8 @@ pub(crate) struct PrintedTrial<'a> {
 enum Ended {
     /// During a trial, which the verdict leaves out.
     Interrupted,
+    /// By a player that got no CPU time, for this reason.
+    Limited(String),
     /// By an error that says nothing of the target.
     Failed(anyhow::Error),
     /// The target has ended, or nothing ever answered: there is no verdict.

@@ -72,7 +72,7 @@ struct ZoneArgs {
 /// Write a query file for generated zones, named by the same flags as for `kqps gen zone`, or for a capture
 #[derive(clap::Args)]
 #[allow(clippy::doc_markdown)] // the comments are the help text
-#[command(after_help = QUERIES_EXAMPLES, next_help_heading = "Queries")]
+#[command(after_help = QUERIES_EXAMPLES)]
 struct QueriesArgs {
     #[command(flatten)]
     names: NamesArgs,
@@ -88,36 +88,36 @@ struct QueriesArgs {
     captured: CapturedArgs,
 
     /// How many queries
-    #[arg(short = 'n', long, value_parser = parse_count, default_value = "1M")]
+    #[arg(short = 'n', long, value_parser = parse_count, default_value = "1M", help_heading = "Queries")]
     count: u64,
 
     /// The share of names that are not in the zone (default, without a recipe: 5%)
-    #[arg(long, value_name = "SHARE", value_parser = parse_share, conflicts_with = "recipe")]
+    #[arg(long, value_name = "SHARE", value_parser = parse_share, conflicts_with = "recipe", help_heading = "Queries")]
     nxdomain: Option<f64>,
 
     /// Ask for these types, each with its weight, such as A:60,AAAA:40 (default: the recipe's, or A)
-    #[arg(long, value_name = "LIST", value_delimiter = ',')]
+    #[arg(long, value_name = "LIST", value_delimiter = ',', help_heading = "Queries")]
     types: Option<Vec<WeightedType>>,
 
     /// How often each name is asked: uniform, zipf:S or ranks:FILE (default: the recipe's, or uniform)
     ///
     /// With zipf:S the n-th name is asked 1/n^S times as often as the first. With ranks:FILE its weight is the number
     /// at the beginning of line n of the file.
-    #[arg(long, value_name = "HOW")]
+    #[arg(long, value_name = "HOW", help_heading = "Queries")]
     popularity: Option<Popular>,
 
     /// What the file has of each right answer: nothing, rcode, or answers (default: the recipe's, or rcode)
     ///
     /// With answers it is the rcode and a digest of the answer. Of a capture's answers the file has nothing by default.
-    #[arg(long, value_name = "WHAT", value_parser = flags::parse_expect)]
+    #[arg(long, value_name = "WHAT", value_parser = flags::parse_expect, help_heading = "Queries")]
     expect: Option<Expect>,
 
     /// Leave the expected rcode out, as for an echo, which answers NOERROR to everything
-    #[arg(long, conflicts_with = "expect")]
+    #[arg(long, conflicts_with = "expect", help_heading = "Queries")]
     no_expected: bool,
 
     /// The seed of the queries (default: the recipe's, or 1)
-    #[arg(long, value_name = "SEED", value_parser = parse_seed)]
+    #[arg(long, value_name = "SEED", value_parser = parse_seed, help_heading = "Queries")]
     query_seed: Option<u64>,
 
     /// Write this file; it appears whole or not at all

@@ -25,6 +25,11 @@ Examples:
   kqps host advise --for nsd --workers 8
   kqps host apply sysctl.net.core.rmem_max=16777216";
 
+const SHOW_EXAMPLES: &str = "\
+Examples:
+  kqps host show
+  kqps host show --json";
+
 /// Show the topology, the limits and the settings of this machine, and change settings
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
@@ -39,6 +44,7 @@ pub(crate) struct Args {
 #[derive(clap::Subcommand)]
 enum Command {
     /// Show everything, as without a command
+    #[command(after_help = SHOW_EXAMPLES)]
     Show,
     Advise(advise::Args),
     Apply(apply::Args),

@@ -2,10 +2,12 @@
 
 mod allowed;
 mod capture;
+mod captured_answers;
 mod condition;
 mod connections;
 mod dnsperf;
 mod flags;
+mod forbidden;
 mod http;
 pub(crate) mod per_query;
 mod plan_error;
@@ -42,17 +44,17 @@ use crate::exit::{COULD_NOT, REFUSED, bad_input};
 use crate::live::{self, LiveArgs, Views};
 use crate::print;
 use crate::signals;
-use crate::value::{parse_count, parse_duration, parse_rate, parse_seed};
+use crate::value::{parse_count, parse_rate, parse_seconds, parse_seed};
 use capture::no_capture;
 use condition::{Condition, Outcome};
 use plan_error::with_flags;
 use replay::{Asked, Repeat, parse_repeat, parse_speed, passes_within};
 
 pub(crate) use allowed::{Allowed, check_sources};
-pub(crate) use dnsperf::NotOfSearches;
 pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
 
 use flags::{LANES, open_dataset};
+use forbidden::check_options;
 use per_query::PerQueryArgs;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use replay::{Captured, usual_replay};
@@ -95,7 +97,7 @@ pub(crate) struct Args {
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
     rate: Option<f64>,
 
-    /// Closed loop: keep this many outstanding (default: 100, without -Q; for a capture none)
+    /// Closed loop: keep this many queries outstanding (default: 100; none with -Q or a capture)
     ///
     /// At most 65,536 for each socket or connection (-c).
     #[arg(short = 'q', long, value_name = "COUNT", value_parser = parse_count, help_heading = "Load")]
@@ -119,7 +121,7 @@ pub(crate) struct Args {
     seed: Option<u64>,
 
     /// Send for this long (default: once through the queries)
-    #[arg(short = 'l', long, value_parser = parse_duration, help_heading = "Load")]
+    #[arg(short = 'l', long, value_parser = parse_seconds, help_heading = "Load")]
     duration: Option<Duration>,
 
     /// Send all queries this many times; those of a capture with a pause between, as in 3:10s
@@ -127,7 +129,7 @@ pub(crate) struct Args {
     repeat: Option<Repeat>,
 
     /// Print a line of statistics this often, with the rcodes of the replies
-    #[arg(short = 'S', long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Output")]
+    #[arg(short = 'S', long, value_name = "DURATION", value_parser = parse_seconds, help_heading = "Output")]
     interval: Option<Duration>,
 
     /// Count the kernel's reasons for its drops (as root; slows the trial)
@@ -137,8 +139,8 @@ pub(crate) struct Args {
     /// End with status 3 if this holds: loss[:SHARE], wrong[:SHARE], latency:TIME or noise (repeatable)
     ///
     /// loss and wrong hold if more than this share of the queries sent was lost or late, or answered wrongly; latency
-    /// if p99 is above this time; noise if the player or the host spoiled the load. A condition that cannot be judged,
-    /// such as p99 of fewer than 10,000 queries, counts as failed.
+    /// if p99 is above this time; noise if the player or the host spoiled the load. Of fewer than 10,000 queries an upper
+    /// bound of p99 decides. A condition that cannot be judged, such as p99 of fewer than 299 queries, counts as failed.
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
@@ -177,14 +179,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.check_no_capture(&dataset)?;
     }
     check_against(&plan, &dataset)?;
-    let (trial, mut views) = watched_trial(args, &plan, &subject, &dataset)?;
+    let (mut trial, mut views) = watched_trial(args, &plan, &subject, &dataset)?;
+    captured_answers::fill_in(&mut trial.differences, dataset.path(), &args.player.capture.settings());
     let surroundings = surroundings(&args.player, &plan, &subject);
     let warnings = warning::of_trial(&trial, &surroundings).into_iter().map(Warning::with_flags);
     let warnings: Vec<Warning> = warnings.collect();
     let silence = silence(&trial).filter(|_| !trial.interrupted);
     let failed = failed(&args.fail_on, |condition| condition.judge(&trial, &warnings, &surroundings));
     views.give_back();
-    let words = words::words(&trial, &warnings, surroundings.workers);
+    let words = words::words(&trial, &warnings, (surroundings.workers, silence.as_deref()));
     if let Some(hub) = views.hub() {
         hub.result(&words);
     }
@@ -305,6 +308,7 @@ impl Watcher {
 /// Checks that a plan fits the queries, and that the clients of a capture get addresses of this host.
 pub(crate) fn check_against(plan: &Plan, dataset: &Dataset) -> anyhow::Result<()> {
     plan.check_against(dataset).map_err(|error| bad_input(with_flags(&error)))?;
+    check_options(plan, dataset)?;
     check_clients(plan, dataset)
 }
 

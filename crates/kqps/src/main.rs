@@ -21,6 +21,7 @@ mod find;
 mod r#gen;
 #[cfg(test)]
 mod help;
+mod hints;
 mod history;
 mod host;
 mod links;
@@ -39,6 +40,7 @@ mod schema;
 mod serve;
 mod show;
 mod signals;
+mod statuses;
 mod value;
 
 use std::process::ExitCode;
@@ -62,7 +64,7 @@ const VERSION: &str = match option_env!("KQPS_VERSION") {
 
 /// Benchmark DNS reliably on multi-core systems: every query accounted for, every figure with its grade
 ///
-/// Without a command kqps does what `kqps run` does.
+/// Without a command kqps does what `kqps run` does, with its flags.
 #[derive(Parser)]
 #[command(name = "kqps", version = VERSION, propagate_version = true, max_term_width = 110, after_help = EXAMPLES,
           args_conflicts_with_subcommands = true)]
@@ -99,9 +101,9 @@ enum Command {
     Man(man::Args),
 }
 
-/// The command line with the exit statuses in its help.
+/// The command line with the flags of other tools that it takes, and with the exit statuses in its help.
 fn command_line() -> clap::Command {
-    with_negative_numbers(exit::explained(Cli::command()))
+    with_negative_numbers(statuses::explained(hints::with_aliases(Cli::command())))
 }
 
 /// Accepts negative numbers as values, so that the flag's own parser can say what it expects. Clap would
@@ -128,7 +130,9 @@ fn main() -> ExitCode {
     {
         return exit::after_printing(exit::with(&error.into()));
     }
-    let outcome = command_line().try_get_matches().and_then(|matches| Cli::from_arg_matches(&matches));
+    let words = hints::with_run(std::env::args_os().collect());
+    let outcome =
+        command_line().try_get_matches_from(&words).and_then(|matches| Cli::from_arg_matches(&matches));
     let status = match outcome {
         Ok(cli) => {
             let outcome = run(cli);
@@ -136,7 +140,7 @@ fn main() -> ExitCode {
             let status = outcome.unwrap_or_else(|error| exit::with(&error));
             interrupted.unwrap_or(status)
         }
-        Err(said) => print::by_clap(&said),
+        Err(said) => print::by_clap(&hints::explained(said, &words)),
     };
     exit::after_printing(status)
 }

@@ -9,7 +9,8 @@ use clap::Command;
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_files::write_whole;
 
-use crate::exit::{HEAD, bad_input};
+use crate::exit::bad_input;
+use crate::statuses::HEAD;
 
 /// The heading above the examples.
 const EXAMPLES_HEAD: &str = "Examples:";

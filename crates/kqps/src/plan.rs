@@ -27,7 +27,7 @@ Examples:
   kqps plan --load 500k --cell nsd kqps-runs/before kqps-runs/after
   kqps plan --load 2M --json kqps-runs/mine";
 
-/// Say how many hosts of the kind that was measured a load takes
+/// Say how many hosts like the measured one a load needs
 ///
 /// It rests on the figures of stored runs, searches or studies: the low end of a rate's range, less a reserve, and the
 /// loads at which p99 stayed within a limit. A figure that is refused gives no number of hosts.
@@ -38,7 +38,7 @@ pub(crate) struct Args {
     #[arg(value_name = "DIR", required = true)]
     runs: Vec<PathBuf>,
 
-    /// The load on all hosts together, queries a second
+    /// The load on all hosts together, q/s
     #[arg(long, value_name = "RATE", value_parser = parse_rate)]
     load: f64,
 
@@ -46,7 +46,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_some_time)]
     p99: Option<Duration>,
 
-    /// The share of each host's rate that the load leaves over
+    /// The share of each host's rate to keep free
     #[arg(long, value_name = "SHARE", value_parser = parse_share, default_value = "30%")]
     reserve: f64,
 
@@ -131,7 +131,7 @@ fn words(plan: &HostPlan, folder: Option<&Path>) -> String {
             let _ = write!(by, " ({} to {})", rate(figure.low), rate(figure.high));
         }
         let reserve = percent::typed(plan.wanted.reserve);
-        let _ = write!(by, "; less {reserve} % of the low end, {} q/s", rate(by_rate));
+        let _ = write!(by, "; with a reserve of {reserve} %, {} q/s", rate(by_rate));
         line("rate", &by);
     }
     if let (Some(by_latency), Some(p99_us)) = (plan.by_latency_qps, plan.wanted.p99_us) {
@@ -170,7 +170,7 @@ mod tests {
         let expected = "nsd: grade C\n  \
                         hosts        10 hosts for 2,000,000 q/s with p99 up to 1,000 µs and a reserve of \
                         30 %: 200,000 q/s\n               for each\n  \
-                        rate         310,000 q/s (300,000 to 320,000); less 30 % of the low end, 210,000 q/s\n  \
+                        rate         310,000 q/s (300,000 to 320,000); with a reserve of 30 %, 210,000 q/s\n  \
                         latency      p99 was at most 1,000 µs up to 250,000 q/s\n  \
                         - The low end counts.\n\n";
         assert_eq!(said, expected);

@@ -3,16 +3,19 @@
 
 mod container;
 mod devices;
+mod promise;
 
 use std::process::ExitCode;
 
 use comfy_table::{Table, presets};
 use kqps_host::container::Facts;
 use kqps_kernel::probe::probe;
+use kqps_verdict::promise::Promise;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::print;
+use crate::run::words::wrapped;
 use container::Container;
 use devices::Device;
 
@@ -21,10 +24,12 @@ Examples:
   kqps probe
   kqps probe --json";
 
-/// Show what works on this host, and why the rest does not
+/// Show what works on this host, why the rest does not, and how closely a run here would know a rate
 ///
 /// The devices are those with Ethernet frames. On each of them --io xdp passes the network stack: natively if the
 /// driver hands frames over itself, otherwise after the stack has made a packet of each.
+///
+/// To forecast how closely a run would know a rate, it loads all cores for two seconds, a quarter of the time.
 ///
 /// In a container this also says what the container takes away, and the flags of container engines that give it back.
 /// If the program lacks rights that its file can get, this prints the setcap command that gives them.
@@ -44,6 +49,10 @@ pub(crate) struct Probe {
     devices: Vec<Device>,
     /// Why the devices are not known; `None` if they are.
     devices_unknown: Option<String>,
+    /// How closely runs on this host will know a rate.
+    promise: Option<Promise>,
+    /// Why that is not known; `None` if it is.
+    promise_unknown: Option<String>,
     /// The container around this process; `None` if there is none.
     container: Option<Container>,
 }
@@ -75,7 +84,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let facts = Facts::read();
     let fails = |name: &str| capabilities.iter().any(|one| one.name == name && !one.works);
     let container = Container::of(&facts, fails);
-    let probe = Probe { capabilities, devices, devices_unknown, container };
+    let (promise, promise_unknown) = match promise::measure() {
+        Ok(promise) => (Some(promise), None),
+        Err(reason) => (None, Some(reason)),
+    };
+    let probe = Probe { capabilities, devices, devices_unknown, promise, promise_unknown, container };
     if *json {
         print::json(&print::Versioned::of(&probe))?;
     } else {
@@ -91,6 +104,8 @@ fn print_for_readers(probe: &Probe, facts: &Facts) {
         None if probe.devices.is_empty() => print!("\nThis host has no device with Ethernet frames.\n"),
         None => print!("\n{}\n", devices::table(&probe.devices)),
     }
+    let promised = probe.promise.as_ref().ok_or(probe.promise_unknown.as_deref().unwrap_or_default());
+    print!("\n{}", wrapped("", &promise::words(promised)));
     let program = std::env::current_exe().map_or_else(|_| "kqps".into(), |path| path.display().to_string());
     if let Some(container) = &probe.container {
         print!("\n{}", container.text());

@@ -23,7 +23,8 @@ Examples:
 /// Write the page of a run again: one HTML file that needs no other
 ///
 /// If the history (history.sqlite beside the run's folder, else the default one, see `kqps history add`) knows an earlier
-/// run of the same study, the page has this run beside it; a run on the same host comes first. --beside names another one.
+/// run of the same study, the page shows that earlier run beside this one. Runs on the same host are preferred. --beside
+/// names another run.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -63,7 +63,7 @@ Examples:
   kqps run --target tcp://127.0.0.1:5300 -d my.queries -a 127.1.0.0/16
   kqps run --resume --out mine";
 
-/// Measure this machine: the echo, and every name server that is installed; or a study
+/// Measure this machine: the echo, and NSD, Knot DNS and BIND if installed; or a study
 ///
 /// kqps measures the echo under each I/O model. The echo's rate is the ceiling of the servers.
 #[derive(clap::Args, Default)]
@@ -78,7 +78,7 @@ pub(crate) struct Args {
     #[arg(long, conflicts_with = "resume", help_heading = "The run")]
     dry_run: bool,
 
-    /// The folder of the run (default: TIME-STUDY in the user's data, or in kqps-runs/ if that exists)
+    /// The folder of the run (default: TIME-STUDY in kqps-runs/, if that exists, or ~/.local/share/kqps/runs/)
     #[arg(long, value_name = "DIR", help_heading = "The run")]
     out: Option<PathBuf>,
 
@@ -152,7 +152,7 @@ pub(crate) struct Args {
     #[arg(long, help_heading = "The run")]
     no_install: bool,
 
-    /// Print all reasons for each grade, and not just the advice
+    /// Print bounds, ceilings and all reasons for each grade, and not just the advice
     ///
     /// `kqps report DIR --why` prints them for a finished run.
     #[arg(long, conflicts_with = "dry_run", help_heading = "Output")]

@@ -46,11 +46,11 @@ pub(crate) struct Args {
     captured: CapturedArgs,
 
     /// How many of the most frequent names to show
-    #[arg(long, value_name = "N", value_parser = parse_within::<usize>(0..=1000), default_value = "10")]
+    #[arg(long, value_name = "N", value_parser = parse_within::<usize>(0..=1000), default_value = "10", help_heading = "Output")]
     top: usize,
 
     /// Print one JSON object
-    #[arg(long)]
+    #[arg(long, help_heading = "Output")]
     json: bool,
 }
 

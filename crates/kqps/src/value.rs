@@ -13,7 +13,9 @@ use kqps_observation::cpu_list::{self, CpuListError};
 
 use crate::exit::bad_input;
 
-pub(crate) use kqps_files::value::{TIMEOUT_LEAST, parse_duration, parse_timeout};
+pub(crate) use kqps_files::value::{
+    TIMEOUT_LEAST, parse_duration, parse_seconds, parse_timeout, parse_timeout_seconds,
+};
 
 /// The greatest accepted rate, queries a second. No link carries more, so a greater one is a slip.
 const RATE_MOST: f64 = 1e8;
@@ -234,6 +236,7 @@ mod tests {
             (time("10sec"), "did you mean 10s?"),
             (time("2 min"), "did you mean 2m?"),
             (time("5MS"), "did you mean 5ms?"),
+            (time("5"), "with a unit; did you mean 5ms or 5s?"),
             (share("5"), "such as 0.1% or 0.001; did you mean 5%?"),
         ] {
             assert!(error.ends_with(meant), "{error}");

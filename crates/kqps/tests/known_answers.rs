@@ -37,6 +37,13 @@ fn latencies_over_connections_are_those_that_are_known() -> Result<()> {
     Ok(())
 }
 
+/// The workflow of docs/ci.md, with a server that answers half as much from a certain commit on.
+#[test]
+fn the_documented_workflow_fails_the_commit_that_made_the_server_slower() -> Result<()> {
+    let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);
+    prove_part(Proof::History, "recipe", Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
+}
+
 /// A part of the proof of several hosts.
 fn of_hosts(part: &str) -> Result<()> {
     let _turn = TURN.lock().unwrap_or_else(PoisonError::into_inner);

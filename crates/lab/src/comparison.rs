@@ -115,7 +115,9 @@ pub fn begin(request: &ComparisonRequest, began: Instant) -> Result<Session, Com
         must_be_installed(definition)?;
     }
     make(request)?;
-    Ok(Session::resume(&request.folder, request.kqps.clone())?.since(began))
+    let known = sides.iter().filter_map(|side| side.definition());
+    let known = known.map(|definition| (definition.name.clone(), definition.clone())).collect();
+    Ok(Session::resume_with(&request.folder, request.kqps.clone(), &known)?.since(began))
 }
 
 fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
@@ -136,7 +138,7 @@ fn make(request: &ComparisonRequest) -> Result<(), ComparisonError> {
     let (folder, claim) = claim(&request.folder)?;
     let definitions = [&request.a, &request.b].into_iter().filter_map(Side::definition);
     for definition in definitions {
-        let written = folder.write(&folder.definition(&definition.name), definition.text.as_bytes());
+        let written = folder.write(&folder.definition(&definition.name), definition.kept_text().as_bytes());
         written.map_err(LabError::from)?;
     }
     if let Some(queries) = &request.queries {

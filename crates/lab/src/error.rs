@@ -34,6 +34,11 @@ pub enum LabError {
          into another folder", path = .path.display()
     )]
     Search { path: PathBuf },
+    #[error(
+        "{path}: the command of `{subject}` had a secret, which is not kept with a run, so the run cannot be resumed; \
+         begin a new one with the whole command", path = .path.display()
+    )]
+    Secret { path: PathBuf, subject: String },
     #[error("two subjects are called `{name}`: give each a name of its own")]
     SameName { name: String },
     #[error(transparent)]

@@ -1,14 +1,14 @@
 //! Trials with the state of the host around them: the speed of the cores before and after each, and when the
 //! subject's cores stood still. Loads are requested at the reference speed, and played at the speed that the
-//! cores have.
+//! cores have, unless they have a greatest rate, which holds for the packets of each real second.
 
-use std::cell::RefCell;
+use std::cell::{Cell as Counter, RefCell};
 use std::io;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kqps_host::Witness;
 use kqps_observation::run::{Purpose, RunTrial};
-use kqps_observation::{Cell, GaugeFacts, SpeedFacts, Trial};
+use kqps_observation::{Cell, GaugeFacts, SpeedFacts, StallFacts, Trial};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
 
@@ -17,6 +17,10 @@ const READING: Duration = Duration::from_millis(10);
 
 /// The reference is the median of this many readings.
 const REFERENCE_READINGS: usize = 25;
+
+/// Readings that fail take at most this share of the time since the first gauge: a core that others hold makes each of
+/// them last until the gauge gives up.
+const FAILED_MOST: f64 = 0.1;
 
 /// The cores that take part in a trial.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -54,12 +58,30 @@ impl Cores {
 }
 
 /// The reference speeds of loads, one for each set of cores.
-#[derive(Debug, Default)]
+#[derive(Debug)]
 pub struct Gauges {
+    /// Whether loads are played as they are named, and no core is gauged.
+    plays_as_named: bool,
     references: RefCell<Vec<(Cores, f64)>>,
+    began: Instant,
+    /// The time that went into readings that failed.
+    failed: Counter<Duration>,
+}
+
+impl Default for Gauges {
+    fn default() -> Self {
+        let (references, failed) = (RefCell::default(), Counter::default());
+        Self { plays_as_named: false, references, began: Instant::now(), failed }
+    }
 }
 
 impl Gauges {
+    /// For loads with a greatest rate. They are played as they are named, and rates are those that were seen: a load
+    /// that followed the speed of the cores could pass the greatest rate.
+    pub fn for_loads_as_named() -> Self {
+        Self { plays_as_named: true, ..Self::default() }
+    }
+
     /// The references of a run's trials, so that a resumed run continues with the same ones.
     pub fn of_trials(cells: &[Cell], trials: &[RunTrial]) -> Self {
         let gauges = Self::default();
@@ -74,7 +96,8 @@ impl Gauges {
     }
 
     /// Plays a load that is requested at the reference speed, and adds the state of the host to the record. If
-    /// the cores cannot be gauged or witnessed, the record lacks it, and the load is played unchanged.
+    /// the cores cannot be gauged or witnessed, the record lacks it, and the load is played unchanged. A reading that
+    /// failed is not repeated before ten times as long has passed.
     /// `subject_pids` are the subject's processes, empty if they are unknown.
     pub fn play<E>(
         &self,
@@ -83,16 +106,15 @@ impl Gauges {
         request: &TrialRequest,
         play: impl FnOnce(&TrialRequest) -> Result<Trial, E>,
     ) -> Result<Trial, E> {
-        let gauged = self.reference(cores).and_then(|reference| Ok((reference, cores.read()?)));
-        let Ok((reference_turns_per_s, before)) = gauged else { return play(request) };
+        let gauged = self.reference(cores).and_then(|reference| Ok((reference, self.read(cores)?)));
+        let Ok((reference_turns_per_s, before)) = gauged else {
+            let (played, stalls) = witnessed(cores, subject_pids, || play(request));
+            return played.map(|trial| Trial { stalls, ..trial });
+        };
         let scale = before.of(&cores.subject).map_or(1.0, |speed| speed / reference_turns_per_s);
         let (scaled, wanted_qps) = scaled(request, scale);
-        // Without the right to real-time priority, there is no witness.
-        let witness =
-            (!cores.watched.is_empty()).then(|| Witness::begin(&cores.watched, subject_pids).ok()).flatten();
-        let played = play(&scaled);
-        let stalls = witness.map(Witness::end);
-        let after = cores.read();
+        let (played, stalls) = witnessed(cores, subject_pids, || play(&scaled));
+        let after = self.read(cores);
         played.map(|mut trial| {
             trial.stalls = stalls;
             trial.speed = after.ok().map(|after| SpeedFacts {
@@ -106,6 +128,18 @@ impl Gauges {
         })
     }
 
+    /// Reads the speed of these cores, unless readings that failed have taken too much of the time.
+    fn read(&self, cores: &Cores) -> io::Result<GaugeFacts> {
+        if self.plays_as_named {
+            return Err(io::Error::other("loads are played as they are named"));
+        }
+        if self.failed.get() > self.began.elapsed().mul_f64(FAILED_MOST) {
+            return Err(io::Error::other("other programs held the cores when they were gauged last"));
+        }
+        let began = Instant::now();
+        cores.read().inspect_err(|_| self.failed.set(self.failed.get() + began.elapsed()))
+    }
+
     /// The reference speed of these cores. The first call measures it, when the cores are idle.
     fn reference(&self, cores: &Cores) -> io::Result<f64> {
         let known =
@@ -113,7 +147,7 @@ impl Gauges {
         if let Some(reference) = known {
             return Ok(reference);
         }
-        let readings = (0..REFERENCE_READINGS).map(|_| cores.read()).collect::<io::Result<Vec<_>>>()?;
+        let readings = (0..REFERENCE_READINGS).map(|_| self.read(cores)).collect::<io::Result<Vec<_>>>()?;
         let mut speeds: Vec<f64> = readings.iter().filter_map(|reading| reading.of(&cores.subject)).collect();
         speeds.sort_by(f64::total_cmp);
         let reference = speeds.get(speeds.len() / 2).copied().filter(|speed| *speed > 0.0);
@@ -128,6 +162,14 @@ impl Gauges {
             references.push((cores.clone(), reference_turns_per_s));
         }
     }
+}
+
+/// Plays with a witness beside it. Returns the result of `play`, and when the subject's cores stood still meanwhile.
+/// Without the right to real-time priority there is no witness.
+fn witnessed<T>(cores: &Cores, subject_pids: &[u32], play: impl FnOnce() -> T) -> (T, Option<StallFacts>) {
+    let witness =
+        (!cores.watched.is_empty()).then(|| Witness::begin(&cores.watched, subject_pids).ok()).flatten();
+    (play(), witness.map(Witness::end))
 }
 
 /// The load as it is played on cores with `scale` times the reference speed, and the requested rate if that
@@ -157,6 +199,32 @@ mod tests {
         for named in [Purpose::Rate, Purpose::Canary, Purpose::Reasons { of: 7 }] {
             assert_eq!(scaled(&request(named), 0.8), (request(named), None));
         }
+    }
+
+    #[test]
+    fn a_load_with_a_greatest_rate_is_played_as_it_is_named() {
+        let cores = Cores::of(&[0], &[0]);
+        let gauges = Gauges { plays_as_named: true, ..Gauges::default() };
+        // These cores are far faster than that.
+        gauges.keep(&cores, 1.0);
+        let pace = RequestedPace::Open { rate_qps: 1000.0 };
+        let request = TrialRequest { pace, duration_s: 0.1, purpose: Purpose::Search };
+        let mut asked = None;
+        let played = gauges.play(&cores, &[], &request, |request| {
+            asked = Some(*request);
+            Ok::<_, ()>(Trial::default())
+        });
+        assert_eq!((asked, played.unwrap().speed), (Some(request), None));
+    }
+
+    #[test]
+    fn readings_that_fail_take_a_tenth_of_the_time() {
+        let cores = Cores { all: vec![1023], subject: vec![1023], watched: Vec::new() };
+        let gauges = Gauges::default();
+        let why = |gauges: &Gauges| gauges.read(&cores).unwrap_err().to_string();
+        assert!(why(&gauges).starts_with("cannot gauge core 1023"));
+        gauges.failed.set(Duration::from_hours(1));
+        assert_eq!(why(&gauges), "other programs held the cores when they were gauged last");
     }
 
     #[test]

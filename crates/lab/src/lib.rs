@@ -60,6 +60,7 @@ mod reasons;
 mod record;
 mod rounds;
 mod site;
+mod starvation;
 mod subject_launcher;
 
 #[cfg(test)]

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use kqps_files::unfinished::Unfinished;
+use kqps_files::whole;
 use kqps_observation::Cell;
 use kqps_observation::factors::DatasetFactors;
 use kqps_recipe::{Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
@@ -224,7 +225,7 @@ impl Materials {
         let kept = folder.dataset().join(KEPT);
         let beside = kept.with_extension("part");
         let unfinished = Unfinished::at(&beside);
-        let copied = copy(queries, &beside).and_then(|()| std::fs::rename(&beside, &kept));
+        let copied = copy(queries, &beside).and_then(|()| whole::rename(&beside, &kept));
         if copied.is_err() {
             // The file may not exist.
             let _ = std::fs::remove_file(&beside);

@@ -2,6 +2,8 @@
 
 use std::time::{Duration, Instant};
 
+use crate::play::{SPARE, SPARE_LEAST, SPARE_UNHURRIED};
+
 /// The least time to become ready, however small the share is.
 const START_LEAST: Duration = Duration::from_secs(3);
 
@@ -36,6 +38,13 @@ impl Patience {
         self.until.map(|(_, over)| over.saturating_duration_since(Instant::now()).max(STOP_LEAST))
     }
 
+    /// The time that a trial may take beyond sending and draining: what is left of the start, from 5 to 20 s, and a minute
+    /// without a budget.
+    pub fn for_trial(&self) -> Duration {
+        let left = self.until.map(|(_, over)| over.saturating_duration_since(Instant::now()));
+        left.map_or(SPARE_UNHURRIED, |left| left.max(SPARE_LEAST).min(SPARE))
+    }
+
     /// Whether a completed search may go on to refine its estimate; always false without a budget.
     pub fn may_refine(&self) -> bool {
         self.search_until.is_some_and(|until| Instant::now() < until)
@@ -66,6 +75,8 @@ mod tests {
         assert!(over.is_over() && over.cuts_search() && !later.is_over() && later.may_refine());
         assert_eq!(over.for_start(), Some(START_LEAST));
         assert!(later.for_start().unwrap() > START_LEAST);
+        assert_eq!((over.for_trial(), later.for_trial()), (SPARE_LEAST, SPARE));
+        assert_eq!(Patience::default().for_trial(), SPARE_UNHURRIED);
         assert!(Patience::default().later(away).for_start().is_none(), "without a budget nothing ends");
     }
 }

@@ -1,10 +1,10 @@
-//! A player process: `kqps play`, one for each trial, so that a trial inherits nothing from the one before. It reads the
-//! whole request on its standard input and prints the record. The lab and `kqps find` play their trials like this.
+//! A player process: `kqps play`, one for each trial, so that a trial inherits nothing from the one before. It reads
+//! the whole request on its standard input and prints the record. The lab and `kqps find` play their trials like this.
 
 use std::ffi::OsString;
 use std::io::{self, BufReader, Read, Write as _};
 use std::path::Path;
-use std::process::{Child, Command, ExitStatus, Stdio};
+use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
@@ -19,13 +19,27 @@ use serde::{Deserialize, Serialize};
 
 use crate::live_sink::LiveSink;
 use crate::path::LaidPath;
+use crate::starvation::Starvation;
 use crate::trial_request::NoTrial;
 
 /// The time that a trial may take beyond sending and draining: opening the dataset and reading counters.
-const SLACK: Duration = Duration::from_secs(20);
+pub const SPARE: Duration = Duration::from_secs(20);
+
+/// The spare time of a player in a run without a budget. On a host at whose cores many programs wait, a player takes
+/// many times as long to begin; one that gets no CPU time at all is stopped sooner.
+pub const SPARE_UNHURRIED: Duration = Duration::from_mins(1);
+
+/// The least of this time that a budget leaves to a trial.
+pub const SPARE_LEAST: Duration = Duration::from_secs(5);
+
+/// How long a killed player is waited for. One that gets no CPU time cannot even end, and is left behind.
+const LAST: Duration = Duration::from_secs(2);
 
 /// The interval at which interrupts are looked for while the player runs.
 const LOOK: Duration = Duration::from_millis(50);
+
+/// The interval at which the end of a player without output is looked for.
+const END_LOOK: Duration = Duration::from_micros(200);
 
 /// A trial to play: the message to `kqps play`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -95,28 +109,34 @@ pub struct PlayerProgram<'a> {
     pub interrupts: &'a Interrupts,
     /// What gets the player's counts while it plays; `None` if nothing does.
     pub live: Option<&'a LiveSink>,
+    /// The time that a trial may take beyond sending and draining, usually [`SPARE`].
+    pub spare: Duration,
 }
 
 impl PlayerProgram<'_> {
-    /// Plays one trial, and waits until the player has ended. The kernel kills the player when the calling thread ends,
-    /// so the main thread must call this.
+    /// Plays one trial, and waits until the player has ended, for as long as its plan lasts and [`Self::spare`] at
+    /// most. A player that gets no CPU time is killed sooner. If it does not end even then, it is left behind, and ends
+    /// when its core is free. The kernel kills the player when the calling thread ends, so the main thread must call
+    /// this.
     pub fn play(&self, request: &PlayRequest) -> Result<Played, NoTrial> {
         let request = PlayRequest { live_every: self.live.map(|live| live.every), ..request.clone() };
         let message = serde_json::to_vec(&request).map_err(|error| NoTrial::failed(error.to_string()))?;
         let mut command = Command::new(self.kqps);
         command.arg("play").stdin(Stdio::piped()).stdout(Stdio::piped());
         command.stderr(if request.shows_bar { Stdio::inherit() } else { Stdio::piped() });
-        process::tie_kqps(&mut command);
+        // Elsewhere it would take the time of a subject on the same core.
+        if request.plan.has_own_cores() {
+            process::tie_measured(&mut command);
+        } else {
+            process::tie_kqps(&mut command);
+        }
         let child = self.path.place_player(&mut command).and_then(|()| command.spawn());
         let mut child =
             child.map_err(|error| NoTrial::failed(format!("the player could not be started: {error}")))?;
-        if let Some(mut stdin) = child.stdin.take() {
-            // A player that ended before it read all of it gives the reason on stderr.
-            let _ = stdin.write_all(&message);
-        }
+        pass(child.stdin.take(), message);
         let plan = &request.plan;
-        let limit =
-            until_start(plan) + plan.stop.after.unwrap_or_default() + plan.timeout + plan.drain + SLACK;
+        let sending = until_start(plan) + plan.stop.after.unwrap_or_default();
+        let limit = sending + plan.lag_allowed.min(SPARE) + plan.timeout + plan.drain + self.spare;
         self.wait(child, limit).map_err(|error| NoTrial::failed(format!("the player was lost: {error}")))
     }
 
@@ -124,8 +144,9 @@ impl PlayerProgram<'_> {
         let stdout = read_all(child.stdout.take(), self.live.cloned());
         let stderr = read_all(child.stderr.take(), None);
         let deadline = Instant::now() + limit;
+        let mut starvation = Starvation::of(child.id());
         let mut asked_to_end = false;
-        let mut killed_after = None;
+        let mut killed: Option<(Killed, Instant)> = None;
         // The player closes its standard output when it ends.
         let stdout = loop {
             match stdout.recv_timeout(LOOK) {
@@ -137,16 +158,50 @@ impl PlayerProgram<'_> {
                 asked_to_end = true;
                 process::signal(child.id(), Signal::Interrupt)?;
             }
-            if self.interrupts.is_urgent() {
-                child.kill()?;
+            if let Some((_, since)) = killed {
+                if since.elapsed() >= LAST {
+                    break String::new();
+                }
+                continue;
             }
-            if killed_after.is_none() && Instant::now() >= deadline {
-                killed_after = Some(limit);
+            let why = if self.interrupts.is_urgent() {
+                Some(Killed::Interrupted)
+            } else if starvation.is_seen() {
+                Some(Killed::Starved)
+            } else {
+                (Instant::now() >= deadline).then_some(Killed::TooLate(limit))
+            };
+            if let Some(why) = why {
+                killed = Some((why, Instant::now()));
                 child.kill()?;
             }
         };
-        let status = child.wait()?;
-        Ok(Played { status, killed_after, stdout, stderr: stderr.recv().unwrap_or_default() })
+        let status = ended(&mut child)?;
+        let left_behind = status.is_none().then(|| child.id());
+        let stderr = stderr.recv_timeout(LAST).unwrap_or_default();
+        Ok(Played { status, killed: killed.map(|(why, _)| why), left_behind, stdout, stderr })
+    }
+}
+
+/// Passes the message to the player, in another thread: a player that gets no CPU time does not read it.
+fn pass(stdin: Option<ChildStdin>, message: Vec<u8>) {
+    std::thread::spawn(move || {
+        if let Some(mut stdin) = stdin {
+            // A player that ended before it read all of it gives the reason on stderr.
+            let _ = stdin.write_all(&message);
+        }
+    });
+}
+
+/// How a player ended that has closed its output or was killed; `None` if it does not end.
+fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
+    let deadline = Instant::now() + LAST;
+    loop {
+        let status = child.try_wait()?;
+        if status.is_some() || Instant::now() >= deadline {
+            return Ok(status);
+        }
+        std::thread::sleep(END_LOOK);
     }
 }
 
@@ -156,40 +211,76 @@ fn until_start(plan: &Plan) -> Duration {
         .map_or(Duration::ZERO, |at_ns| Duration::from_nanos(at_ns.saturating_sub(clock::now_ns())))
 }
 
-/// A player that has ended.
+/// Why a player was killed.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Killed {
+    /// The user wants to end at once.
+    Interrupted,
+    /// It got no CPU time.
+    Starved,
+    /// It had not ended after this time.
+    TooLate(Duration),
+}
+
+/// A player that has ended, or was left behind.
 #[derive(Debug)]
 pub struct Played {
-    status: ExitStatus,
-    /// The time after which it was killed, if it was.
-    killed_after: Option<Duration>,
+    /// `None` if it did not end after it was killed.
+    status: Option<ExitStatus>,
+    /// Why it was killed, if it was.
+    killed: Option<Killed>,
+    /// The process ID of a player that did not end.
+    left_behind: Option<u32>,
     stdout: String,
     stderr: String,
 }
 
 impl Played {
+    /// Why the player limited its trial so much that there is none, in one sentence without its full stop; `None` if it
+    /// did not.
+    pub fn player_limited(&self) -> Option<String> {
+        let why = match self.killed? {
+            Killed::Interrupted => return None,
+            Killed::Starved => {
+                "the player got no CPU time for 3 s, since other programs held its core, and was \
+                                killed"
+                    .to_owned()
+            }
+            Killed::TooLate(limit) => {
+                format!("the player did not end within {:.0} s and was killed", limit.as_secs_f64())
+            }
+        };
+        Some(match self.left_behind {
+            None => why,
+            Some(pid) => {
+                format!("{why}; its process {pid} is left behind, and ends as soon as it gets its core")
+            }
+        })
+    }
+
     /// The record of its trial. If the user interrupted the trial, the record says so.
     pub fn trial(&self) -> Result<Trial, NoTrial> {
         let failed = |reason| {
             let output = self.stderr.lines().map(str::to_string).collect();
             Err(NoTrial::Failed { reason, output })
         };
-        if let Some(limit) = self.killed_after {
-            return failed(format!(
-                "the player did not end within {:.0} s and was killed",
-                limit.as_secs_f64()
-            ));
+        if let Some(why) = self.player_limited() {
+            return failed(format!("player-limited: {why}"));
         }
         let read = serde_json::from_str::<Trial>(&self.stdout);
-        let ended_well = self.status.success() || read.as_ref().is_ok_and(|trial| trial.interrupted);
+        let is_success = self.status.is_some_and(|status| status.success());
+        let ended_well = is_success || read.as_ref().is_ok_and(|trial| trial.interrupted);
         if self.stdout.is_empty() || !ended_well {
             let last = self.stderr.lines().last().unwrap_or("it printed nothing");
-            return failed(format!("the player failed ({}): {last}", self.status));
+            let status = self.status.map_or("it did not end".to_owned(), |status| status.to_string());
+            return failed(format!("the player failed ({status}): {last}"));
         }
         read.or_else(|error| failed(format!("what the player printed is not a trial: {error}")))
     }
 }
 
-/// Reads a pipe to its end in another thread, so that neither pipe of a child fills up. Live lines are passed on at once.
+/// Reads a pipe to its end in another thread, so that neither pipe of a child fills up. Live lines are passed on at
+/// once.
 fn read_all(pipe: Option<impl Read + Send + 'static>, live: Option<LiveSink>) -> Receiver<String> {
     let (sender, receiver) = mpsc::channel();
     std::thread::spawn(move || {

@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::time::Duration;
 
 use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
@@ -45,14 +46,16 @@ pub struct Player<'a> {
     pub interrupts: &'a Interrupts,
     /// What gets the counts of trials while they are played; `None` if nothing does.
     pub live: Option<&'a LiveSink>,
+    /// The time that a trial may take beyond sending and draining.
+    pub spare: Duration,
 }
 
 impl Player<'_> {
     /// Plays one trial in a process of its own, which the main thread must start.
     pub fn play(&self, request: &TrialRequest) -> Result<Trial, NoTrial> {
-        let Self { kqps, path, interrupts, live, .. } = *self;
+        let Self { kqps, path, interrupts, live, spare, .. } = *self;
         let message = self.message(request).map_err(NoTrial::failed)?;
-        let played = PlayerProgram { kqps, path, interrupts, live }.play(&message)?;
+        let played = PlayerProgram { kqps, path, interrupts, live, spare }.play(&message)?;
         if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() }
     }
 

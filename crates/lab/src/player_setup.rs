@@ -104,6 +104,7 @@ impl PlayerSetup {
             replay: None,
             timeout,
             drain: timeout,
+            listens_on: false,
             lag_allowed: LAG_ALLOWED,
             coalesce: usual_coalesce(own_cores),
             threads,
@@ -234,7 +235,7 @@ mod tests {
             transport: Transport::Quic,
             connect_timeout_s: Some(1.5),
             congestion: Congestion::Cubic,
-            tls: Some(TlsSetup { early_data: true, certificate: None, ..tls_setup() }),
+            tls: Some(TlsSetup { early_data: true, certificate: None, packing: false, ..tls_setup() }),
             ..connections(Some(0))
         })
     }
@@ -246,6 +247,7 @@ mod tests {
             suite: Some("TLS_AES_128_GCM_SHA256".into()),
             certificate: Some(KeyChoice::Rsa),
             early_data: false,
+            packing: true,
             trust: None,
             name: None,
         }
@@ -294,6 +296,7 @@ mod tests {
             replay: None,
             timeout,
             drain: timeout,
+            listens_on: false,
             lag_allowed: Duration::from_millis(10),
             coalesce: Duration::from_micros(10),
             threads: 2,
@@ -352,10 +355,10 @@ mod tests {
         };
         let made = played(tls_setup()).unwrap();
         assert_eq!(made.local, Some("127.2.0.0/24".parse().unwrap()));
-        let TlsPlan { names, client, .. } = tls_of(made);
+        let TlsPlan { names, client, packing, .. } = tls_of(made);
         assert_eq!((names, client.resume), (vec!["127.0.0.1".to_owned()], false));
         assert_eq!((client.suites.len(), client.groups.len()), (1, 1));
-        assert_eq!((client.certificate, client.early_data), (Some(KeyType::Rsa), false));
+        assert_eq!((client.certificate, client.early_data, packing), (Some(KeyType::Rsa), false, true));
         assert_eq!(client.trust, Trust::Ca("the issuer".into()));
         let theirs = TlsSetup {
             trust: Some(TrustChoice::System),

@@ -18,17 +18,18 @@ pub enum Wanted {
     Done(Bounds),
 }
 
-/// The next step of a search after its trials so far. Spoiled trials are requested again.
-pub fn wanted(goal: &Goal, start: &Start, all: &[Played]) -> Wanted {
+/// The next step of a search after its trials so far. Spoiled trials are requested again. `elapsed_s` are the seconds
+/// since the search began, 0 if only its trials count.
+pub fn wanted(goal: &Goal, start: &Start, all: &[Played], elapsed_s: f64) -> Wanted {
     let probe = |one: &Played| Probe::of(&one.trial, goal, one.purpose);
     let played: Vec<&Played> = all.iter().filter(|one| one.purpose.is_of_search()).collect();
     let mut probes: Vec<Probe> =
         counted(&played, |one| one.facts()).into_iter().map(|one| probe(one)).collect();
-    // Spoiled trials are no evidence, but their time has passed.
+    // Spoiled trials are no evidence, but their time has passed, as has that of starting players and gauging cores.
     let spent_s = played.iter().map(|one| probe(one)).map(|probe| probe.wall_s).sum::<f64>();
     let counted_s = probes.iter().map(|probe| probe.wall_s).sum::<f64>();
     if let Some(last) = probes.last_mut() {
-        last.wall_s += spent_s - counted_s;
+        last.wall_s += spent_s.max(elapsed_s) - counted_s;
     }
     match next_trial(goal, start, &probes) {
         Next::Overload { duration_s } => {
@@ -51,7 +52,8 @@ pub fn so_far(goal: &Goal, played: &[Played]) -> Bounds {
 }
 
 /// Searches until the bounds are found or `play` fails. `played` holds the trials of the search so far, and new
-/// ones are appended. `play` makes one trial and stores it before it returns.
+/// ones are appended. `play` makes one trial and stores it before it returns. `elapsed_s` returns the seconds since the
+/// search began, which its limit is about.
 ///
 /// # Errors
 ///
@@ -60,10 +62,11 @@ pub fn run<E>(
     goal: &Goal,
     start: &Start,
     played: &mut Vec<Played>,
+    elapsed_s: &dyn Fn() -> f64,
     mut play: impl FnMut(&TrialRequest) -> Result<Trial, E>,
 ) -> Result<Bounds, E> {
     loop {
-        match wanted(goal, start, played) {
+        match wanted(goal, start, played, elapsed_s()) {
             Wanted::Done(bounds) => return Ok(bounds),
             Wanted::Trial(request) => {
                 let trial = play(&request)?;
@@ -86,7 +89,7 @@ const REFINING: f64 = 0.5;
 
 /// Plays further trials beside the result of a search. It ends when the estimate is close enough, when half of
 /// the search's time is spent again, or when the goal's limit is exceeded as far as a search may. It plays
-/// nothing if the search ended early because no other load would do better.
+/// nothing if the search ended early because no other load would do better. `elapsed_s` is as for [`run`].
 ///
 /// # Errors
 ///
@@ -95,10 +98,12 @@ pub fn refine<E>(
     goal: &Goal,
     found: &Bounds,
     played: &mut Vec<Played>,
+    elapsed_s: &dyn Fn() -> f64,
     mut play: impl FnMut(&TrialRequest) -> Result<Trial, E>,
 ) -> Result<(), E> {
     let spent_s = |played: &[Played]| -> f64 {
-        played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
+        let of = |one: &Played| one.trial.load.wall_s() + BESIDE_S;
+        played.iter().map(of).sum::<f64>().max(elapsed_s())
     };
     let limit_s = (spent_s(played) * (1.0 + REFINING)).min(goal.limit_s * LATEST);
     let mut made = 0;
@@ -115,6 +120,8 @@ pub fn refine<E>(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::Cell;
+
     use super::*;
     use crate::simulated::Simulated;
     use kqps_verdict::judge::{Known, judge_search};
@@ -125,7 +132,8 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 123_000.0, ..Simulated::default() };
         let mut played = Vec::new();
-        let bounds = run(&goal, &Start::default(), &mut played, |request| subject.play(request)).unwrap();
+        let bounds =
+            run(&goal, &Start::default(), &mut played, &|| 0.0, |request| subject.play(request)).unwrap();
         let (lower_qps, upper_qps) = (bounds.lower_qps.unwrap(), bounds.upper_qps.unwrap());
         assert!(lower_qps <= 123_500.0 && upper_qps >= 122_500.0, "{bounds:?}");
         assert!((upper_qps - lower_qps) / upper_qps <= goal.width * 1.01);
@@ -136,10 +144,12 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut whole = Vec::new();
-        let at_once = run(&goal, &Start::default(), &mut whole, |request| subject.play(request)).unwrap();
+        let at_once =
+            run(&goal, &Start::default(), &mut whole, &|| 0.0, |request| subject.play(request)).unwrap();
 
         let mut left = whole[..4].to_vec();
-        let resumed = run(&goal, &Start::default(), &mut left, |request| subject.play(request)).unwrap();
+        let resumed =
+            run(&goal, &Start::default(), &mut left, &|| 0.0, |request| subject.play(request)).unwrap();
         assert_eq!(resumed, at_once);
         assert_eq!(left.len(), whole.len());
     }
@@ -149,11 +159,11 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut whole = Vec::new();
-        run(&goal, &Start::default(), &mut whole, |request| subject.play(request)).unwrap();
+        run(&goal, &Start::default(), &mut whole, &|| 0.0, |request| subject.play(request)).unwrap();
         // From each trial on, the player spoils all of them, until the time ends during a repetition.
         for first in 1..whole.len() {
             let (mut played, mut count) = (Vec::new(), 0);
-            let found = run(&goal, &Start::default(), &mut played, |request| {
+            let found = run(&goal, &Start::default(), &mut played, &|| 0.0, |request| {
                 count += 1;
                 subject.play(request).map(|mut trial| {
                     trial.players.first.socket_drops = u64::from(count > first);
@@ -171,20 +181,20 @@ mod tests {
         let goal = Preset::Quick.goal();
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut played = Vec::new();
-        let bounds = run(&goal, &Start::default(), &mut played, |request| subject.play(request)).unwrap();
+        let bounds =
+            run(&goal, &Start::default(), &mut played, &|| 0.0, |request| subject.play(request)).unwrap();
         let searched = played.len();
-        refine(&goal, &bounds, &mut played, |request| subject.play(request)).unwrap();
+        refine(&goal, &bounds, &mut played, &|| 0.0, |request| subject.play(request)).unwrap();
         let (before, more) = played.split_at(searched);
-        let took_s = |trials: &[Played]| -> f64 {
-            trials.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum()
-        };
+        let took_s =
+            |trials: &[Played]| -> f64 { trials.iter().map(|one| one.trial.load.wall_s() + BESIDE_S).sum() };
         assert!(!more.is_empty() && took_s(more) <= took_s(before) / 2.0, "{} s", took_s(more));
         assert!(more.iter().all(|one| (one.trial.load.duration_s - goal.final_s).abs() < 1e-9));
         assert!(more.iter().all(|one| one.purpose == Purpose::Refine));
         let loads: Vec<f64> = more.iter().map(|one| one.trial.load.intended_qps.unwrap()).collect();
         assert!(loads.iter().all(|load_qps| (48_500.0..=51_500.0).contains(load_qps)), "{loads:?}");
         assert!(loads.iter().any(|qps| *qps < 50e3) && loads.iter().any(|qps| *qps > 50e3), "{loads:?}");
-        let found = |played: &[Played]| match wanted(&goal, &Start::default(), played) {
+        let found = |played: &[Played]| match wanted(&goal, &Start::default(), played, 0.0) {
             Wanted::Done(bounds) => bounds,
             Wanted::Trial(request) => panic!("{request:?}"),
         };
@@ -196,21 +206,41 @@ mod tests {
         let goal = Goal { limit_s: 8.0, ..Preset::Quick.goal() };
         let subject = Simulated { knee_qps: 50_000.0, ..Simulated::default() };
         let mut played = Vec::new();
-        let bounds = run(&goal, &Start::default(), &mut played, |request| subject.play(request)).unwrap();
+        let bounds =
+            run(&goal, &Start::default(), &mut played, &|| 0.0, |request| subject.play(request)).unwrap();
         let futile = Bounds { futile: Some(Futile::Silent), ..bounds.clone() };
         let searched = played.len();
-        refine(&goal, &futile, &mut played, |request| subject.play(request)).unwrap();
+        refine(&goal, &futile, &mut played, &|| 0.0, |request| subject.play(request)).unwrap();
         assert_eq!(played.len(), searched);
-        refine(&goal, &bounds, &mut played, |request| subject.play(request)).unwrap();
-        let took_s: f64 =
-            played.iter().map(|one| one.trial.load.duration_s + one.trial.load.drain_s + BESIDE_S).sum();
+        refine(&goal, &bounds, &mut played, &|| 0.0, |request| subject.play(request)).unwrap();
+        let took_s: f64 = played.iter().map(|one| one.trial.load.wall_s() + BESIDE_S).sum();
         assert!(took_s <= 8.0 * LATEST, "{took_s} s");
+    }
+
+    #[test]
+    fn its_limit_is_about_all_time_and_not_only_that_of_trials() {
+        let goal = Preset::Quick.goal();
+        // Each trial takes a second beyond its duration and its drain, as on a host that others keep busy.
+        let clock_s = Cell::new(0.0);
+        let subject = Simulated { knee_qps: 123_000.0, ..Simulated::default() };
+        let play = |request: &TrialRequest| {
+            subject.play(request).inspect(|trial| {
+                clock_s.set(clock_s.get() + trial.load.duration_s + trial.load.drain_s + 1.0);
+            })
+        };
+        let mut played = Vec::new();
+        let bounds = run(&goal, &Start::default(), &mut played, &|| clock_s.get(), play).unwrap();
+        refine(&goal, &bounds, &mut played, &|| clock_s.get(), play).unwrap();
+        let one_s = clock_s.get() / played.len() as f64;
+        assert!(clock_s.get() <= goal.limit_s * LATEST + one_s, "{} s", clock_s.get());
+        assert!(bounds.lower_qps.is_some_and(|qps| qps <= 123_500.0), "{bounds:?}");
     }
 
     #[test]
     fn a_failed_trial_ends_it() {
         let mut played = Vec::new();
-        let ended = run(&Preset::Quick.goal(), &Start::default(), &mut played, |_| Err::<Trial, _>("died"));
+        let ended =
+            run(&Preset::Quick.goal(), &Start::default(), &mut played, &|| 0.0, |_| Err::<Trial, _>("died"));
         assert_eq!(ended, Err("died"));
     }
 }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::question::Path as Kind;
+use kqps_observation::secret;
 use kqps_observation::store::StoreError;
 use kqps_observation::{Cell, Run, RunHost, Store};
 use kqps_verdict::judge;
@@ -79,7 +80,7 @@ impl Session {
         let laid_out = lay_out_on(request, hosts.as_ref().map_or_else(Site::here, at_hosts::Session::site))?;
         let (folder, claim) = claim(&request.folder)?;
         for definition in laid_out.definitions.values() {
-            folder.write(&folder.definition(&definition.name), definition.text.as_bytes())?;
+            folder.write(&folder.definition(&definition.name), definition.kept_text().as_bytes())?;
         }
         if let Some(queries) = &request.queries {
             Materials::keep(&folder, queries)?;
@@ -120,6 +121,15 @@ impl Session {
 
     /// Opens a run to resume it. Its plan is the one in the store.
     pub fn resume(folder: &Path, kqps: PathBuf) -> Result<Self, LabError> {
+        Self::resume_with(folder, kqps, &BTreeMap::new())
+    }
+
+    /// As [`Self::resume`], with definitions that are known already: those in the folder have no secrets.
+    pub(crate) fn resume_with(
+        folder: &Path,
+        kqps: PathBuf,
+        known: &BTreeMap<String, Definition>,
+    ) -> Result<Self, LabError> {
         store_in(folder)?;
         let folder = Folder::open(folder)?;
         let store = Store::open(&folder.store())?;
@@ -136,7 +146,14 @@ impl Session {
         };
         let mut definitions = BTreeMap::new();
         for cell in run.cells.iter().filter(|cell| cell.target.is_none()) {
-            let definition = Definition::open(&folder.definition(&cell.subject))?;
+            let definition = match known.get(&cell.subject) {
+                Some(definition) => definition.clone(),
+                None => Definition::open(&folder.definition(&cell.subject))?,
+            };
+            if secret::is_masked(&definition.text) {
+                let path = folder.definition(&cell.subject);
+                return Err(LabError::Secret { path, subject: cell.subject.clone() });
+            }
             definitions.insert(cell.subject.clone(), definition);
         }
         if let Some(hosts) = &hosts {

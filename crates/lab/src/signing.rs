@@ -13,6 +13,7 @@ use std::time::Instant;
 
 use kqps_files::replaced_by;
 use kqps_files::unfinished::Unfinished;
+use kqps_files::whole::{persist, rename};
 use kqps_recipe::{GenerateError, Recipe, Signing};
 use tempfile::{NamedTempFile, TempDir};
 
@@ -88,7 +89,7 @@ fn place(kept: &Path, path: &Path) -> io::Result<()> {
     let made = Unfinished::made(|| NamedTempFile::new_in(folder));
     let (copy, _unfinished) = made.map_err(|error| io::Error::from(error.kind()))?;
     fs::copy(kept, copy.path())?;
-    copy.persist(path).map(drop).map_err(|error| error.error)
+    persist(copy, path)
 }
 
 /// The folder of the signed zones of one recipe.
@@ -130,6 +131,6 @@ impl Shelf {
         let (scratch, _unfinished) = self.scratch()?;
         let signed = scratch.path().join("signed");
         Program::installed()?.by(deadline).sign(signing, origin, plain, scratch.path(), &signed)?;
-        fs::rename(&signed, kept).map_err(SigningError::io(kept))
+        rename(&signed, kept).map_err(SigningError::io(kept))
     }
 }

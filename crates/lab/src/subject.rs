@@ -278,6 +278,8 @@ impl Subject {
     /// Sets the niceness of all its threads. Returns the reason if the kernel refuses it.
     pub fn set_niceness(&self, niceness: i32) -> Result<(), String> {
         let set = kqps_kernel::process::set_group_niceness(self.pid(), niceness);
+        // It leads a session of its own.
+        kqps_kernel::priority::set_session_niceness(self.pid(), niceness);
         set.map_err(|error| format!("{} = {niceness}: {error}", name::HOST_NICE))
     }
 

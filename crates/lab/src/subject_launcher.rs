@@ -60,7 +60,7 @@ impl SubjectLauncher<'_> {
         }
         let cell = &self.cells[cell];
         match (cell.target, self.hosts) {
-            (Some(target), _) => Ok(self.at_running(cell, target.address)),
+            (Some(target), _) => Ok(self.at_running(cell, target.address, patience)),
             (None, None) => self.at_started(cell, start, patience),
             (None, Some(hosts)) => self.at_hosts(hosts, cell, start, patience),
         }
@@ -90,7 +90,7 @@ impl SubjectLauncher<'_> {
     }
 
     /// Plays at a server that already runs, over the kernel's loopback or the network.
-    fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr) -> Play<'b> {
+    fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr, patience: Patience) -> Play<'b> {
         let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
         Box::new(move |request: &TrialRequest| {
             let player = Player {
@@ -108,6 +108,7 @@ impl SubjectLauncher<'_> {
                 subject_cpus: &cell.subject_cpus,
                 interrupts: self.interrupts,
                 live: self.live,
+                spare: patience.for_trial(),
             };
             let trial = self.gauged(cell, &[], request, |request| player.play(request))?;
             match silence(&trial).filter(|_| was_tried(&trial)) {
@@ -222,6 +223,7 @@ impl RunningSubject for AtStarted<'_> {
             subject_cpus: &self.cell.subject_cpus,
             interrupts: self.launcher.interrupts,
             live: self.launcher.live,
+            spare: self.subject.1.for_trial(),
         };
         let pids = [subject.pid()];
         let played = self.launcher.gauged(self.cell, &pids, request, |request| player.play(request));

@@ -246,7 +246,7 @@ impl Unit {
     }
 
     fn next_of_search(&self) -> Next {
-        let bounds = match search::wanted(&self.goal, &self.start, &self.played) {
+        let bounds = match search::wanted(&self.goal, &self.start, &self.played, 0.0) {
             Wanted::Trial(request) if !self.is_cut => return Next::Trial(request),
             Wanted::Trial(_) => search::so_far(&self.goal, &self.played),
             Wanted::Done(bounds) => bounds,

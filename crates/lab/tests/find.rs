@@ -34,8 +34,8 @@ fn figure(seed: u64) -> f64 {
         Ok(stage.play(capacity_qps, wanted_qps, request.duration_s))
     };
     let mut played = Vec::new();
-    let Ok(found) = run(&goal, &Start::default(), &mut played, &mut play);
-    let Ok(()) = refine(&goal, &found, &mut played, &mut play);
+    let Ok(found) = run(&goal, &Start::default(), &mut played, &|| 0.0, &mut play);
+    let Ok(()) = refine(&goal, &found, &mut played, &|| 0.0, &mut play);
     let facts: Vec<_> = played.iter().map(kqps_lab::trial_request::Played::facts).collect();
     let estimate = of_search(&goal, &facts, Speed::Reference).expect("the trials bound a rate");
     estimate.interval().median / capacity_qps

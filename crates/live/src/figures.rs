@@ -2,11 +2,11 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::{LiveCounts, LivePhase};
+use kqps_observation::{LiveCounts, LivePhase, Percentile};
 use kqps_report::{LiveInput, LiveMoment};
 use kqps_verdict::rate::{in_thousands, rate};
 
-use crate::history::{Interval, quantile_us};
+use crate::history::{Interval, percentile};
 use crate::hub::Snapshot;
 
 /// The lines of output that the page shows while the measurement goes on.
@@ -33,23 +33,23 @@ pub fn done(snapshot: &Snapshot) -> Option<f64> {
     Some((snapshot.now.at_s / planned_s).clamp(0.0, 1.0))
 }
 
-/// A time in microseconds: `87 us`, `1.2 ms`, `2.0 s`; `-` if there is none.
+/// A time in microseconds: `87 µs`, `1.2 ms`, `2.0 s`; `-` if there is none.
 pub fn time(time_us: Option<u64>) -> String {
     match time_us {
         None => "-".to_owned(),
-        Some(time_us @ ..1_000) => format!("{time_us} us"),
+        Some(time_us @ ..1_000) => format!("{time_us} µs"),
         Some(time_us @ ..1_000_000) => format!("{:.1} ms", time_us as f64 / 1e3),
         Some(time_us) => format!("{:.1} s", time_us as f64 / 1e6),
     }
 }
 
-/// Thousands of queries a second, or connections a second if these alone are the load: `12.3 kq/s`,
+/// Thousands of queries a second, or connections a second if these alone are the load: `12.3k q/s`,
 /// `12,345 connections/s`; `-` if there is no rate.
 pub fn thousands(rate_qps: Option<f64>, has_connections_alone: bool) -> String {
     match rate_qps {
         None => "-".to_owned(),
         Some(rate_qps) if has_connections_alone => format!("{} connections/s", rate(rate_qps)),
-        Some(rate_qps) => format!("{} kq/s", in_thousands(rate_qps)),
+        Some(rate_qps) => format!("{}k q/s", in_thousands(rate_qps)),
     }
 }
 
@@ -85,7 +85,7 @@ pub fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
         ),
         ("bad", bad_words(now)),
         ("outstanding", number(now.outstanding)),
-        ("latency", format!("p50 {}, p99 {}", time(quantile_us(now, 0.5)), time(quantile_us(now, 0.99)))),
+        ("latency", latency_words(now)),
         ("rcodes", named(&now.rcodes)),
     ];
     if let Some(connections) = now.connections {
@@ -105,6 +105,14 @@ pub fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
         facts.push(("bounds", bounds));
     }
     facts
+}
+
+/// The latency so far: `p50 96 us, p99 at most 5.1 ms`; `-` without replies.
+fn latency_words(counts: &LiveCounts) -> String {
+    let words = |(name, quantile)| Some(percentile(counts, quantile)?.words(name, |us| time(Some(us))));
+    let mut words: Vec<String> = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(words).collect();
+    words.dedup();
+    if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 
 /// What is bad so far: its share and its parts.
@@ -133,13 +141,16 @@ pub fn standing_words(snapshot: &Snapshot) -> String {
 
 /// What the page's panel shows.
 pub fn panel(snapshot: &Snapshot) -> LiveInput {
-    let moment = |interval: &Interval| LiveMoment {
+    let history = &snapshot.history;
+    let time_us = |seen: Option<Percentile>| seen.map(|seen| seen.time_us() as f64);
+    let moment = |(interval, (p50, p99)): (&Interval, (Option<Percentile>, Option<Percentile>))| LiveMoment {
         at_s: interval.end_s,
         sent_qps: interval.sent_qps(),
         answered_qps: interval.answered_qps(),
-        p50_us: interval.quantile_us(0.5).map(|us| us as f64),
-        p99_us: interval.quantile_us(0.99).map(|us| us as f64),
+        p50_us: time_us(p50),
+        p99_us: time_us(p99),
     };
+    let percentiles = history.percentiles(0.5).zip(history.percentiles(0.99));
     // The result has the exact figures.
     let has_result = snapshot.is_over && !snapshot.result.is_empty();
     let facts = if has_result { Vec::new() } else { facts(snapshot) };
@@ -148,7 +159,7 @@ pub fn panel(snapshot: &Snapshot) -> LiveInput {
         headline: snapshot.command.clone(),
         standing: standing_words(snapshot),
         facts: facts.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
-        moments: snapshot.history.intervals().iter().map(moment).collect(),
+        moments: history.intervals().iter().zip(percentiles).map(moment).collect(),
         lines: snapshot.lines.iter().skip(hidden).cloned().collect(),
         result: if has_result { snapshot.result.to_string() } else { String::new() },
     }
@@ -164,11 +175,11 @@ mod tests {
     fn figures_are_words_with_units() {
         assert_eq!(
             [time(None), time(Some(999)), time(Some(1_500)), time(Some(2_000_000))],
-            ["-", "999 us", "1.5 ms", "2.0 s"]
+            ["-", "999 µs", "1.5 ms", "2.0 s"]
         );
         assert_eq!(
             (thousands(Some(12_345.0), false).as_str(), cores(Some(0.5)).as_str()),
-            ("12.3 kq/s", "0.50 cores")
+            ("12.3k q/s", "0.50 cores")
         );
         assert_eq!(thousands(Some(12_345.0), true), "12,345 connections/s");
         let rcodes =

@@ -1,13 +1,16 @@
 //! What happened by time: intervals of equal age, of which there are never more than a few hundred. When there would be
 //! more, every two become one, so that the history always covers the whole command.
 
-use kqps_observation::LiveCounts;
+use kqps_observation::{LiveCounts, LiveTimes, Percentile};
 
 /// The most intervals.
 const MOST: usize = 240;
 
-/// A quantile of an interval is shown only if at least this many replies lie beyond it.
+/// A quantile of an interval is a figure if at least this many replies lie beyond it, and a bound otherwise.
 const BEYOND: f64 = 10.0;
+
+/// Intervals whose replies are taken together for a bound, at most.
+const TOGETHER_MOST: usize = 12;
 
 /// What happened in one interval.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -35,9 +38,9 @@ impl Interval {
         self.rate(self.counts.accounts.correct)
     }
 
-    /// A quantile of latency, microseconds; `None` with too few replies.
-    pub fn quantile_us(&self, quantile: f64) -> Option<u64> {
-        quantile_us(&self.counts, quantile)
+    /// Estimate of a quantile of latency from this interval's replies; `None` without replies.
+    pub fn percentile(&self, quantile: f64) -> Option<Percentile> {
+        percentile(&self.counts, quantile)
     }
 
     /// Cores that the player kept busy; `None` if that is not known.
@@ -60,10 +63,9 @@ impl Interval {
     }
 }
 
-/// A quantile of these counts' latency, microseconds; `None` unless ten replies lie beyond it.
-pub fn quantile_us(counts: &LiveCounts, quantile: f64) -> Option<u64> {
-    let beyond = counts.latency.count() as f64 * (1.0 - quantile).min(quantile);
-    (beyond >= BEYOND - 1e-6).then(|| counts.latency.quantile_us(quantile)).flatten()
+/// Estimate of a quantile of latency from all replies; `None` without replies.
+pub fn percentile(counts: &LiveCounts, quantile: f64) -> Option<Percentile> {
+    counts.latency.percentile(quantile, BEYOND)
 }
 
 /// The intervals so far, the oldest first.
@@ -86,6 +88,23 @@ impl History {
     /// The intervals, the oldest first.
     pub fn intervals(&self) -> &[Interval] {
         &self.intervals
+    }
+
+    /// Estimates of a quantile of latency at the end of each interval, with those of the intervals before it if
+    /// its own are too few for a bound; `None` without replies.
+    pub fn percentiles(&self, quantile: f64) -> impl Iterator<Item = Option<Percentile>> + '_ {
+        (0..self.intervals.len()).map(move |at| {
+            let mut times = LiveTimes::default();
+            let mut seen = None;
+            for interval in self.intervals[..=at].iter().rev().take(TOGETHER_MOST) {
+                times = times.and(&interval.counts.latency);
+                seen = times.percentile(quantile, BEYOND);
+                if !matches!(seen, None | Some(Percentile::Greatest(_))) {
+                    break;
+                }
+            }
+            seen
+        })
     }
 
     /// Adds what happened right after the newest interval to that interval.
@@ -119,6 +138,7 @@ impl History {
 #[cfg(test)]
 mod tests {
     use kqps_observation::Accounts;
+    use kqps_observation::live::{LIVE_RANGES, live_range_of};
 
     use super::*;
 
@@ -145,7 +165,30 @@ mod tests {
     #[test]
     fn nothing_is_claimed_of_an_interval_without_a_player() {
         let idle = Interval { end_s: 1.0, ..Interval::default() };
-        assert_eq!((idle.sent_qps(), idle.player_cores(), idle.quantile_us(0.5)), (None, None, None));
+        assert_eq!((idle.sent_qps(), idle.player_cores(), idle.percentile(0.5)), (None, None, None));
         assert_eq!(interval(1.0, 7).sent_qps(), Some(7.0));
+    }
+
+    #[test]
+    fn intervals_with_few_replies_have_a_bound_together() {
+        let mut history = History::default();
+        for second in 1..=4 {
+            let mut counts = [0; LIVE_RANGES];
+            counts[live_range_of(second * 100)] = 100;
+            let latency = LiveTimes::of_ranges(counts.into_iter());
+            let counts = LiveCounts { latency, ..LiveCounts::default() };
+            history.add(Interval { end_s: second as f64, seconds: 1.0, counts });
+        }
+        let p99: Vec<Option<Percentile>> = history.percentiles(0.99).collect();
+        assert_eq!(
+            p99,
+            [
+                Some(Percentile::Greatest(104)),
+                Some(Percentile::Greatest(208)),
+                Some(Percentile::AtMost(320)),
+                Some(Percentile::AtMost(416)),
+            ]
+        );
+        assert_eq!(History::default().percentiles(0.99).count(), 0);
     }
 }

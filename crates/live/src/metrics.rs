@@ -17,14 +17,11 @@ use prometheus_client::registry::Registry;
 use crate::hub::Snapshot;
 use crate::standing::{Load, STARTING, Standing};
 
-/// The media type of the text.
-pub const MEDIA_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
-
 /// The least and the greatest limit of the latency's buckets, microseconds: 16 µs and 8.4 s. Between them lie one and a
 /// half times each, and twice each.
 const LIMITS_US: (u64, u64) = (16, 1 << 23);
 
-/// The figures of a snapshot as text. `version` is that of kqps.
+/// The figures of a snapshot as `OpenMetrics`. `version` is that of kqps.
 pub fn text(snapshot: &Snapshot, version: &str) -> String {
     let mut registry = Registry::default();
     registry.register_collector(Box::new(OpenMetrics {
@@ -227,6 +224,7 @@ mod tests {
     use kqps_observation::Accounts;
     use kqps_observation::live::{LIVE_RANGES, live_range_of};
     use kqps_observation::run::Role;
+    use kqps_web::{Answer, exposition};
 
     use super::*;
     use crate::hub::Hub;
@@ -290,6 +288,37 @@ mod tests {
         ] {
             assert!(text.lines().any(|found| found == line), "{line} in {text}");
         }
+    }
+
+    /// The rules of `promtool check metrics`, which knows the text format alone.
+    #[test]
+    fn the_text_format_follows_the_rules_of_prometheus() {
+        let Answer::Body { text, .. } = exposition(text(&sample(), "0.1.0"), "text/plain") else {
+            panic!("no body")
+        };
+        let (mut family, mut helped, mut families, mut samples) = ("", "", BTreeSet::new(), BTreeSet::new());
+        for line in text.lines() {
+            if let Some(help) = line.strip_prefix("# HELP ") {
+                let (name, words) = help.split_once(' ').unwrap();
+                assert!(!words.is_empty(), "{line}");
+                helped = name;
+            } else if let Some(described) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = described.split_once(' ').unwrap();
+                assert_eq!(helped, name, "a help before {line}");
+                assert!(["counter", "gauge", "histogram"].contains(&kind), "{line}");
+                assert_eq!(kind == "counter", name.ends_with("_total"), "{line}");
+                assert!(families.insert(name), "{name} twice");
+                family = name;
+            } else {
+                let (name, _) = line.rsplit_once(' ').unwrap();
+                assert!(samples.insert(name), "{name} twice");
+                let bare = name.split('{').next().unwrap();
+                let suffix = bare.strip_prefix(family).unwrap_or_else(|| panic!("{line} after {family}"));
+                assert!(["", "_sum", "_count", "_bucket"].contains(&suffix), "{line}");
+            }
+        }
+        let expected = ["kqps_info", "kqps_trial_info", "kqps_queries_sent_total", "kqps_latency_seconds"];
+        assert!(expected.iter().all(|name| families.contains(name)), "{families:?}");
     }
 
     #[test]

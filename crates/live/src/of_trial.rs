@@ -10,7 +10,7 @@ const STATUS: &str = "status";
 pub fn counts(trial: &Trial) -> LiveCounts {
     let latency = latency(trial);
     let mut counts = LiveCounts {
-        at_s: trial.load.duration_s + trial.load.drain_s,
+        at_s: trial.load.wall_s(),
         phase: LivePhase::Over,
         accounts: trial.accounts,
         lost_causes: trial.lost_causes.clone(),

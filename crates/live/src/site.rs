@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use kqps_web::{Answer, Events, Next, Site};
+use kqps_web::{Answer, Events, Next, Site, exposition};
 
 use crate::figures;
 use crate::hub::Hub;
@@ -30,15 +30,14 @@ pub struct LiveSite {
 }
 
 impl Site for LiveSite {
-    fn get(&self, path: &str) -> Answer {
+    fn get(&self, path: &str, accept: &str) -> Answer {
         match path {
             "/" if self.has_page => {
                 Answer::Body { media_type: "text/html; charset=utf-8", text: self.page() }
             }
-            "/metrics" if self.has_metrics => Answer::Body {
-                media_type: metrics::MEDIA_TYPE,
-                text: metrics::text(&self.hub.read(Clone::clone), self.version),
-            },
+            "/metrics" if self.has_metrics => {
+                exposition(metrics::text(&self.hub.read(Clone::clone), self.version), accept)
+            }
             _ => match path.strip_prefix(EVENTS).and_then(id_and_version) {
                 Some(page) if self.has_page => Answer::Events(Box::new(self.events(page))),
                 _ => Answer::Nothing(if self.has_page { "see /\n" } else { "see /metrics\n" }.into()),
@@ -132,6 +131,8 @@ mod tests {
 
     use super::*;
 
+    const OPEN_METRICS: &str = "application/openmetrics-text";
+
     fn site(has_page: bool) -> LiveSite {
         let hub = Hub::new("kqps run".into());
         LiveSite { hub, version: "0.1.0", has_page, has_metrics: !has_page }
@@ -139,25 +140,33 @@ mod tests {
 
     #[test]
     fn a_path_shows_what_was_asked_for_and_no_more() {
-        assert!(matches!(site(true).get("/"), Answer::Body { media_type: "text/html; charset=utf-8", .. }));
-        assert!(matches!(site(true).get("/metrics"), Answer::Nothing(_)));
-        assert!(matches!(site(false).get("/"), Answer::Nothing(_)));
-        let Answer::Body { text, .. } = site(false).get("/metrics") else { panic!("there are no metrics") };
-        assert!(text.ends_with("# EOF\n"), "{text}");
+        assert!(matches!(
+            site(true).get("/", ""),
+            Answer::Body { media_type: "text/html; charset=utf-8", .. }
+        ));
+        assert!(matches!(site(true).get("/metrics", ""), Answer::Nothing(_)));
+        assert!(matches!(site(false).get("/", ""), Answer::Nothing(_)));
+        for (accept, begin) in [("", "text/plain"), (OPEN_METRICS, OPEN_METRICS)] {
+            let Answer::Body { media_type, text } = site(false).get("/metrics", accept) else {
+                panic!("there are no metrics")
+            };
+            assert!(media_type.starts_with(begin), "{media_type}");
+            assert_eq!(text.ends_with("# EOF\n"), accept == OPEN_METRICS, "{text}");
+        }
     }
 
     #[test]
     fn a_stream_has_the_panel_then_the_page_and_at_last_the_body() {
         let site = site(true);
         site.hub.page("<main>first</main>");
-        let Answer::Body { text, .. } = site.get("/") else { panic!("there is no page") };
+        let Answer::Body { text, .. } = site.get("/", "") else { panic!("there is no page") };
         let name = format!("data-page=\"{}/1\"", site.hub.id);
         assert!(text.contains("<main>first</main>") && text.contains(&name), "{text}");
         for no_page in ["/events", "/events/1", "/events/x/1"] {
-            assert!(matches!(site.get(no_page), Answer::Nothing(_)), "{no_page}");
+            assert!(matches!(site.get(no_page, ""), Answer::Nothing(_)), "{no_page}");
         }
         let path = format!("/events/{}/1", site.hub.id);
-        let Answer::Events(mut events) = site.get(&path) else { panic!("there is no stream") };
+        let Answer::Events(mut events) = site.get(&path, "") else { panic!("there is no stream") };
         let patience = Duration::from_mins(1);
         assert!(matches!(events.next(patience), Next::Event("live", _)));
         site.hub.page("<main>second</main>");
@@ -184,7 +193,7 @@ mod tests {
         let site = site(true);
         let patience = Duration::from_mins(1);
         for (id, is_replaced) in [(site.hub.id - 1, true), (site.hub.id, false)] {
-            let Answer::Events(mut events) = site.get(&format!("/events/{id}/0")) else {
+            let Answer::Events(mut events) = site.get(&format!("/events/{id}/0"), "") else {
                 panic!("no stream")
             };
             assert!(matches!(events.next(patience), Next::Event("live", _)));

@@ -2,8 +2,10 @@
 //! the corrections of RFC 6840, section 5.1). Records that mean the same are then equal byte for byte,
 //! whichever server wrote them.
 
-use crate::name::{LABEL_BYTES_MAX, NAME_BYTES_MAX};
+use crate::name::{self, LABEL_BYTES_MAX, NAME_BYTES_MAX};
+use crate::query::CLASS_IN;
 use crate::record::{self, Record};
+use crate::{Header, question, rtype};
 
 /// Appends the name that begins at `from` to `out` and follows its pointers. Returns the position just after
 /// the name in the message. `None` if the name is cut short, malformed or longer than 255 bytes, or if a
@@ -105,6 +107,69 @@ pub fn names_in(record: &Record<'_>) -> Option<(usize, usize)> {
     }
 }
 
+/// Whether every record that the header counts can be read, with its owner, and with the names in its data: none is cut
+/// short, points forwards or leaves its data, and nothing follows the last one that does not belong there. Addresses have
+/// their lengths. Data of types without names are not looked at.
+pub fn can_be_read(message: &[u8]) -> bool {
+    let Some((header, mut at)) = Header::of(message).zip(question::end(message)) else { return false };
+    let counts = [header.answers(), header.authorities(), header.additionals()].map(u32::from);
+    let mut name = Vec::with_capacity(NAME_BYTES_MAX);
+    (0..counts.iter().sum()).all(|_| {
+        name.clear();
+        let is_owner = expand_name(message, at, &mut name).is_some();
+        let record =
+            record::read(message, at).filter(|record| is_owner && has_whole_data(message, record, &mut name));
+        record.is_some_and(|record| {
+            at = record.end;
+            true
+        })
+    })
+}
+
+/// Whether the names in the data of a record can be read and the data end where they must. `name` is working memory.
+fn has_whole_data(message: &[u8], record: &Record<'_>, name: &mut Vec<u8>) -> bool {
+    let is_in_data = |end: usize| end <= record.end;
+    match (record.rtype, record.data.len()) {
+        (rtype::A, bytes) if record.class == CLASS_IN => return bytes == 4,
+        (rtype::AAAA, bytes) if record.class == CLASS_IN => return bytes == 16,
+        _ => {}
+    }
+    let data_at = record.end - record.data.len();
+    if let Some(before) = literal_name(record.rtype) {
+        return name::literal_end(message, data_at + before).is_some_and(is_in_data);
+    }
+    let Some((before, names)) = names_in(record) else { return false };
+    let end = (0..names).try_fold(data_at + before, |at, _| {
+        name.clear();
+        expand_name(message, at, name)
+    });
+    end.filter(|&end| is_in_data(end)).is_some_and(|end| {
+        let after = record.end - end;
+        names == 0 || bytes_after_names(record.rtype).is_none_or(|bytes| bytes == after)
+    })
+}
+
+/// The number of bytes before the name in the data of a type whose name has no pointers: RRSIG and NSEC (RFC 4034,
+/// sections 3.1.7 and 4.1.1), SVCB and HTTPS (RFC 9460, section 2.2).
+fn literal_name(rtype: u16) -> Option<usize> {
+    match rtype {
+        rtype::RRSIG => Some(18),
+        rtype::NSEC => Some(0),
+        rtype::SVCB | rtype::HTTPS => Some(2),
+        _ => None,
+    }
+}
+
+/// The number of bytes after the names in the data of a type that has some. `None` for SIG and NXT, where it varies.
+fn bytes_after_names(rtype: u16) -> Option<usize> {
+    match rtype {
+        24 | 30 => None,
+        // The five numbers of RFC 1035, section 3.3.13.
+        rtype::SOA => Some(20),
+        _ => Some(0),
+    }
+}
+
 fn append_data(message: &[u8], record: &Record<'_>, out: &mut Vec<u8>) -> Option<()> {
     let (fixed, names) = names_in(record)?;
     out.extend_from_slice(record.data.get(..fixed)?);
@@ -186,5 +251,61 @@ mod tests {
             let whole = record(rtype, data);
             assert_eq!(whole.is_some(), rtype == 2, "{rtype}");
         }
+    }
+
+    #[test]
+    fn a_message_can_be_read_if_every_name_can() {
+        // `a. CNAME`, with one record in the answer or additional section, whose owner points to 12.
+        let message = |section: usize, owner: &[u8], rtype: u8, data: &[u8]| {
+            let mut message = [&[0, 0, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], b"\x01a\0\0\x05\0\x01"].concat();
+            message[7 + 2 * section] = 1;
+            [&message, owner, &[0, rtype, 0, 1, 0, 0, 0, 9, 0, data.len() as u8], data].concat()
+        };
+        let pointer = b"\xc0\x0c";
+        let soa = [&b"\xc0\x0c\x01h\xc0\x0c"[..], &[0; 20]].concat();
+        let signature = [&[0; 18][..], b"\x01a\0sig"].concat();
+        for (rtype, data) in [
+            (1, &b"abcd"[..]),
+            (28, b"abcdefghijklmnop"),
+            (2, pointer),
+            (5, b"\x01b\xc0\x0c"),
+            (6, &soa),
+            (15, b"\0\x0a\xc0\x0c"),
+            (33, b"\0\x01\0\x02\0\x35\x01b\0"),
+            (35, b"\0\x01\0\x02\x01u\0\0\xc0\x0c"),
+            (39, b"\x01b\0"),
+            (46, &signature),
+            (47, b"\x01b\0\0\x01\x40"),
+            (65, b"\0\x01\0"),
+            (30, b"\x01b\0bits"),
+            (99, b"\xc0\xff"),
+        ] {
+            for section in 0..3 {
+                let whole = message(section, pointer, rtype, data);
+                assert!(can_be_read(&whole), "{rtype}");
+                assert!((0..whole.len()).all(|end| !can_be_read(&whole[..end])), "{rtype}");
+            }
+            let more = message(0, pointer, rtype, &[data, b"x"].concat());
+            assert_eq!(can_be_read(&more), matches!(rtype, 46 | 47 | 65 | 30 | 99), "{rtype}");
+        }
+        // Owners and names in data that point to themselves, forwards or past the end, and names that leave the data.
+        for owner in [b"\xc0\x13", b"\xc0\x40", b"\xff\xff"] {
+            assert!(!can_be_read(&message(0, owner, 1, b"abcd")), "{owner:x?}");
+        }
+        for (rtype, before) in
+            [(2, 0), (5, 0), (12, 0), (39, 0), (15, 2), (33, 6), (46, 18), (47, 0), (64, 2)]
+        {
+            // The data begin at 31.
+            let itself = [0xc0, 31 + before as u8];
+            let behind = [0xc0, 33 + before as u8];
+            for name in [&itself[..], &behind, b"\xff\xff", b"\x3fb", b"", b"\xc0", b"\x40a\0"] {
+                let data = [&vec![0; before][..], name].concat();
+                for section in [0, 2] {
+                    let message = message(section, pointer, rtype, &data);
+                    assert!(!can_be_read(&message), "{rtype} {name:x?}");
+                }
+            }
+        }
+        assert!(!can_be_read(&message(0, pointer, 47, pointer)), "a name that must not be a pointer");
     }
 }

@@ -12,10 +12,13 @@ pub const UDP_PAYLOAD_BYTES: u16 = 1232;
 /// The bit of an OPT record's TTL that asks for DNSSEC records (RFC 3225, section 3).
 pub const DO: u32 = 0x8000;
 
+/// The option code of edns-tcp-keepalive, which is for TCP alone (RFC 7828, section 3.2.1; RFC 9250, section 5.5.2).
+pub const TCP_KEEPALIVE: u16 = 11;
+
 /// The option code of EDNS Client Subnet (RFC 7871, section 6).
 const CLIENT_SUBNET: u16 = 8;
 /// The bytes of an OPT record's root name, type, class, TTL and RDLENGTH.
-const OPT_BYTES: usize = 11;
+pub const OPT_BYTES: usize = 11;
 
 /// The EDNS parameters of a query, as its OPT record holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -113,6 +116,18 @@ pub fn append_option(options: &mut Vec<u8>, code: u16, data: &[u8]) -> bool {
     options.extend_from_slice(&(data.len() as u16).to_be_bytes());
     options.extend_from_slice(data);
     true
+}
+
+/// Whether an option of this code is among the options of an OPT record. Of a malformed row those before its fault count.
+pub fn has_option(mut options: &[u8], code: u16) -> bool {
+    while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk() {
+        if u16::from_be_bytes([c0, c1]) == code {
+            return true;
+        }
+        let Some(after) = rest.get(usize::from(u16::from_be_bytes([l0, l1]))..) else { return false };
+        options = after;
+    }
+    false
 }
 
 /// Adds a row of options to the OPT record of a message, after those that it has. Returns false and changes nothing if

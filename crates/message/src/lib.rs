@@ -10,6 +10,7 @@ pub mod canonical;
 pub mod edns;
 pub mod header;
 pub mod name;
+pub mod presentation;
 pub mod query;
 pub mod question;
 pub mod rcode;

@@ -188,6 +188,21 @@ impl fmt::Display for NameText<'_> {
     }
 }
 
+/// Whether a name is the other one or ends with its labels. Both are in wire form, without pointers. ASCII case does not
+/// matter.
+pub fn is_at_or_below(name: &[u8], other: &[u8]) -> bool {
+    let Some(above) = name.len().checked_sub(other.len()) else { return false };
+    if !name[above..].eq_ignore_ascii_case(other) {
+        return false;
+    }
+    // Only whole labels count.
+    let mut at = 0;
+    while at < above {
+        at += 1 + usize::from(name[at]);
+    }
+    at == above
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -269,5 +284,17 @@ mod tests {
         assert_eq!(NameText(b"\0").to_string(), ".");
         assert_eq!(NameText(b"\x03a.b\x02\xff \0").to_string(), r"a\.b.\255\032.");
         assert_eq!(NameText(b"\x09cut").to_string(), "cut.");
+    }
+
+    #[test]
+    fn a_name_is_below_another_by_whole_labels() {
+        let name = b"\x03www\x07example\x03com\0";
+        for other in [&name[..], b"\x07EXAMPLE\x03com\0", b"\x03com\0", b"\0"] {
+            assert!(is_at_or_below(name, other), "{other:x?}");
+        }
+        let below = b"\x01a\x03www\x07example\x03com\0";
+        for other in [&b"\x03ple\x03com\0"[..], b"\x06xample\x03com\0", b"\x03net\0", below] {
+            assert!(!is_at_or_below(name, other), "{other:x?}");
+        }
     }
 }

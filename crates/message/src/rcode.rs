@@ -14,6 +14,8 @@ pub const NXDOMAIN: u16 = 3;
 pub const NOTIMP: u16 = 4;
 /// The server refuses to answer (RFC 1035, section 4.1.1).
 pub const REFUSED: u16 = 5;
+/// A name exists that should not, or a DNAME record would make a name too long (RFC 6672, section 2.2).
+pub const YXDOMAIN: u16 = 6;
 
 /// The server does not support this version of EDNS (RFC 6891, section 6.1.3). It is the lowest rcode that needs an
 /// OPT record.
@@ -30,7 +32,7 @@ pub const RCODES: &[(&str, u16)] = &[
     ("NXDOMAIN", NXDOMAIN),
     ("NOTIMP", NOTIMP),
     ("REFUSED", REFUSED),
-    ("YXDOMAIN", 6),
+    ("YXDOMAIN", YXDOMAIN),
     ("YXRRSET", 7),
     ("NXRRSET", 8),
     ("NOTAUTH", 9),

@@ -21,6 +21,7 @@
 //! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run |
 //! | `player.tls_name` | a name | the server's name in its certificate; without it, its address |
 //! | `player.early_data` | `true`, `false` | whether queries leave with the first packets (0-RTT) |
+//! | `player.tls_packing` | `true`, `false` | whether queries that leave together share records of TLS; if encrypted, except QUIC |
 //! | `player.congestion` | `fixed`, `cubic` | what limits the bytes on their way; for QUIC |
 //! | `player.http_method`, `player.http_path` | `post`, `get`; a path | how the player asks; for HTTPS |
 //! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of its certificate; without it, the first |

@@ -7,6 +7,8 @@ use hdrhistogram::serialization::{Deserializer, Serializer as _, V2DeflateSerial
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::percentile::{Percentile, left_out, left_out_at_least};
+
 /// The longest time that a histogram distinguishes, in microseconds (60 s). Longer times count as this.
 pub const LONGEST_US: u64 = 60_000_000;
 
@@ -57,6 +59,28 @@ impl Histogram {
         (beyond > SAMPLES_BEYOND - 1e-6).then(|| self.0.value_at_quantile(quantile))
     }
 
+    /// A time that is not below the quantile, with a confidence of [`crate::percentile::CONFIDENCE`]; `None` if the
+    /// samples are too few to say so.
+    pub fn at_most_us(&self, quantile: f64) -> Option<u64> {
+        self.time_before_us(left_out(self.0.len(), 1.0 - quantile)?)
+    }
+
+    /// A time that is not above the quantile, with the same confidence; `None` if the samples are too few to say so.
+    pub fn at_least_us(&self, quantile: f64) -> Option<u64> {
+        let time_us = self.time_before_us(left_out_at_least(self.0.len(), 1.0 - quantile)?)?;
+        Some(self.0.lowest_equivalent(time_us))
+    }
+
+    /// The greatest time if this many greater ones are left out.
+    fn time_before_us(&self, left_out: u64) -> Option<u64> {
+        let rank = self.0.len().checked_sub(left_out)?;
+        let mut seen = 0;
+        self.times().find_map(|(time_us, count)| {
+            seen += count;
+            (seen >= rank).then_some(time_us)
+        })
+    }
+
     /// The times that were recorded, microseconds, each as the longest that is counted as the same, and how many they
     /// are. The shortest come first.
     pub fn times(&self) -> impl Iterator<Item = (u64, u64)> {
@@ -92,6 +116,14 @@ impl Histogram {
             p99: self.quantile_us(0.99),
             p999: self.quantile_us(0.999),
             max: Some(self.0.max()),
+            count: Some(self.0.len()),
+            at_most: Some(QuantileBounds {
+                p50: self.at_most_us(0.50),
+                p90: self.at_most_us(0.90),
+                p95: self.at_most_us(0.95),
+                p99: self.at_most_us(0.99),
+                p999: self.at_most_us(0.999),
+            }),
         }
     }
 
@@ -130,6 +162,46 @@ pub struct Quantiles {
     pub p99: Option<u64>,
     pub p999: Option<u64>,
     pub max: Option<u64>,
+    /// How many times they are of. `None` in records older than the field, as is the next one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub count: Option<u64>,
+    /// Upper bounds of the quantiles, which fewer samples show.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_most: Option<QuantileBounds>,
+}
+
+/// Times that quantiles do not exceed, with a confidence of 95 % each, whatever the distribution is; microseconds. A
+/// bound is `None` if the samples are too few for it: p99 takes 299 of them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[allow(missing_docs)] // the names say it
+pub struct QuantileBounds {
+    pub p50: Option<u64>,
+    pub p90: Option<u64>,
+    pub p95: Option<u64>,
+    pub p99: Option<u64>,
+    pub p999: Option<u64>,
+}
+
+impl Quantiles {
+    /// Estimate of p99 from the samples; `None` without samples, and if a record older than `at_most` has none.
+    pub fn p99(&self) -> Option<Percentile> {
+        self.shown(self.p99, |bounds| bounds.p99)
+    }
+
+    /// Estimate of p99.9, like [`Self::p99`].
+    pub fn p999(&self) -> Option<Percentile> {
+        self.shown(self.p999, |bounds| bounds.p999)
+    }
+
+    fn shown(
+        &self,
+        estimate: Option<u64>,
+        bound: impl Fn(&QuantileBounds) -> Option<u64>,
+    ) -> Option<Percentile> {
+        let bound = || self.at_most.map(|bounds| bound(&bounds).map(Percentile::AtMost));
+        let greatest = || self.max.map(Percentile::Greatest);
+        estimate.map(Percentile::Is).or_else(|| bound()?.or_else(greatest))
+    }
 }
 
 #[cfg(test)]
@@ -144,6 +216,27 @@ mod tests {
         histogram.record_us(80);
         assert_eq!(histogram.quantile_us(0.99), Some(80));
         assert_eq!(histogram.quantile_us(0.999), None);
+    }
+
+    /// A thousand different times: at most 4 of them may be left out, and at least 15.
+    #[test]
+    fn a_quantile_of_few_samples_has_bounds() {
+        let mut histogram = Histogram::default();
+        (1..=298).for_each(|time_us| histogram.record_us(time_us));
+        assert_eq!(
+            (histogram.at_most_us(0.99), histogram.quantiles().p99()),
+            (None, Some(Percentile::Greatest(298)))
+        );
+        (299..=1_000).for_each(|time_us| histogram.record_us(time_us));
+        assert_eq!((histogram.at_most_us(0.99), histogram.at_least_us(0.99)), (Some(996), Some(985)));
+        let quantiles = histogram.quantiles();
+        assert_eq!(
+            (quantiles.p99, quantiles.p99(), quantiles.count),
+            (None, Some(Percentile::AtMost(996)), Some(1_000))
+        );
+        assert_eq!(quantiles.at_most.unwrap().p999, None);
+        assert_eq!(Quantiles { p99: Some(7), ..quantiles }.p99(), Some(Percentile::Is(7)));
+        assert_eq!(Quantiles { at_most: None, ..quantiles }.p99(), None, "an older record");
     }
 
     #[test]

@@ -91,15 +91,19 @@ pub struct Merged {
     pub reason: String,
 }
 
-/// All losses of a trial by place. `bad = Σ places + unexplained`, where bad counts queries that were
+/// All losses of a trial by place. `bad = Σ places + unexplained − surplus`, where bad counts queries that were
 /// intended and have no reply at all: unsent, refused by the kernel, or lost.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Ledger {
     /// In the order of [`Place`], without places that lost nothing. A place has two entries if counters of
     /// drops account for only a part of its loss.
     pub places: Vec<Placed>,
-    /// Losses that nothing explains; negative if the counters explain more than was lost.
+    /// Losses that nothing explains. Negative only in records of earlier versions, which had `surplus` in it.
     pub unexplained: i64,
+    /// Packets beyond the losses that the counters show as dropped: of other traffic, or replies that the player did not
+    /// need.
+    #[serde(default)]
+    pub surplus: u64,
     /// How many passed each stage from intended to answered, for the stages that could be counted by
     /// themselves.
     #[serde(default)]
@@ -110,6 +114,11 @@ pub struct Ledger {
 }
 
 impl Ledger {
+    /// Packets that the counters show beyond the losses, in records of earlier versions, too.
+    pub fn beyond(&self) -> u64 {
+        self.surplus + u64::try_from(-self.unexplained).unwrap_or(0)
+    }
+
     /// Packets lost at one place.
     pub fn at(&self, place: Place) -> u64 {
         self.places.iter().filter(|placed| placed.place == place).map(|placed| placed.count).sum()

@@ -7,6 +7,7 @@
 //! Measuring and judging meet only here.
 
 pub mod accounts;
+pub mod arrivals;
 pub mod connections;
 pub mod cpu_list;
 pub mod factors;
@@ -21,6 +22,7 @@ pub mod live;
 pub mod network;
 pub mod non_empty;
 pub mod part;
+pub mod percentile;
 pub mod profile;
 pub mod question;
 pub mod quic;
@@ -28,6 +30,7 @@ pub mod replay;
 pub mod residence;
 pub mod run;
 pub mod run_host;
+pub mod secret;
 pub mod store;
 pub mod subject;
 pub mod tls;
@@ -48,6 +51,7 @@ pub use live::{LiveConnections, LiveCounts, LivePhase, LiveTimes};
 pub use network::NetworkFacts;
 pub use non_empty::NonEmpty;
 pub use part::{PlayerPart, StartFacts};
+pub use percentile::Percentile;
 pub use profile::ProfileFacts;
 pub use question::Question;
 pub use quic::QuicFacts;

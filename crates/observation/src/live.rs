@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
+use crate::percentile::{Percentile, left_out};
 
 /// The counts of a running trial. All of them grow from the trial's start, but for what is outstanding and open.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -131,6 +132,24 @@ impl LiveTimes {
         self.ranges().find_map(|(end_us, count)| {
             seen += count;
             (seen >= wanted).then_some(end_us)
+        })
+    }
+
+    /// Estimate from these times of a quantile from 0 to 1, by the ends of their ranges: about where it is if `beyond_least` times
+    /// lie beyond it, or else a bound. `None` without times.
+    pub fn percentile(&self, quantile: f64, beyond_least: f64) -> Option<Percentile> {
+        let count = self.count();
+        // Slightly less, so that a thousand times have ten beyond p99 despite the binary fraction.
+        if count as f64 * (1.0 - quantile).min(quantile) >= beyond_least - 1e-6 {
+            return self.quantile_us(quantile).map(Percentile::Is);
+        }
+        let Some(left_out) = left_out(count, 1.0 - quantile) else {
+            return self.quantile_us(1.0).map(Percentile::Greatest);
+        };
+        let mut seen = 0;
+        self.ranges().find_map(|(end_us, of_range)| {
+            seen += of_range;
+            (seen >= count - left_out).then_some(Percentile::AtMost(end_us))
         })
     }
 
@@ -283,6 +302,17 @@ mod tests {
         assert_eq!((now.quantile_us(0.5), now.quantile_us(0.99)), (Some(104), Some(5_120)));
         assert_eq!(times(&[]).quantile_us(0.5), None);
         assert!((now.sum_us() - 5_303.0).abs() < 0.06 * 5_303.0, "{}", now.sum_us());
+    }
+
+    #[test]
+    fn few_times_have_a_bound() {
+        let times_us: Vec<u64> = (1..=1_000).collect();
+        assert_eq!(times(&times_us).percentile(0.99, 10.0), Some(Percentile::Is(1_024)));
+        assert_eq!(times(&times_us).percentile(0.5, 10.0), Some(Percentile::Is(512)));
+        // The second greatest of 500 is 499, whose range ends at 512.
+        assert_eq!(times(&times_us[..500]).percentile(0.99, 10.0), Some(Percentile::AtMost(512)));
+        assert_eq!(times(&times_us[..7]).percentile(0.99, 10.0), Some(Percentile::Greatest(8)));
+        assert_eq!(times(&[]).percentile(0.99, 10.0), None);
     }
 
     #[test]

@@ -28,6 +28,10 @@ pub struct QuicFacts {
     pub datagrams_sent: u64,
     /// Datagrams received for a connection.
     pub datagrams_received: u64,
+    /// How often the kernel had no room for a datagram, so that it waited in the player, and with it what followed on its
+    /// connection; 0 in records older than the field.
+    #[serde(default)]
+    pub send_waits: u64,
     /// Packets sent. A datagram may hold several.
     pub packets_sent: u64,
     /// How many of them were lost; what they held was sent again.

@@ -84,6 +84,9 @@ pub struct CaptureContent {
     pub retried: u64,
     /// COOKIE options that were removed from queries.
     pub cookies: u64,
+    /// Options edns-tcp-keepalive that were removed from queries; 0 in records older than the field.
+    #[serde(default)]
+    pub keepalives: u64,
     /// TSIG records that were removed from queries.
     pub signatures: u64,
     /// Queries with a response in the capture.
@@ -98,7 +101,7 @@ pub struct Difference {
     pub kind: String,
     /// Queries with such a difference.
     pub count: u64,
-    /// Some of them.
+    /// Some of them, each different from the others.
     pub examples: Vec<Example>,
 }
 
@@ -109,8 +112,12 @@ pub struct Example {
     pub name: String,
     /// The type that was asked.
     pub rtype: String,
-    /// What the capture has.
+    /// The answer that the capture has: the rcode, and of other answers under the same rcode the records, if the
+    /// capture could be read again.
     pub expected: String,
+    /// The digest of the captured answer in hex, if the answer is another one under the same rcode.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub digest: Option<String>,
     /// What came.
     pub got: String,
 }

@@ -23,6 +23,10 @@ pub struct SubjectFacts {
     pub cpus: Vec<u32>,
     /// Whether all those processes still lived when the trial ended.
     pub alive: bool,
+    /// The niceness of the process; -20 if other ordinary programs of its session have to wait for it (sched(7)). `None` if it could not be
+    /// read, and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub niceness: Option<i32>,
     /// The number of processes.
     pub processes: u32,
     /// User CPU seconds of all processes.
@@ -88,6 +92,10 @@ pub struct ThreadFacts {
     /// is not included.
     #[serde(default)]
     pub withheld_s: f64,
+    /// Seconds in which the thread was ready to run and had no core, since another thread ran there. `None` for the
+    /// player's threads, if the kernel does not count them (`/proc/PID/task/TID/schedstat`), and in older records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub waited_s: Option<f64>,
     /// CPU seconds divided by wall seconds, 0 to 1, without those in which the thread had nothing to do.
     pub busy: f64,
     /// The core on which it last ran.

@@ -17,6 +17,10 @@ pub struct TlsFacts {
     pub trust: String,
     /// Whether connections resumed the sessions of earlier ones, if they had a ticket.
     pub resume: bool,
+    /// Whether queries that left together shared records. `None` over QUIC, which has no records, and in records older
+    /// than the field, whose queries shared them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub packing: Option<bool>,
     /// Kind → completed handshakes: `full`, `retry` if the server asked for another group first, `resumed`, or
     /// `0-rtt` if it was resumed and the server took early data.
     pub handshakes: BTreeMap<String, u64>,

@@ -20,6 +20,8 @@ use crate::replay::{Difference, Replay};
 use crate::residence::ResidenceFacts;
 use crate::subject::{SubjectFacts, ThreadFacts};
 
+pub use crate::arrivals::{ReplyFacts, WallClockFacts};
+
 /// One measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
@@ -97,6 +99,9 @@ pub struct Trial {
     pub request_bytes_mean: Option<f64>,
     /// Mean size of a correct reply's DNS message, bytes; `None` if there was none.
     pub response_bytes_mean: Option<f64>,
+    /// The replies that came in time, right or wrong. `None` in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replies: Option<ReplyFacts>,
     /// Time from the intended send to the reply's arrival, of correct and late replies. A lost query counts with the
     /// timeout.
     pub latency_us: Quantiles,
@@ -218,7 +223,7 @@ impl Trial {
     /// The span in which queries were sent, nanoseconds of the host's monotonic clock.
     pub fn sending_ns(&self) -> Range<u64> {
         let began_ns = self.started_monotonic_ns;
-        began_ns..began_ns + (self.load.duration_s * 1e9) as u64
+        began_ns..began_ns + (self.load.sending_s() * 1e9) as u64
     }
 
     /// Queries that an open loop did not send because its window was full, or because every connection had as many as
@@ -370,21 +375,25 @@ pub struct LoadFacts {
     pub arrivals: Option<String>,
     /// The window: the most outstanding queries. `None` in an open loop without one.
     pub outstanding: Option<u64>,
-    /// The mean number of outstanding queries, by Little's law. Each query counts from its intended send time to its reply,
-    /// or to the timeout. `None` in older records.
+    /// The mean number of outstanding queries over `duration_s`, by Little's law. Each query counts from its intended send
+    /// time to its reply, or to the timeout. `None` in older records.
     #[serde(default)]
     pub outstanding_mean: Option<f64>,
     /// Queries per second that the schedule called for, or the most of a closed loop; `None` for a loop without a limit.
     pub intended_qps: Option<f64>,
-    /// Queries per second that were sent.
+    /// Queries per second that were sent: in an open loop over `sending_s`, in a closed loop over `duration_s`.
     pub offered_qps: f64,
     /// Correct replies per second of `duration_s`. In a closed loop, only those that came in that time.
     pub answered_qps: f64,
-    /// Correct replies that came while queries were sent. `None` in records of earlier versions.
+    /// Correct replies that came in `duration_s`. `None` in records of earlier versions.
     #[serde(default)]
     pub correct_in_time: Option<u64>,
-    /// Seconds in which queries were sent.
+    /// How long the load lasted, seconds: the time for which queries were sent, or, if the queries ended it, until the last
+    /// of them had its reply or its timeout.
     pub duration_s: f64,
+    /// Seconds in which queries were sent. `None` in older records, whose `duration_s` it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sending_s: Option<f64>,
     /// Seconds after which a reply is late.
     pub timeout_s: f64,
     /// Seconds for which the player waited for replies after the last send.
@@ -401,6 +410,18 @@ pub struct LoadFacts {
     /// The seed of random arrivals.
     #[serde(default)]
     pub seed: Option<u64>,
+}
+
+impl LoadFacts {
+    /// Seconds in which queries were sent.
+    pub fn sending_s(&self) -> f64 {
+        self.sending_s.unwrap_or(self.duration_s)
+    }
+
+    /// Seconds from the start until the player stopped listening.
+    pub fn wall_s(&self) -> f64 {
+        self.sending_s() + self.drain_s
+    }
 }
 
 /// What decides when the next query leaves.
@@ -426,7 +447,7 @@ pub struct PlayerFacts {
     pub threads: u32,
     /// Sockets of all threads, or connections that may be open at once. If a replay has both, their sum.
     pub sockets: u32,
-    /// CPU seconds of the whole process while queries were sent.
+    /// CPU seconds of the whole process while the load lasted.
     pub cpu_s: f64,
     /// The cores to which its threads were pinned; empty if they were not.
     pub cpus: Vec<u32>,
@@ -440,6 +461,9 @@ pub struct PlayerFacts {
     pub socket_drops: u64,
     /// Sockets that fell back from segmentation to single sends.
     pub segment_fallbacks: u32,
+    /// How the wall clock was set meanwhile; `None` if it was not, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub wall_clock: Option<WallClockFacts>,
     /// The sending threads.
     pub per_thread: Vec<ThreadFacts>,
 }

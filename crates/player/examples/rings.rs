@@ -88,6 +88,7 @@ fn plan(queries: u64, outstanding: u64, cpus: Vec<u32>) -> Plan {
         part: Part::WHOLE,
         timeout: second,
         drain: second,
+        listens_on: false,
         lag_allowed: second,
         coalesce: Duration::ZERO,
         threads: 1,

@@ -46,6 +46,7 @@ pub struct Books<'a, T> {
     /// A query without a reply is lost this long after it was due. Its key may then be used again.
     settle_ns: u64,
     flows: Box<[Flow<T>]>,
+    standstill: Standstill,
     /// A flow takes no more queries while it has this many whose fate is open.
     unsettled_most: u32,
     /// The timeouts of queries that were lost before them. Until then they count as waiting, so that a subject which
@@ -78,6 +79,15 @@ pub struct Books<'a, T> {
     /// The number of replies when they were last published, and the mean time between two replies before that.
     replies_published: u64,
     reply_gap_ns: u64,
+}
+
+/// The thread's last standstill, during which queries may have left later than the time taken for them.
+#[derive(Clone, Copy, Debug, Default)]
+struct Standstill {
+    /// Queries due before this time had left.
+    since_ns: u64,
+    /// The others are not lost before this time.
+    until_ns: u64,
 }
 
 /// Where a query of a capture comes from.
@@ -134,6 +144,7 @@ impl<'a, T: Table> Books<'a, T> {
             timeout_ns: times.timeout_ns,
             settle_ns: times.settle_ns,
             flows: tables.map(Flow::new).collect(),
+            standstill: Standstill::default(),
             unsettled_most: u32::MAX,
             broken_until_ns: BinaryHeap::new(),
             path_bits: 0,
@@ -223,7 +234,8 @@ impl<'a, T: Table> Books<'a, T> {
         &self.origins
     }
 
-    /// Notes that the next query of a flow without open ones begins a connection: no reply to an earlier query can come.
+    /// Notes that the next query of a flow without open ones begins a connection: no reply to an earlier query can
+    /// come.
     pub(crate) fn renew(&mut self, flow: usize) {
         self.flows[flow].table.renew();
     }
@@ -442,6 +454,7 @@ impl<'a, T: Table> Books<'a, T> {
                 self.flows[flow].held_until_ns = now_ns + self.settle_ns;
             }
         }
+        self.live.sent(&self.tally);
     }
 
     /// Records that the kernel refused these queries.
@@ -454,9 +467,13 @@ impl<'a, T: Table> Books<'a, T> {
         self.tally.refused(errno, burst.len() as u64);
     }
 
-    /// Records that the thread sends nothing more. `ran_out` is whether the queries ended, rather than the time.
-    pub fn sending_ended(&mut self, ran_out: bool) {
-        self.correct_in_time = (!ran_out).then_some(self.tally.accounts.correct);
+    /// Records that the thread sends nothing more. The load ends at `end_ns`; it is `None` if the queries end it.
+    pub fn sending_ended(&mut self, end_ns: Option<u64>) {
+        self.live.sent_all();
+        self.correct_in_time = end_ns.map(|_| self.tally.accounts.correct);
+        if let Some(end_ns) = end_ns {
+            self.tally.outstanding.end(end_ns, self.broken_until_ns.iter().map(|until_ns| until_ns.0));
+        }
     }
 
     /// Correct replies that came while the thread sent; all of them if the queries ended before the time did.

@@ -187,6 +187,8 @@ pub struct QuicCounts {
     pub blocked_queries: u64,
     /// The sum of the times for which open connections had such queries.
     pub blocked_ns: u64,
+    /// How often the kernel had no room for a datagram, so that it and those behind it waited.
+    pub send_waits: u64,
     /// Packets, datagrams and tokens.
     pub client: ClientCounts,
     /// What failed, in words → how often.
@@ -203,6 +205,7 @@ impl QuicCounts {
     fn add(&mut self, other: &Self) {
         self.blocked_queries += other.blocked_queries;
         self.blocked_ns += other.blocked_ns;
+        self.send_waits += other.send_waits;
         self.client.add(&other.client);
         for (failure, number) in &other.failures {
             count(&mut self.failures, failure, *number);

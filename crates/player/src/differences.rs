@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use kqps_dataset::{Check, Dataset, Digest, Expected, Position};
 use kqps_message::header::{AA, HEADER_BYTES, Header};
 use kqps_message::name::NameText;
+use kqps_message::presentation::answer_text;
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::rcode::RcodeName;
 use kqps_message::rtype::RtypeName;
@@ -15,8 +16,11 @@ use kqps_observation::{Difference, Example};
 
 use crate::reply::{Cause, Checked, Extent};
 
-/// Examples of each kind.
+/// Examples of each kind, each different from the others.
 const EXAMPLES_MOST: usize = 20;
+
+/// Queries of each kind that are kept for examples. Several of them may be of one question.
+const KEPT_MOST: usize = 10 * EXAMPLES_MOST;
 
 /// The differences that one thread saw.
 #[derive(Debug, Default)]
@@ -48,14 +52,14 @@ struct Found {
 }
 
 /// An example.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 struct Seen {
     query: Position,
     got: Got,
 }
 
 /// What came.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 enum Got {
     Nothing,
     /// An rcode, with this many records in the answer section.
@@ -63,11 +67,10 @@ enum Got {
         rcode: u16,
         answers: u16,
     },
-    /// Another answer under the right rcode: its digest, if it can be read, and whether only AA is another one.
+    /// Another answer under the right rcode: its records, if they can be read, and whether only AA is another one.
     Answer {
         rcode: u16,
-        answers: u16,
-        digest: Option<Digest>,
+        records: Option<String>,
         is_only_aa: bool,
     },
     /// A reply that was not read further.
@@ -103,7 +106,7 @@ impl Differences {
                 self.note(Kind::Rcode { expected, got }, position, || Got::Reply { rcode: got, answers });
             }
             Checked::Wrong(Cause::Answer { rcode }) => {
-                self.note(Kind::Answer, position, || Got::answer(rcode, answers, expected, reply));
+                self.note(Kind::Answer, position, || Got::answer(rcode, expected, reply));
             }
             Checked::Wrong(cause) => self.note(Kind::Wrong(cause.number()), position, || Got::Other),
         }
@@ -117,11 +120,12 @@ impl Differences {
         }
     }
 
-    /// Counts a difference. `got` is called for an example.
+    /// Counts a difference. `got` is called for an example. A query has one example of each kind.
     fn note(&mut self, kind: Kind, query: Position, got: impl FnOnce() -> Got) {
         let found = self.kinds.entry(kind).or_default();
         found.count += 1;
-        if found.examples.len() < EXAMPLES_MOST {
+        let is_known = || found.examples.iter().any(|seen| seen.query == query);
+        if found.examples.len() < KEPT_MOST && !is_known() {
             found.examples.push(Seen { query, got: got() });
         }
     }
@@ -132,17 +136,22 @@ impl Differences {
         for (kind, found) in &other.kinds {
             let ours = self.kinds.entry(*kind).or_default();
             ours.count += found.count;
-            let room = EXAMPLES_MOST - ours.examples.len();
-            ours.examples.extend(found.examples.iter().take(room));
+            let room = KEPT_MOST - ours.examples.len();
+            ours.examples.extend(found.examples.iter().take(room).cloned());
         }
     }
 
     /// The differences as records have them, the most frequent kind first.
     pub fn facts(&self, dataset: &Dataset) -> Vec<Difference> {
-        let one = |(kind, found): (&Kind, &Found)| Difference {
-            kind: kind.words(),
-            count: found.count,
-            examples: found.examples.iter().map(|seen| seen.words(*kind, dataset)).collect(),
+        let one = |(kind, found): (&Kind, &Found)| {
+            let mut examples: Vec<Example> = Vec::new();
+            for seen in &found.examples {
+                let example = seen.words(*kind, dataset);
+                if examples.len() < EXAMPLES_MOST && !examples.contains(&example) {
+                    examples.push(example);
+                }
+            }
+            Difference { kind: kind.words(), count: found.count, examples }
         };
         let mut all: Vec<Difference> = self.kinds.iter().map(one).collect();
         all.sort_by_key(|difference| Reverse(difference.count));
@@ -152,16 +161,14 @@ impl Differences {
 
 impl Got {
     /// An answer other than the expected one, under the same rcode.
-    fn answer(rcode: u16, answers: u16, expected: Option<Digest>, reply: &[u8]) -> Self {
-        let mut scratch = Vec::new();
-        let mut digest_of = |reply: &[u8]| Digest::of_reply(reply, rcode, &mut scratch);
-        let digest = digest_of(reply);
+    fn answer(rcode: u16, expected: Option<Digest>, reply: &[u8]) -> Self {
         let mut with_other_aa = reply.to_vec();
         if let Some(flags) = with_other_aa.get_mut(2) {
             *flags ^= AA;
         }
-        let is_only_aa = expected.is_some() && digest_of(&with_other_aa) == expected;
-        Self::Answer { rcode, answers, digest, is_only_aa }
+        let is_only_aa =
+            expected.is_some() && Digest::of_reply(&with_other_aa, rcode, &mut Vec::new()) == expected;
+        Self::Answer { rcode, records: answer_text(reply), is_only_aa }
     }
 }
 
@@ -183,26 +190,19 @@ impl Seen {
         let question = &query.message[HEADER_BYTES..HEADER_BYTES + query.question_bytes];
         let (name, tail) = question.split_at(question.len().saturating_sub(QUESTION_TAIL_BYTES));
         let rtype = tail.first_chunk().map_or(0, |bytes| u16::from_be_bytes(*bytes));
-        let expected = match (kind, query.expected_answer) {
-            // The rcode is the same, so that the answers themselves must differ.
-            (Kind::Answer, Some(digest)) => {
-                format!("{}, digest {:016x}", dataset.expected(self.query), digest.number())
-            }
-            _ => dataset.expected(self.query).to_string(),
-        };
+        let expected = dataset.expected(self.query).to_string();
+        // The rcode is the same, so that the answers themselves must differ.
+        let digest = query.expected_answer.filter(|_| kind == Kind::Answer);
         let records = |rcode: u16, answers: u16| {
             format!("{}, {answers} record{}", RcodeName(rcode), if answers == 1 { "" } else { "s" })
         };
-        let got = match self.got {
+        let got = match &self.got {
             Got::Nothing => "no reply".to_owned(),
-            Got::Reply { rcode, answers } => records(rcode, answers),
-            Got::Answer { rcode, answers, digest, is_only_aa } => {
-                let digest = digest.map_or_else(
-                    || "which cannot be read".to_owned(),
-                    |digest| format!("digest {:016x}", digest.number()),
-                );
-                let aa = if is_only_aa { ", AA alone differs" } else { "" };
-                format!("{}, {digest}{aa}", records(rcode, answers))
+            Got::Reply { rcode, answers } => records(*rcode, *answers),
+            Got::Answer { rcode, records, is_only_aa } => {
+                let records = records.as_deref().unwrap_or("records that cannot be read");
+                let aa = if *is_only_aa { ", AA alone differs" } else { "" };
+                format!("{}, {records}{aa}", RcodeName(*rcode))
             }
             Got::Other => "a reply that is no answer".to_owned(),
         };
@@ -210,6 +210,7 @@ impl Seen {
             name: visible_line(&NameText(name).to_string()).into_owned(),
             rtype: RtypeName(rtype).to_string(),
             expected,
+            digest: digest.map(|digest| format!("{:016x}", digest.number())),
             got,
         }
     }
@@ -217,15 +218,22 @@ impl Seen {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeSet;
+
     use kqps_dataset::Options;
 
     use super::*;
 
     #[test]
-    fn each_kind_is_counted_and_has_twenty_examples() {
+    fn each_kind_is_counted_and_has_different_examples() {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("queries");
-        std::fs::write(&file, "a\\027[31m.test AAAA NOERROR\nb.test A NXDOMAIN\n").unwrap();
+        // The first question stands in the file twice more, and beside it are thirty others.
+        let first = "a\\027[31m.test AAAA NOERROR\n";
+        let others: Vec<String> = (0..30).map(|number| format!("n{number}.test A NOERROR\n")).collect();
+        let others = others.concat();
+        let text = format!("{first}b.test A NXDOMAIN\n{first}{first}{others}");
+        std::fs::write(&file, text).unwrap();
         let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
         let dataset = Dataset::open(&file, &options).unwrap();
         let (first, second) = (dataset.position(0), dataset.position(1));
@@ -234,8 +242,8 @@ mod tests {
         for _ in 0..2 {
             let mut one = Differences::default();
             let wrong = Checked::Wrong(Cause::Rcode { expected: 0, got: 2 });
-            for _ in 0..15 {
-                one.replied(first, whole, wrong, &[0, 0, 0x80, 2, 0, 1, 0, 0, 0, 0, 0, 0]);
+            for query in (2..34).map(|index| dataset.position(index)).chain([first]) {
+                one.replied(query, whole, wrong, &[0, 0, 0x80, 2, 0, 1, 0, 0, 0, 0, 0, 0]);
             }
             one.lost(second, dataset.expected(second));
             one.lost(second, Expected::Unknown);
@@ -246,8 +254,10 @@ mod tests {
         let facts = all.facts(&dataset);
         let counts: Vec<(&str, u64, usize)> =
             facts.iter().map(|one| (&*one.kind, one.count, one.examples.len())).collect();
-        assert_eq!(counts, [("rcode NOERROR→SERVFAIL", 30, 20), ("lost", 2, 2)]);
-        let Example { name, rtype, expected, got } = &facts[0].examples[0];
+        assert_eq!(counts, [("rcode NOERROR→SERVFAIL", 66, 20), ("lost", 2, 1)]);
+        let names: BTreeSet<&str> = facts[0].examples.iter().map(|example| &*example.name).collect();
+        assert_eq!(names.len(), 20);
+        let Example { name, rtype, expected, got, .. } = &facts[0].examples[0];
         assert_eq!((&**name, &**rtype, &**expected), (r"a\027[31m.test.", "AAAA", "NOERROR"));
         assert_eq!(&**got, "SERVFAIL, 0 records");
         assert_eq!(facts[1].examples[0].expected, "NXDOMAIN");
@@ -256,16 +266,17 @@ mod tests {
     }
 
     #[test]
-    fn another_answer_is_shown_with_its_digest_and_whether_aa_alone_differs() {
+    fn another_answer_is_shown_with_its_records_and_whether_aa_alone_differs() {
         let expected = Some(Digest::of_none(0, true));
         // A question for the root, and no record.
         let reply = |flags: u8| [0, 0, flags, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1];
-        let answer = |reply: &[u8]| match Got::answer(0, 0, expected, reply) {
-            Got::Answer { digest, is_only_aa, .. } => (digest, is_only_aa),
+        let answer = |reply: &[u8]| match Got::answer(0, expected, reply) {
+            Got::Answer { records, is_only_aa, .. } => (records, is_only_aa),
             other => panic!("{other:?}"),
         };
-        assert_eq!(answer(&reply(0x80)), (Some(Digest::of_none(0, false)), true));
-        assert_eq!(answer(&reply(0x84)), (expected, false));
+        let none = || Some("no record".to_owned());
+        assert_eq!(answer(&reply(0x80)), (none(), true));
+        assert_eq!(answer(&reply(0x84)), (none(), false));
         assert_eq!(answer(&reply(0x80)[..9]), (None, false), "it cannot be read");
     }
 }

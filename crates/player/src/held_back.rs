@@ -4,12 +4,14 @@
 //!
 //! A server also cuts a reply that is too large, but then it cuts every reply to that query. So a cut reply counts as
 //! held back if the same query had a whole answer at another time of the trial. If it never had one, the player
-//! compares similar replies. A negative answer holds what all negative answers to its type hold. A query for an address
-//! that was asked once is assumed to have an answer like the others, if those need at most half of the room.
+//! compares similar replies. A negative answer holds what all negative answers to its type hold. If none of them came
+//! whole, it holds an SOA record at most (RFC 2308, section 2), unless the query asks for signatures: then it would
+//! have fitted by construction. A query for an address that was asked once is assumed to have an answer like the
+//! others, if those need at most half of the room.
 
 use std::collections::{HashMap, HashSet};
 
-use kqps_dataset::{Dataset, Position, Query};
+use kqps_dataset::{Dataset, Expected, Position, Query};
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::{edns, rcode, rtype};
 
@@ -27,6 +29,10 @@ const ROOM_LEAST: usize = 512;
 
 /// The longest datagram that servers send by default, whatever size the query offers.
 const ROOM_MOST: usize = edns::UDP_PAYLOAD_BYTES as usize;
+
+/// The bytes of an SOA record whose owner is compressed, and whose two names have up to 100 bytes each: owner 2, type,
+/// class, TTL and length 10, numbers 20 (RFC 1035, section 3.3.13).
+const SOA_MOST: usize = 2 + 10 + 2 * 100 + 20;
 
 /// The cut, refused and whole replies to one thread. Counting a reply allocates nothing.
 #[derive(Debug, Default)]
@@ -112,12 +118,16 @@ impl HeldBack {
         let whole = self.whole.all().map(|position| dataset.query(position).message);
         let whole: HashSet<&[u8]> = whole.filter(is_cut).collect();
         let negative = negative.iter().filter(|(message, cut)| {
-            whole.contains(*message) || self.longest_negative.fits(&dataset.query(cut.first), 1)
+            whole.contains(*message) || self.would_fit_as_negative(&dataset.query(cut.first))
         });
         let positive = positive.iter().filter(|(message, cut)| {
             let is_like_others = || {
                 let query = dataset.query(cut.first);
-                cut.count == 1 && is_address(qtype(&query)) && self.longest_positive.fits(&query, 2)
+                let has_no_data = dataset.expected(cut.first) == Expected::NoData;
+                has_no_data && fits_as_unsigned_negative(&query)
+                    || cut.count == 1
+                        && is_address(qtype(&query))
+                        && self.longest_positive.fits(&query, 2) == Some(true)
             };
             whole.contains(*message) || is_like_others()
         });
@@ -125,6 +135,21 @@ impl HeldBack {
         let refused = refused.iter().filter(|(message, _)| whole.contains(*message));
         HeldBackCounts { slipped, refused: refused.map(|(_, cut)| cut.count).sum() }
     }
+
+    /// Whether a negative answer to this query would have fitted: by the longest whole one to its type, or by
+    /// construction if none came whole.
+    fn would_fit_as_negative(&self, query: &Query<'_>) -> bool {
+        self.longest_negative.fits(query, 1).unwrap_or_else(|| fits_as_unsigned_negative(query))
+    }
+}
+
+/// Whether a negative answer of an SOA record and no signature fits in a reply to this query. `false` if the query asks
+/// for signatures (DO, RFC 3225).
+fn fits_as_unsigned_negative(query: &Query<'_>) -> bool {
+    let opt = edns::find(query.message).ok().flatten();
+    let asks_for_signatures = opt.is_some_and(|opt| opt.ttl_s & edns::DO != 0);
+    let opt_bytes = if opt.is_some() { edns::OPT_BYTES } else { 0 };
+    !asks_for_signatures && HEADER_BYTES + query.question_bytes + SOA_MOST + opt_bytes <= room(query)
 }
 
 /// The cut replies to one question.
@@ -262,12 +287,10 @@ impl Longest {
         *longest = (*longest).max(Some(bytes as u16));
     }
 
-    /// Whether `times` times the longest reply fits in a reply to this query; `false` if there was no whole reply.
-    fn fits(&self, query: &Query<'_>, times: usize) -> bool {
-        let longest = self.0[usize::from(qtype(query)) % TYPES];
-        longest.is_some_and(|bytes| {
-            HEADER_BYTES + query.question_bytes + times * usize::from(bytes) <= room(query)
-        })
+    /// Whether `times` times the longest reply fits in a reply to this query; `None` if there was no whole reply.
+    fn fits(&self, query: &Query<'_>, times: usize) -> Option<bool> {
+        let longest = self.0[usize::from(qtype(query)) % TYPES]?;
+        Some(HEADER_BYTES + query.question_bytes + times * usize::from(longest) <= room(query))
     }
 
     fn add(&mut self, other: &Self) {
@@ -349,9 +372,24 @@ mod tests {
         use TestReply::{Bare, Whole};
         let text = "a.test A\nb.test A\nc.test AAAA\n";
         assert_eq!(held_back(text, &[(0, Whole(3, 100)), (1, Bare(3)), (1, Bare(3))]), (2, 0));
-        // There is no whole answer to the third query's type. A reply that fills the room is cut for its size.
-        assert_eq!(held_back(text, &[(0, Whole(3, 100)), (2, Bare(3))]), (0, 0));
+        // There is no whole answer to the third query's type, and an SOA record fits.
+        assert_eq!(held_back(text, &[(0, Whole(3, 100)), (2, Bare(3))]), (1, 0));
+        // A reply that fills the room is cut for its size.
         assert_eq!(held_back("a.test A\nlonger.test A\n", &[(0, Whole(3, 510)), (1, Bare(3))]), (0, 0));
+    }
+
+    /// A limit that lets every response slip leaves no whole one to compare with.
+    #[test]
+    fn an_unsigned_negative_answer_fits_by_construction() {
+        use TestReply::Bare;
+        let all = [(0, Bare(3)), (1, Bare(3)), (2, Bare(3)), (2, Bare(3))];
+        assert_eq!(held_back("a.test A\nb.test TXT\nc.test A E\n", &all), (4, 0));
+        // Signatures may need more than the room, and so may data.
+        assert_eq!(held_back("a.test A D\nb.test TXT D\nc.test A D\n", &all), (0, 0));
+        // The file expects no data of the first query. Those of the second may be large.
+        let none = kqps_dataset::Digest::of_none(0, true).number();
+        let text = format!("a.test A NOERROR ={none:016x}\nb.test TXT NOERROR\n");
+        assert_eq!(held_back(&text, &[(0, Bare(0)), (1, Bare(0))]), (1, 0));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use kqps_kernel::clock;
-use kqps_observation::live::{LIVE_RANGES, live_range_end_us, live_range_of};
+use kqps_observation::live::{LIVE_RANGES, live_range_of};
 use kqps_observation::{LiveCounts, LivePhase, LiveTimes};
 
 use crate::connections::ConnectionCounts;
@@ -26,7 +26,7 @@ pub use times::TimesSnapshot;
 pub struct Live {
     threads: Box<[ThreadLive]>,
     began_ns: OnceLock<u64>,
-    has_sent_all: AtomicBool,
+    has_ended: AtomicBool,
     ended_ns: OnceLock<u64>,
 }
 
@@ -47,6 +47,7 @@ pub struct ThreadLive {
     id: AtomicU32,
     /// The CPU time that the thread had used when it ended, nanoseconds; 0 before.
     cpu_ns: AtomicU64,
+    has_sent_all: AtomicBool,
 }
 
 impl Default for ThreadLive {
@@ -60,6 +61,7 @@ impl Default for ThreadLive {
             fates: None,
             id: AtomicU32::new(0),
             cpu_ns: AtomicU64::new(0),
+            has_sent_all: AtomicBool::new(false),
         }
     }
 }
@@ -73,7 +75,8 @@ pub struct Snapshot {
     pub correct: u64,
     /// Queries known to be bad by now: unsent, refused by the kernel, or without a correct reply within the timeout.
     pub bad: u64,
-    latency: Vec<u64>,
+    /// The latencies of correct replies.
+    pub latency: LiveTimes,
     /// More counts, if they were asked for.
     pub detail: Option<DetailSnapshot>,
 }
@@ -88,7 +91,7 @@ impl Live {
         Self {
             threads,
             began_ns: OnceLock::new(),
-            has_sent_all: AtomicBool::new(false),
+            has_ended: AtomicBool::new(false),
             ended_ns: OnceLock::new(),
         }
     }
@@ -112,9 +115,9 @@ impl Live {
         let _ = self.began_ns.set(start_ns);
     }
 
-    /// Notes that the last thread has sent its last query.
-    pub(crate) fn sending_ended(&self) {
-        self.has_sent_all.store(true, Relaxed);
+    /// Notes that the load of the last thread ended.
+    pub(crate) fn load_ended(&self) {
+        self.has_ended.store(true, Relaxed);
     }
 
     /// Notes that all threads have ended, and have published all.
@@ -130,7 +133,7 @@ impl Live {
 
     /// Whether no thread sends any more. Replies may still arrive.
     pub fn has_sent_all(&self) -> bool {
-        self.has_sent_all.load(Relaxed)
+        self.threads.iter().all(|thread| thread.has_sent_all.load(Relaxed))
     }
 
     /// The counters of one thread, by its number from 0. Panics if there is no such thread.
@@ -143,12 +146,14 @@ impl Live {
         let sum = |field: fn(&ThreadLive) -> &AtomicU64| {
             self.threads.iter().map(|thread| field(thread).load(Relaxed)).sum::<u64>()
         };
+        // Replies are read before queries, so that none is without its query.
+        let detail = DetailSnapshot::of(self.threads.iter().filter_map(|thread| thread.detail.as_deref()));
         Snapshot {
             sent: sum(|thread| &thread.sent),
             correct: sum(|thread| &thread.correct),
             bad: sum(|thread| &thread.bad),
-            latency: self.latencies().collect(),
-            detail: DetailSnapshot::of(self.threads.iter().filter_map(|thread| thread.detail.as_deref())),
+            latency: LiveTimes::of_ranges(self.latencies()),
+            detail,
         }
     }
 
@@ -163,7 +168,7 @@ impl Live {
         match self.began_ns() {
             _ if self.ended_ns.get().is_some() => LivePhase::Over,
             Some(began_ns) if began_ns <= clock::now_ns() => {
-                if self.has_sent_all() {
+                if self.has_ended.load(Relaxed) {
                     LivePhase::Draining
                 } else {
                     LivePhase::Sending
@@ -200,6 +205,11 @@ impl ThreadLive {
         self.id.store(id, Relaxed);
     }
 
+    /// Notes that the thread sends nothing more.
+    pub(crate) fn sent_all(&self) {
+        self.has_sent_all.store(true, Relaxed);
+    }
+
     /// Notes that the calling thread has played. Its CPU time cannot be read when it is gone.
     pub(crate) fn thread_ends(&self) {
         self.cpu_ns.store(clock::thread_cpu_ns(), Relaxed);
@@ -228,6 +238,15 @@ impl ThreadLive {
         self.correct.store(accounts.correct, Relaxed);
         let unanswered = accounts.sent.saturating_sub(accounts.correct + waiting);
         self.bad.store(accounts.unsent + accounts.send_failed + unanswered, Relaxed);
+    }
+
+    /// Publishes what was sent, if replies are counted as they come: no reply may count before its query.
+    #[inline]
+    pub(crate) fn sent(&self, tally: &Tally) {
+        if let Some(detail) = &self.detail {
+            detail.sent_bytes(tally.request_bytes);
+            self.sent.store(tally.accounts.sent, Relaxed);
+        }
     }
 
     /// Publishes the counts of the thread's connections.
@@ -286,12 +305,11 @@ impl Snapshot {
     /// What happened since an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
-        let latency = self.latency.iter().zip(&earlier.latency).map(|(now, then)| now - then).collect();
         Self {
             sent: self.sent - earlier.sent,
             correct: self.correct - earlier.correct,
             bad: self.bad - earlier.bad,
-            latency,
+            latency: self.latency.since(&earlier.latency),
             detail: self.detail.as_ref().zip(earlier.detail.as_ref()).map(|(now, then)| now.since(then)),
         }
     }
@@ -300,23 +318,6 @@ impl Snapshot {
     /// due but have no fate yet do not count.
     pub fn bad_share(&self) -> f64 {
         self.bad as f64 / (self.bad + self.correct).max(1) as f64
-    }
-
-    /// The 99th percentile of latency in microseconds, to an eighth of a power of two. `None` with fewer than 10,000
-    /// replies, since fewer than 100 would be beyond it.
-    pub fn p99_us(&self) -> Option<u64> {
-        let total: u64 = self.latency.iter().sum();
-        if total < 10_000 {
-            return None;
-        }
-        let mut beyond = total / 100;
-        for (bucket, &count) in self.latency.iter().enumerate().rev() {
-            if count > beyond {
-                return Some(live_range_end_us(bucket) - 1);
-            }
-            beyond -= count;
-        }
-        None
     }
 }
 

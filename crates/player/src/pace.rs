@@ -33,8 +33,8 @@ pub enum Pace {
     },
 }
 
-/// The highest rate of a closed loop. As in dnsperf, each second has as many queries as the rate says, and what one second
-/// did not send is not made up for in the next.
+/// The highest rate of a closed loop. As in dnsperf, each second has as many queries as the rate says, and what one
+/// second did not send is not made up for in the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Limit {
     rate_qps: f64,

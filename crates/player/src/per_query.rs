@@ -1,5 +1,5 @@
-//! What is done to each query as it is sent, after it was copied from the dataset. Without a plan for it there is none of
-//! this, and a query is only copied.
+//! Changes to each query as it is sent, after it was copied from the dataset. Without a plan for it there is none
+//! of this, and a query is only copied.
 
 mod labels;
 mod signer;

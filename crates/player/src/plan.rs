@@ -63,6 +63,9 @@ pub struct Plan {
     pub timeout: Duration,
     /// How long to read replies after the last send; at least `timeout`.
     pub drain: Duration,
+    /// Whether to read them for so long even if every query is settled, so that later duplicates are counted.
+    #[serde(default)]
+    pub listens_on: bool,
     /// The player gives up a query that is later than this, as unsent.
     pub lag_allowed: Duration,
     /// How long a due query may wait for others to leave with it; at most `lag_allowed`. A longer wait saves CPU time
@@ -259,6 +262,11 @@ pub struct TlsPlan {
     pub names: Vec<String>,
     /// What the player accepts, offers and resumes.
     pub client: ClientSettings,
+    /// Whether queries that leave together share records. Otherwise each query, or over HTTPS the frames of each
+    /// request, has records of its own, as with most clients. Has no effect over QUIC, which has no records (RFC 9001,
+    /// section 3).
+    #[serde(default)]
+    pub packing: bool,
     /// HTTP/2 in TLS (RFC 8484); `None` for messages after their length (RFC 7858).
     #[serde(default)]
     pub http: Option<HttpPlan>,
@@ -356,6 +364,7 @@ pub(crate) mod tests {
             replay: None,
             timeout: second,
             drain: second,
+            listens_on: false,
             lag_allowed: second,
             coalesce: Duration::ZERO,
             threads: 1,
@@ -395,7 +404,7 @@ pub(crate) mod tests {
     /// TLS for one target, with the certificates that this host trusts.
     pub(crate) fn tls_plan(name: &str) -> TlsPlan {
         let client = ClientSettings::new(Trust::System, true);
-        TlsPlan { names: vec![name.into()], client, http: None }
+        TlsPlan { names: vec![name.into()], client, packing: false, http: None }
     }
 
     /// HTTP at one target.

@@ -17,6 +17,7 @@ use kqps_observation::trial::{DatasetFacts, Interval, LoadFacts, LoadMode};
 use kqps_observation::{Accounts, IdentityViolated, Ledger, NonEmpty, SCHEMA, Trial};
 use kqps_tls::Kind;
 
+use crate::clock::ClockSteps;
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
 use crate::plan::{LoadPlan, Plan};
@@ -28,14 +29,18 @@ use causes::{by_name, lost_expected, response_rcodes, unsent_causes, wrong_cause
 use connections::{connection_facts, left_closed};
 use player::player;
 
-pub use tls::NO_EARLY_DATA;
+pub use tls::{NO_EARLY_DATA, PACKED_AND_LOST};
 
 /// What a thread returns when it ends.
 #[derive(Debug)]
 pub(crate) struct ThreadResult {
     pub(crate) tid: u32,
     pub(crate) tally: Tally,
+    /// How the wall clock was set meanwhile.
+    pub(crate) clock: ClockSteps,
     /// For how long it sent.
+    pub(crate) sent_ns: u64,
+    /// How long its load lasted.
     pub(crate) played_ns: u64,
     /// For how long it waited for replies after sending.
     pub(crate) drain_ns: u64,
@@ -169,6 +174,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         response_rcodes: response_rcodes(&tally),
         request_bytes_mean: mean(tally.request_bytes, of_queries(accounts.sent)),
         response_bytes_mean: mean(tally.response_bytes, of_queries(accounts.correct)),
+        replies: Some(tally.replies.facts()),
         latency_us: tally.latency.quantiles(),
         lag_us: tally.lag.quantiles(),
         gap_us: tally.gap.quantiles(),
@@ -265,7 +271,8 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
     let longest =
         |of: fn(&ThreadResult) -> u64| played.results.iter().map(of).max().unwrap_or(0) as f64 / 1e9;
     let duration_s = longest(|result| result.played_ns);
-    let per_s = |count: f64| if duration_s > 0.0 { count / duration_s } else { 0.0 };
+    let sending_s = longest(|result| result.sent_ns);
+    let over = |count: f64, seconds: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
     let (mode, arrivals, outstanding, intended_qps) = match plan.load {
         LoadPlan::Open { rate_qps, arrivals, window } => {
             (LoadMode::Open, Some(arrivals.to_string()), window, Some(rate_qps))
@@ -276,18 +283,23 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
         }
     };
     let correct_in_time = played.results.iter().map(|result| result.correct_in_time).sum();
-    // The replies to the last window of a closed loop make no room for another query.
+    // If the time ends a closed loop, the replies to its last window make no room for another query.
     let answered = if mode == LoadMode::Closed { correct_in_time } else { tally.accounts.correct };
     LoadFacts {
         mode,
         arrivals,
         outstanding,
-        outstanding_mean: Some(per_s(tally.outstanding_us as f64 / 1e6)),
+        outstanding_mean: Some(over(tally.outstanding.sum_s(), duration_s)),
         intended_qps,
-        offered_qps: per_s(tally.accounts.sent as f64),
-        answered_qps: per_s(answered as f64),
+        // Replies decide when a closed loop sends, and a schedule does not wait for them.
+        offered_qps: over(
+            tally.accounts.sent as f64,
+            if mode == LoadMode::Closed { duration_s } else { sending_s },
+        ),
+        answered_qps: over(answered as f64, duration_s),
         correct_in_time: Some(correct_in_time),
         duration_s,
+        sending_s: Some(sending_s),
         timeout_s: plan.timeout.as_secs_f64(),
         drain_s: longest(|result| result.drain_ns),
         burst: plan.burst as u32,

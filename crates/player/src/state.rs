@@ -10,6 +10,10 @@ use crate::supply::Supply;
 #[cfg(test)]
 pub(crate) mod tests;
 
+/// A longer time between two ticks is a standstill of the thread, nanoseconds. Ticks of a thread that runs are 1 to 5 ms
+/// apart, and a timeout may be shorter than that.
+const TICK_LONGEST_NS: u64 = 20_000_000;
+
 /// The state of one sending thread, whose flows keep their queries in tables of type `T`.
 pub struct ThreadState<'a, T = Inflight> {
     /// The time since the common start.
@@ -66,16 +70,28 @@ impl<T: Table> ThreadState<'_, T> {
         Some(missing * self.books.reply_gap_ns())
     }
 
-    /// Follows the wall clock and publishes the counts, `since_ns` nanoseconds after the last time.
-    pub fn tick(&mut self, since_ns: u64) {
+    /// Follows the wall clock and publishes the counts at `now_ns`, `since_ns` nanoseconds after the last time. Notes if the
+    /// thread stood still meanwhile.
+    pub fn tick(&mut self, now_ns: u64, since_ns: u64) {
         self.books.publish(since_ns);
         self.clock.follow();
+        if since_ns > TICK_LONGEST_NS {
+            self.books.stood_still(now_ns, since_ns);
+        }
     }
 
     /// Records that nothing more will be sent, at `now_ns`.
     pub fn played(&mut self, now_ns: u64) {
         self.supply.played(now_ns);
-        self.books.sending_ended(self.supply.ran_out());
+        let end_ns = self.supply.sent_for_ns();
+        self.books.sending_ended((!self.supply.ran_out()).then_some(end_ns));
+    }
+
+    /// How long the load lasted, nanoseconds: its time, or, if its queries ended it, until the last of them had its
+    /// reply or its timeout.
+    pub fn played_ns(&self) -> u64 {
+        let sent_ns = self.supply.sent_for_ns();
+        if self.supply.ran_out() { sent_ns.max(self.books.tally.outstanding.last_end_ns()) } else { sent_ns }
     }
 
     /// For how long the thread has waited for replies after sending, nanoseconds.

@@ -23,7 +23,7 @@ pub struct Supply<'a> {
     stopped: bool,
     lag_allowed_ns: u64,
     /// For how long the thread sent, and when it finished sending.
-    played_ns: u64,
+    sent_for_ns: u64,
     all_sent_ns: Option<u64>,
     last_send_ns: u64,
     /// What is done to each query as it is sent.
@@ -70,7 +70,7 @@ impl<'a> Supply<'a> {
             stop_at_ns,
             stopped: false,
             lag_allowed_ns,
-            played_ns: 0,
+            sent_for_ns: 0,
             all_sent_ns: None,
             last_send_ns: 0,
             per_query: None,
@@ -138,7 +138,7 @@ impl<'a> Supply<'a> {
     /// query would have been due.
     pub fn played(&mut self, now_ns: u64) {
         self.all_sent_ns = Some(now_ns);
-        self.played_ns = if !self.ran_out() && self.stop_at_ns != u64::MAX {
+        self.sent_for_ns = if !self.ran_out() && self.stop_at_ns != u64::MAX {
             self.stop_at_ns
         } else {
             let end_ns = match &self.source {
@@ -182,8 +182,8 @@ impl<'a> Supply<'a> {
     }
 
     /// For how long the thread sent queries, nanoseconds.
-    pub fn played_ns(&self) -> u64 {
-        self.played_ns
+    pub fn sent_for_ns(&self) -> u64 {
+        self.sent_for_ns
     }
 
     /// When the thread finished sending; `None` while it sends.

@@ -9,6 +9,8 @@ use crate::course::Course;
 use crate::differences::Differences;
 use crate::held_back::HeldBack;
 use crate::loss::Loss;
+use crate::outstanding::OutstandingTimes;
+use crate::replies::Replies;
 use crate::reply::Cause;
 
 const BIN_NS: u64 = 100_000_000;
@@ -54,8 +56,12 @@ pub struct Tally {
     pub wrong_late: u64,
     /// How many of `accounts.unsolicited` were replies to queries that had been lost by time.
     pub after_loss: u64,
-    /// The sum of the times for which queries were outstanding, microseconds; each at most until its timeout.
-    pub outstanding_us: u64,
+    /// For how long queries were outstanding.
+    pub outstanding: OutstandingTimes,
+    /// The replies in time, right or wrong.
+    pub replies: Replies,
+    /// How many of those, and of the late ones, had a time of arrival that cannot be.
+    pub misdated: u64,
     /// The kernel's error number → queries that it refused.
     pub send_errors: BTreeMap<i32, u64>,
     /// DNS bytes of sent queries.
@@ -178,7 +184,6 @@ impl Tally {
         self.lost_by[loss.number()] += count;
         if count > 0 {
             self.latency.record_many_us(timeout_ns / 1000, count);
-            self.outstanding_us += timeout_ns / 1000 * count;
         }
     }
 
@@ -217,7 +222,9 @@ impl Tally {
         self.messages_received += other.messages_received;
         self.wrong_late += other.wrong_late;
         self.after_loss += other.after_loss;
-        self.outstanding_us += other.outstanding_us;
+        self.outstanding.add_all(&other.outstanding);
+        self.replies.add_all(&other.replies);
+        self.misdated += other.misdated;
         for (rcode, count) in &other.extended_rcodes {
             *self.extended_rcodes.entry(*rcode).or_default() += count;
         }

@@ -31,6 +31,7 @@ const NAPS_MOST: u32 = 4;
 const STRETCH_NS: u64 = 200_000;
 
 /// A thread of a trial, which sends and receives over a wire of type `W`.
+#[allow(clippy::struct_excessive_bools)] // each answers a question of its own
 pub(crate) struct PlayerThread<'a, W> {
     pub(crate) state: ThreadState<'a>,
     pub(crate) wire: W,
@@ -40,6 +41,8 @@ pub(crate) struct PlayerThread<'a, W> {
     /// When the first burst of this turn left.
     stretch_since_ns: Option<u64>,
     drain_ns: u64,
+    /// Whether the thread listens for the whole drain, even if every query is settled.
+    listens_on: bool,
     has_own_core: bool,
     stays_awake: bool,
     signals: Signals<'a>,
@@ -58,8 +61,9 @@ pub(crate) struct Signals<'a> {
     pub(crate) stop: &'a Interrupts,
     /// Set when another thread failed. The trial ends at once, and its counts are dropped.
     pub(crate) broken: &'a AtomicBool,
-    /// Reports that the thread sent its last query.
-    pub(crate) all_sent: &'a dyn Fn(),
+    /// Reports that the thread's load ended: by its time, or, if its queries ended it, when the last one had its reply
+    /// or its timeout.
+    pub(crate) load_ended: &'a dyn Fn(),
 }
 
 impl<'a, W> PlayerThread<'a, W> {
@@ -79,6 +83,7 @@ impl<'a, W> PlayerThread<'a, W> {
             begun: false,
             stretch_since_ns: None,
             drain_ns: plan.drain.as_nanos() as u64,
+            listens_on: plan.listens_on,
             has_own_core: plan.has_own_cores(),
             stays_awake: plan.stays_awake(),
             signals,
@@ -165,23 +170,33 @@ impl<'a, W> PlayerThread<'a, W> {
         Some(refill_ns.clamp(NAP_NS, NAP_MOST_NS))
     }
 
-    /// Ends the sending. Reports to the main thread that everything was sent, then reads replies through `receive`
-    /// until every query is settled or the drain is over. Then `look_everywhere` makes the next look the last one, and
-    /// the remaining queries are settled. `wait` waits for replies, for this many nanoseconds at most.
+    /// Ends the sending. Reads replies through `receive` until the drain is over; unless the plan listens on, until
+    /// every query is settled if that is earlier. Reports meanwhile to the main thread that the load ended. Then
+    /// `look_everywhere` makes the next look the last one, and the remaining queries are settled. `wait` waits for
+    /// replies, for this many nanoseconds at most.
     pub(crate) fn drain_with(
         &mut self,
         mut receive: impl FnMut(&mut Self, u64) -> io::Result<bool>,
         mut wait: impl FnMut(&mut Self, u64) -> io::Result<()>,
         look_everywhere: impl FnOnce(&mut W),
     ) -> io::Result<()> {
-        let played_ns = self.state.now_ns();
-        self.state.played(played_ns);
-        (self.signals.all_sent)();
-        let end_ns = played_ns + self.drain_ns;
+        let sent_ns = self.state.now_ns();
+        self.state.played(sent_ns);
+        let end_ns = sent_ns + self.drain_ns;
+        // A load that its queries end goes on until the last of them has its reply or its timeout.
+        let mut is_loading = self.state.supply.ran_out();
+        if !is_loading {
+            (self.signals.load_ended)();
+        }
         loop {
             let now_ns = self.state.now_ns();
             receive(self, now_ns)?;
-            let is_over = now_ns >= end_ns || self.state.books.is_settled();
+            if is_loading && self.state.books.waiting() == 0 {
+                is_loading = false;
+                (self.signals.load_ended)();
+            }
+            let has_all = self.state.books.is_settled() && !self.listens_on;
+            let is_over = now_ns >= end_ns || has_all;
             if is_over || self.signals.stop.is_urgent() || self.is_broken() {
                 break;
             }
@@ -192,20 +207,26 @@ impl<'a, W> PlayerThread<'a, W> {
         if self.signals.stop.is_urgent() {
             self.state.books.interrupted();
         }
-        self.state.books.end();
+        self.state.books.end(self.state.now_ns());
+        if is_loading {
+            (self.signals.load_ended)();
+        }
         Ok(())
     }
 
     /// What the thread counted, without what only its wire knows. `None` if the trial was called off.
     pub(crate) fn into_result(self) -> Option<ThreadResult> {
         let Self { state, begun, precedence, wait, .. } = self;
-        let (played_ns, drain_ns) = (state.supply.played_ns(), state.drain_ns());
+        let (sent_ns, played_ns, drain_ns) =
+            (state.supply.sent_for_ns(), state.played_ns(), state.drain_ns());
         let not_played = state.supply.not_played();
         let correct_in_time = state.books.correct_in_time();
         let paths_used = state.books.paths_used();
         begun.then_some(ThreadResult {
             tid: affinity::thread_id(),
+            clock: state.clock.steps(),
             tally: state.books.tally,
+            sent_ns,
             played_ns,
             drain_ns,
             correct_in_time,

@@ -56,14 +56,15 @@ impl Control {
     }
 }
 
-/// What a thread reports to the main thread. Each thread reports twice: that it is ready or gone, and that it sent
-/// its last query.
+/// Report of a thread to the main thread. Each thread reports twice: that it is ready or gone, and that its load
+/// ended.
 enum ThreadEvent {
     /// The thread is ready to start; its thread ID.
     Ready(u32),
     /// The thread ended before it was ready.
     Gone,
-    Sent,
+    /// The thread's load ended.
+    LoadEnded,
 }
 
 /// The moments at which the main thread lets the threads go on.
@@ -172,7 +173,7 @@ fn play_over<W: TrialWatch>(
         gate.open(Some(monotonic_ns));
         control.live.begin(monotonic_ns);
         let _ = events.iter().take(plan.threads).count();
-        control.live.sending_ended();
+        control.live.load_ended();
         watch.sending_ended();
         gate.let_end();
         let results = joined(&mut threads)?;
@@ -255,7 +256,7 @@ impl ThreadEvent {
     fn ready_thread(self) -> Option<u32> {
         match self {
             Self::Ready(tid) => Some(tid),
-            Self::Gone | Self::Sent => None,
+            Self::Gone | Self::LoadEnded => None,
         }
     }
 }
@@ -266,13 +267,13 @@ struct ThreadGuard<'a> {
     sender: mpsc::Sender<ThreadEvent>,
     broken: &'a AtomicBool,
     ready: Cell<bool>,
-    sent: Cell<bool>,
+    load_ended: Cell<bool>,
     done: Cell<bool>,
 }
 
 impl<'a> ThreadGuard<'a> {
     fn new(sender: mpsc::Sender<ThreadEvent>, broken: &'a AtomicBool) -> Self {
-        Self { sender, broken, ready: Cell::new(false), sent: Cell::new(false), done: Cell::new(false) }
+        Self { sender, broken, ready: Cell::new(false), load_ended: Cell::new(false), done: Cell::new(false) }
     }
 
     fn ready(&self) {
@@ -280,9 +281,9 @@ impl<'a> ThreadGuard<'a> {
         let _ = self.sender.send(ThreadEvent::Ready(affinity::thread_id()));
     }
 
-    fn sent(&self) {
-        self.sent.set(true);
-        let _ = self.sender.send(ThreadEvent::Sent);
+    fn load_ended(&self) {
+        self.load_ended.set(true);
+        let _ = self.sender.send(ThreadEvent::LoadEnded);
     }
 
     /// Marks the thread's part as complete.
@@ -300,8 +301,8 @@ impl Drop for ThreadGuard<'_> {
         if !self.ready.get() {
             let _ = self.sender.send(ThreadEvent::Gone);
         }
-        if !self.sent.get() {
-            let _ = self.sender.send(ThreadEvent::Sent);
+        if !self.load_ended.get() {
+            let _ = self.sender.send(ThreadEvent::LoadEnded);
         }
     }
 }
@@ -328,9 +329,9 @@ fn one_thread(
         guard.ready();
         *context.gate.start_ns.wait()
     };
-    let all_sent = || guard.sent();
+    let load_ended = || guard.load_ended();
     let (stop, broken) = (&context.control.stop, &context.gate.broken);
-    let signals = Signals { ready: &ready, stop, broken, all_sent: &all_sent };
+    let signals = Signals { ready: &ready, stop, broken, load_ended: &load_ended };
     let result = part.play(team, state, signals)?;
     live.thread_ends();
     guard.done();

@@ -52,7 +52,8 @@ impl Handshakes {
 /// A server that breaks connections closes this one of each hundred when it has read the first bytes.
 const BROKEN: u64 = 50;
 
-/// Answers all queries of a connection, early ones before the handshake is complete. With `is_broken` it answers nothing.
+/// Answers all queries of a connection, early ones before the handshake is complete. With `is_broken` it answers
+/// nothing.
 fn serve(acceptor: &Acceptor, mut socket: TcpStream, is_broken: bool, handshakes: &Handshakes) -> Option<()> {
     let mut tls = acceptor.accept().unwrap();
     let (mut plain, mut outgoing, mut buffer) = (Vec::new(), Vec::new(), vec![0; 1 << 16]);
@@ -89,7 +90,7 @@ fn plan(server: &Server, made: &Made, io: Io, groups: &[&str]) -> Plan {
         outstanding: 1 << 16,
         close: Close::Fin,
         connect_timeout: TIMEOUT,
-        tls: Some(TlsPlan { names: vec![NAME.into()], client, http: None }),
+        tls: Some(TlsPlan { names: vec![NAME.into()], client, packing: false, http: None }),
         device: None,
         local_port: None,
     };

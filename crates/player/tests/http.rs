@@ -28,7 +28,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use stream::{Server, query, reply};
 
-/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
+/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
+/// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
@@ -174,7 +175,7 @@ fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
         buffer_bytes: None,
-        tls: Some(TlsPlan { names: vec![NAME.into()], client, http: Some(http) }),
+        tls: Some(TlsPlan { names: vec![NAME.into()], client, packing: false, http: Some(http) }),
         device: None,
         local_port: None,
     }

@@ -1,6 +1,7 @@
 //! QUIC: what a server does with connections, streams and early data is in the accounts, with its cause.
 
 mod connected;
+mod network;
 mod patience;
 mod support;
 
@@ -14,6 +15,7 @@ use std::time::{Duration, Instant};
 use connected::{counts, played};
 use kqps_observation::trial::Transport;
 use kqps_observation::{ConnectionFacts, QuicFacts};
+use kqps_player::plan::Arrivals;
 use kqps_player::{Io, LoadPlan, Plan, QuicPlan, TlsPlan, Wire};
 use kqps_quic::{
     Admission, Congestion, QueryKey, Reply, Responder, SEGMENTS_MOST, Server, ServerEvent, Transmission,
@@ -22,7 +24,8 @@ use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{Acceptor, ClientSettings, Kind, Trust};
 use patience::within;
 
-/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
+/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
+/// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
@@ -71,9 +74,14 @@ impl Running {
         Self::until(acceptor, serve, u64::MAX)
     }
 
-    /// The same, whose socket is closed after so many queries.
+    /// A server whose socket is closed after so many queries.
     fn until(acceptor: Acceptor, serve: Serve, queries_most: u64) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+        Self::at("127.0.0.1:0", acceptor, serve, queries_most)
+    }
+
+    /// A server at this address.
+    fn at(address: &str, acceptor: Acceptor, serve: Serve, queries_most: u64) -> Self {
+        let socket = UdpSocket::bind(address).unwrap();
         socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
         let address = socket.local_addr().unwrap();
         let (handshakes, stop) =
@@ -151,7 +159,7 @@ fn kept(connections: usize, ca: &str) -> QuicPlan {
         outstanding: 1 << 16,
         connect_timeout: Duration::from_secs(5),
         buffer_bytes: None,
-        tls: TlsPlan { names: vec![NAME.into()], client, http: None },
+        tls: TlsPlan { names: vec![NAME.into()], client, packing: false, http: None },
         congestion: Congestion::Fixed,
     }
 }
@@ -166,8 +174,8 @@ fn plan(target: SocketAddr, quic: QuicPlan) -> Plan {
     within(PATIENCE, Plan { wire: Wire::Quic(quic), ..plan })
 }
 
-/// A socket whose port is closed for all others: it is connected to itself, so the kernel refuses what comes from elsewhere.
-/// No other program gets the port meanwhile.
+/// A socket whose port is closed for all others: it is connected to itself, so the kernel refuses what comes from
+/// elsewhere. No other program gets the port meanwhile.
 fn closed() -> UdpSocket {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.connect(socket.local_addr().unwrap()).unwrap();
@@ -345,4 +353,36 @@ fn icmp_ends_connections_and_loses_their_queries_at_once() {
     assert_eq!(connections.closed, counts([("refused", 2)]));
     assert_eq!(connections.failed, counts([("refused", connections.attempts - 2)]));
     assert_eq!(trial.send_failed_causes.len(), 0, "{:?}", trial.send_failed_causes);
+}
+
+/// A network in which no host answers for 192.0.2.9, and in which the kernel waits a minute for it. Meanwhile packets
+/// to it hold the send buffers of their sockets.
+const SILENT_NEIGHBOUR: &str = "ip link add near type veth peer name far
+    ip address add 192.0.2.1/24 dev near
+    ip link set near up
+    ip link set far up
+    echo 60000 > /proc/sys/net/ipv4/neigh/near/retrans_time_ms";
+
+#[test]
+fn a_socket_without_room_holds_up_no_other() {
+    network::in_own_network(SILENT_NEIGHBOUR, || {
+        let made = made();
+        let server = server(&made, false, answer);
+        let silent = SocketAddr::from(([192, 0, 2, 9], 853));
+        let mut quic = QuicPlan {
+            buffer_bytes: Some(4096),
+            queries_per_connection: Some(100),
+            connect_timeout: Duration::from_mins(1),
+            ..kept(2, &made.ca)
+        };
+        quic.tls.names.push(NAME.into());
+        // The buffer is full with the third round of probes, 3 s after the first packet (RFC 9002, section 6.2).
+        let load = LoadPlan::Open { rate_qps: 100.0, arrivals: Arrivals::Even, window: None };
+        let plan = Plan { load, targets: vec![silent, server.address], ..plan(silent, quic) };
+        let (trial, connections) = played(500, &plan);
+        let accounts = &trial.accounts;
+        assert_eq!((accounts.sent, accounts.correct, accounts.lost), (500, 400, 100), "{connections:?}");
+        let facts = connections.quic.expect("it is over QUIC");
+        assert!(facts.send_waits > 0, "{facts:?}");
+    });
 }

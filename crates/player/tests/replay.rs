@@ -221,7 +221,7 @@ fn answers_that_differ_from_the_captured_ones_are_listed() {
     let kinds: Vec<(&str, u64)> = trial.differences.iter().map(|one| (&*one.kind, one.count)).collect();
     assert_eq!(kinds, [("rcode NOERROR→SERVFAIL", 2), ("answer", 1), ("lost", 1)]);
     let got = &trial.differences[1].examples[0].got;
-    assert!(got.starts_with("NOERROR, 0 records, digest ") && got.ends_with(", AA alone differs"), "{got}");
+    assert!(got == "NOERROR, no record, AA alone differs", "{got}");
     let example = &trial.differences[0].examples[0];
     assert_eq!((&*example.name, &*example.rtype, &*example.got), ("q3.test.", "A", "SERVFAIL, 0 records"));
 }

@@ -210,7 +210,7 @@ fn a_captured_client_resumes_its_own_sessions_alone() {
     let captured = Captured::of_clients(100, &clients);
     let usual = plan(server.address, Some("127.1.61.0/24"), ReplayPlan::default());
     let client = ClientSettings::new(Trust::Ca(made.ca), true);
-    let tls = Some(TlsPlan { names: vec!["dns.test".into()], client, http: None });
+    let tls = Some(TlsPlan { names: vec!["dns.test".into()], client, packing: false, http: None });
     let tcp = TcpPlan { queries_per_connection: Some(1), tls, ..tcp(16) };
     let patience = Duration::from_secs(5);
     let plan = Plan { wire: Wire::Tcp(tcp), timeout: patience, drain: patience, ..usual };

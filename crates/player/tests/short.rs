@@ -16,7 +16,8 @@ use offered::offered_io;
 use sockets::is_nothing;
 use support::{Queries, no_subject};
 
-/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
+/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
+/// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep the subject from a core.

@@ -22,7 +22,8 @@ use patience::within;
 use stream::{Server, query, reply};
 use support::{Queries, no_subject};
 
-/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
+/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
+/// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
@@ -379,8 +380,8 @@ fn a_query_after_the_servers_end_is_lost_by_the_race() {
     assert_eq!(connections.closed, counts([("idle-race", 2)]));
 }
 
-/// A server that stands still answers everything later, over a connection that loses nothing. By then its first queries are
-/// lost, and later ones have their IDs.
+/// A server that stands still answers everything later, over a connection that loses nothing. By then its first queries
+/// are lost, and later ones have their IDs.
 #[test]
 fn a_reply_that_comes_after_its_query_was_lost_answers_no_later_query() {
     // No two queries with the same ID have the same name.

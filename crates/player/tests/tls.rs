@@ -3,6 +3,7 @@
 mod connected;
 mod loops;
 mod patience;
+mod records;
 mod stream;
 mod support;
 
@@ -16,12 +17,15 @@ use std::time::Duration;
 
 use connected::{counts, played};
 use kqps_observation::trial::Transport;
-use kqps_observation::{ConnectionFacts, TlsFacts};
+use kqps_observation::{Accounts, ConnectionFacts, TlsFacts};
+use kqps_player::plan::Arrivals;
+use kqps_player::record::PACKED_AND_LOST;
 use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::certificate::{Authority, KeyType, Made, make_valid};
 use kqps_tls::{ClientSettings, Trust};
 use loops::for_each_io;
 use patience::within;
+use records::{OneRecord, answer_first_of_each};
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, kx_group};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
@@ -30,7 +34,8 @@ use rustls::sign::CertifiedKey;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
 use stream::{Server, query, reply};
 
-/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
+/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
+/// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
@@ -45,6 +50,7 @@ for_each_io!(
     records_and_replies_may_arrive_in_pieces_of_one_byte,
     other_failures_of_the_handshake_have_their_causes,
     what_a_server_leaves_open_when_it_closes_is_lost_by_that,
+    a_server_that_answers_one_query_of_a_record_answers_all_unless_they_are_packed,
 );
 
 fn made(days: Range<i64>) -> Made {
@@ -114,6 +120,34 @@ fn answer_all<S: Read + Write>(mut stream: Secured<S>) {
     }
 }
 
+/// NSD 4.6.1 and dnsdist 1.7.3 answer the first query of a record, and the others when more arrives. This server never
+/// answers the others.
+fn a_server_that_answers_one_query_of_a_record_answers_all_unless_they_are_packed(io: Io) {
+    let made = made(-1..1);
+    let records = Arc::new(AtomicU64::new(0));
+    let counted = Arc::clone(&records);
+    let (server, _) =
+        server(config(&made), OneRecord::new, move |stream| answer_first_of_each(stream, &counted));
+    let open = LoadPlan::Open { rate_qps: 20_000.0, arrivals: Arrivals::Even, window: None };
+    let queries = 1000;
+    for (packing, load) in [(false, WINDOW), (false, open), (true, open)] {
+        let before = records.load(Relaxed);
+        let mut tcp = kept(io, 2, NAME, settings(Trust::Ca(made.ca.clone())));
+        tcp.tls.as_mut().unwrap().packing = packing;
+        let patient = within(TIMEOUT, plan(server.address, tcp));
+        let plan = Plan { load, coalesce: Duration::from_millis(1), ..patient };
+        let (trial, connections) = played(queries as usize, &plan);
+        let records = records.load(Relaxed) - before;
+        let Accounts { sent, correct, lost, .. } = trial.accounts;
+        assert_eq!((sent, correct, lost), (queries, records, queries - records), "{:?}", trial.accounts);
+        assert_eq!(tls(&connections).packing, Some(packing));
+        let is_noted = trial.players.first.notes.iter().any(|note| note == PACKED_AND_LOST);
+        assert_eq!(is_noted, packing, "{:?}", trial.players.first.notes);
+        let is_right = if packing { records < queries / 4 } else { records == queries };
+        assert!(is_right, "{packing}: {records} records of {queries} queries");
+    }
+}
+
 fn settings(trust: Trust) -> ClientSettings {
     ClientSettings::new(trust, true)
 }
@@ -127,7 +161,7 @@ fn kept(io: Io, connections: usize, name: &str, client: ClientSettings) -> TcpPl
         close: Close::Fin,
         connect_timeout: Duration::from_secs(5),
         buffer_bytes: None,
-        tls: Some(TlsPlan { names: vec![name.into()], client, http: None }),
+        tls: Some(TlsPlan { names: vec![name.into()], client, packing: false, http: None }),
         device: None,
         local_port: None,
     }
@@ -194,7 +228,8 @@ fn connections_resume_if_they_may(io: Io) {
             assert!(resumed >= 196 && facts.tickets_received >= 200, "{facts:?}");
             assert_eq!(facts.tickets_offered, resumed, "the server takes every ticket");
         } else {
-            assert_eq!((resumed, facts.tickets_received, facts.tickets_offered), (0, 0, 0));
+            // The server sends two with each handshake all the same.
+            assert_eq!((resumed, facts.tickets_received, facts.tickets_offered), (0, 400, 0));
         }
     }
 }

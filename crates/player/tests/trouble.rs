@@ -1,26 +1,26 @@
-//! Sends that the kernel refuses, and threads that cannot start. Every query is still accounted for, and no thread waits
-//! forever.
+//! Sends that the kernel refuses, and threads that cannot start. Every query is still accounted for, and no thread
+//! waits forever.
 
+mod network;
 mod offered;
 mod patience;
 mod sockets;
 mod support;
 
 use std::net::{SocketAddr, UdpSocket};
-use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use kqps_dataset::Format;
-use kqps_kernel::namespace::enter_new_network;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
-use kqps_skips::{Capability, skip};
+use network::in_own_network;
 use offered::offered_io;
 use sockets::is_nothing;
 use support::{Queries, no_subject};
 
-/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost by it.
+/// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
+/// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
 /// The same in a trial whose queries are all lost by time.
@@ -48,8 +48,8 @@ fn answered(queries: &Queries, io: Io) -> Trial {
     answered_as(queries, io, 0, |_, _| ())
 }
 
-/// Plays against a subject that calls `before` and then answers every query. Each reply is padded with zeros to at least
-/// `bytes_least` bytes.
+/// Plays against a subject that calls `before` and then answers every query. Each reply is padded with zeros to at
+/// least `bytes_least` bytes.
 fn answered_as(
     queries: &Queries,
     io: Io,
@@ -80,22 +80,6 @@ fn answered_as(
         stop.store(true, Relaxed);
         trial.unwrap()
     })
-}
-
-/// Calls `act` in a new network namespace that these lines of shell set up, if the host allows it.
-fn in_own_network(setup: &str, act: impl FnOnce() + Send) {
-    std::thread::scope(|scope| {
-        let done = scope.spawn(|| {
-            if let Err(error) = enter_new_network() {
-                skip(Capability::Networks, error);
-                return;
-            }
-            let output = Command::new("sh").args(["-ec", setup]).output().unwrap();
-            assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-            act();
-        });
-        done.join().unwrap();
-    });
 }
 
 #[test]

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use capture::{Captured, client, name};
 use kqps_dataset::Format;
-use kqps_observation::Trial;
+use kqps_observation::{Accounts, Trial};
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, PlanError, ReplayPlan, TcpPlan, UdpPlan, Wire, play};
 use past::{FAR, Networks};
 use sockets::is_nothing;
@@ -172,7 +172,8 @@ fn other_queries_are_not_replayed() {
 /// the capture's clients.
 #[test]
 fn queries_by_udp_are_replayed_over_a_connection_each() {
-    for threads in [1, 2] {
+    // A place for each query at each thread, and places that are used again. An open loop gives up queries that find none.
+    for (threads, connections) in [(1, 90), (2, 180), (1, 16), (2, 16)] {
         let Some(networks) = networks(threads as u32) else { return };
         let seen = std::sync::Arc::new(Mutex::new(Seen::new()));
         let of_server = std::sync::Arc::clone(&seen);
@@ -190,7 +191,7 @@ fn queries_by_udp_are_replayed_over_a_connection_each() {
         let captured = Captured::of_clients(90, &clients(9));
         let tcp = TcpPlan {
             io: Io::Xdp,
-            connections: 16,
+            connections,
             queries_per_connection: Some(1),
             outstanding: 1 << 16,
             close: Close::Fin,
@@ -206,12 +207,18 @@ fn queries_by_udp_are_replayed_over_a_connection_each() {
         let plan = Plan { targets: vec![server.address], timeout: wait, drain: wait, ..plan };
         let control = Control::new(threads);
         let trial = networks.near(|| play(&plan, &captured.dataset, &control, no_subject)).unwrap();
-        assert_eq!(trial.accounts.correct, 90, "{:?} {:?}", trial.accounts, trial.lost_causes);
-        let connections = trial.connections.as_ref().unwrap();
-        assert_eq!((connections.attempts, connections.established), (90, 90), "{connections:?}");
-        assert_eq!(server.accepted.load(Relaxed), 90);
+        let Accounts { correct, unsent, .. } = trial.accounts;
+        assert_eq!(correct + unsent, 90, "{:?} {:?}", trial.accounts, trial.lost_causes);
+        assert!(if connections < 90 { correct > 16 } else { unsent == 0 }, "{:?}", trial.accounts);
+        let made = trial.connections.as_ref().unwrap();
+        assert_eq!((made.attempts, made.established), (correct, correct), "{made:?}");
+        assert_eq!(server.accepted.load(Relaxed), correct);
         let seen = seen.lock().unwrap();
-        assert_eq!(seen.iter().map(|(_, from)| *from).collect::<BTreeSet<_>>().len(), 90, "a pair for each");
+        assert_eq!(
+            seen.iter().map(|(_, from)| *from).collect::<BTreeSet<_>>().len() as u64,
+            correct,
+            "a pair for each"
+        );
         for (client, from) in by_client(&seen, 9) {
             let addresses: BTreeSet<IpAddr> = from.iter().map(SocketAddr::ip).collect();
             assert!(

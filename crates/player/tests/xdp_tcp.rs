@@ -210,8 +210,8 @@ fn connections_alone_are_made_and_closed_and_nothing_is_asked() {
     });
     for close in [Close::Fin, Close::Rst] {
         let before = server.accepted.load(Relaxed);
-        // Every place is used again, and there is time for further requests if the server's queue is full: each connection
-        // is made, even if the server stands still.
+        // Every place is used again, and there is time for further requests if the server's queue is full: each
+        // connection is made, even if the server stands still.
         let tcp = TcpPlan { queries_per_connection: Some(0), close, ..kept(64) };
         let load = LoadPlan::Closed { outstanding: 64 };
         let patience = Duration::from_secs(10);
@@ -248,7 +248,7 @@ fn tls_needs_no_more_than_connections() {
         }
     });
     let client = ClientSettings::new(Trust::Ca(made.ca), true);
-    let tls = Some(TlsPlan { names: vec![NAME.into()], client, http: None });
+    let tls = Some(TlsPlan { names: vec![NAME.into()], client, packing: false, http: None });
     for tcp in [kept(3), one_each(3)] {
         let tcp = TcpPlan { tls: tls.clone(), ..tcp };
         let (trial, connections) = play(&networks, 60, &plan(server.address, WINDOW, tcp));

@@ -1,28 +1,28 @@
 //! Formats figures, the same everywhere on the page: three significant digits and a unit that keeps the
 //! number below a thousand. A figure that is absent or not finite is a dash.
 
-use kqps_observation::cpu_list;
+use kqps_observation::{Percentile, cpu_list};
 use time::OffsetDateTime;
 use time::macros::format_description;
 
 /// Stands for an absent figure.
 pub(crate) const NONE: &str = "–";
 
-/// Queries a second: `213 kqps`, `1.24 Mqps`.
+/// Queries a second: `213k q/s`, `1.24M q/s`.
 pub(crate) fn rate(qps: f64) -> String {
     match scaled(qps) {
-        Some((digits, prefix)) => format!("{digits}\u{a0}{prefix}qps"),
+        Some((digits, prefix)) => format!("{digits}{prefix}\u{a0}q/s"),
         None => NONE.to_owned(),
     }
 }
 
-/// Queries a second on an axis, without trailing zeros: `200 kqps`.
+/// Queries a second on an axis, without trailing zeros: `200k q/s`.
 pub(crate) fn rate_tick(qps: f64) -> String {
     let text = tick(qps);
-    if qps == 0.0 || text == NONE { text } else { format!("{text}qps") }
+    if qps == 0.0 || text == NONE { text } else { format!("{text}\u{a0}q/s") }
 }
 
-/// A count on an axis: `200 k`, `1.2 M`.
+/// A count on an axis: `200k`, `1.2M`.
 pub(crate) fn tick(value: f64) -> String {
     match scaled(value) {
         Some((digits, prefix)) => {
@@ -31,21 +31,17 @@ pub(crate) fn tick(value: f64) -> String {
             } else {
                 &digits
             };
-            if prefix.is_empty() { digits.to_owned() } else { format!("{digits}\u{a0}{prefix}") }
+            format!("{digits}{prefix}")
         }
         None => NONE.to_owned(),
     }
 }
 
-/// An interval of rates with one unit: `205 to 219 kqps`.
+/// An interval of rates: `205k to 219k q/s`.
 pub(crate) fn rate_interval(low_qps: f64, high_qps: f64) -> String {
     let (low, high) = (rate(low_qps), rate(high_qps));
-    match (low.split_once('\u{a0}'), high.split_once('\u{a0}')) {
-        (Some((digits, low_unit)), Some((_, high_unit))) if low_unit == high_unit => {
-            format!("{digits} to {high}")
-        }
-        _ => format!("{low} to {high}"),
-    }
+    let digits = low.split_once('\u{a0}').map_or(&*low, |(digits, _)| digits);
+    format!("{digits} to {high}")
 }
 
 /// Microseconds: `87 µs`, `1.24 ms`, `1.00 s`.
@@ -60,6 +56,17 @@ pub(crate) fn time_us(time_us: f64) -> String {
         format!("{}\u{a0}ms", significant(time_us / 1e3))
     } else {
         format!("{}\u{a0}s", significant(time_us / 1e6))
+    }
+}
+
+/// A percentile: `87 µs`, by its bound `≤ 87 µs`, or as the greatest of too few times `greatest 87 µs`.
+pub(crate) fn percentile(seen: Option<Percentile>) -> String {
+    let time = |us: u64| time_us(us as f64);
+    match seen {
+        None => NONE.to_owned(),
+        Some(Percentile::Is(us)) => time(us),
+        Some(Percentile::AtMost(us)) => format!("≤\u{a0}{}", time(us)),
+        Some(Percentile::Greatest(us)) => format!("greatest\u{a0}{}", time(us)),
     }
 }
 
@@ -180,8 +187,10 @@ pub(crate) fn cpus(cpus: &[u32]) -> String {
     if joined.is_empty() { NONE.to_owned() } else { joined }
 }
 
-/// Quotes words as a shell command. Words that no shell takes, since one has a zero byte, stay as they are.
+/// Quotes words as a shell command. Words that no shell takes, since one has a zero byte, stay as they are. Stores of
+/// earlier versions have command lines with their secrets, which no page shows.
 pub(crate) fn command(words: &[String]) -> String {
+    let words = kqps_observation::secret::masked(words);
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_else(|_| words.join(" "))
 }
 
@@ -240,30 +249,42 @@ mod tests {
     #[test]
     fn rates_have_three_digits_and_a_unit() {
         for (qps, expected) in [
-            (0.0, "0 qps"),
-            (0.004, "0.004 qps"),
-            (0.000_123_45, "0.000123 qps"),
-            (0.0999, "0.10 qps"),
-            (0.05, "0.05 qps"),
-            (1e-15, "0 qps"),
-            (0.5, "0.50 qps"),
-            (980.0, "980 qps"),
-            (999.6, "1.00 kqps"),
-            (21_340.0, "21.3 kqps"),
-            (213_400.0, "213 kqps"),
-            (999_600.0, "1.00 Mqps"),
-            (1_240_000.0, "1.24 Mqps"),
+            (0.0, "0 q/s"),
+            (0.004, "0.004 q/s"),
+            (0.000_123_45, "0.000123 q/s"),
+            (0.0999, "0.10 q/s"),
+            (0.05, "0.05 q/s"),
+            (1e-15, "0 q/s"),
+            (0.5, "0.50 q/s"),
+            (980.0, "980 q/s"),
+            (999.6, "1.00k q/s"),
+            (21_340.0, "21.3k q/s"),
+            (213_400.0, "213k q/s"),
+            (999_600.0, "1.00M q/s"),
+            (1_240_000.0, "1.24M q/s"),
             (f64::NAN, "–"),
         ] {
             assert_eq!(plain(&rate(qps)), expected);
         }
-        assert_eq!(plain(&rate_interval(205_000.0, 219_000.0)), "205 to 219 kqps");
-        assert_eq!(plain(&rate_interval(905_000.0, 1_100_000.0)), "905 kqps to 1.10 Mqps");
-        assert_eq!(plain(&tick(1_200_000.0)), "1.2 M");
-        assert_eq!(plain(&tick(200_000.0)), "200 k");
-        assert_eq!(plain(&tick(50_000.0)), "50 k");
-        assert_eq!(plain(&rate_tick(50_000.0)), "50 kqps");
+        assert_eq!(plain(&rate_interval(205_000.0, 219_000.0)), "205k to 219k q/s");
+        assert_eq!(plain(&rate_interval(905_000.0, 1_100_000.0)), "905k to 1.10M q/s");
+        assert_eq!(plain(&tick(1_200_000.0)), "1.2M");
+        assert_eq!(plain(&tick(200_000.0)), "200k");
+        assert_eq!(plain(&tick(50_000.0)), "50k");
+        assert_eq!(plain(&rate_tick(50_000.0)), "50k q/s");
         assert_eq!(plain(&rate_tick(0.0)), "0");
+    }
+
+    #[test]
+    fn a_percentile_of_few_times_is_no_estimate() {
+        for (seen, text) in [
+            (None, "–"),
+            (Some(Percentile::Is(87)), "87\u{a0}µs"),
+            (Some(Percentile::AtMost(3_100)), "≤\u{a0}3.10\u{a0}ms"),
+            (Some(Percentile::Greatest(87)), "greatest\u{a0}87\u{a0}µs"),
+        ] {
+            assert_eq!(percentile(seen), text);
+        }
     }
 
     #[test]

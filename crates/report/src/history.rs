@@ -1,6 +1,7 @@
 //! The page of a history: the data for the template, and the template.
 
 use askama::Template;
+use kqps_history::{LAST, TooFew};
 use kqps_observation::visible::visible;
 
 use crate::format;
@@ -14,6 +15,7 @@ pub fn history_page(input: HistoryInput<'_>) -> String {
         kqps_version,
         headline: history::headline(history),
         span: history::span(records),
+        too_few: history.too_few(LAST),
         changes: history::changes(input),
         panels: history::panels(input),
         tests: history.tests,
@@ -34,6 +36,7 @@ struct Page<'a> {
     headline: String,
     /// How many runs there are, and of which time.
     span: String,
+    too_few: Option<TooFew>,
     changes: Vec<ChangeRow>,
     panels: Vec<Panel>,
     tests: u32,

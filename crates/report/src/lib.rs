@@ -1,11 +1,11 @@
-//! The HTML pages of a run and its verdict, and of the history of many runs: each one self-contained file. The data of a
-//! run's page as plain tables.
+//! The HTML pages of a run and its verdict, and of the history of many runs: each one self-contained file. The data of
+//! a run's page as plain tables.
 //!
 //! For: the answer first, and then everything that it rests on, down to the last trial; readable on a phone, in
 //! dark mode and on paper. Not for: figures that are in neither the run nor the verdict.
 //!
-//! Invariant: it formats, and computes no figure that it claims. The page needs no network, runs no script, and
-//! shows all text of a run as text. Only the page of a run that goes on has a script, which puts in what its server sends.
+//! Invariant: it formats, and computes no figure that it claims. The page needs no network, runs no script, and shows
+//! all text of a run as text. Only the page of a run that goes on has a script, which puts in what its server sends.
 
 mod chart;
 mod export;

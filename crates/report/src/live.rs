@@ -1,6 +1,6 @@
 //! The page of a run that goes on: a panel with its figures of this moment, above the page of the run so far. The
-//! document has one short script, which puts in what a stream of events brings (`kqps-live`). When the run is over, what
-//! the script leaves is the body of the run's page, and nothing else.
+//! document has one short script, which puts in what a stream of events brings (`kqps-live`). When the run is over,
+//! what the script leaves is the body of the run's page, and nothing else.
 
 use askama::Template;
 use kqps_history::Beside;
@@ -86,9 +86,9 @@ struct LivePage<'a> {
     page_name: &'a str,
 }
 
-/// The whole document, in which a script puts the events of the stream at `events/NAME` beside it: `live` is a new panel,
-/// `page` a new body below it, and `end` the body that replaces all. `body` is [`page_so_far`],
-/// [`page_body`] or empty, and `page_name` is NAME, which says to the server what page the reader has.
+/// The whole document, in which a script puts the events of the stream at `events/NAME` beside it: `live` is a new
+/// panel, `page` a new body below it, and `end` the body that replaces all. `body` is [`page_so_far`], [`page_body`] or
+/// empty, and `page_name` is NAME, which says to the server what page the reader has.
 pub fn live_page(
     title: &str,
     input: &LiveInput,
@@ -105,7 +105,8 @@ pub fn page_body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Str
     page::body(run, verdict, other, Moment::AtEnd)
 }
 
-/// The body of the page of a run that goes on, judged at [`Moment::SoFar`]. Nothing in it says that the run ended early.
+/// The body of the page of a run that goes on, judged at [`Moment::SoFar`]. Nothing in it says that the run ended
+/// early.
 pub fn page_so_far(run: &Run, verdict: &RunVerdict) -> String {
     page::body(run, verdict, None, Moment::SoFar)
 }

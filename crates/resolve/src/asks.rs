@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 
 use crate::asked::Asked;
+use crate::chase::Chase;
 use crate::handoff::Asker;
 
 /// A question that is under way.
@@ -10,27 +11,14 @@ use crate::handoff::Asker;
 pub(crate) struct Ask {
     /// The question ([`crate::key`]).
     pub(crate) key: Box<[u8]>,
-    /// The number of the zone whose servers are asked.
-    pub(crate) zone: usize,
     /// The clients that wait; none if the answer is asked for before its TTL runs out.
     pub(crate) waiters: Vec<Waiter>,
-    /// The chain that is being followed, if the name is an alias that leads from one zone to another.
-    pub(crate) chain: Option<Chain>,
+    /// How far its answer has come.
+    pub(crate) chase: Chase,
     /// The number of questions before it.
     pub(crate) serial: u64,
     /// Whether its clients have waited for so long that they get stale answers.
     pub(crate) is_late: bool,
-}
-
-/// A chain of aliases whose last name is under way.
-#[derive(Debug)]
-pub(crate) struct Chain {
-    /// The last name, in wire form and in lower case.
-    pub(crate) name: Vec<u8>,
-    /// The answer so far: a reply to the question, of which all records are believed.
-    pub(crate) so_far: Vec<u8>,
-    /// The number of names that were asked for.
-    pub(crate) names: usize,
 }
 
 /// A client that waits.
@@ -74,16 +62,16 @@ impl Asks {
     }
 
     /// Adds a question, which must not be there. Returns its number.
-    pub(crate) fn add(&mut self, key: &[u8], zone: usize) -> u32 {
+    pub(crate) fn add(&mut self, key: &[u8], chase: Chase) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
             (self.all.len() - 1) as u32
         });
         let key: Box<[u8]> = key.into();
         self.by_key.insert(key.clone(), number);
-        let (waiters, chain, serial, is_late) = (Vec::new(), None, self.added, false);
+        let (waiters, serial, is_late) = (Vec::new(), self.added, false);
         self.added += 1;
-        self.all[number as usize] = Some(Ask { key, zone, waiters, chain, serial, is_late });
+        self.all[number as usize] = Some(Ask { key, waiters, chase, serial, is_late });
         number
     }
 
@@ -119,7 +107,10 @@ impl Asks {
 
 #[cfg(test)]
 mod tests {
+    use kqps_cache::Question;
+
     use super::*;
+    use crate::Upstreams;
 
     fn waiter() -> Waiter {
         let query = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
@@ -127,11 +118,17 @@ mod tests {
         Waiter { asker: Asker::Nobody, asked, query: query[..].into(), limit_bytes: 512 }
     }
 
+    fn chase() -> Chase {
+        let zones = Upstreams::new(&["127.0.0.1:53".parse().unwrap()], &[]).zones;
+        let question =
+            Question { name: &[0], rtype: 1, class: 1, dnssec_ok: false, checking_disabled: false };
+        Chase::new(&question, &zones, false).unwrap()
+    }
+
     #[test]
     fn a_question_is_there_once_with_all_that_wait() {
         let mut asks = Asks::new(3);
-        let one = asks.add(b"one", 7);
-        let two = asks.add(b"two", 0);
+        let [one, two] = [&b"one"[..], b"two"].map(|key| asks.add(key, chase()));
         assert_eq!((asks.find(b"one"), asks.find(b"two"), asks.find(b"three")), (Some(one), Some(two), None));
         for number in [one, one, two] {
             assert!(asks.has_room());
@@ -144,9 +141,9 @@ mod tests {
             asks.wait(one, waiter);
         }
         let ask = asks.remove(one).unwrap();
-        assert_eq!((&*ask.key, ask.zone, ask.waiters.len(), ask.serial), (&b"one"[..], 7, 2, 0));
+        assert_eq!((&*ask.key, ask.waiters.len(), ask.serial), (&b"one"[..], 2, 0));
         assert!(asks.has_room() && asks.find(b"one").is_none() && asks.remove(one).is_none());
-        assert_eq!(asks.add(b"three", 0), one, "the number is free again");
+        assert_eq!(asks.add(b"three", chase()), one, "the number is free again");
         assert_eq!(asks.get_mut(one).map(|ask| ask.serial), Some(2), "and the question is another");
     }
 }

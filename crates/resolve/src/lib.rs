@@ -10,9 +10,8 @@
 //!
 //! - `answer` is what a worker does with a query. `asked` reads the query, and `reply` makes the server's own replies.
 //! - `handoff` takes questions from workers to resolvers, and `resolvers` says to which.
-//! - `resolver` is the loop of a resolver, and `asks` its table of questions. It follows aliases from zone to zone.
-//!   `outgoing` writes what is asked, `usable` says what is an answer, and `replies` sends datagrams. `key` says which
-//!   questions are the same.
+//! - `resolver` is the loop of a resolver, and `asks` its table of questions. [`chase`] follows aliases from zone to
+//!   zone. `outgoing` writes what is asked, and `replies` sends datagrams. `key` says which questions are the same.
 //! - `store` makes the cache of all workers, or one of each. [`upstreams`] says which servers answer for which zone.
 //! - `crew` holds the resolvers, and `service` is the server as `server` sees it. `tally` counts for one thread, and
 //!   `overview` for all.
@@ -20,6 +19,7 @@
 mod answer;
 mod asked;
 mod asks;
+pub mod chase;
 mod crew;
 pub mod fuzz;
 mod handoff;
@@ -35,7 +35,6 @@ mod settings;
 mod store;
 mod tally;
 pub mod upstreams;
-mod usable;
 
 pub use service::CacheServer;
 pub use settings::{CacheSettings, Sharing};

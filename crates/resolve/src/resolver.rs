@@ -1,7 +1,6 @@
 //! The loop of one resolver. Each turn it reads answers of servers, keeps them and replies to the clients that wait for
 //! them, and then takes the questions that came in. At its end it sends queries and replies in few calls.
 
-mod follow;
 mod late;
 
 use std::collections::VecDeque;
@@ -9,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kqps_cache::{Answered as Found, Failure, Key, Purpose, Put, Shared};
+use kqps_cache::{Answered as Found, Failure, Key, Purpose, Put, Reply, Shared};
 use kqps_front::FrontSettings;
 use kqps_front::upstream::{Answers, Outcome, Upstream};
 use kqps_kernel::clock::now_s;
@@ -18,16 +17,15 @@ use kqps_server::connections::frame::MESSAGE_BYTES;
 use kqps_server::counts::{Cause, Counts, Rcodes};
 
 use crate::asks::{Ask, Asks, Waiter};
+use crate::chase::{Chase, Step};
 use crate::handoff::{Asker, Batch, Inbox, Job};
 use crate::overview::{Duty, Overview};
 use crate::replies::Replies;
-use crate::reply::{pass_on, refuse};
+use crate::reply::refuse;
 use crate::resolvers::Resolvers;
 use crate::tally::{Count, Tally};
 use crate::upstreams::Zones;
-use crate::usable::is_answer;
 use crate::{key, outgoing};
-use follow::{ROOT, Step};
 use late::Late;
 
 /// How often the counts of servers are reported while there is work, in nanoseconds.
@@ -60,10 +58,9 @@ pub(crate) struct Resolver {
     /// What became of queries in this turn, and the questions that came in.
     answers: Answers,
     batch: Batch,
-    /// Working memory: a key, a query, an answer that is not kept, and a reply.
+    /// Working memory: a key, a query, and a reply.
     key: Vec<u8>,
     query: Vec<u8>,
-    passed: Vec<u8>,
     buffer: Box<[u8]>,
     now_s: u64,
     report_ns: u64,
@@ -85,7 +82,6 @@ impl Resolver {
             batch: Batch::default(),
             key: Vec::new(),
             query: Vec::new(),
-            passed: Vec::new(),
             buffer: vec![0; MESSAGE_BYTES].into(),
             now_s: 0,
             report_ns: 0,
@@ -141,7 +137,7 @@ impl Resolver {
         if matches!(asker, Asker::Nobody) {
             if known.is_none() {
                 self.tally.add(Count::Prefetches);
-                self.ask();
+                self.ask(None);
             }
             return;
         }
@@ -149,20 +145,15 @@ impl Resolver {
         if !self.asks.has_room() {
             return self.drop(&waiter.asker, Cause::OverloadNewest);
         }
-        let number = match known {
+        match known {
             Some(number) => {
                 self.tally.add(Count::Coalesced);
-                if self.is_late(number) && self.answer_stale(&waiter) {
-                    return;
+                if !self.is_late(number) || !self.answer_stale(&waiter) {
+                    self.asks.wait(number, waiter);
                 }
-                Some(number)
             }
-            None if self.is_overtaken(&waiter) => return,
-            None => self.ask(),
-        };
-        match number {
-            Some(number) => self.asks.wait(number, waiter),
-            None => self.drop(&waiter.asker, Cause::ClientGone),
+            None if self.is_overtaken(&waiter) => {}
+            None => self.ask(Some(waiter)),
         }
     }
 
@@ -187,59 +178,78 @@ impl Resolver {
         parts.cache.answer_read(&key, asked.form(), buffer, *limit_bytes, *now_s, purpose)
     }
 
-    /// Asks a server the question of the key. Returns its number; `None` if no server answers for its name, which its
-    /// worker has refused then.
-    fn ask(&mut self) -> Option<u32> {
-        let Self { parts, upstream, asks, key, query, .. } = self;
+    /// Asks the question of the key for a client that waits, or to renew the answer. The worker has refused it if no
+    /// server answers for its name.
+    fn ask(&mut self, waiter: Option<Waiter>) {
+        let Self { parts, asks, key, now_s, .. } = self;
         let question = key::question(key);
-        let zone = parts.zones.of(question.name, question.rtype)?;
-        let number = asks.add(key, zone);
-        outgoing::write(query, &question, parts.zones.get(zone).is_forwarded, || upstream.random());
-        upstream.ask(number, zone, query);
+        let Some(mut chase) = Chase::new(&question, &parts.zones, waiter.is_none()) else {
+            return waiter.iter().for_each(|waiter| self.drop(&waiter.asker, Cause::ClientGone));
+        };
+        let step = chase.look(&question, &parts.zones, &parts.cache, *now_s);
+        let number = asks.add(key, chase);
+        if let Some(waiter) = waiter {
+            asks.wait(number, waiter);
+        }
+        self.go_on(number, step);
         self.note_late(number);
-        Some(number)
+    }
+
+    /// Asks the next question on the way to an answer, or ends.
+    fn go_on(&mut self, number: u32, step: Step) {
+        match step {
+            Step::Ask => {
+                let Self { parts, upstream, asks, query, .. } = self;
+                let Some(Ask { key, chase, .. }) = asks.get_mut(number) else { return };
+                let (zone, question) = (chase.zone(), key::question(key));
+                let is_forwarded = parts.zones.get(zone).is_forwarded;
+                outgoing::write(query, &chase.target(&question), is_forwarded, || upstream.random());
+                upstream.ask(number, zone, query);
+            }
+            Step::Whole(reply) => self.end(number, Ok(&reply)),
+            Step::Broken => self.end(number, Err(Failure::Unusable)),
+        }
     }
 
     /// Handles what became of queries.
     fn settle(&mut self) {
         let mut answers = std::mem::take(&mut self.answers);
-        // The answer in the cache to the end of a chain of aliases may end a question, and a full table another.
+        // A full table may end a question at once.
         loop {
             self.upstream.exchange(&mut answers);
             if answers.is_empty() {
                 break;
             }
             for (number, outcome) in answers.iter() {
-                self.end(number, outcome);
+                self.take_outcome(number, outcome);
             }
             answers.clear();
         }
         self.answers = answers;
     }
 
-    /// Keeps the answer to a question, or notes that there is none, and replies to all clients that wait for it. A
-    /// chain of aliases may go on instead.
-    fn end(&mut self, number: u32, outcome: Outcome<'_>) {
-        let reply = match outcome {
-            Outcome::Dropped(cause) => return self.abandon(number, cause),
-            Outcome::Failed => Err(Failure::Silent),
-            Outcome::Reply(message) if is_answer(message) => match self.follow(number, message) {
-                Step::Asked => return,
-                Step::Whole(joined) => Ok((message, joined)),
-                Step::Broken => Err(Failure::Unusable),
-            },
-            Outcome::Reply(_) => Err(Failure::Unusable),
-        };
-        let Some(Ask { key, zone, waiters, .. }) = self.asks.remove(number) else { return };
-        let (question, zones) = (key::question(&key), self.parts.zones.clone());
-        let answer = match &reply {
-            Ok((_, Some(joined))) => Ok((&joined[..], ROOT)),
-            Ok((message, None)) => Ok((*message, &zones.get(zone).name[..])),
-            Err(failure) => Err(*failure),
-        };
+    /// Handles what became of a query.
+    fn take_outcome(&mut self, number: u32, outcome: Outcome<'_>) {
+        match outcome {
+            Outcome::Dropped(cause) => self.abandon(number, cause),
+            Outcome::Failed => self.end(number, Err(Failure::Silent)),
+            Outcome::Reply(message) => {
+                let Self { parts, asks, now_s, .. } = self;
+                let Some(Ask { key, chase, .. }) = asks.get_mut(number) else { return };
+                let question = key::question(key);
+                let step = chase.take(&question, message, &parts.zones, &parts.cache, *now_s);
+                self.go_on(number, step);
+            }
+        }
+    }
+
+    /// Keeps the answer to a question, or notes that there is none, and replies to all clients that wait for it.
+    fn end(&mut self, number: u32, answer: Result<&Reply, Failure>) {
+        let Some(Ask { key, waiters, .. }) = self.asks.remove(number) else { return };
+        let question = key::question(&key);
         match answer {
-            Ok((message, zone)) => {
-                let put = self.parts.cache.put(&question, message, zone, self.now_s);
+            Ok(reply) => {
+                let put = self.parts.cache.keep(&question, reply, self.now_s);
                 self.tally.add(if matches!(put, Put::Kept { .. }) { Count::Kept } else { Count::NotKept });
             }
             Err(failure) => {
@@ -269,25 +279,23 @@ impl Resolver {
         }
     }
 
-    /// Replies to a client, from the cache if it has the answer now, and otherwise with the answer that is not kept,
-    /// which is that of a zone. Without an answer the client gets a stale one or SERVFAIL.
-    fn reply(&mut self, waiter: &Waiter, answer: Option<(&[u8], &[u8])>) {
-        let found = self.find(waiter, Purpose::Waiter);
-        let Self { buffer, passed, .. } = self;
+    /// Replies to a client. Without an answer the client gets what the cache has, a stale answer or SERVFAIL.
+    fn reply(&mut self, waiter: &Waiter, answer: Option<&Reply>) {
         let Waiter { asker, asked, query, limit_bytes } = waiter;
-        let bytes = match (found, answer) {
-            (Found::Hit { bytes, .. }, _) | (Found::Failed { bytes }, None) => bytes,
-            (_, Some((answer, zone))) if pass_on(query, *asked, answer, zone, *limit_bytes, passed) => {
-                buffer[..passed.len()].copy_from_slice(passed);
-                passed.len()
-            }
-            (Found::Stale { bytes }, None) => {
-                self.tally.add(Count::StaleAfterFailure);
-                bytes
-            }
-            _ => {
-                buffer[..query.len()].copy_from_slice(query);
-                refuse(buffer, query.len(), rcode::SERVFAIL)
+        let bytes = if let Some(reply) = answer {
+            self.buffer[..query.len()].copy_from_slice(query);
+            reply.answer(asked.form(), &mut self.buffer, *limit_bytes)
+        } else {
+            match self.find(waiter, Purpose::Waiter) {
+                Found::Hit { bytes, .. } | Found::Failed { bytes } => bytes,
+                Found::Stale { bytes } => {
+                    self.tally.add(Count::StaleAfterFailure);
+                    bytes
+                }
+                Found::Miss => {
+                    self.buffer[..query.len()].copy_from_slice(query);
+                    refuse(&mut self.buffer, query.len(), rcode::SERVFAIL)
+                }
             }
         };
         self.send(asker, bytes);

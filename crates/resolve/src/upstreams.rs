@@ -2,8 +2,9 @@
 
 use std::net::SocketAddr;
 
+use kqps_cache::Bailiwick;
 use kqps_front::policy::{BackEnd, Choice, Policy, Rule, Target};
-use kqps_message::name::NameText;
+use kqps_message::name::{NameText, is_at_or_below};
 use kqps_message::rtype;
 
 /// A zone with servers of its own, which know it themselves.
@@ -32,7 +33,9 @@ pub struct Zones(Vec<Zone>);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Zone {
     /// Its name, in wire form and in lower case.
-    pub(crate) name: Vec<u8>,
+    name: Vec<u8>,
+    /// The names that its servers speak for: those that they are asked about.
+    names: Bailiwick,
     /// Whether its servers are asked to find the answer (RD) instead of having it.
     pub(crate) is_forwarded: bool,
 }
@@ -62,14 +65,19 @@ impl Upstreams {
             let named = |server: &SocketAddr| format!("{}={server}", NameText(&zone));
             let servers = servers.iter().map(|server| (named(server), *server));
             add(&mut policy, false, vec![zone.clone()], servers);
-            zones.push(Zone { name: zone, is_forwarded: false });
+            zones.push((zone, false));
         }
         if !forwarders.is_empty() {
             let servers = forwarders.iter().map(|server| (Target::Udp(*server).to_string(), *server));
             add(&mut policy, true, Vec::new(), servers);
-            zones.push(Zone { name: vec![0], is_forwarded: true });
+            zones.push((vec![0], true));
         }
-        Self { policy, zones: Zones(zones) }
+        let all: Vec<Vec<u8>> = zones.iter().map(|(name, _)| name.clone()).collect();
+        let zones = zones.into_iter().map(|(name, is_forwarded)| {
+            let names = Bailiwick::of(&name).without(all.iter().map(Vec::as_slice));
+            Zone { name, names, is_forwarded }
+        });
+        Self { policy, zones: Zones(zones.collect()) }
     }
 }
 
@@ -106,7 +114,7 @@ impl Zones {
     /// of the servers of the zone above (RFC 4035, section 4.2).
     pub(crate) fn of(&self, name: &[u8], rtype: u16) -> Option<usize> {
         let is_above = |zone: &Zone| rtype != rtype::DS || zone.name != name || name == [0];
-        self.0.iter().position(|zone| is_under(name, &zone.name) && is_above(zone))
+        self.0.iter().position(|zone| is_at_or_below(name, &zone.name) && is_above(zone))
     }
 
     /// The zone with this number.
@@ -114,24 +122,15 @@ impl Zones {
         &self.0[number]
     }
 
+    /// The names that the servers of the zone with this number speak for.
+    pub(crate) fn names(&self, number: usize) -> &Bailiwick {
+        &self.0[number].names
+    }
+
     /// Whether there are forwarders alone, which find every answer as far as it goes.
     pub(crate) fn are_forwarders(&self) -> bool {
         matches!(&self.0[..], [Zone { is_forwarded: true, .. }])
     }
-}
-
-/// Whether a name is equal to `zone` or below it. Both are in wire form and in lower case.
-pub(crate) fn is_under(name: &[u8], zone: &[u8]) -> bool {
-    let Some(above) = name.len().checked_sub(zone.len()) else { return false };
-    if name[above..] != *zone {
-        return false;
-    }
-    // Only whole labels count.
-    let mut at = 0;
-    while at < above {
-        at += 1 + usize::from(name[at]);
-    }
-    at == above
 }
 
 #[cfg(test)]

@@ -148,6 +148,7 @@ impl Runs {
                                 *longest = Longest::ONE;
                             }
                             report(outcome.map(|()| 1));
+                            true
                         });
                     } else {
                         (0..segments).for_each(|_| report(Err(io::Error::from_raw_os_error(errno))));

@@ -5,7 +5,9 @@ use std::net::IpAddr;
 use std::sync::Arc;
 
 use rustls::client::danger::ServerCertVerifier;
-use rustls::client::{ClientConfig, Resumption, UnbufferedClientConnection, WebPkiServerVerifier};
+use rustls::client::{
+    ClientConfig, Resumption, Tls12Resumption, UnbufferedClientConnection, WebPkiServerVerifier,
+};
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -73,7 +75,7 @@ pub struct Client {
 pub struct Connector {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
-    tickets: Option<Arc<Tickets>>,
+    tickets: Arc<Tickets>,
 }
 
 /// The name of a server in its certificate: a DNS name or an address.
@@ -123,24 +125,25 @@ impl Client {
     }
 
     /// What the calling thread needs to connect to the server of this name. It keeps `tickets` tickets at most, of all
-    /// clients together. The first handshake of a thread seeds its random numbers, which takes some 10 ms, so one is
-    /// begun here and forgotten.
+    /// clients together; if sessions are not resumed, it only counts them. The first handshake of a thread seeds its
+    /// random numbers, which takes some 10 ms, so one is begun here and forgotten.
     pub fn connector(&self, name: ServerName<'static>, tickets: usize) -> Connector {
-        let first = Connector { config: Arc::new(self.config.clone()), name: name.clone(), tickets: None };
-        // If it fails, so do the others, each with its reason.
-        let _ = first.connect(&mut Vec::new());
-        let tickets = self.resume.then(|| Arc::new(Tickets::new(tickets)));
+        let tickets = Arc::new(Tickets::new(if self.resume { tickets } else { 0 }));
         let mut config = self.config.clone();
-        if let Some(tickets) = &tickets {
-            config.resumption = of_client(tickets, None);
-        }
-        Connector { config: Arc::new(config), name, tickets }
+        config.resumption = of_client(&tickets, None);
+        let connector = Connector { config: Arc::new(config), name, tickets };
+        // If it fails, so do the others, each with its reason.
+        let _ = connector.connect(&mut Vec::new());
+        connector
     }
 }
 
-/// The tickets that the connections of a client may use.
+/// The tickets that the connections of a client may use. If none are kept, none are asked for either, as far as rustls
+/// allows: over TLS 1.3 it always sends `psk_key_exchange_modes` (RFC 8446, section 4.2.9).
 fn of_client(tickets: &Arc<Tickets>, client: Option<IpAddr>) -> Resumption {
-    Resumption::store(Arc::new(OfClient { tickets: Arc::clone(tickets), client }))
+    let tls12 = if tickets.keeps() { Tls12Resumption::SessionIdOrTickets } else { Tls12Resumption::Disabled };
+    let store = Arc::new(OfClient { tickets: Arc::clone(tickets), client });
+    Resumption::store(store).tls12_resumption(tls12)
 }
 
 impl Connector {
@@ -159,7 +162,7 @@ impl Connector {
     ) -> Result<ClientTls, Failure> {
         let is_early = is_early && self.config.enable_early_data;
         let side = UnbufferedClientConnection::new(self.config_of(client, is_early), self.name.clone())?;
-        let early_bytes = self.tickets.as_ref().map_or(0, |tickets| tickets.take_early_bytes());
+        let early_bytes = self.tickets.take_early_bytes();
         ClientTls::begin(side, if is_early { early_bytes as usize } else { 0 }, outgoing)
     }
 
@@ -176,15 +179,13 @@ impl Connector {
         }
         let mut config = (*self.config).clone();
         config.enable_early_data = is_early;
-        if let Some(tickets) = &self.tickets {
-            config.resumption = of_client(tickets, client);
-        }
+        config.resumption = of_client(&self.tickets, client);
         Arc::new(config)
     }
 
     /// The counts of tickets so far.
     pub fn tickets(&self) -> TicketCounts {
-        self.tickets.as_ref().map(|tickets| tickets.counts()).unwrap_or_default()
+        self.tickets.counts()
     }
 }
 

@@ -12,6 +12,7 @@ use rustls::unbuffered::{
 };
 
 use crate::failure::Failure;
+use crate::last_flight::LastFlight;
 use crate::session::{Kind, Session};
 use crate::skipped::WholeRecords;
 
@@ -40,11 +41,6 @@ const EARLY_RECORD_BYTES: usize = 17;
 
 /// The room for an alert.
 const ALERT_BYTES: usize = 64;
-
-/// The beginning of a record with `EndOfEarlyData` from a client (RFC 8446, sections 4.5 and 5.2): an encrypted one with
-/// 21 bytes, of which the message has 4, its type 1 and the tag 16. A client sends it if the server took early data, and
-/// no other record that it sends in the handshake is as short or as long.
-const END_OF_EARLY_DATA: [u8; 5] = [23, 3, 3, 0, 21];
 
 /// One end of a connection, as rustls has it.
 pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
@@ -103,6 +99,8 @@ pub struct Tls<S> {
     /// Bytes that the records of early data may still have.
     early_record_bytes: usize,
     early: Early,
+    /// The encrypted records of the client's handshake, while it is not known what became of its early data.
+    last_flight: Option<LastFlight>,
 }
 
 /// Early data (0-RTT) of a connection.
@@ -147,6 +145,7 @@ impl<S: Side> Tls<S> {
             has_failed: false,
             early_record_bytes: 0,
             early: Early::None,
+            last_flight: None,
         }
     }
 
@@ -217,6 +216,8 @@ impl<S: Side> Tls<S> {
                 }
                 Step::PeerClosed => peer = Peer::Closed,
                 Step::Failed(failure) => {
+                    // The handshake may have been completed before.
+                    let _ = self.decide_early();
                     self.has_failed = true;
                     self.append_alert(&mut records[used..], outgoing);
                     return Err(failure);
@@ -225,7 +226,27 @@ impl<S: Side> Tls<S> {
         }
         self.kept_record_bytes = whole.bytes_from(used);
         self.keep(&records[used..])?;
+        self.decide_early()?;
         Ok(peer)
+    }
+
+    /// Finds out what became of early data, once the handshake is complete.
+    #[inline]
+    fn decide_early(&mut self) -> Result<(), Failure> {
+        if self.last_flight.is_none() || !self.is_established() {
+            return Ok(());
+        }
+        let Some(flight) = self.last_flight.take() else { return Ok(()) };
+        let is_resumed = Session::of(&self.side).kind == Kind::Resumed;
+        match flight.took_early_data(is_resumed) {
+            Some(true) => self.early = Early::Accepted,
+            Some(false) => {}
+            None => {
+                self.has_failed = true;
+                return Err(Failure::Protocol(format!("what became of early data is unknown: {flight:?}")));
+            }
+        }
+        Ok(())
     }
 
     fn check(&self) -> Result<(), Failure> {
@@ -274,8 +295,8 @@ impl<S: Side> Tls<S> {
             Ok(ConnectionState::EncodeTlsData(mut data)) => {
                 let start = outgoing.len();
                 encode(&mut data, outgoing);
-                if self.early == Early::Offered && outgoing[start..].starts_with(&END_OF_EARLY_DATA) {
-                    self.early = Early::Accepted;
+                if let Some(flight) = &mut self.last_flight {
+                    flight.note(&outgoing[start..]);
                 }
                 Step::Again
             }
@@ -301,15 +322,27 @@ impl<S: Side> Tls<S> {
         }
     }
 
-    /// Appends records with these bytes of messages to `outgoing`. Call it once the handshake is complete, or after
-    /// early data arrived.
+    /// Appends records with these bytes of messages to `outgoing`: as few as hold them. Call it once the handshake is
+    /// complete, or after early data arrived.
     ///
     /// # Errors
     ///
     /// If the keys are used up, or the handshake is not complete.
     #[inline]
     pub fn seal(&mut self, plain: &[u8], outgoing: &mut Vec<u8>) -> Result<(), Failure> {
-        self.write(outgoing, |traffic, outgoing| encrypt(traffic, plain, outgoing))
+        self.seal_each([plain], outgoing)
+    }
+
+    /// Appends records as [`Self::seal`] does. Each of these parts has records of its own.
+    #[inline]
+    pub fn seal_each<'p>(
+        &mut self,
+        parts: impl IntoIterator<Item = &'p [u8]>,
+        outgoing: &mut Vec<u8>,
+    ) -> Result<(), Failure> {
+        self.write(outgoing, |traffic, outgoing| {
+            parts.into_iter().try_for_each(|plain| encrypt(traffic, plain, outgoing))
+        })
     }
 
     /// Appends `close_notify` to `outgoing`, if the handshake is complete: no more messages follow.
@@ -327,7 +360,7 @@ impl<S: Side> Tls<S> {
     fn write(
         &mut self,
         outgoing: &mut Vec<u8>,
-        write: impl Fn(&mut WriteTraffic<'_, S::Data>, &mut Vec<u8>) -> Result<(), Failure>,
+        write: impl FnOnce(&mut WriteTraffic<'_, S::Data>, &mut Vec<u8>) -> Result<(), Failure>,
     ) -> Result<(), Failure> {
         self.check()?;
         loop {
@@ -359,6 +392,7 @@ impl ClientTls {
                         // Rustls takes early data until it hears that its first messages were sent. The first bytes
                         // that arrive say so.
                         (tls.early, tls.early_record_bytes) = (Early::Offered, early_bytes);
+                        tls.last_flight = Some(LastFlight::default());
                         return Ok(tls);
                     }
                     data.done();

@@ -1,6 +1,7 @@
 //! Both ends of a connection fed with arbitrary bytes, for the fuzz targets. They panic if a property does not hold.
 
 pub(crate) mod sealing;
+mod vain;
 
 use std::sync::{Arc, OnceLock};
 
@@ -9,6 +10,7 @@ use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
 use crate::connection::{ClientTls, ServerTls, Side, Tls};
 use crate::server::Acceptor;
 use sealing::{SUITE, Sealing};
+pub use vain::VainClient;
 
 const NAME: &str = "fuzz.test";
 

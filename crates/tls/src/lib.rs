@@ -13,6 +13,7 @@ pub mod error;
 pub mod failure;
 pub mod fuzz;
 mod key;
+mod last_flight;
 pub mod offer;
 pub mod server;
 pub mod session;

@@ -25,6 +25,7 @@ pub struct TicketCounts {
 
 /// The tickets of one server, for one thread. No other thread waits for the lock.
 pub(crate) struct Tickets {
+    /// The most tickets that are kept; 0 if they are only counted.
     most: usize,
     state: Mutex<State>,
 }
@@ -56,9 +57,15 @@ struct Kept {
 }
 
 impl Tickets {
-    /// Keeps the `most` latest tickets of all clients together.
+    /// Keeps the `most` latest tickets of all clients together. With 0 it counts tickets, and a client that has it sends
+    /// the same bytes as one without any.
     pub(crate) fn new(most: usize) -> Self {
         Self { most, state: Mutex::default() }
+    }
+
+    /// Whether tickets are kept, and not only counted.
+    pub(crate) fn keeps(&self) -> bool {
+        self.most > 0
     }
 
     pub(crate) fn counts(&self) -> TicketCounts {
@@ -135,9 +142,9 @@ impl ClientSessionStore for OfClient {
         self.tickets.state().group = Some(group);
     }
 
-    /// All clients share it: the server chooses the group.
+    /// All clients share it: the server chooses the group. A client that keeps no tickets does not know it either.
     fn kx_hint(&self, _: &ServerName<'_>) -> Option<NamedGroup> {
-        self.tickets.state().group
+        self.tickets.state().group.filter(|_| self.tickets.keeps())
     }
 
     fn set_tls12_session(&self, _: ServerName<'static>, value: Tls12ClientSessionValue) {

@@ -17,6 +17,8 @@ pub enum Action {
     CheckZones,
     /// Switch off rate limits on responses.
     LiftLimit,
+    /// Ask over TCP for answers that came truncated.
+    AskOverTcp,
     /// Find out why the kernel refused to send.
     CheckRoute,
     /// Give the player more threads.
@@ -31,6 +33,8 @@ pub enum Action {
     PinApart,
     /// Let players on several hosts begin together.
     StartTogether,
+    /// Let no program set the wall clock.
+    LeaveClock,
     /// State which cores the subject uses, or confine it to them.
     SayCores,
     /// Play from another host.
@@ -62,7 +66,7 @@ pub enum Action {
 /// The action that one reason for a grade asks for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub struct Advice {
-    /// How grave the reason is: 0 refuses the figure, and 5 leaves the grade as it is.
+    /// How grave the reason is: 0 refuses the figure, and 6 leaves the grade as it is.
     pub gravity: u8,
     /// The action that removes the reason.
     pub action: Action,
@@ -75,12 +79,14 @@ impl Action {
             Code::PlayerLimited if lack == Some(PlayerLack::Ids) => Self::MoreSockets,
             Code::WrongAnswers => Self::CheckZones,
             Code::RateLimited => Self::LiftLimit,
+            Code::Truncated => Self::AskOverTcp,
             Code::PlayerLimited => Self::MoreThreads,
             Code::FewPlaces => Self::MorePlaces,
             Code::Lagging => Self::PinPlayer,
             Code::SendFailed => Self::CheckRoute,
             Code::ClientDrops => Self::MoreSockets,
             Code::LatePlayer | Code::SkewedStart => Self::StartTogether,
+            Code::ClockStep => Self::LeaveClock,
             Code::SharedCores => Self::PinApart,
             Code::SubjectCores => Self::SayCores,
             Code::SingleHost => Self::SecondHost,
@@ -103,6 +109,9 @@ impl Action {
                 format!("Check the zones of {whom}, and which answers the query file expects.")
             }
             Self::LiftLimit => format!("Switch off the limit on the responses of {whom}."),
+            Self::AskOverTcp => {
+                format!("Ask {whom} over TCP for answers that came truncated: are they large, or limited?")
+            }
             Self::CheckRoute => {
                 format!(
                     "Find out why the kernel refuses to send to {whom}: look at routes and packet filters."
@@ -113,6 +122,7 @@ impl Action {
             Self::PinPlayer => "Keep other work and interrupts off the player's cores.".into(),
             Self::MoreSockets => "Give the player more sockets, or larger buffers for them.".into(),
             Self::PinApart => format!("Give the player other cores than {whom}."),
+            Self::LeaveClock => "Let no program set the wall clock while kqps measures.".into(),
             Self::StartTogether => {
                 "Let the players begin together: by links to their hosts with less delay, or with longer trials.".into()
             }

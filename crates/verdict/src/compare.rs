@@ -3,7 +3,8 @@
 //!
 //! The rule, for each comparison:
 //!
-//! - **equivalent**: the interval of the ratio lies inside ± MDE.
+//! - **equivalent**: the interval of the ratio lies inside ± MDE, and the MDE is at most 5 %, or at most the
+//!   difference that the user asks for ([`Comparison::seeing`]).
 //! - **faster**, **slower**: the interval does not lie inside ± MDE, it excludes 1, and the ratio is at least
 //!   0.6 of the MDE away from 1.
 //! - **inconclusive**: everything else, with the number of blocks that would probably settle it, or with the
@@ -33,12 +34,16 @@ use scatter::Logs;
 
 pub use facts::{Pairing, between_runs, figures_of, of_run, of_run_for, within_run};
 
-/// Fewer blocks than this give no verdict.
+/// Fewer blocks than this give no verdict, no interval and no MDE.
 pub const LEAST_BLOCKS: u32 = 6;
 
 /// The probability, 0 to 1, that a comparison of equals is called different. For comparisons that are made
 /// together, it is the probability that any of them is.
 pub const ERROR_RATE: f64 = 0.05;
+
+/// Equality within an MDE (a share) above this is no verdict. A figure that is known no better than to ± 5 % has at
+/// best a C, too.
+pub const COARSE: f64 = 0.05;
 
 /// A claim of a difference needs a ratio at least this share of the MDE away from 1. A difference as large as
 /// the MDE seldom shows as less than this, and a quarter of the MDE seldom shows as more.
@@ -141,9 +146,9 @@ pub enum Outcome {
     Faster,
     /// B is slower than A.
     Slower,
-    /// Any difference is smaller than the least that this host can detect.
+    /// Any difference is smaller than the MDE, which is at most 5 %.
     Equivalent,
-    /// The blocks so far do not decide.
+    /// The blocks so far do not decide, or a difference would have to be larger than 5 % to be seen.
     Inconclusive,
 }
 
@@ -173,9 +178,11 @@ pub struct Comparison {
     pub case: Case,
     /// The verdict on B.
     pub outcome: Outcome,
-    /// The geometric mean of the ratios with its interval; `None` without a ratio.
+    /// The geometric mean of the ratios with its interval; `None` without a ratio. With fewer than
+    /// [`LEAST_BLOCKS`] ratios there is no interval: its coverage is 0, and both ends are the mean.
     pub ratio: Option<Interval>,
-    /// The minimum detectable effect as a share (0.02 is 2 %); `None` with too few blocks of A against itself.
+    /// The minimum detectable effect as a share (0.02 is 2 %); `None` with too few blocks, of A and B or of A
+    /// against itself.
     pub mde: Option<f64>,
     /// The probability, 0 to 1, of claiming a difference between equals. It is [`ERROR_RATE`], or a part of it
     /// if several comparisons are made together (Holm).
@@ -195,20 +202,38 @@ pub struct Comparison {
 pub fn compare(cases: &[Case]) -> Vec<Comparison> {
     let chances: Vec<f64> = cases.iter().map(|case| Logs::of(&case.blocks).chance_of_equality()).collect();
     let error_rates = holm::error_rates(&chances, ERROR_RATE);
-    cases.iter().zip(error_rates).map(|(case, error_rate)| judge(case, error_rate)).collect()
+    cases.iter().zip(error_rates).map(|(case, error_rate)| judge(case, error_rate, COARSE)).collect()
 }
 
-fn judge(case: &Case, error_rate: f64) -> Comparison {
+impl Comparison {
+    /// The comparison for a user who wants to see a difference of `share` (0.02 is 2 %). A verdict of equivalence with
+    /// a greater MDE becomes inconclusive.
+    #[must_use]
+    pub fn seeing(&self, share: f64) -> Self {
+        judge(&self.case, self.error_rate, share.min(COARSE))
+    }
+
+    /// The MDE of a comparison that is inconclusive for nothing but its size: the interval lies within it, so no
+    /// difference shows, and a smaller one would not have shown. `None` for others.
+    pub fn sees_no_less_than(&self) -> Option<f64> {
+        let (ratio, mde) = (self.ratio?, self.mde?);
+        let is_unseen = self.outcome == Outcome::Inconclusive && self.case.refusal().is_none();
+        (is_unseen && is_inside(&ratio, mde)).then_some(mde)
+    }
+}
+
+/// Judges a case. `coarse` is the greatest MDE, a share, with which a verdict of equivalence is given.
+fn judge(case: &Case, error_rate: f64, coarse: f64) -> Comparison {
     let (ratios, same) = (Logs::of(&case.blocks), Logs::of(&case.same));
     let ratio = ratios.interval(error_rate);
     let mde = scatter::least_detectable(&ratios, &same, case.share_of_same(), error_rate);
     let outcome = match (&ratio, mde) {
         _ if case.refusal().is_some() => Outcome::Inconclusive,
-        (Some(ratio), Some(mde)) if ratio.count >= LEAST_BLOCKS => outcome(case.figure, ratio, mde),
+        (Some(ratio), Some(mde)) => outcome(case.figure, ratio, mde, coarse),
         _ => Outcome::Inconclusive,
     };
     let more = (outcome == Outcome::Inconclusive && case.refusal().is_none())
-        .then(|| more::blocks_wanted(ratio.as_ref(), mde, error_rate))
+        .then(|| more::blocks_wanted(ratio.as_ref(), mde, error_rate, coarse))
         .flatten();
     Comparison {
         case: case.clone(),
@@ -222,14 +247,18 @@ fn judge(case: &Case, error_rate: f64) -> Comparison {
     }
 }
 
-fn outcome(figure: Figure, ratio: &Interval, mde: f64) -> Outcome {
+/// Whether the interval of the ratio lies inside ± MDE.
+fn is_inside(ratio: &Interval, mde: f64) -> bool {
     let detectable = mde.ln_1p();
-    let (low, median, high) = (ratio.low.ln(), ratio.median.ln(), ratio.high.ln());
-    let is_inside = low > -detectable && high < detectable;
-    let excludes_one = low > 0.0 || high < 0.0;
-    if is_inside {
-        Outcome::Equivalent
-    } else if !excludes_one || median.abs() < detectable * CLAIMED {
+    ratio.low.ln() > -detectable && ratio.high.ln() < detectable
+}
+
+fn outcome(figure: Figure, ratio: &Interval, mde: f64, coarse: f64) -> Outcome {
+    let median = ratio.median.ln();
+    let excludes_one = ratio.low > 1.0 || ratio.high < 1.0;
+    if is_inside(ratio, mde) {
+        if mde > coarse { Outcome::Inconclusive } else { Outcome::Equivalent }
+    } else if !excludes_one || median.abs() < mde.ln_1p() * CLAIMED {
         Outcome::Inconclusive
     } else if (median > 0.0) == figure.more_is_faster() {
         Outcome::Faster

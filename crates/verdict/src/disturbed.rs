@@ -64,7 +64,7 @@ pub fn rounds_with(name: &str) -> String {
 
 /// Whether a server that had to be idle during a trial was busy.
 pub fn is_restless(trial: &Trial, beside: &Beside) -> bool {
-    let took_s = trial.load.duration_s + trial.load.drain_s + BESIDE_S;
+    let took_s = trial.load.wall_s() + BESIDE_S;
     beside.cpu_s > (QUIET * took_s).max(QUIET_S)
 }
 
@@ -82,7 +82,7 @@ pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
     }
     let stalls = trial.stalls.as_ref()?;
     let sending = trial.sending_ns();
-    let still_most_s = trial.load.duration_s * STILL_MOST * stalls.cores.len().max(1) as f64;
+    let still_most_s = trial.load.sending_s() * STILL_MOST * stalls.cores.len().max(1) as f64;
     (stalls.stood_s(&sending) > still_most_s).then(|| Disturbed::Withheld(stalls.longest_s(&sending)))
 }
 

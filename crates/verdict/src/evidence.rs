@@ -2,14 +2,16 @@
 //! several players also if they do not begin together. Such a trial is repeated at most twice; if it is spoiled every
 //! time, the last one counts and the figure is refused. A trial that the host spoiled is repeated at most three times;
 //! then a search goes on with it, and nothing is refused. All trials are stored. Bounds rest on the trials with which a
-//! search went on. The estimate leaves out more (`estimate::of_cell`).
+//! search went on, without those that the host disturbed. The estimate leaves out more (`estimate::of_cell`).
 
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Run, RunTrial, Trial};
 
 use crate::disturbed::disturbed;
-use crate::warning::{Effect, REDOS, client_drops, lagging, late_player, send_failed, skewed_start};
+use crate::warning::{
+    Effect, REDOS, client_drops, clock_step, lagging, late_player, send_failed, skewed_start,
+};
 
 /// A trial that the host spoiled is repeated at most this often.
 const HOST_REDOS: u32 = 3;
@@ -33,8 +35,14 @@ pub fn answered_qps(trial: &Trial) -> f64 {
 
 /// Whether the player spoiled a trial, which is then repeated.
 pub fn is_spoiled(trial: &Trial) -> bool {
-    let warnings =
-        [lagging(trial), send_failed(trial), client_drops(trial), late_player(trial), skewed_start(trial)];
+    let warnings = [
+        lagging(trial),
+        send_failed(trial),
+        client_drops(trial),
+        late_player(trial),
+        skewed_start(trial),
+        clock_step(trial),
+    ];
     warnings.iter().flatten().any(|warning| warning.effect() == Effect::RedoThenRefuse)
 }
 

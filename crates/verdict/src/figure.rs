@@ -13,7 +13,7 @@ mod scaling;
 
 use kqps_observation::question::Figure;
 use kqps_observation::run::Outcome;
-use kqps_observation::{Run, RunTrial};
+use kqps_observation::{Run, RunTrial, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -25,7 +25,7 @@ pub use absence::Absence;
 pub(crate) use factor::varies;
 pub use factor::{factor, setting};
 pub use grid::{Grid, GridRow, Slot, charts_of, tables_of};
-pub use measured::{Latency, Memory, Spread};
+pub use measured::{Latency, Memory, Spread, is_near};
 pub use published::{Best, PublishedFigure, best_of};
 
 /// All figures of one cell.
@@ -126,6 +126,27 @@ pub struct Crash {
     pub output: Vec<String>,
 }
 
+/// The costs of a subject's answers.
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
+pub struct Costs {
+    /// CPU seconds per million correct answers.
+    pub cpu_s_per_million: Option<f64>,
+    /// The most memory.
+    pub memory: Option<Memory>,
+}
+
+/// The costs of the answers in these trials.
+pub fn costs(trials: &[&Trial]) -> Costs {
+    Costs { cpu_s_per_million: measured::cpu_s_per_million(trials), memory: measured::memory(trials) }
+}
+
+impl Figures {
+    /// The costs of the subject's answers at the rate of the figure.
+    pub fn costs(&self) -> Costs {
+        Costs { cpu_s_per_million: self.cpu_s_per_million, memory: self.memory }
+    }
+}
+
 /// The figures of every cell that has a verdict, in the order of the verdicts.
 pub(crate) fn of_run(run: &Run, verdicts: &[CellVerdict], depth: Depth) -> Vec<Figures> {
     let trials = measured::Trials::of(run);
@@ -140,7 +161,7 @@ fn of_cell(run: &Run, trials: &measured::Trials<'_>, verdict: &CellVerdict, dept
     let cell = &run.cells[verdict.cell as usize];
     let crashes = crashes(run, verdict.cell);
     let is_measured = verdict.figure_qps.is_some();
-    let behind = measured::behind(trials, verdict);
+    let behind = measured::behind(run, trials, verdict);
     let memory = measured::memory(&behind);
     Figures {
         cell: verdict.cell,
@@ -183,6 +204,7 @@ fn state(verdict: &CellVerdict, crashes: &[Crash]) -> State {
     let all_failed = verdict.starts.iter().all(|start| start.failure.is_some());
     match verdict.figure_qps {
         Some(_) => State::Measured,
+        None if verdict.at_least_qps.is_some() => State::Measured,
         None if verdict.starts.is_empty() => State::NotMeasured,
         None if all_failed && !crashes.is_empty() => State::Crashed,
         None => State::Refused,

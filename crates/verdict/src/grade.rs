@@ -14,17 +14,20 @@ pub enum Grade {
     B,
     /// One host, or a figure that is only good for comparisons within the same run.
     C,
+    /// A rough figure: its range is wide, other programs had the subject's cores, or nothing shows what its limit was.
+    D,
     /// The figure is refused: no number is printed.
     F,
 }
 
 impl Grade {
-    /// The next worse grade. C stays C, since only a cause of its own refuses a figure.
+    /// The next worse grade. C and D stay, since only a cause of its own makes a figure rough, or refuses it.
     #[must_use]
     pub fn down_one(self) -> Self {
         match self {
             Self::A => Self::B,
             Self::B | Self::C => Self::C,
+            Self::D => Self::D,
             Self::F => Self::F,
         }
     }
@@ -41,6 +44,7 @@ impl fmt::Display for Grade {
             Self::A => "A",
             Self::B => "B",
             Self::C => "C",
+            Self::D => "D",
             Self::F => "F",
         })
     }

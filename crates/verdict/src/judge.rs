@@ -8,6 +8,7 @@ mod depth;
 mod doubt;
 mod given;
 mod moment;
+mod outer_bounds;
 mod points;
 mod profile;
 mod reasons;

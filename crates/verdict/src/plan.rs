@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use crate::bottleneck::Resource;
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
-use crate::judge::{CellVerdict, RunVerdict};
+use crate::judge::{CellVerdict, LoadPoint, RunVerdict};
 use crate::percent;
 use crate::rate::rate;
 use crate::warning::Code;
@@ -41,7 +41,8 @@ pub struct HostPlan {
     pub wanted: Wanted,
     /// The rate of one host with its range, queries a second; `None` if it is refused.
     pub rate_qps: Option<Interval>,
-    /// The load that one host takes by its rate: the low end of the range less the reserve, queries a second.
+    /// The load that one host takes by its rate: the low end of the range, or a lower load that a start refuted, less the
+    /// reserve, queries a second.
     pub by_rate_qps: Option<f64>,
     /// The highest load at which p99 stayed within the limit, queries a second: the low end over starts. `None`
     /// without a limit.
@@ -67,9 +68,14 @@ pub fn of_run(run: &Run, verdict: &RunVerdict, wanted: Wanted) -> Vec<HostPlan> 
 }
 
 fn of_subject(run: &Run, subject: &CellVerdict, wanted: Wanted) -> HostPlan {
-    let by_rate_qps = subject.figure_qps.map(|figure| figure.low * (1.0 - wanted.reserve));
-    let by_latency = wanted.p99_us.map(|p99_us| by_latency(subject, p99_us)).transpose();
+    let refuted_qps = refuted_qps(subject);
+    let by_rate_qps = subject.figure_qps.map(|figure| figure.low.min(refuted_qps) * (1.0 - wanted.reserve));
+    let by_latency = wanted.p99_us.map(|p99_us| by_latency(subject, p99_us, refuted_qps)).transpose();
     let host_qps = match (by_rate_qps, &by_latency) {
+        (None, _) if subject.at_least_qps.is_some() => {
+            let least = subject.at_least_qps.map_or_else(String::new, rate);
+            Err(format!("It answers at least {least} q/s, and no greater load was tried."))
+        }
         (None, _) => Err(subject.reasons.first().cloned().unwrap_or_else(|| "There is no figure.".into())),
         (Some(_), Err(reason)) => Err(reason.clone()),
         (Some(by_rate), Ok(by_latency)) => {
@@ -103,16 +109,25 @@ struct Within {
     starts: usize,
 }
 
+/// The least load that a start refuted, queries a second: one that it found too great, or that met the goal and failed when
+/// it was tried again. Infinite if there is none.
+fn refuted_qps(subject: &CellVerdict) -> f64 {
+    let starts = subject.starts.iter().filter(|start| start.failure.is_none());
+    let bounds = starts.filter_map(|start| start.bounds.as_ref());
+    let refuted = bounds.flat_map(|bounds| [bounds.refuted_qps, bounds.upper_qps]);
+    refuted.flatten().fold(f64::INFINITY, f64::min)
+}
+
 /// The loads of a start with their p99, in rising order of loads.
 type Points = Vec<(f64, f64)>;
 
 /// The highest load at which p99 stayed within the limit and at no lower load exceeded it: the low end of the range
 /// over starts. Low loads are played in the first block alone. So a start whose lowest load is above the limit shows
 /// nothing of lower loads at which another start held; what held below that load is the most that it allows.
-/// Otherwise the reason why it is not known, as a sentence.
-fn by_latency(subject: &CellVerdict, p99_us: f64) -> Result<Within, String> {
+/// A load that a start refuted does not count. Otherwise the reason why it is not known, as a sentence.
+fn by_latency(subject: &CellVerdict, p99_us: f64, refuted_qps: f64) -> Result<Within, String> {
     let mut starts: BTreeMap<u32, Points> = BTreeMap::new();
-    for point in &subject.latency {
+    for point in subject.latency.iter().filter(|point| point.load_qps < refuted_qps) {
         if let Some(p99) = point.latency_us.p99 {
             starts.entry(point.block).or_default().push((point.load_qps, p99 as f64));
         }
@@ -131,6 +146,10 @@ fn by_latency(subject: &CellVerdict, p99_us: f64) -> Result<Within, String> {
             (None, Some(below_qps)) => most_qps = most_qps.min(below_qps),
             (None, None) => shown.push(0.0),
         }
+    }
+    let is_refuted = |point: &LoadPoint| point.load_qps >= refuted_qps && point.latency_us.p99.is_some();
+    if shown.is_empty() && subject.latency.iter().any(is_refuted) {
+        return Err("Latency is known only at loads that a start found too great.".to_owned());
     }
     let low_qps = median_interval(&shown).map(|interval| interval.low.min(most_qps)).ok_or_else(|| {
         "Latency by load is not known: no load was played in an open loop with queries enough for a p99."
@@ -154,6 +173,13 @@ fn by_latency(subject: &CellVerdict, p99_us: f64) -> Result<Within, String> {
 fn rests_on(run: &Run, subject: &CellVerdict, within: Option<Within>) -> Vec<String> {
     let mut sentences = vec![host(run, subject)];
     if let Some(figure) = subject.figure_qps {
+        let refuted_qps = refuted_qps(subject);
+        if refuted_qps < figure.low {
+            sentences.push(format!(
+                "A start found {} q/s too great, which is less than the low end of the rate's range, and counts instead.",
+                rate(refuted_qps)
+            ));
+        }
         sentences.push(match figure.count {
             0 | 1 => "The rate is that of one start, and how far starts differ is not known.".into(),
             starts => format!(

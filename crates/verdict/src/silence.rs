@@ -127,7 +127,9 @@ fn certificate(connections: &ConnectionFacts, target: &str) -> String {
         );
     }
     let help = match fault {
-        "unknown issuer" => "name the file of its issuer with --ca",
+        "unknown issuer" => "name the file of its issuer, or of the certificate itself, with --ca",
+        // `openssl req -x509` makes such a certificate, which signs itself.
+        "that of an issuer" => "it signs itself: name its file with --ca, such as --ca cert.pem",
         "another name" => "give the server's name in it with --server-name",
         fault if fault.starts_with("not valid yet") => "look at the clocks of both hosts",
         _ => "the server needs another one, or play with --insecure, which accepts any certificate",
@@ -222,7 +224,10 @@ mod tests {
         assert!(expired.contains("192.0.2.1:53 expired at 2026-11-20 10:00 UTC, so"), "{expired}");
         assert!(!expired.contains("--ca") && !expired.contains("--server-name"), "{expired}");
         let issuer = with(&[("certificate: another name", 1), ("certificate: unknown issuer", 2)]);
-        assert!(issuer.ends_with("(unknown issuer): name the file of its issuer with --ca"), "{issuer}");
+        assert!(issuer.ends_with("issuer, or of the certificate itself, with --ca"), "{issuer}");
+        let own = with(&[("certificate: that of an issuer", 2)]);
+        assert!(own.ends_with("it signs itself: name its file with --ca, such as --ca cert.pem"), "{own}");
+        assert!(!own.contains("--insecure"), "{own}");
         let name = with(&[("certificate: another name", 3)]);
         assert!(name.ends_with("(another name): give the server's name in it with --server-name"), "{name}");
         assert!(with(&[("certificate: not valid yet", 3)]).ends_with("look at the clocks of both hosts"));

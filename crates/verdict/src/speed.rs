@@ -86,10 +86,9 @@ impl Spoiled {
         let reasons: Vec<String> = reasons.collect();
         let whole = (self.whole() > 0)
             .then(|| format!("{} of {} trials, by the host: {}", self.whole(), self.of, reasons.join(", ")));
-        let by_host = if self.whole() > 0 { "" } else { ", by the host" };
         let in_part = (self.in_part > 0).then(|| {
             format!(
-                "{} of {} trials in part{by_host}, as a core was withheld for longer than buffers last",
+                "in {} of {} trials the hypervisor took a core; those moments do not count",
                 self.in_part, self.of
             )
         });
@@ -221,7 +220,7 @@ mod tests {
             Some(StallFacts { period_us: 2_300, cores: vec![1], stalls, ..StallFacts::default() });
         let spoiled = Spoiled::count(&[withheld.clone(), trial(0, 100.0, 100.0)]);
         assert_eq!((spoiled.whole(), spoiled.in_part), (0, 1));
-        let said = "1 of 2 trials in part, by the host, as a core was withheld for longer than buffers last";
+        let said = "in 1 of 2 trials the hypervisor took a core; those moments do not count";
         assert_eq!(spoiled.reasons().unwrap(), said);
         withheld.load.intended_qps = Some(2e3);
         assert_eq!(Spoiled::count(&[withheld]).in_part, 0, "buffers outlast it at this load");

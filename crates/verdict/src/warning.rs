@@ -2,6 +2,7 @@
 //! They are the table of `docs/METHOD.md`, "The verdict".
 
 mod canary;
+mod clock;
 mod connections;
 mod effect;
 mod host;
@@ -22,14 +23,16 @@ use serde::{Deserialize, Serialize};
 use crate::rate::rate;
 
 pub use canary::canary;
+pub use clock::clock_step;
 pub use connections::{delayed_ack, listen_overflow, lost_syn};
 pub use effect::{Effect, REDOS};
 pub use host::{is_noise_known, noisy_host, shared_cores, single_host, subject_cores};
-pub use limit::rate_limited;
+pub use limit::{rate_limited, truncated};
 pub use places::few_places;
 pub(crate) use player::{BUSY, starved_by};
 pub use player::{
-    Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited, starved,
+    Starved, busiest_player, busiest_thread, client_drops, lagging, player_headroom, player_limited,
+    player_without_cpu_time, starved,
 };
 pub use sending::{most_refused, refusal, send_failed};
 pub use start::{late_player, skewed_start};
@@ -42,6 +45,7 @@ pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wr
 pub enum Code {
     WrongAnswers,
     RateLimited,
+    Truncated,
     PlayerLimited,
     FewPlaces,
     Lagging,
@@ -49,6 +53,7 @@ pub enum Code {
     ClientDrops,
     LatePlayer,
     SkewedStart,
+    ClockStep,
     SharedCores,
     SubjectCores,
     SingleHost,
@@ -66,9 +71,10 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order in which they are reported.
-    pub const ALL: [Self; 22] = [
+    pub const ALL: [Self; 24] = [
         Self::WrongAnswers,
         Self::RateLimited,
+        Self::Truncated,
         Self::PlayerLimited,
         Self::FewPlaces,
         Self::Lagging,
@@ -76,6 +82,7 @@ impl Code {
         Self::ClientDrops,
         Self::LatePlayer,
         Self::SkewedStart,
+        Self::ClockStep,
         Self::SharedCores,
         Self::SubjectCores,
         Self::SingleHost,
@@ -101,6 +108,7 @@ impl Code {
             Self::ClientDrops => "client-drops",
             Self::LatePlayer => "late-player",
             Self::SkewedStart => "skewed-start",
+            Self::ClockStep => "clock-step",
             Self::SharedCores => "shared-cores",
             Self::SubjectCores => "subject-cores",
             Self::SingleHost => "single-host",
@@ -108,6 +116,7 @@ impl Code {
             Self::Uneven => "uneven",
             Self::WrongAnswers => "wrong-answers",
             Self::RateLimited => "rate-limited",
+            Self::Truncated => "truncated",
             Self::Drifted => "drifted",
             Self::NoSteadyState => "no-steady-state",
             Self::Irregular => "irregular",
@@ -133,10 +142,12 @@ impl Code {
             Self::SingleHost
             | Self::LatePlayer
             | Self::SkewedStart
+            | Self::ClockStep
             | Self::SendFailed
             | Self::NoisyHost
             | Self::WrongAnswers
             | Self::RateLimited
+            | Self::Truncated
             | Self::Drifted
             | Self::NoSteadyState
             | Self::ListenOverflow
@@ -252,6 +263,7 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
         client_drops(trial),
         late_player(trial),
         skewed_start(trial),
+        clock_step(trial),
         shared_cores(trial, surroundings),
         subject_cores(trial, surroundings),
         single_host(trial, surroundings),
@@ -259,6 +271,7 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
         uneven(trial, surroundings),
         wrong_answers(trial),
         rate_limited(trial),
+        truncated(trial),
         listen_overflow(trial),
         lost_syn(trial),
         delayed_ack(trial),

@@ -7,9 +7,11 @@
 //! waiting. Bytes that are no request get status 400, and a client that reads too slowly is dropped.
 
 mod answer;
+mod exposition;
 pub mod fuzz;
 mod request;
 mod server;
 
 pub use answer::{Answer, Events, Next};
+pub use exposition::exposition;
 pub use server::{CLIENTS_MOST, STREAMS_MOST, Serving, Site, serve};

@@ -1,5 +1,5 @@
-//! Reads a client's request: its method, its path, and the host that it was sent to. What else the head has is read and
-//! ignored.
+//! Reads a client's request: its method, its path, the host that it was sent to, and the media types that the client
+//! accepts. What else the head has is read and ignored.
 
 use std::io::{self, Read};
 use std::net::{IpAddr, Ipv6Addr};
@@ -16,6 +16,8 @@ const LINES_MOST: usize = 64;
 pub(crate) struct Request {
     /// The path, without what follows a question mark.
     pub(crate) path: String,
+    /// The values of `Accept`, separated by commas.
+    pub(crate) accept: String,
     /// Whether only the head of the answer is wanted (`HEAD`).
     pub(crate) is_head: bool,
     /// Whether the client names this host by an address or as `localhost`, or does not name it.
@@ -70,7 +72,9 @@ fn parse(bytes: &[u8]) -> Result<Option<Request>, Refused> {
             let path = target.split('?').next().unwrap_or_default().to_owned();
             let hosts = head.headers.iter().filter(|line| line.name.eq_ignore_ascii_case("host"));
             let is_by_address = hosts.map(|line| line.value).all(is_address);
-            Ok(Some(Request { path, is_head, is_by_address }))
+            let accepts = head.headers.iter().filter(|line| line.name.eq_ignore_ascii_case("accept"));
+            let accept: Vec<_> = accepts.map(|line| String::from_utf8_lossy(line.value)).collect();
+            Ok(Some(Request { path, accept: accept.join(","), is_head, is_by_address }))
         }
         Err(httparse::Error::TooManyHeaders) => {
             Err(Refused::Status(431, "the head of the request has too many lines\n"))
@@ -102,12 +106,21 @@ mod tests {
 
     #[test]
     fn a_request_has_a_path_without_its_query() {
-        let wanted = |path: &str, is_head| Ok(Request { path: path.into(), is_head, is_by_address: true });
+        let accept = String::new();
+        let wanted = |path: &str, is_head| {
+            Ok(Request { path: path.into(), accept: accept.clone(), is_head, is_by_address: true })
+        };
         assert_eq!(
             of(b"GET /metrics?x=1 HTTP/1.1\r\nHost: 127.0.0.1:9153\r\n\r\n"),
             wanted("/metrics", false)
         );
         assert_eq!(of(b"HEAD / HTTP/1.0\r\n\r\n"), wanted("/", true));
+    }
+
+    #[test]
+    fn the_fields_of_accept_are_one_list() {
+        let request = of(b"GET / HTTP/1.1\r\nAccept: text/plain;q=0.5\r\nACCEPT: a/b\r\n\r\n").unwrap();
+        assert_eq!(request.accept, "text/plain;q=0.5,a/b");
     }
 
     #[test]

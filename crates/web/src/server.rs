@@ -33,8 +33,9 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// What the paths show.
 pub trait Site: Send + Sync + 'static {
-    /// The answer to a `GET` of this path, which begins with a slash if the client keeps to HTTP.
-    fn get(&self, path: &str) -> Answer;
+    /// The answer to a `GET` of this path, which begins with a slash if the client keeps to HTTP. `accept` are the media types
+    /// that the client accepts (RFC 9110, section 12.5.1), and empty if it names none.
+    fn get(&self, path: &str, accept: &str) -> Answer;
 }
 
 /// A server that answers until the process ends.
@@ -136,7 +137,7 @@ fn answer(stream: &TcpStream, site: &dyn Site, counts: &Counts) -> io::Result<()
     if !request.is_by_address && stream.local_addr()?.ip().is_loopback() {
         return refuse(stream, 421, "ask for this by address, or as localhost\n");
     }
-    let answer = site.get(&request.path);
+    let answer = site.get(&request.path, &request.accept);
     let is_stream = matches!(answer, Answer::Events(_));
     let _stream = is_stream.then(|| Counted::one_of(&counts.streams));
     if is_stream && counts.streams.load(SeqCst) > STREAMS_MOST {
@@ -229,7 +230,7 @@ mod tests {
     }
 
     impl Site for Paths {
-        fn get(&self, path: &str) -> Answer {
+        fn get(&self, path: &str, _: &str) -> Answer {
             match path {
                 "/" => Answer::Body { media_type: TEXT, text: "home".into() },
                 "/events" => Answer::Events(Box::new(Silent)),

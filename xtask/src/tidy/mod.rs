@@ -1,9 +1,11 @@
 //! `cargo xtask tidy`: checks beyond those of a compiler. They cover sizes of files and functions, unused
-//! files, circles of imports, forbidden words, and docs with names that do not exist.
+//! files, circles of imports, forbidden words, docs with names that do not exist, and privileged acts that SECURITY.md
+//! leaves out.
 
 mod assets;
 mod circles;
 mod docs;
+mod privileges;
 mod reach;
 mod sizes;
 mod words;
@@ -36,6 +38,7 @@ pub fn run() -> Result<()> {
     faults.extend(circles::faults(&sources));
     faults.extend(assets::faults(&files)?);
     faults.extend(docs::faults(&files)?);
+    faults.extend(privileges::faults(&sources)?);
     if !faults.is_empty() {
         bail!("not tidy:\n  {}", faults.join("\n  "));
     }

@@ -1,12 +1,16 @@
-//! The answer and authority records of a reply that are of the question's class and in the server's zone.
+//! The answer and authority records of a reply that are of the question's class and of names that the server speaks for.
 
 use kqps_message::record::{self, Record};
 use kqps_message::{Header, canonical, question, rtype};
+
+use crate::bailiwick::Bailiwick;
 
 pub(crate) struct Sections<'r> {
     pub(crate) reply: &'r [u8],
     pub(crate) answers: Vec<Seen<'r>>,
     pub(crate) authorities: Vec<Seen<'r>>,
+    /// Whether the cache wrote the reply: all of its answers belong together.
+    pub(crate) is_own: bool,
     /// The names of owners without pointers.
     names: Vec<u8>,
 }
@@ -20,19 +24,22 @@ pub(crate) struct Seen<'r> {
 }
 
 impl<'r> Sections<'r> {
-    /// Reads a reply. `None` if a record of these sections cannot be read.
-    pub(crate) fn read(reply: &'r [u8], class: u16, zone: &[u8]) -> Option<Self> {
+    /// Reads a reply of a server that speaks for these names, or one that the cache wrote. `None` if a record of these
+    /// sections cannot be read.
+    pub(crate) fn read(reply: &'r [u8], class: u16, bailiwick: Option<&Bailiwick>) -> Option<Self> {
         let header = Header::of(reply)?;
         let mut at = question::end(reply)?;
         let (answers, authorities) = (u32::from(header.answers()), u32::from(header.authorities()));
-        let mut sections = Self { reply, answers: Vec::new(), authorities: Vec::new(), names: Vec::new() };
+        let (is_own, names) = (bailiwick.is_none(), Vec::new());
+        let mut sections = Self { reply, answers: Vec::new(), authorities: Vec::new(), is_own, names };
         for number in 0..answers + authorities {
             let owner_at = sections.names.len();
             canonical::expand_name(reply, at, &mut sections.names)?;
             let record = record::read(reply, at)?;
             at = record.end;
             let owner = &sections.names[owner_at..];
-            if record.class != class || !is_at_or_below(owner, zone) {
+            let is_foreign = bailiwick.is_some_and(|names| !names.holds(owner, covered(&record)));
+            if record.class != class || is_foreign {
                 sections.names.truncate(owner_at);
                 continue;
             }
@@ -54,32 +61,5 @@ pub(crate) fn covered(record: &Record<'_>) -> u16 {
     match (record.rtype, record.data) {
         (rtype::RRSIG, &[high, low, ..]) => u16::from_be_bytes([high, low]),
         (rtype, _) => rtype,
-    }
-}
-
-/// Whether a name is the other one or ends with its labels. Both are without pointers.
-pub(crate) fn is_at_or_below(name: &[u8], other: &[u8]) -> bool {
-    let Some(above) = name.len().checked_sub(other.len()) else { return false };
-    let mut at = 0;
-    while at < above {
-        at += 1 + usize::from(name[at]);
-    }
-    at == above && name[at..].eq_ignore_ascii_case(other)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_name_is_below_another_by_whole_labels() {
-        let name = b"\x03www\x07example\x03com\0";
-        for other in [&name[..], b"\x07EXAMPLE\x03com\0", b"\x03com\0", b"\0"] {
-            assert!(is_at_or_below(name, other), "{other:x?}");
-        }
-        let below = b"\x01a\x03www\x07example\x03com\0";
-        for other in [&b"\x03ple\x03com\0"[..], b"\x06xample\x03com\0", b"\x03net\0", below] {
-            assert!(!is_at_or_below(name, other), "{other:x?}");
-        }
     }
 }

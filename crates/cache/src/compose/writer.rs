@@ -1,16 +1,15 @@
 //! Writes records behind a question: names with pointers to those before them, and one TTL for each RRset.
 
-use kqps_message::canonical;
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::record::Record;
+use kqps_message::{canonical, rtype};
 
 use crate::answered::Why;
 use crate::compose::sections::covered;
 use crate::compose::suffixes::Suffixes;
-use crate::query::OPT_BYTES;
 
-/// The longest message in bytes. One with an OPT record behind the records must not be longer.
+/// The longest message in bytes.
 const MESSAGE_BYTES_MOST: usize = 65_535;
 
 /// The records of an RRset mostly follow one another. Only so many RRsets before a record are compared with it.
@@ -58,20 +57,44 @@ impl Writer {
         record: &Record<'_>,
         ttl_s: u32,
     ) -> Result<(), Why> {
+        self.write(owner, record.rtype, record.class, covered(record), ttl_s, |writer| {
+            writer.data(reply, record)
+        })
+    }
+
+    /// Writes the alias of a name.
+    pub(crate) fn alias(&mut self, owner: &[u8], class: u16, target: &[u8], ttl_s: u32) -> Result<(), Why> {
+        self.write(owner, rtype::CNAME, class, rtype::CNAME, ttl_s, |writer| {
+            writer.name(target);
+            Some(())
+        })
+    }
+
+    /// Writes a record that belongs to the RRset of the type `of`, with what `data` writes, which is `None` if the data
+    /// are malformed.
+    fn write(
+        &mut self,
+        owner: &[u8],
+        rtype: u16,
+        class: u16,
+        of: u16,
+        ttl_s: u32,
+        data: impl FnOnce(&mut Self) -> Option<()>,
+    ) -> Result<(), Why> {
         let owner_place = self.name(owner);
-        self.records.extend(record.rtype.to_be_bytes());
-        self.records.extend(record.class.to_be_bytes());
+        self.records.extend(rtype.to_be_bytes());
+        self.records.extend(class.to_be_bytes());
         self.ttl_places.push(self.records.len() as u16);
         // The TTL and the length of the data follow.
         self.records.extend([0; 6]);
         let data_at = self.records.len();
-        self.data(reply, record).ok_or(Why::Malformed)?;
-        if self.begin + self.records.len() + OPT_BYTES > MESSAGE_BYTES_MOST {
+        data(self).ok_or(Why::Malformed)?;
+        if self.begin + self.records.len() > MESSAGE_BYTES_MOST {
             return Err(Why::TooBig);
         }
         let data_bytes = (self.records.len() - data_at) as u16;
         self.records[data_at - 2..data_at].copy_from_slice(&data_bytes.to_be_bytes());
-        self.join(owner_place, covered(record), ttl_s);
+        self.join(owner_place, of, ttl_s);
         Ok(())
     }
 

@@ -67,13 +67,28 @@ fn a_chain_is_followed_in_any_order_and_not_beyond() {
 }
 
 #[test]
-fn a_chain_may_be_a_loop() {
-    let text = "NOERROR
+fn a_chain_that_is_a_circle_or_too_long_is_no_answer() {
+    let circle = "NOERROR
         an a.example. 60 IN CNAME b.example.
-        an b.example. 60 IN CNAME a.example.";
+        an b.example. 60 IN CNAME A.example.";
+    let itself = "NOERROR\nan a.example. 60 IN CNAME a.example.";
     let mut server = Server::new(&Settings::default());
-    server.put("a.example. A", PLAIN, text);
-    check(&mut server, "a.example. A", PLAIN, &text.replace(" IN ", " "));
+    for text in [circle, itself] {
+        assert_eq!(server.put("a.example. A", PLAIN, text), Put::NotKept(Why::Chain), "{text}");
+        check(&mut server, "a.example. A", PLAIN, "miss");
+    }
+    // The record itself is an answer.
+    server.put("a.example. CNAME", PLAIN, circle);
+    check(&mut server, "a.example. CNAME", PLAIN, "NOERROR\nan a.example. 60 CNAME b.example.");
+    let chain = |aliases: usize| {
+        let links =
+            (0..aliases).map(|from| format!("\nan {from}.example. 60 IN CNAME {}.example.", from + 1));
+        format!("NOERROR{}\nan {aliases}.example. 60 IN A 192.0.2.1", links.collect::<String>())
+    };
+    assert_eq!(server.put("0.example. A", PLAIN, &chain(17)), Put::NotKept(Why::Chain));
+    check(&mut server, "0.example. A", PLAIN, "miss");
+    assert_eq!(server.put("0.example. A", PLAIN, &chain(16)), Put::Kept { ttl_s: 60 });
+    check(&mut server, "0.example. A", PLAIN, &chain(16).replace(" IN ", " "));
 }
 
 #[test]
@@ -90,6 +105,55 @@ fn the_dname_record_of_an_alias_is_kept() {
         an x.sub.example. 60 CNAME x.example.net.
         an x.example.net. 60 A 192.0.2.1";
     check(&mut server, "x.sub.example. A", PLAIN, expected);
+}
+
+#[test]
+fn an_alias_is_what_the_dname_record_above_makes_of_the_name() {
+    let right = "NOERROR
+        an sub.example. 90 DNAME target.example.
+        an x.sub.example. 90 CNAME x.target.example.
+        an x.target.example. 60 A 192.0.2.1";
+    let wrong = "NOERROR
+        an sub.example. 90 IN DNAME target.example.
+        an x.sub.example. 90 IN CNAME elsewhere.example.
+        an elsewhere.example. 60 IN A 203.0.113.1
+        an x.target.example. 60 IN A 192.0.2.1";
+    let expired = right.replace("90 CNAME", "0 CNAME");
+    let absent: String = right
+        .lines()
+        .filter(|line| !line.contains("CNAME"))
+        .fold(String::new(), |all, line| all + line + "\n");
+    let in_class = |text: &str| {
+        ["DNAME", "CNAME", "A "].iter().fold(text.to_owned(), |text, rtype| {
+            text.replace(&format!("0 {rtype}"), &format!("0 IN {rtype}"))
+        })
+    };
+    for text in [wrong, &in_class(&expired), &in_class(&absent), &in_class(right)] {
+        let mut server = Server::new(&Settings::default());
+        server.put("x.sub.example. A", PLAIN, text);
+        check(&mut server, "x.sub.example. A", PLAIN, right);
+        server.put("x.sub.example. CNAME", PLAIN, text);
+        let alias = right.rsplit_once('\n').unwrap().0;
+        check(&mut server, "x.sub.example. CNAME", PLAIN, alias);
+    }
+    // The name of the record is no alias.
+    let mut server = Server::new(&Settings::default());
+    let text = "NOERROR\nan sub.example. 90 IN DNAME target.example.";
+    server.put("sub.example. DNAME", PLAIN, text);
+    check(&mut server, "sub.example. DNAME", PLAIN, &text.replace(" IN ", " "));
+    let around = "NOERROR\nan sub.example. 90 IN DNAME x.sub.example.";
+    assert_eq!(server.put("x.sub.example. A", PLAIN, around), Put::NotKept(Why::Chain));
+}
+
+#[test]
+fn a_name_that_a_dname_record_makes_too_long_has_no_alias() {
+    let label = "x".repeat(63);
+    let (owner, target) = (format!("{label}.{label}.{label}.sub.example."), format!("{label}.example."));
+    let text = |rcode: &str| format!("{rcode}\nan sub.example. 90 IN DNAME {target}");
+    let mut server = Server::new(&Settings::default());
+    let question = format!("{owner} A");
+    assert_eq!(server.put(&question, PLAIN, &text("NOERROR")), Put::NotKept(Why::Malformed));
+    assert_eq!(server.put(&question, PLAIN, &text("YXDOMAIN")), Put::NotKept(Why::Rcode(6)));
 }
 
 #[test]

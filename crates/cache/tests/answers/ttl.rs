@@ -1,9 +1,9 @@
 //! How long a reply is kept, and the TTLs of its answers (RFC 1034; RFC 2181, sections 5.2 and 8; RFC 4035, section
 //! 4.5).
 
-use kqps_cache::{Put, Settings, Why};
+use kqps_cache::{Bailiwick, Form, Put, Question, Settings, Shared, Why};
 
-use crate::support::{PLAIN, Server, check, reply};
+use crate::support::{PLAIN, Server, check, lines, query, reply, shown, wire};
 
 const WWW: &str = "www.example. A";
 
@@ -131,4 +131,45 @@ fn the_case_of_the_name_is_that_of_the_query() {
         let expected = format!("NOERROR\nan {name} 60 A 192.0.2.1");
         check(&mut server, &format!("{name} A"), PLAIN, &expected);
     }
+}
+
+#[test]
+fn an_answer_that_is_not_kept_has_the_ttls_of_the_settings() {
+    let cache = Shared::for_one(&Settings::default(), [1, 2]);
+    let name = wire("www.example.");
+    let question = Question { name: &name, rtype: 1, class: 1, dnssec_ok: false, checking_disabled: false };
+    let seen = |message: &[u8]| {
+        let reply = cache.read(&question, message, &Bailiwick::of(&[0])).expect("an answer");
+        let kept = cache.keep(&question, &reply, 0);
+        let mut buffer = query(WWW, PLAIN);
+        let form = Form { question_end: buffer.len(), dnssec_ok: None };
+        buffer.resize(512, 0);
+        let bytes = reply.answer(form, &mut buffer, 512);
+        (kept, shown(&buffer[..bytes]))
+    };
+    let with_ttl = |text: &str, places: &[usize], ttl: u32| {
+        let mut message = reply(WWW, text);
+        for place in places {
+            let at = message.len() - place;
+            message[at..at + 4].copy_from_slice(&ttl.to_be_bytes());
+        }
+        message
+    };
+    // With the top bit a TTL is 0, in SOA records and their MINIMUM, too (RFC 2181, section 8).
+    let address = "NOERROR\nan www.example. 60 IN A 192.0.2.1";
+    for ttl in [1 << 31, u32::MAX, 0] {
+        let (kept, shown) = seen(&with_ttl(address, &[10], ttl));
+        assert_eq!(kept, Put::NotKept(Why::TtlZero));
+        assert_eq!(shown, lines("NOERROR\nan www.example. 0 A 192.0.2.1"), "{ttl}");
+    }
+    let denial = "NXDOMAIN\nns example. 60 IN SOA . . 1 2 3 4 60";
+    let (kept, shown) = seen(&with_ttl(denial, &[28, 4], u32::MAX));
+    assert_eq!(kept, Put::NotKept(Why::TtlZero));
+    assert_eq!(shown, lines("NXDOMAIN\nns example. 0 SOA . . 1 2 3 4 4294967295"));
+    // A record beside one with TTL 0 has the longest TTL at most.
+    let two = "NOERROR\nan www.example. 0 IN CNAME b.example.\nan b.example. 60 IN A 192.0.2.1";
+    let (kept, shown) = seen(&with_ttl(two, &[10], i32::MAX as u32));
+    assert_eq!(kept, Put::NotKept(Why::TtlZero));
+    let expected = "NOERROR\nan www.example. 0 CNAME b.example.\nan b.example. 86400 A 192.0.2.1";
+    assert_eq!(shown, lines(expected));
 }

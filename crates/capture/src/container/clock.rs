@@ -20,17 +20,16 @@ enum Tick {
 }
 
 impl Clock {
-    /// `resolution` is the exponent of 10, or with the highest bit the exponent of 2, both negative. Returns `None` if
-    /// no clock has it.
-    pub(super) fn new(resolution: u8, offset_s: i64) -> Option<Self> {
+    /// `resolution` is the exponent of 10, or with the highest bit the exponent of 2, both negative. The ticks of a clock
+    /// with an exponent of 10 above 38 are all below 1 ns.
+    pub(super) fn new(resolution: u8, offset_s: i64) -> Self {
         let exponent = u32::from(resolution & 0x7f);
         let tick = match exponent {
             _ if resolution & 0x80 != 0 => Tick::Binary(exponent),
             0..=9 => Tick::Nanoseconds(10_u64.pow(9 - exponent)),
-            10..=38 => Tick::Decimal(10_u128.pow(exponent)),
-            _ => return None,
+            _ => Tick::Decimal(10_u128.saturating_pow(exponent)),
         };
-        Some(Self { tick, offset_ns: i128::from(offset_s) * i128::from(NS) })
+        Self { tick, offset_ns: i128::from(offset_s) * i128::from(NS) }
     }
 
     /// The time after `ticks`, in nanoseconds of Unix time; times before 1970 are 0.
@@ -52,7 +51,7 @@ mod tests {
     use super::*;
 
     fn at_ns(resolution: u8, offset_s: i64, ticks: u64) -> u64 {
-        Clock::new(resolution, offset_s).expect("a resolution").unix_ns(ticks)
+        Clock::new(resolution, offset_s).unix_ns(ticks)
     }
 
     #[test]
@@ -73,6 +72,7 @@ mod tests {
         assert_eq!(at_ns(0, i64::MAX, u64::MAX), u64::MAX);
         assert_eq!(at_ns(0x80 | 127, 0, u64::MAX), 0);
         assert_eq!(at_ns(38, 0, u64::MAX), 0);
-        assert_eq!(Clock::new(39, 0), None);
+        assert_eq!(at_ns(39, 1, u64::MAX), 1_000_000_000);
+        assert_eq!(at_ns(127, 1, u64::MAX), 1_000_000_000);
     }
 }

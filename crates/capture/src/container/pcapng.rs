@@ -24,7 +24,8 @@ const FRAME_BYTES: u32 = 12;
 const BEFORE_BYTES: usize = 8;
 const SECTION_BYTES_LEAST: usize = 28;
 
-/// The longest block with a packet, an interface or a section, bytes. Others may have any length.
+/// The longest block with a packet, an interface or a section, bytes. Longer packets are passed over, and blocks of other
+/// types may have any length.
 const BLOCK_BYTES_MOST: usize = ROOM_BYTES;
 
 /// The most interfaces of a section.
@@ -40,6 +41,7 @@ const END_OF_OPTIONS: u16 = 0;
 const TS_RESOLUTION: u16 = 9;
 const TS_OFFSET: u16 = 14;
 
+#[derive(Clone)]
 pub(crate) struct Pcapng {
     is_big_endian: bool,
     /// Of the section.
@@ -115,20 +117,17 @@ impl Pcapng {
         } else {
             parse_interfacedescriptionblock_le(here)
         };
-        let described = match parsed {
-            Ok((_, block)) => self.described(&block),
-            Err(_) => return Err(window.damaged("the description of an interface cannot be read")),
+        let Ok((_, block)) = parsed else {
+            return Err(window.damaged("the description of an interface cannot be read"));
         };
-        let Some(interface) = described else {
-            return Err(window.damaged("an interface whose clock has an impossible resolution"));
-        };
+        let interface = self.described(&block);
         self.interfaces.push(interface);
         window.consume(bytes);
         Ok(())
     }
 
-    /// The interface of a description; `None` if its clock is impossible.
-    fn described(&self, block: &InterfaceDescriptionBlock<'_>) -> Option<Interface> {
+    /// The interface of a description.
+    fn described(&self, block: &InterfaceDescriptionBlock<'_>) -> Interface {
         let (mut resolution, mut offset_s) = (USUAL_RESOLUTION, 0);
         for option in block.options.iter().take_while(|option| option.code.0 != END_OF_OPTIONS) {
             let Ok(value) = option.as_bytes() else { continue };
@@ -145,11 +144,15 @@ impl Pcapng {
                 _ => {}
             }
         }
-        let clock = Clock::new(resolution, offset_s)?;
-        Some(Interface { link: Link::of(block.linktype.0 as u32), snap_bytes: block.snaplen, clock })
+        let clock = Clock::new(resolution, offset_s);
+        Interface { link: Link::of(block.linktype.0 as u32), snap_bytes: block.snaplen, clock }
     }
 
     fn packet(&mut self, window: &mut Window, kind: u32) -> Result<Record, CaptureError> {
+        if self.block_bytes(window)? as usize > BLOCK_BYTES_MOST {
+            self.other(window)?;
+            return Ok(Record::oversized(self.last_ns, Link::Raw));
+        }
         let bytes = self.whole(window)?;
         let content = &window.here()[BEFORE_BYTES..bytes - 4];
         let read = if kind == SPB_MAGIC { self.simple(content) } else { self.timed(content, kind) };
@@ -166,11 +169,12 @@ impl Pcapng {
         if content.len() < HEADER_BYTES {
             return Err(format!("a block of {} bytes for a packet", content.len() + FRAME_BYTES as usize));
         }
-        let interface = self.interface_of(match kind {
+        let number = match kind {
             OLD_PACKET if self.is_big_endian => u32::from(u16::from_be_bytes([content[0], content[1]])),
             OLD_PACKET => u32::from(u16::from_le_bytes([content[0], content[1]])),
             _ => self.word(content, 0),
-        })?;
+        };
+        let interface = self.interface_of(number)?;
         let ticks = (u64::from(self.word(content, 4)) << 32) | u64::from(self.word(content, 8));
         let (captured, original) = (self.word(content, 12), self.word(content, 16));
         let room = content.len() - HEADER_BYTES;
@@ -180,8 +184,10 @@ impl Pcapng {
         Ok(Record {
             at_ns: interface.clock.unix_ns(ticks),
             link: interface.link,
+            interface: number,
             packet: HEADER_BYTES..HEADER_BYTES + captured as usize,
             is_cut: captured < original,
+            is_oversized: false,
             bytes: 0,
         })
     }
@@ -199,8 +205,10 @@ impl Pcapng {
         Ok(Record {
             at_ns: self.last_ns,
             link: interface.link,
+            interface: 0,
             packet: HEADER_BYTES..HEADER_BYTES + captured,
             is_cut: captured < original as usize,
+            is_oversized: false,
             bytes: 0,
         })
     }

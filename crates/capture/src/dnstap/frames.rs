@@ -8,8 +8,9 @@ use std::io::{self, BufRead};
 
 use crate::error::CaptureError;
 
-/// The longest data frame, bytes. It has room for two messages of DNS.
-pub(super) const FRAME_BYTES_MOST: u32 = 128 << 10;
+/// The longest data frame that is read, bytes. It has room for two messages of DNS of 65,535 bytes each, and for what
+/// servers add: identity, version, policy, and extra bytes without a limit. Longer frames are passed over.
+pub(super) const FRAME_BYTES_MOST: u32 = 1 << 20;
 
 /// The longest control frame, bytes, as `fstrm` limits it.
 pub(super) const CONTROL_BYTES_MOST: u32 = 512;
@@ -48,7 +49,7 @@ impl Frames {
         Self { offset: 0, current: Vec::new(), state: State::Begun }
     }
 
-    /// The data frame that was read last.
+    /// The data frame that was read last. It is empty, and so a bad one, if it was too long to be read.
     pub(super) fn current(&self) -> &[u8] {
         &self.current
     }
@@ -71,10 +72,10 @@ impl Frames {
                 return Err(damaged(offset, "a data frame is not between START and STOP"));
             }
             if bytes > FRAME_BYTES_MOST {
-                let what = format!("a frame has {bytes} bytes, more than {FRAME_BYTES_MOST}");
-                return Err(CaptureError::Damaged { offset, what });
+                self.pass(source, offset, bytes)?;
+            } else {
+                self.frame(source, offset, bytes)?;
             }
-            self.frame(source, offset, bytes)?;
             return Ok(true);
         }
     }
@@ -118,6 +119,24 @@ impl Frames {
             }
             _ => Err(cut(offset)),
         }
+    }
+
+    /// Passes over a frame that begins at `offset`.
+    fn pass(&mut self, source: &mut dyn BufRead, offset: u64, bytes: u32) -> Result<(), CaptureError> {
+        self.current.clear();
+        let mut left = bytes as usize;
+        while left > 0 {
+            let here = match source.fill_buf() {
+                Ok([]) => return Err(cut(offset)),
+                Ok(here) => here.len().min(left),
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error.into()),
+            };
+            source.consume(here);
+            left -= here;
+        }
+        self.offset += u64::from(bytes);
+        Ok(())
     }
 
     /// Reads the bytes of the frame that begins at `offset`.

@@ -7,6 +7,7 @@ use prost::Message as _;
 
 use super::proto::{self, Dnstap, Tap};
 use crate::counts::Why;
+use crate::ends::check_question;
 use crate::message::{Kind, Transport};
 
 const NS_PER_S: u64 = 1_000_000_000;
@@ -123,5 +124,5 @@ fn check(kind: Kind, bytes: &[u8]) -> Result<(), Why> {
     if header.is_reply() != (kind == Kind::Response) || bytes.len() > usize::from(u16::MAX) {
         return Err(Why::BadMessage);
     }
-    if header.opcode() == 0 { Ok(()) } else { Err(Why::NotAQuery) }
+    if header.opcode() == 0 { check_question(kind, bytes) } else { Err(Why::NotAQuery) }
 }

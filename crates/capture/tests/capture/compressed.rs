@@ -34,6 +34,16 @@ fn a_compressed_capture_is_read_as_a_plain_one() {
 }
 
 #[test]
+fn another_format_inside_is_named() {
+    let archive = b"PK\x03\x04\x14\0\0\0";
+    for (packed, program) in [(gzip(archive), "gzip"), (zstd(archive), "zstd")] {
+        let said = read(packed).error.expect("no capture");
+        let archive = "this is an archive of zip, which kqps does not read; `unzip` unpacks it";
+        assert_eq!(said, format!("after `{program} -d`, {archive}"));
+    }
+}
+
+#[test]
 fn several_members_and_frames_are_one_capture() {
     let whole = capture();
     let plain = read(whole.clone());

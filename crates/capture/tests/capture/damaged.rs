@@ -1,6 +1,8 @@
 //! Damaged captures: one clear error with its offset.
 
-use super::bytes::{PACKET, asked, pcap, read};
+use kqps_capture::Why;
+
+use super::bytes::{PACKET, asked, pcap, pcap_packet, read};
 use super::pcapng::{AT_US, LITTLE, PACKET_BLOCK, SIMPLE_PACKET};
 
 const RAW: u32 = 101;
@@ -80,8 +82,27 @@ fn a_packet_of_an_impossible_length_is_an_error() {
     assert_eq!(outcome.ids(), [1]);
     assert_eq!(
         outcome.error.as_deref(),
-        Some("the capture is damaged at byte 87: a packet of 4294967295 bytes; 262144 are the most")
+        Some("the capture is damaged at byte 87: a packet of 4294967295 bytes; 134217728 are the most")
     );
+}
+
+#[test]
+fn a_packet_that_is_too_long_for_ip_is_one_bad_packet() {
+    for (link, why) in [(RAW, Why::BadHeader), (189, Why::Link)] {
+        let mut capture = pcap(link, &[asked(1)]);
+        let long = vec![0x45; (256 << 10) + 1];
+        capture.extend(pcap_packet(1_700_000_001, 0, &long, long.len()));
+        capture.extend(pcap_packet(1_700_000_002, 0, &asked(2), asked(2).len()));
+        let outcome = read(capture);
+        let read = if link == RAW { vec![1, 2] } else { vec![] };
+        assert_eq!((outcome.error.clone(), outcome.ids()), (None, read));
+        assert_eq!(outcome.counts.skipped_by(why), if link == RAW { 1 } else { 3 });
+    }
+    let long = LITTLE.packet(0, AT_US, &vec![0x45; 512 << 10]);
+    let blocks = [LITTLE.section(), LITTLE.interface(101, 0, &[]), long, LITTLE.packet(0, AT_US, &PACKET)];
+    let outcome = read(blocks.concat());
+    assert_eq!((outcome.error.clone(), outcome.ids()), (None, vec![1]));
+    assert_eq!(outcome.skipped(), [(Why::BadHeader, 1)]);
 }
 
 #[test]
@@ -125,12 +146,12 @@ fn blocks_of_impossible_lengths_are_errors() {
         }
     }
     let most = "a block of 4294967292 bytes; 524288 are the most";
-    check_block(&of_length(PACKET_BLOCK, 0xffff_fffc), most);
     check_block(&of_length(1, 0xffff_fffc), most);
     // What is passed over may have any length, but it must be there.
     let what = "the capture ends within a block of 4294967292 bytes; `head -c 48` of the uncompressed capture keeps \
                 what is whole";
     check_block(&of_length(0x8000_0000, 0xffff_fffc), what);
+    check_block(&of_length(PACKET_BLOCK, 0xffff_fffc), what);
 }
 
 #[test]
@@ -154,9 +175,6 @@ fn blocks_that_contradict_themselves_are_errors() {
 
 #[test]
 fn interfaces_and_sections_that_cannot_be_read_are_errors() {
-    let resolution = LITTLE.option(9, &[0x7f]);
-    let what = "an interface whose clock has an impossible resolution";
-    check_block(&LITTLE.interface(101, 0, &resolution), what);
     check_block(&LITTLE.block(1, &[0; 4]), "the description of an interface cannot be read");
     let mut section = LITTLE.section();
     section[8] = 0;

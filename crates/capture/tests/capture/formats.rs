@@ -40,6 +40,24 @@ fn microseconds_and_nanoseconds_are_read_in_both_byte_orders() {
 }
 
 #[test]
+fn the_modified_format_has_eight_more_bytes_for_each_packet() {
+    for is_big in [false, true] {
+        let order = |word: u32| if is_big { word.to_be_bytes() } else { word.to_le_bytes() };
+        let mut capture = pcap_header(0xa1b2_cd34, RAW, is_big);
+        for id in [1, 2] {
+            let packet = asked(id);
+            capture.extend([1_700_000_000, 1, 47, 47].map(order).concat());
+            // The interface, and the protocol, direction and a byte of padding.
+            capture.extend([order(1), [8, 0, 0, 0]].concat());
+            capture.extend(packet);
+        }
+        let outcome = read(capture);
+        assert_eq!((outcome.error.clone(), outcome.ids()), (None, vec![1, 2]));
+        assert_eq!(outcome.messages[0], the_query());
+    }
+}
+
+#[test]
 fn the_first_bytes_of_a_capture_are_known() {
     assert_eq!(pcap_header(0xa1b2_c3d4, RAW, false)[..8], [0xd4, 0xc3, 0xb2, 0xa1, 2, 0, 4, 0]);
     assert_eq!(pcap_header(0xa1b2_3c4d, RAW, true)[..8], [0xa1, 0xb2, 0x3c, 0x4d, 0, 2, 0, 4]);

@@ -2,6 +2,7 @@
 
 mod bytes;
 mod compressed;
+mod copies;
 mod damaged;
 mod formats;
 mod links;

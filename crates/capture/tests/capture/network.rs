@@ -163,6 +163,31 @@ fn fragments_that_contradict_each_other_are_bad() {
 }
 
 #[test]
+fn fragments_that_overlap_make_no_datagram() {
+    let whole4 = datagram(client(), server(), 1);
+    let whole6 = datagram(client6(), server6(), 1);
+    let parts4 = |from: usize, to: usize| fragment4(7, from, to == 40, &whole4[from..to]);
+    let parts6 = |from: usize, to: usize| fragment6(7, UDP, from, to == 40, &whole6[from..to]);
+    for parts in [&parts4 as &dyn Fn(usize, usize) -> Vec<u8>, &parts6] {
+        // By all orders of two that overlap: with the same bytes, as if a path cut the datagram twice.
+        for places in [[(0, 16), (8, 40)], [(8, 40), (0, 16)], [(16, 40), (0, 24)]] {
+            let mut packets = places.map(|(from, to)| parts(from, to)).to_vec();
+            // Later fragments do not bring it back.
+            packets.extend([parts(0, 16), parts(16, 40)]);
+            let outcome = read(pcap(RAW, &packets));
+            let skipped = vec![(Why::BadHeader, 1), (Why::Fragment, 3)];
+            assert_eq!((outcome.ids(), outcome.skipped()), (vec![], skipped), "{places:?}");
+        }
+        let repeated = [parts(0, 16), parts(0, 16), parts(16, 40)];
+        assert_eq!(read(pcap(RAW, &repeated)).ids(), [1], "an exact repeat is a copy");
+    }
+    let mut other = parts4(0, 16);
+    other[35] ^= 1;
+    let outcome = read(pcap(RAW, &[parts4(0, 16), other, parts4(16, 40)]));
+    assert_eq!((outcome.ids(), outcome.skipped()), (vec![], vec![(Why::BadHeader, 1), (Why::Fragment, 2)]));
+}
+
+#[test]
 fn a_length_of_zero_stands_for_what_was_captured() {
     let mut packet = asked(1);
     packet[2..4].copy_from_slice(&[0, 0]);

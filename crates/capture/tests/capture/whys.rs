@@ -124,6 +124,12 @@ fn messages_that_are_no_queries_are_counted() {
     check(Why::BadMessage, sent(client(), server(), &query(1)[..11]));
     check(Why::BadMessage, sent(client(), server(), &reply(1)));
     check(Why::BadMessage, sent(server(), client(), &query(1)));
+    // The name, or its type and class, ends beyond the message; two questions of which one is there.
+    check(Why::BadMessage, sent(client(), server(), &query(1)[..14]));
+    check(Why::BadMessage, sent(client(), server(), &query(1)[..18]));
+    let mut two = query(1);
+    two[5] = 2;
+    check(Why::BadMessage, sent(client(), server(), &two));
     let mut update = query(1);
     update[2] |= 5 << 3;
     check(Why::NotAQuery, sent(client(), server(), &update));

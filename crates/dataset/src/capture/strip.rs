@@ -1,9 +1,11 @@
 //! Removes from a captured query what is worth nothing when it is sent again: its TSIG record, whose signature covers
-//! time and ID (RFC 8945), and COOKIE options, which belong to a client's address (RFC 7873). And what names a client:
-//! options with addresses of its device, and the bits of its subnet behind /24 or /48.
+//! time and ID (RFC 8945), COOKIE options, which belong to a client's address (RFC 7873), and edns-tcp-keepalive, which
+//! belongs to its connection and is forbidden over UDP and QUIC (RFC 7828, section 3.2.1; RFC 9250, section 5.5.2). And
+//! what names a client: options with addresses of its device, and the bits of its subnet behind /24 or /48.
 
 use std::ops::Range;
 
+use kqps_message::edns::TCP_KEEPALIVE;
 use kqps_message::{Header, question, record, rtype};
 
 /// The option code of COOKIE (RFC 7873, section 4).
@@ -24,6 +26,7 @@ const SUBNET_BYTES: usize = 4;
 pub(super) struct Stripped {
     pub(super) signature: bool,
     pub(super) cookie: bool,
+    pub(super) keepalive: bool,
     /// A client subnet that was longer than /24 or /48.
     pub(super) subnet: bool,
     /// An option that names the client's device.
@@ -57,6 +60,10 @@ fn strip_options(message: &mut Vec<u8>) -> Stripped {
         let kept_bytes = match code {
             Some(COOKIE) => {
                 stripped.cookie = true;
+                0
+            }
+            Some(TCP_KEEPALIVE) => {
+                stripped.keepalive = true;
                 0
             }
             Some(code) if IDENTITIES.contains(&code) => {
@@ -176,6 +183,16 @@ mod tests {
             let (with, without) = (opt(&options), opt(&left));
             assert_eq!(stripped(&message(&[&with])), (message(&[&without]), false, true));
             assert_eq!(stripped(&message(&[&with, TSIG])), (message(&[&without]), true, true));
+        }
+    }
+
+    #[test]
+    fn keepalives_of_connections_go() {
+        for idle in [&b"\x00\x0b\x00\x00"[..], b"\x00\x0b\x00\x02\x00\x46"] {
+            let mut with = message(&[&opt(&[PADDING, idle, SUBNET])]);
+            let stripped = strip(&mut with);
+            assert_eq!(with, message(&[&opt(&[PADDING, SUBNET])]));
+            assert_eq!(stripped, Stripped { keepalive: true, ..Stripped::default() });
         }
     }
 

@@ -111,14 +111,14 @@ fn a_capture_without_queries_says_what_it_has() {
     });
     assert_eq!(
         Bench::new().refused(&traffic),
-        " holds no query: 2 packets, 1 response, skipped: 1 other-port; name the servers' port by --captured-port"
+        " holds no query: 2 packets, 1 response, skipped: 1 other-port (port 123); name the servers' port by --captured-port"
     );
     let mut two_questions = query(1, "a");
     two_questions[5] = 2;
     let traffic = capture(|writer| writer.udp(START_NS, client, server, &two_questions));
     assert_eq!(
         Bench::new().refused(&traffic),
-        " holds no query: 1 packet, 0 responses, 1 query that cannot be read"
+        " holds no query: 1 packet, 0 responses, skipped: 1 bad-message"
     );
     assert_eq!(Bench::new().refused(&capture(|_| Ok(()))), " holds no query: 0 packets, 0 responses");
 }

@@ -1,6 +1,6 @@
 //! What the host does is shown and raises no alarm; what the subject does is found, also where hosts take turns.
 
-use kqps_history::{Kind, Strength, judge};
+use kqps_history::{Kind, LAST, Shape, Strength, judge};
 
 use crate::records::{around, daily, host, key, reading};
 
@@ -134,4 +134,56 @@ fn series_of_one_name_are_told_apart_by_what_differs() {
             "default: nsd, share of the ceiling (dataset.records unset)",
         ]
     );
+}
+
+#[test]
+fn a_creep_goes_from_its_first_run_to_the_newest_and_stays_new() {
+    let key = key("nsd", Kind::Share);
+    let crept = |ends_at: f64, ceiling_ends_at: f64| {
+        daily(41, |number| {
+            let part = number as f64 / 40.0;
+            let (level, qps) = (0.5 * ends_at.powf(part), 600_000.0 * ceiling_ends_at.powf(part));
+            let reading = reading(&key, Some(around(level, number)), Some(around(qps, number + 3)));
+            (host("6.1"), vec![reading])
+        })
+    };
+    let history = judge(&crept(0.88, 1.0));
+    let series = &history.series[0];
+    let creep = series.creep.as_ref().unwrap();
+    assert_eq!(
+        (creep.shape, creep.before, creep.after, creep.age, creep.strength),
+        (Shape::Creep, 0, 40, 41, Strength::Strong)
+    );
+    assert!((creep.ratio.1 - 0.88).abs() < 0.005 && creep.ratio.2 < 0.9, "{creep:?}");
+    assert!(!series.is_better(creep) && !creep.is_hosts);
+    let changes = series.changes();
+    assert!(series.is_new(changes[changes.len() - 1], LAST) && changes[changes.len() - 1].since() == 0);
+    // Steps are still there, and only the newest of them can be new.
+    assert!(changes.iter().filter(|change| series.is_new(change, LAST)).count() <= 2, "{changes:?}");
+
+    assert!(judge(&crept(1.0, 1.0)).series[0].creep.is_none());
+}
+
+#[test]
+fn series_with_too_few_runs_are_counted_as_long_as_somebody_watches_them() {
+    let (old, new) = (key("old", Kind::Share), key("new", Kind::Share));
+    let history = |runs: usize, both: usize| {
+        judge(&daily(runs, |number| {
+            let of = |key| reading(key, Some(around(0.5, number)), None);
+            (host("6.1"), if number < both { vec![of(&old), of(&new)] } else { vec![of(&new)] })
+        }))
+    };
+    let said = |runs, both| history(runs, both).too_few(LAST).map(|too_few| too_few.to_string());
+    assert_eq!(said(5, 5), Some("too few runs to see a change: 5 of 8".into()));
+    assert_eq!(said(8, 8), None);
+    assert_eq!(said(9, 2), Some("too few runs to see a change in 1 of 2 series: 2 of 8".into()));
+    assert_eq!(said(11, 2), Some("too few runs to see a change in 1 of 2 series: 2 of 8".into()));
+    assert_eq!(said(12, 2), None, "none of the last ten runs has the old series");
+
+    // After an update of the kernel no change can be seen for a while.
+    let updated = judge(&daily(20, |number| {
+        (host(if number < 17 { "6.1" } else { "6.12" }), vec![reading(&old, Some(around(0.5, number)), None)])
+    }));
+    assert_eq!(updated.too_few(LAST).unwrap().runs, (3, 3));
+    assert!(updated.too_few(LAST).unwrap().is_all());
 }

@@ -1,6 +1,6 @@
 //! Simulated series: figures of runs on a host with the usual disturbances.
 
-use kqps_history::{Finder, Found, Sample, single_outliers};
+use kqps_history::{Finder, Found, LAST, Sample, creep, find};
 
 /// A strong change has a smaller chance, if the series is the only one.
 const STRONG: f64 = 0.05;
@@ -54,17 +54,9 @@ pub(crate) fn series(host: Host, count: usize, step_at: usize, step: f64, seed: 
     (0..count).map(&mut sample).collect()
 }
 
-/// The changes of a series without its outliers, with the places that they have in the whole series.
+/// The changes of a series.
 pub(crate) fn changes(samples: &[Sample], permutations: u32) -> Vec<Found> {
-    changes_by(&mut Finder::default(), samples, permutations)
-}
-
-fn changes_by(finder: &mut Finder, samples: &[Sample], permutations: u32) -> Vec<Found> {
-    let outliers = single_outliers(&samples.iter().map(|sample| sample.log).collect::<Vec<_>>());
-    let counted: Vec<usize> = (0..samples.len()).filter(|at| !outliers.contains(at)).collect();
-    let kept: Vec<Sample> = counted.iter().map(|at| samples[*at]).collect();
-    let found = finder.find(&kept, permutations, 1).into_iter();
-    found.map(|found| Found { at: counted[found.at], ..found }).collect()
+    find(samples, permutations, 1)
 }
 
 /// Whether a change would raise an alarm by itself.
@@ -98,7 +90,7 @@ pub(crate) fn false_alarms(
         let looks = (1..=points).filter(|look| look % every == 0 || *look == points);
         let mut finder = Finder::default();
         let found: Vec<Vec<Found>> =
-            looks.map(|look| changes_by(&mut finder, &samples[..look], permutations)).collect();
+            looks.map(|look| finder.find(&samples[..look], permutations, 1)).collect();
         alarms.weak += u32::from(found.iter().any(|found| !found.is_empty()));
         alarms.strong += u32::from(found.iter().flatten().any(is_strong));
         alarms.at_last += u32::from(found.last().is_some_and(|found| found.iter().any(is_strong)));
@@ -124,4 +116,64 @@ pub(crate) fn found_in_time(
         strong += u32::from(found.iter().filter(is_right).any(is_strong));
     }
     (weak, strong)
+}
+
+/// Hosts with two speeds: the part of the runs that is slower, and by how much.
+pub(crate) const SPEEDS: [(f64, f64); 5] = [(0.5, 0.05), (0.2, 0.05), (0.5, 0.1), (0.2, 0.1), (0.1, 0.1)];
+
+/// Series on hosts with two speeds in which something was found.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Alarming {
+    /// Series with a strong change.
+    pub(crate) strong: u32,
+    /// Series that end `check --fail-on slower:2%` with status 3.
+    pub(crate) failing: u32,
+}
+
+/// Series without a change, of which a random part of the runs is slower.
+pub(crate) fn two_speeds(
+    part: f64,
+    slower: f64,
+    permutations: u32,
+    series_count: u32,
+    points: usize,
+) -> Alarming {
+    let mut all = Alarming::default();
+    for seed in 0..series_count {
+        let mut samples = series(Host::CALM, points, usize::MAX, 1.0, 20_000 + u64::from(seed));
+        let mut random = fastrand::Rng::with_seed(u64::from(seed));
+        let slow = (part * points as f64).round() as usize;
+        for at in random.choose_multiple(0..points, slow) {
+            samples[at].log += (1.0 - slower).ln();
+        }
+        let found = changes(&samples, permutations);
+        let crept = creep(&samples, &found, permutations, 1);
+        all.strong += u32::from(found.iter().chain(&crept).any(is_strong));
+        all.failing += u32::from(fails(&found, crept.as_ref(), points));
+    }
+    all
+}
+
+/// In how many series `check --fail-on slower:2%` fails because of a creep, whose last run has `ends_at` times the figure
+/// of the first one.
+pub(crate) fn crept(host: Host, permutations: u32, series_count: u32, points: usize, ends_at: f64) -> u32 {
+    let failing = |seed: u32| {
+        let mut samples = series(host, points, usize::MAX, 1.0, 30_000 + u64::from(seed));
+        for (at, sample) in samples.iter_mut().enumerate() {
+            sample.log += f64::ln(ends_at) * at as f64 / (points - 1) as f64;
+        }
+        let found = changes(&samples, permutations);
+        u32::from(creep(&samples, &found, permutations, 1).as_ref().is_some_and(is_slower))
+    };
+    (0..series_count).map(failing).sum()
+}
+
+/// Whether the newest step is strong, new and worse by 2 % for certain, or a creep is.
+fn fails(found: &[Found], crept: Option<&Found>, points: usize) -> bool {
+    let step = found.last().filter(|one| (points - one.at) as u64 <= LAST);
+    step.into_iter().chain(crept).any(is_slower)
+}
+
+fn is_slower(found: &Found) -> bool {
+    is_strong(found) && (found.by + found.reach).exp() <= 0.98
 }

@@ -360,5 +360,8 @@ fn past_the_players_kernel_its_counters_say_nothing() {
 fn counters_may_explain_more_than_was_lost() {
     let mut counted = Story { subject_buffer: 10, ..Story::default() }.two_sided();
     counted.subject.socket_drops = Some(60);
-    assert_eq!(counted.ledger().unexplained, -50);
+    let ledger = counted.ledger();
+    assert_eq!((ledger.unexplained, ledger.surplus, ledger.beyond()), (0, 50, 50));
+    let stored_before = Ledger { unexplained: -2, ..Default::default() };
+    assert_eq!(stored_before.beyond(), 2);
 }

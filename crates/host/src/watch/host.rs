@@ -22,7 +22,7 @@ impl HostWatch {
         Self { watch: PlayerWatch::begin(&PlayerWatched::default(), known_pids, None) }
     }
 
-    /// Records that the last query was sent. CPU time is counted up to this call.
+    /// Records that the load ended. CPU time is counted up to this call.
     pub fn sending_ended(&mut self) {
         self.watch.sending_ended();
     }

@@ -107,7 +107,7 @@ impl PlayerWatch {
         }
     }
 
-    /// Records that the last query was sent. CPU time is counted up to this call.
+    /// Records that the load ended. CPU time is counted up to this call.
     pub fn sending_ended(&mut self) {
         self.cpu_at_end = Some(CpuReading::take(&self.watched, &mut self.unreadable));
     }

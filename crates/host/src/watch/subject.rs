@@ -134,7 +134,7 @@ impl SubjectWatch {
         Self { watched: watched.clone(), unreadable, counters, cpu, cpu_at_end: None, profile }
     }
 
-    /// Records that the last query was sent. CPU time is counted up to this call.
+    /// Records that the load ended. CPU time is counted up to this call.
     pub fn sending_ended(&mut self) {
         if let Some(profile) = &self.profile {
             profile.stop();

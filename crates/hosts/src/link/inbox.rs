@@ -24,8 +24,8 @@ pub(super) struct Inbox {
     hello: Option<Raw>,
     noise_lines: usize,
     noise_bytes: usize,
-    /// Ping → when the agent read it, and when its answer was read.
-    pongs: BTreeMap<u64, (u64, u64)>,
+    /// Ping that is waited for → when the agent read it, and when its answer was read.
+    pongs: BTreeMap<u64, Option<(u64, u64)>>,
     /// Job that is waited for → its result, if it came.
     results: BTreeMap<u64, Option<Done<Raw>>>,
 }
@@ -35,13 +35,21 @@ impl Inbox {
         self.hello.take()
     }
 
+    /// From now on, the answer to this ping is kept.
+    pub(super) fn expect_pong(&mut self, id: u64) {
+        self.pongs.insert(id, None);
+    }
+
+    /// No answer to a ping is kept any more.
     pub(super) fn forget_pongs(&mut self) {
         self.pongs.clear();
     }
 
     /// When the agent read a ping (its clock), and when its answer was read (our clock).
     pub(super) fn pong(&mut self, id: u64) -> Option<(u64, u64)> {
-        self.pongs.remove(&id)
+        let times = self.pongs.get_mut(&id)?.take()?;
+        self.pongs.remove(&id);
+        Some(times)
     }
 
     /// From now on, the result of this job is kept.
@@ -92,7 +100,10 @@ impl Collects for Inbox {
         match serde_json::from_slice::<FromAgent>(line) {
             Ok(ToController::Alive {}) => {}
             Ok(ToController::Pong { id, at_ns }) => {
-                self.pongs.insert(id, (at_ns, read_ns));
+                // An answer to no ping, or a second one, is dropped.
+                if let Some(place) = self.pongs.get_mut(&id).filter(|place| place.is_none()) {
+                    *place = Some((at_ns, read_ns));
+                }
             }
             Ok(ToController::Done(done)) => {
                 // Nobody waits for the result of a job that was late.
@@ -188,10 +199,24 @@ mod tests {
     #[test]
     fn a_pong_has_both_times() {
         let mut inbox = greeted();
+        inbox.expect_pong(7);
         inbox.take(br#"{"pong":{"id":7,"at_ns":1234}}"#, 99).unwrap();
+        inbox.take(br#"{"pong":{"id":7,"at_ns":1}}"#, 100).unwrap();
         assert_eq!((inbox.pong(7), inbox.pong(7)), (Some((1234, 99)), None));
+        inbox.expect_pong(8);
         inbox.take(br#"{"pong":{"id":8,"at_ns":1}}"#, 2).unwrap();
         inbox.forget_pongs();
         assert_eq!(inbox.pong(8), None);
+    }
+
+    #[test]
+    fn pongs_that_nobody_asked_for_are_not_kept() {
+        let mut inbox = greeted();
+        inbox.expect_pong(500);
+        for id in 0..1000 {
+            inbox.take(format!(r#"{{"pong":{{"id":{id},"at_ns":1}}}}"#).as_bytes(), 2).unwrap();
+        }
+        assert_eq!((inbox.pongs.len(), inbox.pong(500), inbox.pong(501)), (1, Some((1, 2)), None));
+        assert!(inbox.pongs.is_empty());
     }
 }

@@ -50,6 +50,7 @@ fn tls(all: &[&ConnectionFacts], histograms: &Histograms) -> Option<TlsFacts> {
     Some(TlsFacts {
         trust: first.trust.clone(),
         resume: first.resume,
+        packing: first.packing,
         handshakes: counts::by_cause(all.iter().map(|facts| &facts.handshakes)),
         handshake_us: kinds.iter().map(times).collect(),
         sessions: sessions(&all),
@@ -129,6 +130,7 @@ fn quic(all: &[&ConnectionFacts]) -> Option<QuicFacts> {
         early_in_old_records: EarlyFacts::default(),
         datagrams_sent: sum(|facts| facts.datagrams_sent),
         datagrams_received: sum(|facts| facts.datagrams_received),
+        send_waits: sum(|facts| facts.send_waits),
         packets_sent: sum(|facts| facts.packets_sent),
         packets_lost: sum(|facts| facts.packets_lost),
         failures: counts::by_cause(all.iter().map(|facts| &facts.failures)),

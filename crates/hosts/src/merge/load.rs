@@ -1,18 +1,19 @@
 //! The load of all players together.
 
-use kqps_observation::trial::{LoadFacts, LoadMode};
+use kqps_observation::trial::{LoadFacts, LoadMode, ReplyFacts};
 use kqps_observation::{Accounts, PlayerPart};
 
 use super::{Part, counts};
 
-/// The load that all players offered, and what was answered of it. Rates are counts over the longest time in which any
-/// player sent, as for the threads of one player.
+/// The load that all players offered, and what was answered of it. Rates are counts over the longest time of any player,
+/// as for the threads of one player.
 pub(super) fn of(parts: &[Part], accounts: &Accounts) -> LoadFacts {
     let each = || parts.iter().map(|part| &part.trial.load);
     let longest = |of: fn(&LoadFacts) -> f64| each().map(of).fold(0.0, f64::max);
     let longest_known = |of: fn(&LoadFacts) -> Option<f64>| each().filter_map(of).reduce(f64::max);
     let duration_s = longest(|load| load.duration_s);
-    let per_s = |count: f64| if duration_s > 0.0 { count / duration_s } else { 0.0 };
+    let sending_s = longest(LoadFacts::sending_s);
+    let over = |count: f64, seconds: f64| if seconds > 0.0 { count / seconds } else { 0.0 };
     let first = each().next().cloned().unwrap_or_default();
     let known = each().map(|load| load.correct_in_time).collect::<Option<Vec<u64>>>();
     let correct_in_time = known.map(counts::sum);
@@ -26,12 +27,16 @@ pub(super) fn of(parts: &[Part], accounts: &Accounts) -> LoadFacts {
         mode: first.mode,
         arrivals: first.arrivals,
         outstanding: each().map(|load| load.outstanding).collect::<Option<Vec<u64>>>().map(counts::sum),
-        outstanding_mean: outstanding_s.map(per_s),
+        outstanding_mean: outstanding_s.map(|sum_s| over(sum_s, duration_s)),
         intended_qps: each().map(|load| load.intended_qps).sum(),
-        offered_qps: per_s(accounts.sent as f64),
-        answered_qps: per_s(answered as f64),
+        offered_qps: over(
+            accounts.sent as f64,
+            if first.mode == LoadMode::Closed { duration_s } else { sending_s },
+        ),
+        answered_qps: over(answered as f64, duration_s),
         correct_in_time,
         duration_s,
+        sending_s: longest_known(|load| load.sending_s),
         timeout_s: first.timeout_s,
         drain_s: longest(|load| load.drain_s),
         burst: each().map(|load| load.burst).max().unwrap_or(0),
@@ -39,6 +44,33 @@ pub(super) fn of(parts: &[Part], accounts: &Accounts) -> LoadFacts {
         lag_allowed_us: longest_known(|load| load.lag_allowed_us),
         seed: first.seed,
     }
+}
+
+/// The replies in time of all players.
+pub(super) fn replies(parts: &[Part]) -> Option<ReplyFacts> {
+    let each: Vec<ReplyFacts> = parts.iter().map(|part| part.trial.replies).collect::<Option<_>>()?;
+    let count = counts::sum(each.iter().map(|replies| replies.count));
+    let sum = |of: fn(&ReplyFacts) -> Option<f64>| -> f64 {
+        each.iter().filter_map(|replies| Some(of(replies)? * replies.count as f64)).sum()
+    };
+    let mean = |of: fn(&ReplyFacts) -> Option<f64>| (count > 0).then(|| sum(of) / count as f64);
+    let mean_us = mean(|replies| replies.mean_us);
+    // The squares around the mean of all: those around each player's mean, and of the means around that of all.
+    let squares = |replies: &ReplyFacts, mean_us: f64| {
+        let (count, own_us) = (replies.count as f64, replies.mean_us.unwrap_or(mean_us));
+        replies.stddev_us.map_or(0.0, |us| us * us * (count - 1.0)) + count * (own_us - mean_us).powi(2)
+    };
+    let variance =
+        |mean_us| each.iter().map(|replies| squares(replies, mean_us)).sum::<f64>() / (count - 1) as f64;
+    Some(ReplyFacts {
+        count,
+        bytes_mean: mean(|replies| replies.bytes_mean),
+        mean_us,
+        min_us: each.iter().filter_map(|replies| replies.min_us).min(),
+        max_us: each.iter().filter_map(|replies| replies.max_us).max(),
+        last_s: each.iter().filter_map(|replies| replies.last_s).reduce(f64::max),
+        stddev_us: mean_us.filter(|_| count > 1).map(|mean_us| variance(mean_us).sqrt()),
+    })
 }
 
 /// The part of each player, in their order.

@@ -60,6 +60,7 @@ pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, M
             |trial| trial.response_bytes_mean,
             |accounts| accounts.correct,
         ),
+        replies: load::replies(parts),
         latency_us: histograms.quantiles("latency"),
         lag_us: histograms.quantiles("lag"),
         gap_us: histograms.quantiles("gap"),

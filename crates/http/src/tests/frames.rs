@@ -53,6 +53,15 @@ pub(super) fn response(stream: u32, fields: &[(&str, &str)], body: &[u8]) -> Vec
 
 /// A request without a body.
 pub(super) fn request(stream: u32, method: &str, path: &str, content_type: &str) -> Vec<u8> {
+    headers(END_HEADERS | END_STREAM, stream, method, path, content_type)
+}
+
+/// The beginning of a request whose body follows.
+pub(super) fn request_with_body(stream: u32, method: &str, path: &str, content_type: &str) -> Vec<u8> {
+    headers(END_HEADERS, stream, method, path, content_type)
+}
+
+fn headers(flags: u8, stream: u32, method: &str, path: &str, content_type: &str) -> Vec<u8> {
     let fields = [
         (":method", method),
         (":scheme", "https"),
@@ -60,7 +69,7 @@ pub(super) fn request(stream: u32, method: &str, path: &str, content_type: &str)
         (":path", path),
         ("content-type", content_type),
     ];
-    frame(HEADERS, END_HEADERS | END_STREAM, stream, &block(&fields))
+    frame(HEADERS, flags, stream, &block(&fields))
 }
 
 /// The kinds of the frames in these bytes.

@@ -48,26 +48,73 @@ impl Outbox {
     /// Sends all datagrams. Calls `report` with how many the kernel took, or why it refused one. A message that the
     /// kernel cannot cut is sent again datagram by datagram, and so are all that follow.
     pub fn send(&mut self, socket: &UdpSocket, mut report: impl FnMut(io::Result<usize>)) {
-        let Self { batch, cuts, .. } = self;
         let mut first = 0;
+        while first < self.batch.messages() {
+            let mut kept = Vec::new();
+            first = self.send_from(first, socket, &mut kept, &mut report);
+            for _ in &kept {
+                report(Err(io::ErrorKind::WouldBlock.into()));
+            }
+            if kept.is_empty() && first < self.batch.messages() {
+                let segments = self.batch.segments(first);
+                (0..segments).for_each(|_| report(Err(io::ErrorKind::WouldBlock.into())));
+                first += 1;
+            }
+        }
+        self.batch.clear();
+    }
+
+    /// Sends all datagrams as [`Self::send`] does, on a socket that does not block. From the first one on for which it
+    /// has no room, datagrams are appended to `kept` and not reported. If there are such datagrams already, all join
+    /// them.
+    pub fn send_or_keep(
+        &mut self,
+        socket: &UdpSocket,
+        kept: &mut Vec<Box<[u8]>>,
+        mut report: impl FnMut(io::Result<usize>),
+    ) {
+        let first = if kept.is_empty() { self.send_from(0, socket, kept, &mut report) } else { 0 };
+        for message in first..self.batch.messages() {
+            kept.extend(self.batch.datagrams(message).map(Box::from));
+        }
+        self.batch.clear();
+    }
+
+    /// Sends messages from this one on. Returns the first for which a socket that does not block has no room, or the
+    /// number of messages. Of a message that the kernel cannot cut, appends the datagrams from the first one on for which
+    /// it has no room to `kept`.
+    fn send_from(
+        &mut self,
+        mut first: usize,
+        socket: &UdpSocket,
+        kept: &mut Vec<Box<[u8]>>,
+        report: &mut impl FnMut(io::Result<usize>),
+    ) -> usize {
+        let Self { batch, cuts, .. } = self;
         while first < batch.messages() {
             let segments = batch.segments(first);
             match batch.send(socket, first) {
-                // A socket that does not block has no room.
-                Ok(0) => {
-                    (0..segments).for_each(|_| report(Err(io::ErrorKind::WouldBlock.into())));
-                    first += 1;
-                }
+                Ok(0) => break,
                 Ok(sent) => {
                     report(Ok((first..first + sent).map(|message| batch.segments(message)).sum()));
                     first += sent;
                 }
                 Err(error) if segments > 1 && error.raw_os_error().is_some_and(cannot_cut) => {
+                    let mut taken_or_refused = 0;
                     batch.send_apart(socket, first, |outcome| {
                         *cuts &= outcome.is_err();
-                        report(outcome.map(|()| 1));
+                        let has_room = !is_without_room(&outcome);
+                        if has_room {
+                            report(outcome.map(|()| 1));
+                            taken_or_refused += 1;
+                        }
+                        has_room
                     });
+                    kept.extend(batch.datagrams(first).skip(taken_or_refused).map(Box::from));
                     first += 1;
+                    if !kept.is_empty() {
+                        break;
+                    }
                 }
                 Err(error) => {
                     let errno = error.raw_os_error().unwrap_or(0);
@@ -76,8 +123,13 @@ impl Outbox {
                 }
             }
         }
-        batch.clear();
+        first
     }
+}
+
+/// Whether the socket had no room for a datagram.
+fn is_without_room(outcome: &io::Result<()>) -> bool {
+    outcome.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::WouldBlock)
 }
 
 #[cfg(test)]
@@ -107,5 +159,25 @@ mod tests {
         }
         assert_eq!(arrived.concat(), [&bytes[..], b"last"].concat());
         assert_eq!(arrived.iter().map(Vec::len).collect::<Vec<_>>(), [1200, 1200, 100, 4]);
+    }
+
+    #[test]
+    fn datagrams_behind_one_that_is_kept_are_kept_in_order() {
+        let socket = UdpSocket::bind("127.0.0.1:0".parse().unwrap(), &UdpOptions::default()).unwrap();
+        let address = socket.local_addr().unwrap().into();
+        let mut outbox = Outbox::new(8, 8000);
+        let mut kept = vec![Box::from(*b"before")];
+        outbox.add(&address, None, b"onetwo3", 3);
+        outbox.add(&address, None, b"four", 4);
+        outbox.send_or_keep(&socket, &mut kept, |_| panic!("nothing is sent"));
+        assert!(outbox.is_empty());
+        assert_eq!(kept.concat(), b"beforeonetwo3four");
+        assert_eq!(kept.iter().map(|one| one.len()).collect::<Vec<_>>(), [6, 3, 3, 1, 4]);
+        // A socket with room takes all.
+        kept.clear();
+        outbox.add(&address, None, b"five", 4);
+        let mut taken = 0;
+        outbox.send_or_keep(&socket, &mut kept, |outcome| taken += outcome.unwrap());
+        assert_eq!((taken, kept.len()), (1, 0));
     }
 }

@@ -188,6 +188,19 @@ impl RunBatch {
         }
     }
 
+    /// The datagrams of a message.
+    pub fn datagrams(&self, message: usize) -> impl Iterator<Item = &[u8]> {
+        let segment = match self.segments[message] {
+            0 => usize::MAX,
+            segment => usize::from(segment),
+        };
+        let first = self.buffer.at(0) as usize;
+        self.slices_of(message).iter().flat_map(move |slice| {
+            let start = slice.iov_base as usize - first;
+            self.buffer[start..start + slice.iov_len].chunks(segment)
+        })
+    }
+
     fn slices_of(&self, message: usize) -> &[libc::iovec] {
         let header = &self.headers.headers[message].msg_hdr;
         let first = (header.msg_iov as usize - self.gathered.at(0) as usize) / size_of::<libc::iovec>();
@@ -195,8 +208,13 @@ impl RunBatch {
     }
 
     /// Sends the datagrams of a segmented message one by one, for devices that refuse segmentation. Calls `each`
-    /// with the outcome of each datagram.
-    pub fn send_apart(&mut self, socket: &UdpSocket, message: usize, mut each: impl FnMut(io::Result<()>)) {
+    /// with the outcome of each datagram, which returns whether to go on.
+    pub fn send_apart(
+        &mut self,
+        socket: &UdpSocket,
+        message: usize,
+        mut each: impl FnMut(io::Result<()>) -> bool,
+    ) {
         assert!(message < self.messages && self.segments[message] > 0, "a segmented message that was made");
         let segment = usize::from(self.segments[message]);
         let slices = self.slices_of(message).to_vec();
@@ -208,20 +226,22 @@ impl RunBatch {
         // The segment size is the first control message; the source address follows.
         header.msg_control = header.msg_control.wrapping_byte_add(cmsg::SEGMENT_BYTES);
         headers::set_control_bytes(header, headers::control_bytes(header) - cmsg::SEGMENT_BYTES);
-        for slice in slices {
-            for offset in (0..slice.iov_len).step_by(segment) {
-                self.headers.slices[message] = libc::iovec {
-                    iov_base: slice.iov_base.wrapping_byte_add(offset),
-                    iov_len: segment.min(slice.iov_len - offset),
-                };
-                // SAFETY: as in `send`; each slice is a part of one that `add` made, and the control bytes are the
-                // end of those that it wrote.
-                let sent = unsafe { send_headers(&mut self.headers.headers, socket, message, message + 1) };
-                each(sent.and_then(
-                    |sent| {
-                        if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) }
-                    },
-                ));
+        let parts = slices.iter().flat_map(|slice| {
+            let offsets = (0..slice.iov_len).step_by(segment);
+            offsets.map(move |offset| libc::iovec {
+                iov_base: slice.iov_base.wrapping_byte_add(offset),
+                iov_len: segment.min(slice.iov_len - offset),
+            })
+        });
+        for part in parts {
+            self.headers.slices[message] = part;
+            // SAFETY: as in `send`; each slice is a part of one that `add` made, and the control bytes are the
+            // end of those that it wrote.
+            let sent = unsafe { send_headers(&mut self.headers.headers, socket, message, message + 1) };
+            let outcome =
+                sent.and_then(|sent| if sent == 1 { Ok(()) } else { Err(io::ErrorKind::WouldBlock.into()) });
+            if !each(outcome) {
+                break;
             }
         }
         self.headers.headers[message].msg_hdr = whole;

@@ -136,11 +136,16 @@ fn datagrams_are_gathered_into_runs_wherever_they_lie() {
         batch.add(&address_of(&client), Some(&from), &pick(&[0, 1, 3, 4]));
         batch.add(&address_of(&client), Some(&from), &pick(&[2, 5]));
         assert_eq!((batch.messages(), batch.segments(0), batch.segments(1)), (2, 4, 2));
-        let mut taken = 0;
-        batch.send_apart(&server, 0, |outcome| taken += usize::from(outcome.is_ok()));
-        assert_eq!(taken, 4);
+        for most in [2, 4] {
+            let mut taken = 0;
+            batch.send_apart(&server, 0, |outcome| {
+                taken += usize::from(outcome.is_ok());
+                taken < most
+            });
+            assert_eq!(taken, most);
+        }
         assert_eq!(batch.send(&server, 0).unwrap(), 2);
-        for (number, bytes) in [0, 1, 3, 4, 0, 1, 3, 4, 2, 5].map(|number: usize| lengths[number]) {
+        for (number, bytes) in [0, 1, 0, 1, 3, 4, 0, 1, 3, 4, 2, 5].map(|number: usize| lengths[number]) {
             let (mut buffer, mut from) = ([0; 64], Peer::default());
             assert_eq!(client.recv(&mut buffer, &mut from, Wait::ForOne).unwrap(), Some(bytes));
             assert!(buffer[..bytes].iter().all(|&byte| byte == number));

@@ -11,7 +11,7 @@ use io_uring::types::{Fd, SubmitArgs, Timespec};
 use io_uring::{IoUring, cqueue, opcode};
 
 use super::provided::{Buffer, GROUP, ProvidedBuffers};
-use super::{GET_EVENTS, HEAD_BYTES, build, done_or_busy, outcome, push};
+use super::{GET_EVENTS, HEAD_BYTES, Reaped, build, done_or_busy, next_completion, outcome, push};
 use crate::address::Address;
 use crate::cmsg;
 use crate::headers;
@@ -41,6 +41,8 @@ const LAST_WAITS_MOST: u32 = 20;
 pub struct StreamRing {
     // Dropped first, after `drop` has ended all operations: the kernel must not use the memory below any more.
     ring: IoUring,
+    /// Completions that were read to make room for others, in order.
+    reaped: Reaped,
     template: Block<libc::mmsghdr>,
     /// The peers of connects that wait to be submitted, in turn.
     addresses: Block<Address>,
@@ -104,6 +106,7 @@ impl StreamRing {
     pub fn new(buffers: u16, bytes_each: usize) -> io::Result<Self> {
         let mut all = Self {
             ring: build(ENTRIES)?,
+            reaped: Reaped::new(),
             template: Block::new(1),
             // The oldest address must outlast a full queue, to which one more is added.
             addresses: Block::new(ENTRIES as usize + 1),
@@ -136,7 +139,7 @@ impl StreamRing {
             .user_data(user_data(CONNECT, number));
         // SAFETY: the kernel copies the address when it takes the entry (`IORING_FEAT_SUBMIT_STABLE`, Linux 5.5). Until
         // then no other connect writes there, since there are more addresses than entries.
-        unsafe { push(&mut self.ring, &entry) }?;
+        unsafe { push(&mut self.ring, &mut self.reaped, &entry) }?;
         let slot = &mut self.slots[number as usize];
         slot.client = Some(client);
         slot.key = key;
@@ -211,7 +214,7 @@ impl StreamRing {
     #[inline]
     pub fn completion(&mut self) -> io::Result<Option<StreamCompletion>> {
         loop {
-            let Some(entry) = self.ring.completion().next() else { return Ok(None) };
+            let Some(entry) = next_completion(&mut self.ring, &mut self.reaped) else { return Ok(None) };
             let (kind, number) = ((entry.user_data() >> 32) as u8, entry.user_data() as u32);
             let found = match kind {
                 CONNECT => self.connected(number, &entry)?,
@@ -343,7 +346,7 @@ impl StreamRing {
             .build()
             .user_data(user_data(RECEIVE, number));
         // SAFETY: the template lives in a block as long as the ring, and buffers come from the group.
-        unsafe { push(&mut self.ring, &entry) }?;
+        unsafe { push(&mut self.ring, &mut self.reaped, &entry) }?;
         slot.running |= RECEIVE;
         self.operations += 1;
         Ok(())
@@ -362,7 +365,7 @@ impl StreamRing {
             .user_data(user_data(SEND, number));
         // SAFETY: the bytes are on the heap, so that they stay where they are when the slot moves. Nothing touches the
         // vector while `SEND` is among the running kinds. If the ring is dropped meanwhile, its memory is leaked.
-        unsafe { push(&mut self.ring, &entry) }?;
+        unsafe { push(&mut self.ring, &mut self.reaped, &entry) }?;
         slot.running |= SEND;
         self.operations += 1;
         Ok(())
@@ -379,7 +382,7 @@ impl StreamRing {
                 .build()
                 .user_data(user_data(CANCEL, number));
             // SAFETY: cancelling touches no memory of this process.
-            unsafe { push(&mut self.ring, &entry) }?;
+            unsafe { push(&mut self.ring, &mut self.reaped, &entry) }?;
             slot.cancels += 1;
             self.operations += 1;
         }

@@ -1,6 +1,8 @@
 //! Rings on real loopback sockets.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::mpsc;
+use std::time::Duration;
 
 use kqps_skips::{Capability, skip};
 
@@ -124,4 +126,48 @@ fn a_ring_is_notified_when_readers_are_woken() {
             }
         }
     });
+}
+
+/// Has the kernel refuse each submission to a ring by the calling thread with `EBUSY`, as `io_uring_enter(2)` does while
+/// completions must be read first.
+fn refuse_submissions() {
+    let statement = |code: u32, k: u32| libc::sock_filter { code: code as u16, jt: 0, jf: 0, k };
+    // The number of the system call stands first in `struct seccomp_data`.
+    let mut filter = [
+        statement(libc::BPF_LD | libc::BPF_W | libc::BPF_ABS, 0),
+        libc::sock_filter {
+            jf: 1,
+            ..statement(libc::BPF_JMP | libc::BPF_JEQ | libc::BPF_K, libc::SYS_io_uring_enter as u32)
+        },
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ERRNO | libc::EBUSY as u32),
+        statement(libc::BPF_RET | libc::BPF_K, libc::SECCOMP_RET_ALLOW),
+    ];
+    let program = libc::sock_fprog { len: filter.len() as u16, filter: filter.as_mut_ptr() };
+    // SAFETY: the first call touches no memory. The second reads the program, which outlives it.
+    unsafe {
+        check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)).unwrap();
+        check(libc::prctl(libc::PR_SET_SECCOMP, libc::SECCOMP_MODE_FILTER, &raw const program)).unwrap();
+    }
+}
+
+#[test]
+fn a_submission_that_the_kernel_refuses_as_busy_reads_completions_and_then_fails() {
+    let (sender, receiver) = mpsc::channel();
+    std::thread::spawn(move || {
+        let Ok(mut ring) = Ring::new(4, 512) else { return sender.send(None).unwrap() };
+        let socket = bind(UdpOptions::default());
+        socket.wake_readers();
+        (0..3).for_each(|_| ring.watch_wake(&socket).unwrap());
+        // All three complete at once.
+        ring.submit_and_look().unwrap();
+        refuse_submissions();
+        (0..4).for_each(|_| ring.watch_wake(&socket).unwrap());
+        let refused = ring.watch_wake(&socket).map_err(|error| error.raw_os_error());
+        let woken = std::iter::from_fn(|| ring.completion()).filter(|done| matches!(done, Completion::Woken));
+        sender.send(Some((refused, woken.count()))).unwrap();
+    });
+    match receiver.recv_timeout(Duration::from_secs(10)).expect("a submission ends") {
+        None => skip(Capability::Uring, "this kernel offers no io_uring"),
+        Some(found) => assert_eq!(found, (Err(Some(libc::EBUSY)), 3)),
+    }
 }

@@ -49,8 +49,25 @@ impl Condition {
         is_wanted && (low - 1.0).max(1.0 - high).max(0.0) >= self.by
     }
 
-    pub(super) fn by(&self) -> f64 {
-        self.by
+    /// The difference, a share, that a comparison must be able to see for the condition to be judged; `None` if any
+    /// difference that is claimed will do.
+    pub(super) fn least_seen(&self) -> Option<f64> {
+        (self.by > 0.0).then_some(self.by)
+    }
+
+    /// Whether a comparison leaves open if the condition holds: it is inconclusive; or the claimed difference may be
+    /// larger or smaller than the share, and the MDE is above the share.
+    pub(super) fn is_open(&self, comparison: &Comparison) -> bool {
+        let of_direction = match self.wanted {
+            Wanted::Inconclusive => return false,
+            Wanted::Faster => comparison.outcome == Outcome::Faster,
+            Wanted::Slower => comparison.outcome == Outcome::Slower,
+            Wanted::Different => comparison.outcome.is_different(),
+        };
+        let greatest = comparison.ratio.map_or(0.0, |ratio| (ratio.high - 1.0).max(1.0 - ratio.low));
+        let is_unseen = greatest >= self.by && comparison.mde.is_some_and(|mde| mde > self.by);
+        comparison.outcome == Outcome::Inconclusive
+            || (of_direction && self.by > 0.0 && is_unseen && !self.holds(comparison))
     }
 
     /// Whether the condition asks for inconclusive comparisons.

@@ -19,7 +19,7 @@ use kqps_verdict::judge::judge;
 use kqps_verdict::rate::plain;
 
 use super::extent::{AskedExtent, Extent};
-use super::{Args, Compared, sides, within};
+use super::{Args, Compared, see, sides, within};
 use crate::exit::{Lines, bad_input};
 use crate::run::announce::about;
 use crate::run::time_left::TimeLeft;
@@ -35,7 +35,7 @@ const RECORDS: u64 = 10_000;
 
 /// Compares. If the user interrupts it, the result covers the blocks until then.
 pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
-    begin_and_conduct(&request(args)?)
+    begin_and_conduct(&request(args)?, args.least_seen())
 }
 
 /// Two subjects that a command compares by itself.
@@ -76,7 +76,7 @@ pub(crate) fn measure(pair: Pair) -> anyhow::Result<Compared> {
         kqps: std::env::current_exe().context("finding the running program")?,
         version: env!("CARGO_PKG_VERSION").into(),
     };
-    begin_and_conduct(&request)
+    begin_and_conduct(&request, None)
 }
 
 /// The load of every trial, and how often it is played.
@@ -95,19 +95,22 @@ fn load_of(asked: &AskedExtent) -> anyhow::Result<Load> {
     Ok(Load { load, blocks, rounds })
 }
 
-fn begin_and_conduct(request: &ComparisonRequest) -> anyhow::Result<Compared> {
+/// `seen` is the least difference, a share, that the user wants to see.
+fn begin_and_conduct(request: &ComparisonRequest, seen: Option<f64>) -> anyhow::Result<Compared> {
     let began = Instant::now();
     let (session, whole_s) = begin(request, began)?;
-    conduct(session, TimeLeft::announced(began, whole_s))
+    conduct(session, TimeLeft::announced(began, whole_s), seen)
 }
 
-fn conduct(mut session: Session, mut time_left: TimeLeft) -> anyhow::Result<Compared> {
+fn conduct(mut session: Session, mut time_left: TimeLeft, seen: Option<f64>) -> anyhow::Result<Compared> {
     let go_on = format!("kqps compare --resume --out {}", session.folder().path().display());
     let blocks = session.run().blocks;
     let interrupts = signals::in_order();
     let conducted = session.conduct(interrupts, &mut |event| report(event, blocks, &mut time_left));
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
-    let verdict = judge(session.run());
+    let mut verdict = judge(session.run());
+    // The page has the verdicts that are printed.
+    see(&mut verdict.comparisons, seen);
     let beside = beside(&session, &verdict);
     let page = write_page(&session, &verdict, beside.as_ref());
     if conducted == Conducted::Interrupted {
@@ -164,7 +167,7 @@ pub(super) fn resume(args: &Args) -> anyhow::Result<Compared> {
         let blocks = counted(run.blocks.into(), "block");
         eprintln!("Going on with the comparison in {folder}: {trials} stored, and {blocks} planned.");
     }
-    conduct(session, TimeLeft::default())
+    conduct(session, TimeLeft::default(), args.least_seen())
 }
 
 /// Begins a comparison, and returns how long it takes, in seconds.

@@ -1,15 +1,16 @@
 //! Comparisons of stored cells: two of one run by name, all pairs that differ in one factor, or cells of the
-//! same name in two runs.
+//! same name in two runs. Each needs six blocks in which both cells have a figure.
 
 use std::io::ErrorKind;
 use std::path::Path;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_lab::folder::{NoRun, store_in};
+use kqps_lab::words::counted;
 use kqps_observation::factors::name::{CORES, IO, PLAYER, PROCESSES, SUBJECT, THREADS, WORKERS};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};
-use kqps_verdict::compare::{self, Case, figures_of};
+use kqps_verdict::compare::{self, Case, LEAST_BLOCKS, figures_of};
 use kqps_verdict::figure;
 
 use super::{Args, Compared};
@@ -47,7 +48,7 @@ pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
         let both = of_a.iter().filter(move |figure| of_b.contains(figure));
         both.map(|figure| compare::within_run(&run, a, b, *figure)).collect::<Vec<_>>()
     });
-    judged(cases.collect())
+    judged(cases.collect(), &[&run])
 }
 
 /// Compares the cells of the same name in two runs.
@@ -89,7 +90,7 @@ pub(super) fn between(a: &Path, b: &Path, args: &Args) -> anyhow::Result<Compare
     if cases.is_empty() {
         return Err(bad_input(format!("nothing can be compared. {}", left_out.join(". "))));
     }
-    Ok(Compared { left_out, ..judged(cases)? })
+    Ok(Compared { left_out, ..judged(cases, &[&run_a, &run_b])? })
 }
 
 fn is_same(a: &Path, b: &Path) -> bool {
@@ -103,12 +104,32 @@ fn label(cell: &Cell) -> String {
 }
 
 /// Judges the cases that have blocks. Holm's correction must not count cases that cannot be compared.
-fn judged(cases: Vec<Case>) -> anyhow::Result<Compared> {
+fn judged(cases: Vec<Case>, runs: &[&Run]) -> anyhow::Result<Compared> {
     let cases: Vec<Case> = cases.into_iter().filter(|case| !case.blocks.is_empty()).collect();
+    let advice = how_to_get_blocks(runs);
     if cases.is_empty() {
-        anyhow::bail!("nothing can be compared: no block has a figure of both cells");
+        anyhow::bail!(
+            "nothing can be compared: no block has a rate of both cells from their own starts. The verdict of a run takes \
+             the trials of all starts together; a comparison needs a start of each cell in which the search found a rate. \
+             {advice}"
+        );
+    }
+    if cases.iter().any(|case| case.blocks.len() < LEAST_BLOCKS as usize) {
+        eprintln!("There is no verdict and no interval below {LEAST_BLOCKS} blocks. {advice}.");
     }
     Ok(Compared { comparisons: compare::compare(&cases), ..Compared::default() })
+}
+
+/// How many blocks the runs have, and how to get enough.
+fn how_to_get_blocks(runs: &[&Run]) -> String {
+    let made: Vec<String> = runs.iter().map(|run| counted(run.blocks.into(), "block")).collect();
+    let have = if runs.len() == 1 { "The run has" } else { "The runs have" };
+    format!(
+        "{have} {}. A longer `kqps run --budget` makes more (--dry-run prints how many), and a study as many as its \
+         `repetitions = {LEAST_BLOCKS}` says. To compare two servers or builds, use `kqps compare --a A --b B`, which \
+         makes blocks of its own (--blocks)",
+        made.join(" and ")
+    )
 }
 
 fn read(folder: &Path) -> anyhow::Result<Run> {

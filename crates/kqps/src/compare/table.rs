@@ -39,7 +39,7 @@ pub(super) fn of(comparisons: &[Comparison]) -> String {
 fn figures(one: &Comparison) -> [String; 5] {
     let unknown = || "-".to_string();
     let ratio = one.ratio.map_or_else(unknown, |ratio| format!("{:.4}", ratio.median));
-    // One block has a ratio and no interval.
+    // Fewer than six blocks have a ratio and no interval.
     let interval = one.ratio.filter(|ratio| ratio.coverage > 0.0).map_or_else(unknown, |ratio| {
         format!("{:.4} to {:.4} ({:.1} %)", ratio.low, ratio.high, ratio.coverage * 100.0)
     });
@@ -82,8 +82,8 @@ mod tests {
     }
 
     #[test]
-    fn one_block_has_no_interval() {
-        let text = of(&compare(&[Case { blocks: vec![1.016], ..case("old", 0.9, Figure::AnsweredRate) }]));
+    fn fewer_than_six_blocks_have_no_interval_and_no_mde() {
+        let text = of(&compare(&[Case { blocks: vec![1.016; 5], ..case("old", 0.9, Figure::AnsweredRate) }]));
         let row =
             text.lines().find(|line| line.trim_start().starts_with("answered rate")).unwrap_or_default();
         let words: Vec<&str> = row.split_whitespace().collect();

@@ -11,6 +11,8 @@ use kqps_player::live::Snapshot;
 use kqps_player::reports::{Fate, Report};
 
 use super::command::Command;
+use super::json;
+use super::log::unix_s;
 use super::queries::QueryText;
 use super::statistics::{self, Counts, rcode_name};
 
@@ -144,6 +146,15 @@ impl Beside<'_> {
     }
 
     fn interval(&self, counts: &Counts) {
+        if self.command.json {
+            let line = if self.command.verbose_intervals {
+                json::statistics(self.command, counts)
+            } else {
+                json::rate(counts, unix_s())
+            };
+            println!("{line}");
+            return;
+        }
         if self.command.verbose_intervals {
             print!("{}", statistics::interval_text(self.command, counts));
             return;

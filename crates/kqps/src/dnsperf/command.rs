@@ -18,7 +18,7 @@ use value::{port, seconds, six_decimals, whole};
 /// The queries of a thread that may be outstanding: one to each ID.
 const IDS: u64 = 1 << 16;
 
-const LETTERS: Letters = Letters { with_value: "fmspaxdcTnlbtEyqQSO", alone: "eDuBvWhH" };
+const LETTERS: Letters = Letters { with_value: "fmspaxdcTnlbtEyqQSO", alone: "eDuBvWjhH" };
 
 /// What a command line asks for.
 #[derive(Debug)]
@@ -26,6 +26,8 @@ pub(super) enum Parsed {
     Run(Box<Command>),
     /// One of the helps.
     Help(&'static str),
+    /// All of them, as `--help` asks other commands of kqps.
+    LongHelp,
 }
 
 /// What to measure, and what to print.
@@ -57,6 +59,8 @@ pub(super) struct Command {
     pub(super) binary: bool,
     pub(super) verbose: bool,
     pub(super) log_to_stdout: bool,
+    /// Whether results are JSON.
+    pub(super) json: bool,
     pub(super) doh_uri: String,
     pub(super) doh_by_post: bool,
     pub(super) tls_sni: Option<String>,
@@ -95,6 +99,7 @@ impl Default for Command {
             binary: false,
             verbose: false,
             log_to_stdout: false,
+            json: false,
             doh_uri: "https://localhost/dns-query".into(),
             doh_by_post: false,
             tls_sni: None,
@@ -142,6 +147,7 @@ pub(super) fn parse(words: &[String]) -> Result<Parsed, Fault> {
         match part {
             Part::Flag('h') => return Ok(Parsed::Help(USAGE)),
             Part::Flag('H') => return Ok(Parsed::Help(LONG)),
+            Part::LongHelp => return Ok(Parsed::LongHelp),
             Part::Flag(letter) => command.flag(letter),
             Part::Value(letter, value) => command.value(letter, &value)?,
             Part::Unknown(letter) => {
@@ -171,6 +177,7 @@ impl Command {
             'u' => self.updates = true,
             'B' => self.binary = true,
             'v' => self.verbose = true,
+            'j' => self.json = true,
             _ => self.log_to_stdout = true,
         }
     }
@@ -294,7 +301,7 @@ mod tests {
         let words: Vec<String> = line.split_whitespace().map(str::to_owned).collect();
         match parse(&words)? {
             Parsed::Run(command) => Ok(*command),
-            Parsed::Help(_) => panic!("{line} asks for help"),
+            Parsed::Help(_) | Parsed::LongHelp => panic!("{line} asks for help"),
         }
     }
 
@@ -307,6 +314,17 @@ mod tests {
         assert_eq!(parsed("-n 2").unwrap().stopping_after(), "2 runs through file");
         assert_eq!(parsed("-l 1.5").unwrap().stopping_after(), "1.500000 seconds");
         assert_eq!(parsed("-l1 -n8").unwrap().stopping_after(), "1.000000 seconds or 8 runs through file");
+    }
+
+    #[test]
+    fn results_are_json_if_asked_for_and_help_has_a_long_name() {
+        assert!(parsed("-ej -n 2").unwrap().json && !parsed("-e").unwrap().json);
+        let of = |words: &[&str]| parse(&words.iter().map(|word| (*word).to_owned()).collect::<Vec<_>>());
+        assert!(matches!(of(&["-q", "5", "--help"]), Ok(Parsed::LongHelp)));
+        assert!(
+            matches!(of(&["--help"]), Ok(Parsed::LongHelp)) && matches!(of(&["-h"]), Ok(Parsed::Help(USAGE)))
+        );
+        assert_eq!(of(&["-d", "--help"]).map(|_| ()), Ok(()), "the name of a file");
     }
 
     #[test]

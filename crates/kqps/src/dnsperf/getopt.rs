@@ -19,6 +19,8 @@ pub(super) enum Part {
     Unknown(char),
     /// A flag at the end, whose value is missing.
     NoValue(char),
+    /// `--help`, which getopt(3) does not know.
+    LongHelp,
     /// A word that belongs to no flag.
     Word(String),
 }
@@ -31,6 +33,10 @@ pub(super) fn split(words: &[String], letters: Letters) -> Vec<Part> {
         if word == "--" {
             left.extend(words.by_ref().map(|word| Part::Word(word.clone())));
             break;
+        }
+        if word == "--help" {
+            parts.push(Part::LongHelp);
+            continue;
         }
         let Some(together) = word.strip_prefix('-').filter(|rest| !rest.is_empty()) else {
             left.push(Part::Word(word.clone()));

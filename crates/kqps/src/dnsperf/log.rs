@@ -29,6 +29,11 @@ impl Log {
     }
 }
 
+/// The present moment, seconds since 1970.
+pub(super) fn unix_s() -> f64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_micros() as f64 / 1e6
+}
+
 /// The present moment as ctime(3) writes it.
 pub(super) fn started_at() -> String {
     let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();

@@ -12,17 +12,17 @@ use super::command::Command;
 /// What a run or an interval came to.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Counts {
-    sent: u64,
-    lost: u64,
+    pub(super) sent: u64,
+    pub(super) lost: u64,
     /// Since the run began.
-    run_time_s: f64,
+    pub(super) run_time_s: f64,
     /// The time in which the replies came, seconds.
     counted_s: f64,
-    replies: Detail,
+    pub(super) replies: Detail,
     /// Whether they are of an interval, whose shortest and longest times are unknown.
-    are_of_interval: bool,
+    pub(super) are_of_interval: bool,
     /// Statuses of responses by HTTP, with their numbers; `None` without HTTP.
-    http_statuses: Option<BTreeMap<String, u64>>,
+    pub(super) http_statuses: Option<BTreeMap<String, u64>>,
 }
 
 /// What ended a run.
@@ -46,7 +46,7 @@ impl Ended {
         }
     }
 
-    fn words(self) -> &'static str {
+    pub(super) fn words(self) -> &'static str {
         match self {
             Self::Input => "end of file",
             Self::Time => "time limit",
@@ -72,7 +72,8 @@ impl Counts {
     /// What a trial came to.
     pub(super) fn of(trial: &Trial, replies: Detail) -> Self {
         let sent = trial.accounts.sent;
-        let run_time_s = trial.load.duration_s.max(replies.last_reply_ns as f64 / 1e9);
+        // A query without a reply does not prolong the run.
+        let run_time_s = trial.load.sending_s().max(replies.last_reply_ns as f64 / 1e9);
         let has_http = trial.connections.as_ref().is_some_and(|connections| connections.http.is_some());
         Self {
             sent,
@@ -97,6 +98,25 @@ impl Counts {
             are_of_interval: true,
             http_statuses: None,
         }
+    }
+
+    /// Replies by the four bits of the rcode that their headers have, which are all that dnsperf reads.
+    pub(super) fn rcodes(&self) -> BTreeMap<u16, u64> {
+        let mut rcodes = BTreeMap::new();
+        for (rcode, count) in self.replies.rcodes.iter().filter(|(_, count)| **count > 0) {
+            *rcodes.entry(rcode & 0x0f).or_default() += count;
+        }
+        rcodes
+    }
+
+    /// The mean size of a query, whole bytes.
+    pub(super) fn request_bytes(&self) -> u64 {
+        self.replies.request_bytes.checked_div(self.sent).unwrap_or(0)
+    }
+
+    /// The mean size of a reply, whole bytes.
+    pub(super) fn response_bytes(&self) -> u64 {
+        self.replies.response_bytes.checked_div(self.replies.replies()).unwrap_or(0)
     }
 
     /// Replies a second.
@@ -164,29 +184,19 @@ fn body(command: &Command, counts: &Counts) -> String {
         line(&mut text, &format!("{units} interrupted"), &of_sent(replies.interrupted));
     }
     text.push('\n');
-    let rcodes: Vec<String> = rcodes_of_headers(replies)
+    let rcodes: Vec<String> = counts
+        .rcodes()
         .iter()
         .map(|(rcode, count)| format!("{} {count} ({:.2}%)", rcode_name(*rcode), percent(*count, completed)))
         .collect();
     line(&mut text, "Response codes", &rcodes.join(", "));
-    let mean = |bytes: u64, count: u64| bytes.checked_div(count).unwrap_or(0);
-    let request = mean(replies.request_bytes, counts.sent);
-    let response = mean(replies.response_bytes, completed);
+    let (request, response) = (counts.request_bytes(), counts.response_bytes());
     line(&mut text, "Average packet size", &format!("request {request}, response {response}"));
     line(&mut text, "Run time (s)", &format!("{:.6}", counts.run_time_s));
     line(&mut text, &format!("{units} per second"), &format!("{:.6}", counts.rate()));
     text.push('\n');
     text += &latency(command, &replies.latency, counts.are_of_interval, "answer count");
     text + &connections(command, counts)
-}
-
-/// Replies by the four bits of the rcode that their headers have, which are all that dnsperf reads.
-fn rcodes_of_headers(replies: &Detail) -> BTreeMap<u16, u64> {
-    let mut rcodes = BTreeMap::new();
-    for (rcode, count) in replies.rcodes.iter().filter(|(_, count)| **count > 0) {
-        *rcodes.entry(rcode & 0x0f).or_default() += count;
-    }
-    rcodes
 }
 
 fn connections(command: &Command, counts: &Counts) -> String {
@@ -311,9 +321,8 @@ Connection Statistics:
 
     #[test]
     fn an_interval_has_no_limits_and_a_rate_of_its_own() {
-        let mut interval = Snapshot::default();
-        interval.sent = 8;
-        interval.detail = Some(Detail { timed_out: 2, ..replied(&[(0, 7), (0, 9)]) });
+        let detail = Some(Detail { timed_out: 2, ..replied(&[(0, 7), (0, 9)]) });
+        let interval = Snapshot { sent: 8, detail, ..Snapshot::default() };
         let text = interval_text(&Command::default(), &Counts::of_interval(interval, 0.5, 3.5));
         let expected = "\
 Interval Statistics:

@@ -1,7 +1,7 @@
 //! The texts of dnsperf's help.
 
 /// The version whose flags are taken. Scripts read it as one word, so it does not name kqps.
-pub(super) const VERSION: &str = "2.14.0";
+pub(super) const VERSION: &str = "2.15.0";
 
 /// What `-h` prints, and what follows an error of the command line.
 pub(super) const USAGE: &str = "\
@@ -10,7 +10,7 @@ Usage: dnsperf [-f family] [-m mode] [-s server_addr] [-p port]
                [-T threads] [-n maxruns] [-l timelimit] [-b buffer_size]
                [-t timeout] [-e] [-E code:value] [-D]
                [-y [alg:]name:secret] [-q num_queries] [-Q max_qps]
-               [-S stats_interval] [-u] [-B] [-v] [-W] [-h] [-H] [-O]
+               [-S stats_interval] [-u] [-B] [-v] [-W] [-j] [-h] [-H] [-O]
   -f address family of DNS transport, inet or inet6 (default: any)
   -m set transport mode: udp, tcp, dot or doh (default: udp)
   -s the server to query (default: 127.0.0.1)
@@ -35,6 +35,7 @@ Usage: dnsperf [-f family] [-m mode] [-s server_addr] [-p port]
   -B read input file as TCP-stream binary format
   -v verbose: report each query and additional information to stdout
   -W log warnings and errors to stdout instead of stderr
+  -j print results as JSON, an object in each line
   -h print this help
   -H print long options help
   -O set long options: <name>=<value>

@@ -107,7 +107,7 @@ pub(super) fn echo_in_words(transport: Transport, io: &str) -> String {
 
 /// Measures both ceilings, each even if the other fails, with the player of the search: the ceiling of
 /// another player would not apply. The echoes run on `cpus`, the subject's cores if they are known. After an
-/// interrupt it starts nothing more.
+/// interrupt, or if the player got no CPU time, it starts nothing more.
 pub(super) fn measure(
     interface: &Interface,
     (player, shown): (&Player<'_>, &Shown<'_>),

@@ -196,6 +196,7 @@ fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
             KeyType::Rsa => KeyChoice::Rsa,
         }),
         early_data: tls.client.early_data.then_some(true),
+        tls_packing: tls.packing.then_some(true),
         tls_trust: Some(match tls.client.trust {
             Trust::System => TrustChoice::System,
             Trust::Ca(_) => TrustChoice::Ca,

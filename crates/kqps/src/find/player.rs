@@ -1,8 +1,11 @@
 //! What plays the trials of a search.
 
+use std::cell::{Cell, OnceCell};
+use std::time::{Duration, Instant};
+
 use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
-use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile};
+use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile, SPARE_LEAST};
 use kqps_lab::trial_request::NoTrial;
 use kqps_observation::Trial;
 use kqps_player::Plan;
@@ -16,9 +19,21 @@ pub(super) struct Player<'a> {
     /// Every plan of the search is this plan with another load or target.
     pub(super) plan: &'a Plan,
     pub(super) queries: &'a Queries,
+    /// When the search must be over; `None` before it begins.
+    pub(super) until: Cell<Option<Instant>>,
+    /// Why the player limited a trial so much that there is none. No other trial is played then.
+    pub(super) limited: OnceCell<String>,
 }
 
-impl Player<'_> {
+impl<'a> Player<'a> {
+    pub(super) fn new(program: PlayerProgram<'a>, plan: &'a Plan, queries: &'a Queries) -> Self {
+        Self { program, plan, queries, until: Cell::default(), limited: OnceCell::default() }
+    }
+
+    /// Begins the search, which must be over within this time.
+    pub(super) fn begin_search(&self, within: Duration) {
+        self.until.set(Some(Instant::now() + within));
+    }
     /// Plays a trial at a subject. `check` is how its answers are checked; `None` for as the user wants it.
     pub(super) fn play(
         &self,
@@ -38,7 +53,17 @@ impl Player<'_> {
             shows_bar,
             live_every: None,
         };
-        match self.program.play(&request).and_then(|played| played.trial()) {
+        if let Some(why) = self.limited.get() {
+            return Err(Ended::Limited(why.clone()));
+        }
+        let program = PlayerProgram { spare: self.spare(), ..self.program };
+        let played = program.play(&request);
+        if let Ok(Some(why)) = played.as_ref().map(kqps_lab::play::Played::player_limited)
+            && !self.program.interrupts.is_asked()
+        {
+            return Err(Ended::Limited(self.limited.get_or_init(|| why).clone()));
+        }
+        match played.and_then(|played| played.trial()) {
             Ok(mut trial) => {
                 // It may be a copy that was played.
                 trial.dataset.path = self.queries.dataset.path().display().to_string();
@@ -52,8 +77,14 @@ impl Player<'_> {
         }
     }
 
-    /// Whether the user has asked to end.
+    /// The time that a trial may take beyond sending and draining: what is left for the search.
+    fn spare(&self) -> Duration {
+        let left = self.until.get().map(|until| until.saturating_duration_since(Instant::now()));
+        left.map_or(self.program.spare, |left| left.max(SPARE_LEAST).min(self.program.spare))
+    }
+
+    /// Whether no further trial is played: the user has asked to end, or the player got no CPU time.
     pub(super) fn is_over(&self) -> bool {
-        self.program.interrupts.is_asked()
+        self.program.interrupts.is_asked() || self.limited.get().is_some()
     }
 }

@@ -11,6 +11,7 @@ use kqps_observation::Trial;
 use kqps_observation::trial::Transport;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::summary::of_search;
+use kqps_verdict::figure::{self, is_near};
 use kqps_verdict::judge::{SearchVerdict, Wording};
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
@@ -20,7 +21,7 @@ use super::ceiling::{Ceilings, Interface, echo_in_words};
 use super::lines::played_qps;
 use crate::advice::{self, Reasons};
 use crate::load::ANY_CERTIFICATE;
-use crate::run::words::subject::{rates, share};
+use crate::run::words::subject::{costs, rates, share, within};
 use tls::tls_lines;
 
 /// What the words about a search need.
@@ -55,6 +56,16 @@ impl Searched<'_> {
         self.is_gauged && self.trials.iter().all(|trial| rate(played_qps(trial)) != printed)
     }
 
+    /// Whether to print all reasons: if the user wants them, and if no folder keeps them.
+    fn shows_all(&self) -> bool {
+        self.is_why || self.folder.is_none()
+    }
+
+    /// Whether the first lines need the bounds: if there is no figure, and if the search was interrupted.
+    fn needs_bounds(&self) -> bool {
+        self.verdict.grade.refuses() || self.verdict.interrupted
+    }
+
     /// A ceiling with its unit, and with its speed if that made a difference.
     fn ceiling(&self, reference_qps: f64) -> String {
         let printed = rate(reference_qps * self.verdict.usual_speed);
@@ -65,51 +76,90 @@ impl Searched<'_> {
 
 /// The printed verdict.
 pub(super) fn words(searched: &Searched<'_>) -> String {
-    format!("\n{}\n{}\n{}", figure(searched), beside(searched), reasons(searched))
+    format!("\n{}\n{}\n{}", figures(searched), beside(searched), reasons(searched))
 }
 
-fn figure(searched: &Searched<'_>) -> String {
+fn figures(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
-    let mut text = format!("{}: grade {}\n", searched.targets, verdict.grade);
+    let within = within(verdict.figure_qps.as_ref());
+    let mut text = format!("{}: grade {}{within}\n", searched.targets, verdict.grade);
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
-    if let Some(figure) = verdict.figure_qps {
+    if let Some(most_qps) = verdict.at_least_qps {
+        if let Some(echo_qps) = searched.ceilings.echo_qps() {
+            let of_echo = percent::short(most_qps / verdict.usual_speed / echo_qps);
+            line("share", &format!("at least {of_echo} % of what the echo answers here"));
+        }
+        line("rate", &format!("at least {} {}: `--max`", rate(most_qps), searched.unit));
+    } else if let Some(figure) = verdict.figure_qps {
         if let Some(interval) = &verdict.share {
             line("share", &share(interval, " of what the echo answers here"));
         }
-        let as_it_came = verdict.as_it_came_qps.as_ref().filter(|_| searched.is_gauged);
-        line("rate", &rates(&figure, as_it_came, searched.unit));
+        line("rate", &rates(&figure, searched.unit));
     } else {
         line("refused", verdict.reasons.first().map_or("there is no figure", String::as_str));
     }
-    // The bounds of a refused figure are observations, and no claim.
+    if let Some((label, bounds)) = bounds(searched).filter(|_| searched.needs_bounds()) {
+        line(label, &bounds);
+    }
+    line("bottleneck", &verdict.bottleneck.to_string());
+    if let Some(costs) = verdict.figure_qps.and_then(|figure| {
+        let at_reference_qps = figure.median / verdict.usual_speed;
+        let near = searched.sought.iter().copied().filter(|trial| is_near(trial, at_reference_qps));
+        costs(figure::costs(&near.collect::<Vec<_>>()))
+    }) {
+        line("costs", &costs);
+    }
+    text
+}
+
+/// The rate without corrections, and the bounds if the first lines lack them, with their labels.
+fn further(searched: &Searched<'_>) -> Vec<(&'static str, String)> {
+    let came = searched.verdict.as_it_came_qps.filter(|_| searched.is_gauged);
+    let came = came.map(|came| ("uncorrected", rates(&came, searched.unit)));
+    came.into_iter().chain(bounds(searched).filter(|_| !searched.needs_bounds())).collect()
+}
+
+/// The bounds with their label; `None` without a trial.
+fn bounds(searched: &Searched<'_>) -> Option<(&'static str, String)> {
+    let verdict = searched.verdict;
     let is_converted = Cell::new(false);
     let with_unit = |qps: f64| {
         let printed = rate(qps);
         is_converted.set(is_converted.get() || searched.is_converted(&printed));
         format!("{printed} {}", searched.unit)
     };
-    let wording = Wording { rate: &with_unit, is_claimed: verdict.figure_qps.is_some() };
-    if !verdict.trials.is_empty() {
-        let label = if wording.is_claimed { "bounds" } else { "bounds, seen" };
+    // The bounds of a refused figure are observations, and no claim.
+    let wording = Wording { rate: &with_unit, is_claimed: !verdict.grade.refuses() };
+    let label = if wording.is_claimed { "bounds" } else { "bounds, seen" };
+    let are_left_out = verdict.figure_qps.is_some()
+        && (verdict.lower_bound_qps, verdict.upper_bound_qps) == (None, None)
+        && (verdict.seen.lower_qps, verdict.seen.upper_qps) != (None, None);
+    let bounds = if are_left_out {
+        "left out, since they do not hold the figure".to_owned()
+    } else {
         let bounds = wording.bounds(&verdict.seen, true);
-        line(label, &(bounds + if is_converted.get() { AT_USUAL_SPEED } else { "" }));
-    }
-    line("bottleneck", &verdict.bottleneck.to_string());
-    text
+        bounds + if is_converted.get() { AT_USUAL_SPEED } else { "" }
+    };
+    (!verdict.trials.is_empty()).then_some((label, bounds))
 }
 
 /// The clause for bounds that were converted, beside the lines of trials, which are not.
 const AT_USUAL_SPEED: &str = " (at this host's usual speed; the lines of trials have loads as played)";
 
-/// The goal, the subject, its TLS, and the echo's ceiling beside the figure.
+/// The bounds, the goal, the subject, its TLS, and the echo's ceiling beside the figure.
 fn beside(searched: &Searched<'_>) -> String {
     let Searched { verdict, interface, .. } = searched;
     let mut text = String::from("Beside that:\n");
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
+    if searched.shows_all() {
+        for (label, value) in further(searched) {
+            line(label, &value);
+        }
+    }
     line("goal", &goal(&verdict.goal, searched.timeout));
     if let Some(subject) = &searched.subject {
         line("subject", subject);
@@ -142,7 +192,7 @@ fn beside(searched: &Searched<'_>) -> String {
 }
 
 fn goal(goal: &Goal, timeout: Duration) -> String {
-    let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} us"));
+    let p99 = goal.p99_us.map_or_else(String::new, |p99_us| format!(", p99 at most {p99_us} µs"));
     format!(
         "{}: trials of {} s, {} s together, at most {} % bad, bounds within {} %{p99}, answers late after {timeout:?}",
         goal.name,
@@ -161,10 +211,9 @@ const CAVEATS: &str = "No steady state was waited for, no canary was played, and
 fn reasons(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
     let actions = verdict.advice.iter().map(|advice| advice.map(|advice| advice.action));
-    let caveats = verdict.figure_qps.map(|_| (CAVEATS, None));
+    let caveats = (!verdict.grade.refuses()).then_some((CAVEATS, None));
     let all: Reasons<'_> = verdict.reasons.iter().map(String::as_str).zip(actions).chain(caveats).collect();
-    // Without a folder nothing keeps the reasons.
-    let is_why = searched.is_why || searched.folder.is_none();
+    let is_why = searched.shows_all();
     let command = searched.folder.map(|folder| format!("`kqps report {} --why`", folder.display()));
     let unprinted = all[usize::from(verdict.grade.refuses()).min(all.len())..].to_vec();
     let command = command.as_deref().filter(|_| !is_why);
@@ -212,8 +261,20 @@ mod tests {
         words_with(&Ceilings::default(), usual_speed, wrong, change)
     }
 
-    /// The same with ceilings.
+    /// Words of a search with ceilings.
     fn words_with(
+        ceilings: &Ceilings,
+        usual_speed: f64,
+        wrong: u64,
+        change: impl FnOnce(&mut Searched<'_>),
+    ) -> String {
+        let goal = Preset::Quick.goal();
+        words_of_loads((&goal, &[(100_000.0, 0), (102_000.0, 9_000)]), ceilings, usual_speed, wrong, change)
+    }
+
+    /// Words of a search for this goal, which tried each of these loads three times and lost as many queries each time.
+    fn words_of_loads(
+        (goal, loads): (&Goal, &[(f64, u64)]),
         ceilings: &Ceilings,
         usual_speed: f64,
         wrong: u64,
@@ -226,13 +287,11 @@ mod tests {
             let load = LoadFacts { intended_qps: Some(load_qps), duration_s: 1.0, ..LoadFacts::default() };
             Trial { load, accounts, ..Trial::default() }
         };
-        let trials: Vec<Trial> = [(100_000.0, 0), (102_000.0, 9_000)]
-            .iter()
-            .flat_map(|&(qps, lost)| [(); 3].map(|()| trial(qps, lost)))
-            .collect();
+        let trials: Vec<Trial> =
+            loads.iter().flat_map(|&(qps, lost)| [(); 3].map(|()| trial(qps, lost))).collect();
         let sought: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
         let known = Known { echo_qps: Some(200_000.0), usual_speed: Some(usual_speed), ..Known::default() };
-        let verdict = judge_search(&Preset::Quick.goal(), &sought, &known);
+        let verdict = judge_search(goal, &sought, &known);
         let interface = Interface {
             transport: Transport::Udp,
             io: "mmsg".into(),
@@ -261,7 +320,8 @@ mod tests {
 
     #[test]
     fn bounds_name_their_speed_if_they_are_no_loads_of_trials() {
-        let (said, played) = (words_of_search(0, false), words_at(0.8, 0, |_| ()));
+        let with_all = |speed, wrong| words_at(speed, wrong, |searched| searched.is_why = true);
+        let (said, played) = (with_all(1.0, 0), with_all(0.8, 0));
         assert!(
             said.contains("  bounds       100,000 q/s held, and was not tried again; 102,000 q/s"),
             "{said}"
@@ -273,9 +333,10 @@ mod tests {
             "{played}"
         );
         assert_eq!(played.matches(clause).count(), 1, "{played}");
-        let refused = words_at(0.8, 1, |_| ());
+        let refused = with_all(0.8, 1);
         assert!(refused.contains("  bounds, seen 80,000 q/s") && refused.contains(clause), "{refused}");
-        assert!(!words_at(0.8, 0, |searched| searched.is_gauged = false).contains(clause));
+        let ungauged = words_at(0.8, 0, |searched| (searched.is_why, searched.is_gauged) = (true, false));
+        assert!(!ungauged.contains(clause), "{ungauged}");
     }
 
     #[test]
@@ -305,8 +366,15 @@ mod tests {
     }
 
     #[test]
+    fn a_server_that_answers_even_the_greatest_rate_has_at_least_that() {
+        let goal = Goal { max_qps: 1000.0, ..Preset::Quick.goal() };
+        let said = words_of_loads((&goal, &[(1000.0, 0)]), &Ceilings::default(), 1.0, 0, |_| ());
+        assert!(said.contains("\n  rate         at least 1,000 q/s: `--max`\n"), "{said}");
+    }
+
+    #[test]
     fn a_search_of_connections_alone_has_their_unit() {
-        let said = words_of(0, |searched| searched.unit = "connections/s");
+        let said = words_of(0, |searched| (searched.is_why, searched.unit) = (true, "connections/s"));
         assert!(said.contains("  rate         ") && !said.contains(" q/s"), "{said}");
         assert!(
             said.contains("100,000 connections/s held, and was not tried again; 102,000 connections/s"),
@@ -315,14 +383,14 @@ mod tests {
     }
 
     #[test]
-    fn a_search_has_five_lines_and_why_prints_the_rest() {
+    fn a_search_has_four_lines_and_why_prints_the_rest() {
         let said = words_of_search(0, false);
         let paragraph = said.trim_start().split_once("\n\n").unwrap().0;
         let labels: Vec<&str> =
             paragraph.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
-        assert_eq!(labels, ["127.0.0.1:53:", "share", "rate", "bounds", "bottleneck"], "{said}");
+        assert_eq!(labels, ["127.0.0.1:53:", "share", "rate", "bottleneck"], "{said}");
         assert!(said.contains("  share        50 % of what the echo answers here ("), "{said}");
-        assert!(said.contains("further reasons: `kqps report kept --why` prints them.\n"), "{said}");
+        assert!(said.contains("further reasons: `kqps report kept --why`\n"), "{said}");
         assert!(!said.contains("No steady state was waited for"), "{said}");
         let why = words_of_search(0, true);
         assert!(why.contains("Why:\n- ") && why.contains("- No steady state was waited for"), "{why}");

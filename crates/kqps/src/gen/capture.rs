@@ -42,7 +42,7 @@ pub(super) struct CaptureArgs {
     #[arg(short = 'd', long, value_name = "FILE")]
     queries: PathBuf,
 
-    /// Queries a second
+    /// The rate of its queries, q/s
     #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, default_value = "10k")]
     rate: f64,
 

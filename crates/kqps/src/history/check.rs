@@ -6,13 +6,13 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kqps_files::write_whole;
-use kqps_history::{Entry, Records, Strength, judge};
+use kqps_history::{Entry, LAST, Records, Shape, Strength, TooFew, judge};
 use kqps_observation::SCHEMA;
 use kqps_verdict::interval::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::checked::{Checked, Confirmation, LAST, all_changes};
+use super::checked::{Checked, Confirmation, all_changes};
 use super::confirm;
 use super::export::markdown;
 use super::{StoreArgs, words};
@@ -24,16 +24,19 @@ use crate::value::{parse_count, parse_duration};
 const EXAMPLES: &str = "\
 Examples:
   kqps history check
-  kqps history check --fail-on slower:2% --comment comment.md
-  kqps history check --fail-on slower:2% --confirm --budget 3m
+  kqps history check --fail-on slower:2% --comment comment.md --allow-few-runs
+  kqps history check --fail-on slower:2% --confirm --builds builds --budget 3m
   kqps history check --confirm --a './old -p {port}' --b './new -p {port}'";
 
 /// Report where figures changed, and fail on changes that --fail-on names
 ///
-/// Of every series the newest change counts, if it is new and the host does not explain it. Without --confirm it must be
-/// strong to fail.
+/// A series is one figure over many runs. Its newest change counts if it is new (--last) and the host does not explain it.
+/// A creep, a figure that becomes worse a little with each run, counts as long as it goes on. Without --confirm only
+/// strong changes fail (docs/METHOD.md). A series with fewer than eight runs on its newest host shows no change:
+/// --fail-on counts it as failed (status 3), unless --allow-few-runs is given.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(super) struct Args {
     #[command(flatten)]
     store: StoreArgs,
@@ -44,6 +47,10 @@ pub(super) struct Args {
     /// ceiling, more CPU time, more latency, or more memory.
     #[arg(long, value_name = "VERDICT[:SHARE]", help_heading = "Output")]
     fail_on: Vec<Condition>,
+
+    /// Let series pass --fail-on that have too few runs on their newest host to see a change
+    #[arg(long, requires = "fail_on", help_heading = "Output")]
+    allow_few_runs: bool,
 
     /// A change is new if no more runs of its series than this have it (default: 10)
     #[arg(long, value_name = "RUNS", value_parser = parse_count, help_heading = "Output")]
@@ -68,6 +75,18 @@ pub(super) struct Args {
     /// The build after the change (default: that of the run)
     #[arg(long, value_name = "SUBJECT|COMMAND", requires_all = ["confirm", "a"], help_heading = "Confirmation")]
     b: Option<String>,
+
+    /// Take builds that are no longer in their place from this folder, or from a folder in it
+    ///
+    /// A kept build is known by its file name and its content, so the folders may have any names.
+    #[arg(
+        long,
+        value_name = "DIR",
+        requires = "confirm",
+        conflicts_with = "a",
+        help_heading = "Confirmation"
+    )]
+    builds: Option<PathBuf>,
 
     /// How long each comparison may take
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, requires = "confirm", help_heading = "Confirmation")]
@@ -95,22 +114,31 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let asked = asked(args)?;
     let records = args.store.read()?;
     let history = judge(&records);
-    let mut checked = all_changes(&history, args.last.unwrap_or(LAST));
+    let last = args.last.unwrap_or(LAST);
+    let mut checked = all_changes(&history, last);
+    let too_few = history.too_few(last);
     if args.confirm {
         confirm::all(&records, &mut checked, &asked);
+    }
+    for one in &mut checked {
+        one.fails = one.is_new
+            && args.fail_on.iter().any(|condition| one.fails_by(condition, args.allow_inconclusive));
     }
     if args.json {
         for one in &checked {
             print::json(&PrintedChange::of(one, &records))?;
         }
     } else {
-        print!("{}", words::of(&records, &history, &checked));
+        print!("{}", words::of(&records, &history, &checked, too_few));
     }
     if let Some(path) = &args.comment {
-        let text = markdown::of(&records, &history, &checked);
+        let text = markdown::of(&records, &history, &checked, too_few);
         write_whole(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     }
-    Ok(if fails(args, &checked) { ExitCode::from(exit::REFUSED) } else { ExitCode::SUCCESS })
+    explain(args, &checked);
+    let is_unseen = is_unseen(args, too_few);
+    let fails = is_unseen || checked.iter().any(|one| one.fails);
+    Ok(if fails { ExitCode::from(exit::REFUSED) } else { ExitCode::SUCCESS })
 }
 
 /// What the flags ask to confirm. They are checked whether there is a change to confirm or not.
@@ -119,40 +147,64 @@ fn asked(args: &Args) -> anyhow::Result<confirm::Asked> {
         AskedExtent { blocks: args.blocks, budget: args.budget, duration: args.duration, rate_qps: None };
     extent.check()?;
     let sides = args.a.as_ref().zip(args.b.as_ref());
-    Ok(confirm::Asked { sides: sides.map(|(a, b)| confirm::named(a, b)).transpose()?, extent })
+    if let Some(builds) = args.builds.as_ref().filter(|builds| !builds.is_dir()) {
+        return Err(bad_input(format!("--builds {}: expected a folder", builds.display())));
+    }
+    let sides = sides.map(|(a, b)| confirm::named(a, b)).transpose()?;
+    Ok(confirm::Asked { sides, builds: args.builds.clone(), extent })
 }
 
-/// Whether a condition holds for a new change; prints which.
-fn fails(args: &Args, checked: &[Checked<'_>]) -> bool {
-    let mut fails = false;
+/// Prints which condition holds for which new change.
+fn explain(args: &Args, checked: &[Checked<'_>]) {
     for one in checked.iter().filter(|one| one.is_new) {
+        let name = &one.series.name;
         for condition in args.fail_on.iter().filter(|condition| one.meets(condition)) {
             match &one.confirmation {
-                Some(Confirmation::Undecided { reason }) if args.allow_inconclusive => {
-                    eprintln!(
-                        "{}: not confirmed, as {}; --allow-inconclusive lets it pass.",
-                        one.series.name,
-                        words::unended(reason)
-                    );
-                    continue;
-                }
-                Some(Confirmation::Undecided { reason }) => {
-                    eprintln!(
-                        "--fail-on {condition} cannot be judged for {}, as {}: that counts as failed; to let it \
-                         pass add --allow-inconclusive.",
-                        one.series.name,
-                        words::unended(reason)
-                    );
-                }
-                _ => eprintln!("--fail-on {condition} holds for {}.", one.series.name),
+                Some(Confirmation::Undecided { reason }) if args.allow_inconclusive => eprintln!(
+                    "{name}: not confirmed, as {}; --allow-inconclusive lets it pass.",
+                    words::unended(reason)
+                ),
+                Some(Confirmation::Undecided { reason }) => eprintln!(
+                    "--fail-on {condition} cannot be judged for {name}, as {}: that counts as failed; to let it pass \
+                     add --allow-inconclusive.",
+                    words::unended(reason)
+                ),
+                _ => match one.crept() {
+                    Some(crept) => eprintln!("--fail-on {condition} holds: {crept}."),
+                    None => eprintln!("--fail-on {condition} holds for {name}."),
+                },
             }
-            fails = true;
         }
     }
-    fails
+}
+
+/// Whether a condition cannot be judged because of too few runs, which counts as failed; prints it.
+fn is_unseen(args: &Args, too_few: Option<TooFew>) -> bool {
+    let Some(too_few) = too_few else { return false };
+    let Some(condition) = args.fail_on.first() else {
+        if args.json {
+            eprintln!("{}.", too_few.sentence());
+        }
+        return false;
+    };
+    if args.allow_few_runs {
+        eprintln!("{}; --allow-few-runs lets it pass.", too_few.sentence());
+        return false;
+    }
+    eprintln!(
+        "--fail-on {condition} cannot be judged, as there are {too_few}: that counts as failed; to let it pass add \
+         --allow-few-runs."
+    );
+    true
 }
 
 impl Checked<'_> {
+    /// Whether a new change ends the command with status 3: a condition holds, or cannot be judged and must be.
+    fn fails_by(&self, condition: &Condition, allow_inconclusive: bool) -> bool {
+        let is_undecided = matches!(self.confirmation, Some(Confirmation::Undecided { .. }));
+        self.meets(condition) && !(is_undecided && allow_inconclusive)
+    }
+
     /// Whether a condition holds: of the comparison if there is one, else of the change itself if it is strong.
     fn meets(&self, condition: &Condition) -> bool {
         let (low, _, high) = self.change.ratio;
@@ -168,6 +220,7 @@ impl Checked<'_> {
 
 /// What `--json` prints of each change.
 #[derive(Serialize, JsonSchema)]
+#[allow(clippy::struct_excessive_bools)] // each is a field of its own
 pub(crate) struct PrintedChange {
     schema: u32,
     /// Always `"change"`.
@@ -176,11 +229,13 @@ pub(crate) struct PrintedChange {
     series: String,
     /// The identity of the series.
     key: kqps_history::Key,
-    /// The folder of the last run before the change.
+    /// How the figure changed.
+    shape: Shape,
+    /// The folder of the last run before the change; of a creep, of its first run.
     before: String,
-    /// The folder of the first run with the change.
+    /// The folder of the first run with the change; of a creep, of the newest run.
     after: String,
-    /// When that run began, milliseconds since 1970.
+    /// When the first run with the change began, milliseconds since 1970; of a creep, its first run.
     since_unix_ms: u64,
     /// The level after the change divided by that before it.
     ratio: Interval,
@@ -194,10 +249,12 @@ pub(crate) struct PrintedChange {
     is_worse: bool,
     /// Whether the rate of the echo changed with it, so that the host explains it.
     is_hosts: bool,
-    /// How many runs of the series came since it, the first one included.
+    /// How many runs of the series came since it, the first one included; of a creep, its runs.
     age_runs: u32,
     /// Whether it counts for `--fail-on`.
     is_new: bool,
+    /// Whether it ends the command with status 3: a condition of `--fail-on` holds for it, or cannot be judged.
+    fails: bool,
     /// The result of comparing both builds; `null` if they were not compared.
     confirmation: Option<Confirmation>,
 }
@@ -212,9 +269,10 @@ impl PrintedChange {
             kind: "change",
             series: series.name.clone(),
             key: series.key.clone(),
+            shape: change.shape,
             before: run(change.before).folder.clone(),
             after: run(change.after).folder.clone(),
-            since_unix_ms: run(change.after).started_unix_ms,
+            since_unix_ms: run(change.since()).started_unix_ms,
             ratio: Interval { median, low, high, coverage: 0.95, count: change.age },
             chance: change.chance,
             strength: change.strength,
@@ -223,6 +281,7 @@ impl PrintedChange {
             is_hosts: change.is_hosts,
             age_runs: change.age,
             is_new: one.is_new,
+            fails: one.fails,
             confirmation: one.confirmation.clone(),
         }
     }

@@ -10,10 +10,10 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::ValueEnum;
 use kqps_files::write_whole;
-use kqps_history::judge;
+use kqps_history::{LAST, judge};
 
 use super::StoreArgs;
-use super::checked::{LAST, all_changes};
+use super::checked::all_changes;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -52,7 +52,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match args.format {
         Format::Markdown => {
             let history = judge(&records);
-            markdown::of(&records, &history, &all_changes(&history, LAST))
+            markdown::of(&records, &history, &all_changes(&history, LAST), history.too_few(LAST))
         }
         Format::Bmf => bmf::of(&records)?,
         Format::Csv => csv::of(&records),

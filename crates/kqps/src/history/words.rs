@@ -3,24 +3,31 @@
 use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
-use kqps_history::{History, Records};
+use kqps_history::{History, Records, Shape, TooFew};
 use kqps_lab::words::counted;
 use kqps_observation::visible::visible_line;
-use kqps_verdict::change::Form;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use super::checked::{Checked, Confirmation};
+use super::checked::{Checked, Confirmation, changed};
 
 /// The whole output of `kqps history check`.
-pub(super) fn of(records: &Records, history: &History, checked: &[Checked<'_>]) -> String {
-    let mut text = format!(
-        "{} series over {}: {}, {} of them new.\n",
-        history.series.len(),
-        counted(records.entries.len() as u64, "run"),
-        counted(checked.len() as u64, "change"),
-        checked.iter().filter(|one| one.is_new).count()
-    );
+pub(super) fn of(
+    records: &Records,
+    history: &History,
+    checked: &[Checked<'_>],
+    too_few: Option<TooFew>,
+) -> String {
+    let mut text =
+        format!("{} series over {}", history.series.len(), counted(records.entries.len() as u64, "run"));
+    if !checked.is_empty() || too_few.is_none_or(|too_few| !too_few.is_all()) {
+        let new = checked.iter().filter(|one| one.is_new).count();
+        let _ = write!(text, ": {}, {new} of them new", counted(checked.len() as u64, "change"));
+    }
+    text.push_str(".\n");
+    if let Some(too_few) = too_few {
+        let _ = writeln!(text, "{}.", too_few.sentence());
+    }
     if !checked.is_empty() {
         let mut table = Table::new();
         table
@@ -35,6 +42,9 @@ pub(super) fn of(records: &Records, history: &History, checked: &[Checked<'_>]) 
         text.push('\n');
         text.extend(table.lines().map(|line| line.trim_end().to_owned() + "\n"));
     }
+    for crept in checked.iter().filter_map(Checked::crept) {
+        let _ = writeln!(text, "\n{}.", visible_line(&crept));
+    }
     for one in checked {
         if let Some(confirmation) = &one.confirmation {
             let _ = writeln!(text, "\n{}: {}.", visible_line(&one.series.name), confirmed(confirmation));
@@ -47,7 +57,7 @@ pub(super) fn of(records: &Records, history: &History, checked: &[Checked<'_>]) 
 }
 
 fn row(records: &Records, one: &Checked<'_>) -> [String; 6] {
-    let run = &records.entries[one.series.points[one.change.after].entry];
+    let run = &records.entries[one.series.points[one.change.since()].entry];
     let (change, interval) = changed(one.change.ratio);
     [
         format!("{} {}", moment(run.started_unix_ms), visible_line(run.name())),
@@ -65,7 +75,11 @@ pub(super) fn verdict(one: &Checked<'_>) -> String {
         return "the host's".into();
     }
     let is = if one.series.is_better(one.change) { "better" } else { "worse" };
-    let new = if one.is_new { "new" } else { "old" };
+    let new = match (one.change.shape, one.is_new) {
+        (Shape::Creep, _) => "creep",
+        (Shape::Step, true) => "new",
+        (Shape::Step, false) => "old",
+    };
     format!("{is}, {}, {new}", one.change.strength.word())
 }
 
@@ -101,12 +115,6 @@ fn absent(series: &str, run: &str, why: &str) -> String {
 /// A sentence without its full stop.
 pub(super) fn unended(sentence: &str) -> &str {
     sentence.trim_end_matches('.')
-}
-
-/// A ratio between the ends of its interval as a change, and the interval: `-4.2 %`, `-5.0 % to -3.4 %`.
-pub(super) fn changed((low, ratio, high): (f64, f64, f64)) -> (String, String) {
-    let form = Form::of(&[low, ratio, high]);
-    (form.change(ratio), form.range(low, high))
 }
 
 /// A moment in UTC: `2026-11-21 22:05`.

@@ -47,7 +47,7 @@ pub(crate) struct Args {
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(SOME))]
     workers: Option<u32>,
 
-    /// The rate that it should answer, queries a second (default: as many as possible)
+    /// The rate that the server should answer, q/s (default: as many as possible)
     #[arg(long, value_name = "Q", value_parser = parse_rate)]
     rate: Option<f64>,
 

@@ -34,8 +34,8 @@ Examples:
 ///
 /// Each old value is on disk before its setting is written, and each setting is read back. If one cannot be set, those
 /// before it are undone. docs/TUNING.md lists the settings and their values. Numbers of queues and sizes of rings are
-/// set first, since drivers then begin anew with the rest. They take the link down: on the interface of a default route
-/// or of an SSH connection they need --confirm-within.
+/// set first, since drivers then begin anew with the rest. They take the link down, and so do some other settings
+/// (docs/TUNING.md marks them): on the interface of a default route or of an SSH connection they need --confirm-within.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -57,7 +57,7 @@ pub(crate) struct Args {
     /// The seed of every random choice (default: another one every time)
     #[arg(long, value_name = "SEED", value_parser = parse_seed)]
     seed: Option<u64>,
-    /// The folder of the run (default: TIME-compare in the user's data, or in kqps-runs/ if that exists)
+    /// The folder of the run (default: TIME-compare in kqps-runs/, if that exists, or ~/.local/share/kqps/runs/)
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 }

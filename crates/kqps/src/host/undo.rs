@@ -14,11 +14,11 @@ Examples:
 
 /// Undo every setting that kqps changed and that still has its value
 ///
-/// The newest change comes first. A setting that somebody else has changed since stays as it is, and is named; it is
-/// then forgotten. A setting that cannot be put back now, because the kernel refuses it or its device is not here, is
+/// The newest change comes first. A setting that somebody else has changed since stays as it is, is named, and leaves the
+/// journal. A setting that cannot be put back now, because the kernel refuses it or its device is not here, is
 /// named and stays in the journal. What a running process of kqps holds stays too, and so does what was set in another
-/// network namespace. Another boot has nothing to undo. A journal that another user may write is named, and nothing is
-/// done that it says. The status is 1 if a setting was left.
+/// network namespace. After a restart of the host nothing is left to undo. kqps names a journal that another user may write,
+/// and ignores it. The status is 1 if a setting was left.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {}

@@ -79,7 +79,8 @@ pub(super) fn print_planned(planned: Vec<Planned>, json: bool) -> anyhow::Result
         match (command, now) {
             (None, now) => println!("# {setting} is {} already", now.unwrap_or_default()),
             (Some(command), now) => {
-                println!("# {setting} is {}\n{command}", now.as_deref().unwrap_or("not there yet"));
+                println!("# {setting} is {}", now.as_deref().unwrap_or("not there yet"));
+                println!("{command}");
             }
         }
     }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use clap::ValueEnum;
+use kqps_capture::Settings;
 use kqps_dataset::{CaptureFacts, CaptureOptions, Check, Client, Dataset};
 use kqps_observation::factors::name;
 use kqps_player::plan::PILE_MOST;
@@ -60,10 +61,10 @@ pub(crate) struct CaptureArgs {
     #[arg(long, value_name = "WHAT")]
     client: Option<Client>,
 
-    /// Check replies for what the capture's own replies had: captured
+    /// Check replies against the responses in the capture; the value is captured
     ///
     /// By the rcode and the answer, or with --check rcode by the rcode alone. Queries without a reply in the capture
-    /// are not checked. Without this flag nothing of a capture is.
+    /// are not checked. Without this flag no reply to a capture's query is checked.
     #[arg(long, value_name = "WHOSE", hide_possible_values = true)]
     expect: Option<ExpectArg>,
 
@@ -82,6 +83,11 @@ impl CaptureArgs {
     /// How a capture is read.
     pub(crate) fn options(&self) -> CaptureOptions {
         self.captured.options(self.client.unwrap_or_default())
+    }
+
+    /// The settings of a reader of the capture.
+    pub(super) fn settings(&self) -> Settings {
+        self.captured.settings()
     }
 
     /// The part that is played.
@@ -169,7 +175,7 @@ mod tests {
             Ok(Window { from: Duration::from_secs(from_s), to: to_s.map(Duration::from_secs) })
         };
         assert_eq!(parse_window("10s..2m"), window(10, Some(120)));
-        assert_eq!(parse_window("10..20"), window(10, Some(20)));
+        assert_eq!(parse_window("0..20s"), window(0, Some(20)));
         assert_eq!(parse_window("10s.."), window(10, None));
         assert_eq!(parse_window("..2m"), window(0, Some(120)));
         assert_eq!(parse_window(".."), window(0, None));
@@ -177,7 +183,7 @@ mod tests {
             let window = parse_window(typed).unwrap();
             assert_eq!(parse_window(&window.word()), Ok(window), "{typed}");
         }
-        for bad in ["", "10s", "20s..10s", "10s..10s", "..0s", "a..b", "-1s..2s", "10s-20s"] {
+        for bad in ["", "10s", "20s..10s", "10s..10s", "..0s", "a..b", "-1s..2s", "10s-20s", "10..20"] {
             assert!(parse_window(bad).unwrap_err().starts_with("expected "), "{bad}");
         }
     }

@@ -1,12 +1,10 @@
-//! The flags of dnsperf in `kqps load` and `kqps find`. A letter that means the same there works. For every other
-//! letter the error names what kqps offers instead. No letter silently means something else.
+//! Values of `kqps load` and `kqps find` that are typed as for dnsperf. A letter that means the same there works; for
+//! every other letter [`crate::hints`] has what kqps offers instead.
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
 use std::os::fd::AsFd as _;
 use std::path::{Path, PathBuf};
-
-use clap::{Arg, ArgAction, ArgMatches, Args, Command, FromArgMatches};
 
 use crate::exit::bad_input;
 use crate::value::{BUFFER_MOST, parse_size};
@@ -41,148 +39,6 @@ pub(super) fn query_file(given: Option<&Path>) -> anyhow::Result<(Option<File>, 
         )),
         _ => Ok((Some(io::stdin().as_fd().try_clone_to_owned()?.into()), STDIN.into())),
     }
-}
-
-/// A flag of dnsperf that kqps does not have.
-struct Missing {
-    letter: char,
-    takes: Takes,
-    instead: &'static str,
-}
-
-#[derive(Clone, Copy)]
-enum Takes {
-    Nothing,
-    Value,
-    Maybe,
-}
-
-const MISSING: [Missing; 6] = [
-    Missing {
-        letter: 'v',
-        takes: Takes::Nothing,
-        instead: "kqps dnsperf prints every reply; --json prints all counts, and -S 1s a line every second",
-    },
-    Missing {
-        letter: 'W',
-        takes: Takes::Nothing,
-        instead: "warnings of the load are on standard output already; for errors write 2>&1",
-    },
-    Missing {
-        letter: 'O',
-        takes: Takes::Value,
-        instead: "kqps has flags instead of extended options, such as --queries-per-connection; `kqps load --help` \
-                  lists them, and kqps dnsperf has -O",
-    },
-    Missing { letter: 'C', takes: Takes::Maybe, instead: "the number of sockets is -c" },
-    Missing {
-        letter: 'X',
-        takes: Takes::Maybe,
-        instead: "`kqps load --help` lists the flags that kqps has; -Q sets a rate, and `kqps find` searches one",
-    },
-    Missing { letter: 'H', takes: Takes::Nothing, instead: "the long help is --help" },
-];
-
-/// Flags of `kqps load` that `kqps find` does not have, since a search chooses its loads itself.
-const NOT_OF_SEARCHES: [Missing; 7] = [
-    Missing {
-        letter: 'Q',
-        takes: Takes::Value,
-        instead: "kqps find chooses the rates itself, between --min and --max; kqps load plays one",
-    },
-    Missing {
-        letter: 'q',
-        takes: Takes::Value,
-        instead: "kqps find plays rates, and no window; kqps load has -q",
-    },
-    Missing {
-        letter: 'l',
-        takes: Takes::Value,
-        instead: "the length of a trial is the --goal's, and --time-limit is that of the search",
-    },
-    Missing {
-        letter: 'n',
-        takes: Takes::Value,
-        instead: "kqps find goes through the queries as often as it must; --time-limit says how long",
-    },
-    Missing {
-        letter: 'u',
-        takes: Takes::Nothing,
-        instead: "kqps find plays queries; kqps load plays updates",
-    },
-    Missing { letter: 'y', takes: Takes::Value, instead: "kqps find does not sign queries; kqps load does" },
-    Missing {
-        letter: 'E',
-        takes: Takes::Value,
-        instead: "-e adds EDNS and -D the DO bit; a client subnet stands in the query file, and any other option in a \
-                  binary one (-B); kqps load has -E",
-    },
-];
-
-/// A group of flags that stands for those of dnsperf that kqps does not have. Each is an error that says what
-/// to write instead.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Foreign;
-
-/// A group of flags that stands for those that `kqps find` does not have.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct NotOfSearches;
-
-/// Adds the missing flags as hidden ones, so that parsing can refuse them with a reason.
-fn augmented(command: Command, missing: &[Missing]) -> Command {
-    command.args(missing.iter().map(|missing| {
-        let arg = Arg::new(id(missing)).short(missing.letter).hide(true);
-        match missing.takes {
-            Takes::Nothing => arg.action(ArgAction::SetTrue),
-            Takes::Value => arg.action(ArgAction::Append).allow_hyphen_values(true),
-            Takes::Maybe => arg.action(ArgAction::Append).num_args(0..=1),
-        }
-    }))
-}
-
-/// An error for the first missing flag that the user typed.
-fn refused(matches: &ArgMatches, missing: &[Missing]) -> Result<(), clap::Error> {
-    let is_given = |missing: &&Missing| {
-        matches.value_source(&id(missing)) == Some(clap::parser::ValueSource::CommandLine)
-    };
-    match missing.iter().find(is_given) {
-        None => Ok(()),
-        Some(missing) => {
-            let message = format!("-{}: {}\n", missing.letter, missing.instead);
-            Err(clap::Error::raw(clap::error::ErrorKind::UnknownArgument, message))
-        }
-    }
-}
-
-macro_rules! refuses {
-    ($flags:ty, $missing:expr) => {
-        impl Args for $flags {
-            fn augment_args(command: Command) -> Command {
-                augmented(command, &$missing)
-            }
-
-            fn augment_args_for_update(command: Command) -> Command {
-                Self::augment_args(command)
-            }
-        }
-
-        impl FromArgMatches for $flags {
-            fn from_arg_matches(matches: &ArgMatches) -> Result<Self, clap::Error> {
-                refused(matches, &$missing).map(|()| Self)
-            }
-
-            fn update_from_arg_matches(&mut self, matches: &ArgMatches) -> Result<(), clap::Error> {
-                Self::from_arg_matches(matches).map(drop)
-            }
-        }
-    };
-}
-
-refuses!(Foreign, MISSING);
-refuses!(NotOfSearches, NOT_OF_SEARCHES);
-
-fn id(missing: &Missing) -> String {
-    format!("dnsperf-{}", missing.letter)
 }
 
 #[cfg(test)]

@@ -15,13 +15,15 @@ use kqps_player::{Io, Sources};
 use super::allowed::Allowed;
 use super::capture::CaptureArgs;
 use super::connections::{ConnectionArgs, parse_transport};
-use super::dnsperf::{Foreign, parse_buffer};
+use super::dnsperf::parse_buffer;
 use super::http::HttpArgs;
 use super::quic::QuicArgs;
 use super::subject::Choice;
 use super::target::Family;
 use super::tls::TlsArgs;
-use crate::value::{List, PORTS, parse_count, parse_duration, parse_list, parse_timeout, parse_within};
+use crate::value::{
+    List, PORTS, parse_count, parse_duration, parse_list, parse_timeout_seconds, parse_within,
+};
 
 pub(crate) use plan::{LANES, check_clients, check_plan};
 pub(crate) use queries::{Queries, Reading, may_be_capture, open_dataset};
@@ -70,12 +72,9 @@ pub(crate) struct PlayerArgs {
     #[arg(short = 'm', long, value_name = "TRANSPORT", value_parser = parse_transport, help_heading = "Target")]
     mode: Option<Transport>,
 
-    #[command(flatten)]
-    foreign: Foreign,
-
     /// Read queries from this file, a line each: `name type` (default: stdin), or a capture: pcap, pcapng or dnstap
     ///
-    /// The name - is standard input, too. What may follow a type, in any order: E (EDNS), D (EDNS and DO), a client
+    /// The name - is standard input, too. After the type may follow, in any order: E (EDNS), D (EDNS and DO), a client
     /// subnet such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer. A capture may be
     /// compressed by gzip or zstd (docs/CAPTURES.md).
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]
@@ -118,12 +117,12 @@ pub(crate) struct PlayerArgs {
 
     /// Count a reply that takes longer than this as late (default: 1s; of kqps find on this host 250ms)
     ///
-    /// 100us at least. On one host a reply that takes longer is most likely lost, and a search waits for it after each
+    /// 100 µs at least. On one host a reply that takes longer is most likely lost, and a search waits for it after each
     /// trial that loses.
-    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_timeout, help_heading = "Times")]
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_timeout_seconds, help_heading = "Times")]
     timeout: Option<Duration>,
 
-    /// Listen for this long after the last query (default: the timeout)
+    /// Listen for this long after the last query (default: until all have a fate, the timeout at most)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     drain: Option<Duration>,
 
@@ -145,7 +144,7 @@ pub(crate) struct PlayerArgs {
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
-    /// This saves CPU time and adds lag. The default is 10us if each thread has a core of its own. With more than 20us
+    /// This saves CPU time and adds lag. The default is 10 µs if each thread has a core of its own. With more than 20 µs
     /// threads sleep even there.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
@@ -168,8 +167,8 @@ pub(crate) struct PlayerArgs {
 
     /// Send and receive by: auto, plain, mmsg, gso, uring or xdp; on connections auto, epoll, uring or xdp
     ///
-    /// Over QUIC there is one way, and a capture is replayed over UDP by mmsg or xdp. With xdp packets pass the kernel's
-    /// network stack (AF_XDP), to targets on other hosts or at the other end of a veth pair; each thread needs a queue
+    /// Over QUIC there is one way, and a capture is replayed over UDP by mmsg or xdp. With xdp packets bypass the
+    /// kernel's network stack (AF_XDP), to targets on other hosts or at the other end of a veth pair; each thread needs a queue
     /// of the device, and kqps needs root. A capture then goes by one transport, which the target names: udp://ADDR.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
@@ -188,7 +187,7 @@ pub(crate) struct PlayerArgs {
     /// Run the threads before all others: auto or usual
     ///
     /// With auto they do so if each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits
-    /// it. Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20us. With
+    /// it. Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20 µs. With
     /// usual they run like any other thread.
     #[arg(
         long,

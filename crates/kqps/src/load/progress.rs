@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
 use kqps_message::rcode::RcodeName;
+use kqps_observation::histogram::SAMPLES_BEYOND;
 use kqps_player::live::{DetailSnapshot, Snapshot};
 use kqps_player::{Live, Plan};
 use kqps_verdict::rate::{in_thousands, rate};
@@ -76,14 +77,25 @@ fn bar(plan: &Plan) -> ProgressBar {
 fn line(counts: &Snapshot, seconds: f64, has_connections_alone: bool) -> String {
     let rcodes = counts.detail.as_ref().map(rcodes).unwrap_or_default();
     let bad = 100.0 * counts.bad_share();
-    let p99 = counts.p99_us().map_or_else(|| "-".to_string(), |p99_us| format!("{p99_us} us"));
+    let latency = latency(counts);
     let (sent, correct) = (counts.sent as f64 / seconds, counts.correct as f64 / seconds);
     let rates = if has_connections_alone {
         format!("begun {} connections/s, made {} connections/s", rate(sent), rate(correct))
     } else {
-        format!("sent {} kqps, correct {} kqps", in_thousands(sent), in_thousands(correct))
+        format!("sent {}k q/s, correct {}k q/s", in_thousands(sent), in_thousands(correct))
     };
-    format!("{rates}, bad {bad:.2} %, p99 {p99}{rcodes}")
+    format!("{rates}, bad {bad:.2} %, {latency}{rcodes}")
+}
+
+/// The latency of the replies of one interval: `p50 96 µs, p99 at most 320 µs`; `no reply` without any.
+fn latency(counts: &Snapshot) -> String {
+    let words = |(name, quantile): (&str, f64)| {
+        let seen = counts.latency.percentile(quantile, SAMPLES_BEYOND)?;
+        Some(seen.words(name, |time_us| format!("{time_us} µs")))
+    };
+    let mut words: Vec<String> = [("p50", 0.5), ("p99", 0.99)].into_iter().filter_map(words).collect();
+    words.dedup();
+    if words.is_empty() { "no reply".into() } else { words.join(", ") }
 }
 
 /// The rcodes of the replies of one interval, each with their number.

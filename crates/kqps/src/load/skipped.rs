@@ -1,6 +1,7 @@
 //! Warnings about a query file: lines that were skipped, and lines that may mean something else than
 //! intended, and what a capture has.
 
+use kqps_capture::{Why, ports_in_words};
 use kqps_dataset::{CaptureFacts, Dataset, DatasetError};
 use kqps_lab::words::counted;
 use kqps_observation::visible::visible_line;
@@ -14,7 +15,13 @@ const SERVERS_MOST: u32 = 64;
 pub(crate) fn captured(dataset: &Dataset, facts: &CaptureFacts) -> String {
     let CaptureFacts { packets, queries, responses, .. } = facts;
     let others = facts.skipped.values().sum::<u64>();
-    let why: Vec<String> = facts.skipped.iter().map(|(why, count)| format!("{why}: {count}")).collect();
+    let of_cause = |(why, count): (&String, &u64)| {
+        if why == Why::OtherPort.name() && !facts.other_ports.is_empty() {
+            return format!("{why}: {count}, at {}", ports_in_words(&facts.other_ports));
+        }
+        format!("{why}: {count}")
+    };
+    let why: Vec<String> = facts.skipped.iter().map(of_cause).collect();
     let why = if why.is_empty() { String::new() } else { format!(" ({})", why.join(", ")) };
     format!(
         "{} has {queries} queries of {} and {responses} responses in {packets} packets; others: {others}{why}",

@@ -27,7 +27,7 @@ impl FromStr for Choice {
             "none" => Ok(Self::None),
             _ => match text.parse() {
                 Ok(pid @ 1..) => Ok(Self::Pid(pid)),
-                _ => Err("expected auto, none, or the number of a process"),
+                _ => Err("expected auto, none, or the number of a process, such as that of `pgrep -o nsd`"),
             },
         }
     }

@@ -69,6 +69,13 @@ pub(crate) struct TlsArgs {
     /// connections resume, so give --queries-per-connection as well.
     #[arg(long)]
     early_data: bool,
+
+    /// Put queries that leave together into one TLS record; not over QUIC
+    ///
+    /// By default each query has a record of its own, and over HTTPS each request. Some servers, such as NSD 4.6.1 and
+    /// dnsdist 1.7.3, leave queries that share a record unanswered until more arrives.
+    #[arg(long)]
+    tls_packing: bool,
 }
 
 impl TlsArgs {
@@ -97,7 +104,17 @@ impl TlsArgs {
         }
         // What a player cannot use should be an error of the flags, and not of a trial.
         client(&settings).map_err(|error| self.bad(&error))?;
-        Ok(TlsPlan { names, client: settings, http: None })
+        Ok(TlsPlan { names, client: settings, packing: self.tls_packing, http: None })
+    }
+
+    /// Refuses flags about records of TLS, which QUIC does not have.
+    pub(super) fn check_no_records(&self) -> anyhow::Result<()> {
+        if self.tls_packing {
+            return Err(bad_input(
+                "--tls-packing has no effect over quic, which has no TLS records; leave it out",
+            ));
+        }
+        Ok(())
     }
 
     /// The error of a client, with the flag and the file if it is about their certificates.
@@ -127,6 +144,7 @@ impl TlsArgs {
             (!self.tls_group.is_empty(), "--tls-group"),
             (self.tls_certificate.is_some(), "--tls-certificate"),
             (self.early_data, "--early-data"),
+            (self.tls_packing, "--tls-packing"),
         ];
         match given.into_iter().find(|(is_given, _)| *is_given) {
             Some((_, flag)) => Err(bad_input(format!(

@@ -3,27 +3,36 @@
 
 mod connections;
 mod replay;
+mod statistics;
 
 use std::fmt::Write as _;
 
 use kqps_lab::words::counted;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
-use kqps_observation::{Quantiles, Trial};
+use kqps_observation::{Percentile, Quantiles, Trial};
 use kqps_verdict::expected::expected_by_lost;
-use kqps_verdict::rate::plain;
-use kqps_verdict::silence::silence;
-use kqps_verdict::warning::{Effect, Warning, busiest_to_mean, refusal};
+use kqps_verdict::rate::{plain, rate};
+use kqps_verdict::warning::{Warning, busiest_to_mean, refusal};
 
 use super::subject::watched;
 use connections::{connection_lines, tcp_lines};
 use replay::{differences, replay_lines};
+use statistics::statistics;
 
 pub(crate) use connections::{ANY_CERTIFICATE, agreed, causes};
 
-/// The whole output of a trial. `workers` is the subject's number of workers, if it is known.
-pub(super) fn words(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
-    format!("{}\n{}", statistics(trial, warnings), after_statistics(trial, warnings, workers))
+/// The whole output of a trial. `workers` is the subject's number of workers, if it is known. `silence` is why the
+/// trial says nothing of its target. It stands first, and no warning follows: none would change that.
+pub(super) fn words(
+    trial: &Trial,
+    warnings: &[Warning],
+    (workers, silence): (Option<u32>, Option<&str>),
+) -> String {
+    let warnings = if silence.is_some() { &[] } else { warnings };
+    let first = silence.map_or_else(String::new, |why| format!("{why}.\n\n"));
+    let statistics = statistics(trial, warnings, silence);
+    format!("{first}{statistics}\n{}", after_statistics(trial, warnings, workers))
 }
 
 /// What follows dnsperf's statistics.
@@ -45,9 +54,6 @@ pub(crate) fn after_statistics(trial: &Trial, warnings: &[Warning], workers: Opt
     if let Some(ended) = trial.subject.as_ref().filter(|subject| !subject.alive) {
         let _ = writeln!(text, "\nThe subject ended during the trial: process {} is gone.", ended.pid);
     }
-    if let Some(silence) = silence(trial).filter(|_| !trial.interrupted) {
-        let _ = writeln!(text, "\n{silence}.");
-    }
     for warning in warnings {
         let _ = writeln!(text, "\nWarning: {}", visible_line(&warning.to_string()));
     }
@@ -64,67 +70,6 @@ fn times(text: &mut String, label: &str, times: &Quantiles) {
 /// A line with its value in dnsperf's column.
 fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
-}
-
-fn statistics(trial: &Trial, warnings: &[Warning]) -> String {
-    let accounts = &trial.accounts;
-    let completed = accounts.correct + accounts.wrong;
-    let mut text = String::from("Statistics:\n\n");
-    let of_sent = |count| format!("{count} ({:.2}%)", percent(count, accounts.sent));
-    let [sent, done, lost, rate] = if trial.has_connections_alone() {
-        ["Connections begun", "Connections made", "Connections lost", "Connections a second"]
-    } else {
-        ["Queries sent", "Queries completed", "Queries lost", "Queries per second"]
-    };
-    line(&mut text, sent, &accounts.sent.to_string());
-    line(&mut text, done, &of_sent(completed));
-    let own = match trial.lost_by_player() {
-        0 => String::new(),
-        own => format!(", {own} of them by the player's own sockets"),
-    };
-    line(&mut text, lost, &(of_sent(accounts.sent - completed) + &own));
-    text.push('\n');
-    if !trial.has_connections_alone() {
-        text += &replies(trial);
-    }
-    line(&mut text, "Run time (s)", &format!("{:.6}", trial.load.duration_s));
-    line(&mut text, rate, &format!("{:.6}", trial.load.answered_qps));
-    line(&mut text, "Capacity", &capacity(warnings));
-    text.push('\n');
-    let latency = &trial.latency_us;
-    let seconds = |time_us: Option<f64>| format!("{:.6}", time_us.unwrap_or(0.0) / 1e6);
-    let whole = |time_us: Option<u64>| seconds(time_us.map(|time_us| time_us as f64));
-    let average =
-        format!("{} (min {}, max {})", seconds(latency.mean), whole(latency.min), whole(latency.max));
-    line(&mut text, "Average Latency (s)", &average);
-    line(&mut text, "Latency StdDev (s)", &seconds(latency.stddev));
-    text
-}
-
-/// The rcodes of the replies, and the sizes of messages.
-fn replies(trial: &Trial) -> String {
-    let mut text = String::new();
-    let answered = trial.response_rcodes.values().sum();
-    let rcodes: Vec<String> = trial
-        .response_rcodes
-        .iter()
-        .map(|(rcode, count)| format!("{rcode} {count} ({:.2}%)", percent(*count, answered)))
-        .collect();
-    line(&mut text, "Response codes", &rcodes.join(", "));
-    let size = |bytes: Option<f64>| bytes.map_or(0.0, f64::round);
-    let sizes =
-        format!("request {}, response {}", size(trial.request_bytes_mean), size(trial.response_bytes_mean));
-    line(&mut text, "Average packet size", &sizes);
-    text
-}
-
-/// A note that the rate of a load is not the server's capacity.
-fn capacity(warnings: &[Warning]) -> String {
-    let spoiled = |warning: &&Warning| matches!(warning.effect(), Effect::Refuse | Effect::RedoThenRefuse);
-    match warnings.iter().find(spoiled) {
-        Some(warning) => format!("not measured, and this load cannot show one ({}, see below)", warning.code),
-        None => "not measured: the rate is that of this load (kqps find searches the highest)".into(),
-    }
 }
 
 fn accounts(trial: &Trial) -> String {
@@ -234,29 +179,28 @@ fn load(trial: &Trial) -> String {
     for note in &player.notes {
         line(&mut text, "Note", note);
     }
-    let cpu = format!(
-        "{:.2} s, {} s per million {}",
-        player.cpu_s,
-        per_million(player.cpu_s, trial.accounts.sent),
-        if trial.has_connections_alone() { "connections" } else { "queries" }
-    );
-    line(&mut text, "Player CPU", &cpu);
+    let many = if trial.has_connections_alone() { "connections" } else { "queries" };
+    let of_each = per_million(player.cpu_s, trial.accounts.sent)
+        .map_or_else(String::new, |cpu_s| format!(", {cpu_s} s per million {many}"));
+    line(&mut text, "Player CPU", &format!("{:.2} s{of_each}", player.cpu_s));
     if let Some(connections) = &trial.connections {
         text += &connection_lines(connections);
         if connections.quic.is_none() {
             text += &tcp_lines(trial);
         }
     }
-    line(&mut text, "Latency (us)", &quantiles(&trial.latency_us));
+    line(&mut text, "Latency (µs)", &quantiles(&trial.latency_us));
     if trial.accounts.lost > 0 {
         let timeout_s = load.timeout_s;
-        let lost = format!("latencies count a lost {each} as {timeout_s} s, and dnsperf's leave it out");
+        let lost = format!(
+            "the line above counts a lost {each} as {timeout_s} s, and the average latency leaves it out"
+        );
         line(&mut text, "Note", &lost);
     }
     if load.mode == LoadMode::Open {
-        times(&mut text, "Lag (us)", &trial.lag_us);
+        times(&mut text, "Lag (µs)", &trial.lag_us);
     }
-    times(&mut text, "Gaps (us)", &trial.gap_us);
+    times(&mut text, "Gaps (µs)", &trial.gap_us);
     text
 }
 
@@ -289,7 +233,7 @@ fn closed(trial: &Trial) -> String {
     let outstanding = trial.load.outstanding_mean.unwrap_or(0.0);
     let unit = trial.rate_unit();
     let limit =
-        trial.load.intended_qps.map_or_else(String::new, |rate| format!(", at most {} {unit}", plain(rate)));
+        trial.load.intended_qps.map_or_else(String::new, |most| format!(", at most {} {unit}", plain(most)));
     format!("closed loop, window {window}{limit}, {outstanding:.1} outstanding on average (rate x latency)")
 }
 
@@ -299,13 +243,20 @@ fn losses(trial: &Trial) -> String {
         return String::new();
     }
     let mut text = String::from("\nWhere packets were lost:\n\n");
-    for placed in &ledger.places {
-        let name = serde_json::to_value(placed.place)
+    // A place has two entries if counters of drops account for only a part of its loss.
+    for entries in ledger.places.chunk_by(|one, next| one.place == next.place) {
+        let place = entries[0].place;
+        let name = serde_json::to_value(place)
             .map_or_else(|_| String::new(), |name| name.as_str().unwrap_or("").to_string());
-        let shared = if placed.shared { " (a counter that other traffic moves too)" } else { "" };
-        line(&mut text, &name, &format!("{}{shared}", placed.count));
+        let is_shared = entries.iter().any(|placed| placed.shared);
+        let shared = if is_shared { " (a counter that other traffic moves too)" } else { "" };
+        line(&mut text, &name, &format!("{}{shared}", ledger.at(place)));
     }
-    line(&mut text, "unexplained", &ledger.unexplained.to_string());
+    let beyond = match ledger.beyond() {
+        0 => String::new(),
+        beyond => format!(" (and the counters show {beyond} more than were lost: packets of other traffic)"),
+    };
+    line(&mut text, "unexplained", &format!("{}{beyond}", ledger.unexplained.max(0)));
     text
 }
 
@@ -326,23 +277,35 @@ fn drop_reasons(trial: &Trial) -> String {
     text
 }
 
+/// The quantiles, or their upper bounds if the times are few, with their number then.
 fn quantiles(times: &Quantiles) -> String {
-    let known: Vec<String> = [
-        ("p50", times.p50),
-        ("p90", times.p90),
-        ("p95", times.p95),
-        ("p99", times.p99),
-        ("p99.9", times.p999),
-        ("max", times.max),
+    let bounds = times.at_most.unwrap_or_default();
+    let shown = |(name, time_us, at_most_us): (&str, Option<u64>, Option<u64>)| {
+        let seen = time_us.map(Percentile::Is).or(at_most_us.map(Percentile::AtMost))?;
+        Some(seen.words(name, |time_us| time_us.to_string()))
+    };
+    let mut known: Vec<String> = [
+        ("p50", times.p50, bounds.p50),
+        ("p90", times.p90, bounds.p90),
+        ("p95", times.p95, bounds.p95),
+        ("p99", times.p99, bounds.p99),
+        ("p99.9", times.p999, bounds.p999),
+        ("max", times.max, None),
     ]
     .into_iter()
-    .filter_map(|(name, time_us)| Some(format!("{name} {}", time_us?)))
+    .filter_map(shown)
     .collect();
+    let count = times.count.filter(|_| times.p99.is_none());
+    known.extend(count.filter(|count| *count > 0).map(|count| format!("of {}", rate(count as f64))));
     known.join(", ")
 }
 
-fn per_million(cpu_s: f64, count: u64) -> String {
-    if count == 0 { "no".into() } else { format!("{:.2}", cpu_s * 1e6 / count as f64) }
+/// Fewer queries than this say nothing of the CPU time of a million: starting and waiting take most of it.
+const ENOUGH_FOR_A_MILLION: u64 = 1_000;
+
+/// CPU seconds of a million; `None` if too few were counted.
+fn per_million(cpu_s: f64, count: u64) -> Option<String> {
+    (count >= ENOUGH_FOR_A_MILLION).then(|| format!("{:.2}", cpu_s * 1e6 / count as f64))
 }
 
 fn percent(count: u64, of: u64) -> f64 {
@@ -357,6 +320,36 @@ mod tests {
     use kqps_observation::ledger::{FoundBy, Place, Placed};
 
     use super::*;
+
+    #[test]
+    fn a_place_has_one_line_and_nothing_is_unexplained_below_zero() {
+        let placed = |place, count, by, shared| Placed { place, count, by, shared };
+        let mut trial = Trial::default();
+        trial.ledger.places = vec![
+            placed(Place::SubjectSocketBuffer, 7, FoundBy::Drops, false),
+            placed(Place::SubjectUnanswered, 2487, FoundBy::Drops, true),
+            placed(Place::SubjectUnanswered, 46, FoundBy::Passages, false),
+        ];
+        trial.ledger.surplus = 2;
+        let said = losses(&trial);
+        let lines: Vec<&str> = said.lines().filter(|line| line.starts_with(' ')).map(str::trim).collect();
+        let [buffer, unanswered, unexplained] = lines[..] else { panic!("{said}") };
+        assert!(buffer.starts_with("subject-socket-buffer:") && buffer.ends_with(" 7"), "{said}");
+        assert!(
+            unanswered.starts_with("subject-unanswered:") && unanswered.contains(" 2533 (a counter"),
+            "{said}"
+        );
+        assert!(unexplained.contains(" 0 (and the counters show 2 more than were lost"), "{said}");
+        // A record of an earlier version.
+        (trial.ledger.surplus, trial.ledger.unexplained) = (0, -2);
+        assert_eq!(losses(&trial), said);
+    }
+
+    #[test]
+    fn too_few_queries_have_no_cpu_time_of_a_million() {
+        assert_eq!((per_million(38.3, 999), per_million(0.5, 0)), (None, None));
+        assert_eq!(per_million(0.5, 1_000).as_deref(), Some("500.00"));
+    }
 
     #[test]
     fn losses_are_counted_by_cause_and_once_more_by_their_answer() {

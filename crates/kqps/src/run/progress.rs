@@ -11,9 +11,10 @@ use kqps_lab::words::counted;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run, RunTrial};
-use kqps_verdict::judge::{Wording, judge};
+use kqps_verdict::judge::judge;
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
+use kqps_verdict::search::Bounds;
 
 use super::time_left::TimeLeft;
 use crate::print;
@@ -53,9 +54,7 @@ impl Progress {
                 self.trials += 1;
                 self.message(&format!("{}: trial {}, {}", cell.name, self.trials, words(trial)));
             }
-            Event::Over { cell, block, ending } => {
-                self.unit_line(cell, *block, &found(ending, cell.rate_unit()));
-            }
+            Event::Over { cell, block, ending } => self.over(cell, *block, ending),
             Event::SoFar { run, after_s } => {
                 for line in so_far(run, *after_s) {
                     self.line(&line);
@@ -76,10 +75,13 @@ impl Progress {
         }
     }
 
-    /// Prints the result of a cell for this block.
-    fn unit_line(&self, cell: &Cell, block: u32, found: &str) {
+    /// Counts a cell as done for this block. Prints its result, unless the bar shows that all goes well.
+    fn over(&self, cell: &Cell, block: u32, ending: &Ending) {
         let (blocks, width) = (self.blocks, self.width);
-        self.line(&format!("block {}/{blocks}  {:width$}  {found}", block + 1, cell.name));
+        if self.bar.is_none() || matches!(ending, Ending::Failed(_)) {
+            let found = found(ending, cell.rate_unit());
+            self.line(&format!("block {}/{blocks}  {:width$}  {found}", block + 1, cell.name));
+        }
         if let Some(bar) = &self.bar {
             bar.inc(1);
         }
@@ -140,11 +142,11 @@ fn found(ending: &Ending, unit: &str) -> String {
     match ending {
         Ending::Closed(rate_qps) => format!("{} {unit}", rate(*rate_qps)),
         Ending::Played => "played".into(),
-        Ending::Found(bounds) => {
-            let with_unit = |rate_qps: f64| format!("{} {unit}", rate(rate_qps));
-            let found = Wording { rate: &with_unit, is_claimed: true }.bounds(bounds, true);
-            format!("{found} ({})", counted(bounds.trials.into(), "trial"))
+        Ending::Found(Bounds { futile: Some(futile), .. }) => {
+            format!("ended early: {}", futile.in_words(&|rate_qps| format!("{} {unit}", rate(rate_qps))))
         }
+        // The figure rests on the trials of all blocks.
+        Ending::Found(bounds) => format!("searched, {}", counted(bounds.trials.into(), "trial")),
         Ending::Failed(reason) => reason.clone(),
     }
 }

@@ -1,5 +1,7 @@
 //! The command that repeats a run, for the end of its page.
 
+use kqps_observation::secret;
+
 /// The typed words with the run's seed, and without its folder, which exists by now. Without a subcommand
 /// they become those of `kqps run`.
 pub(crate) fn repeating(mut typed: impl Iterator<Item = String>, seed: u64) -> Vec<String> {
@@ -21,9 +23,10 @@ pub(crate) fn repeating(mut typed: impl Iterator<Item = String>, seed: u64) -> V
     words
 }
 
-/// The words that started this program.
+/// The words that started this program, without the secrets in them.
 pub(crate) fn typed() -> impl Iterator<Item = String> {
-    std::env::args_os().map(|word| word.to_string_lossy().into_owned())
+    let words: Vec<String> = std::env::args_os().map(|word| word.to_string_lossy().into_owned()).collect();
+    secret::masked(&words).into_iter()
 }
 
 #[cfg(test)]

@@ -7,6 +7,7 @@ use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_lab::configured::{Configured, with_names_of_their_own};
 use kqps_lab::echo_io;
 use kqps_lab::subject::{Definition, builtin};
+use kqps_observation::secret;
 
 use super::labels;
 use crate::exit::bad_input;
@@ -66,7 +67,7 @@ pub(crate) fn of_commands(commands: &[String]) -> anyhow::Result<Vec<Configured>
         .map(|command| Definition::of_command(command).map_err(bad_input))
         .collect::<anyhow::Result<_>>()?;
     let words: Vec<Vec<String>> =
-        commands.iter().map(|command| shlex::split(command).unwrap_or_default()).collect();
+        commands.iter().map(|command| secret::masked(&shlex::split(command).unwrap_or_default())).collect();
     let names = if commands.len() > 1 {
         labels::of(&words)
     } else {

@@ -15,7 +15,7 @@ use super::connections::{ConnectionUse, TIMEOUT_MOST};
 use crate::exit::bad_input;
 use crate::load::skipped::{captured, skipped, unreadable};
 use crate::load::{Allowed, Family, resolve_all};
-use crate::value::{TIMEOUT_LEAST, parse_count, parse_duration};
+use crate::value::{TIMEOUT_LEAST, parse_count, parse_seconds};
 
 /// The most threads of the player.
 const SENDERS_MOST: u64 = 1024;
@@ -64,7 +64,7 @@ pub(crate) struct TargetArgs {
     senders: Option<u64>,
 
     /// Count a reply of a --target that takes longer than this as late (default: 250ms)
-    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_duration, requires = "target", help_heading = "What is measured")]
+    #[arg(short = 't', long, value_name = "DURATION", value_parser = parse_seconds, requires = "target", help_heading = "What is measured")]
     timeout: Option<Duration>,
 
     #[command(flatten)]

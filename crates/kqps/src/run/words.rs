@@ -35,7 +35,8 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
         text += &study::of(run, verdict, question);
     } else {
         for subject in &verdict.subjects {
-            text += &subject::of(run, subject);
+            let figures = verdict.figures.iter().find(|figures| figures.cell == subject.cell);
+            text += &subject::of(run, subject, figures);
             text += &last_words(run, subject.cell);
             text.push('\n');
         }
@@ -46,18 +47,21 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     }
     text += &residence::of(verdict);
     text += &profile::of(verdict);
-    text += &all::holds(run, verdict);
+    text += &all::one_host(&verdict.subjects);
     let advice = all::advice(run, verdict, report.and_then(Path::parent), is_why);
     if !advice.is_empty() {
         let _ = writeln!(text, "{advice}");
     }
-    if is_why {
-        text += &why::of(run, verdict);
-    }
     let ceilings = &verdict.ceilings;
     // Ceilings had no turn if no server answered, or if the run was interrupted before them.
     let was_tried = |one: &Ceiling| one.figure_qps.is_some() || !one.failures.is_empty();
-    if ceilings.players.iter().chain(&ceilings.echoes).any(was_tried) {
+    let has_ceilings = ceilings.players.iter().chain(&ceilings.echoes).any(was_tried);
+    if is_why {
+        text += &all::holds(run, verdict);
+        text += &why::of(run, verdict);
+    }
+    // Without a server, the ceilings are all that was measured.
+    if has_ceilings && (is_why || verdict.subjects.is_empty()) {
         text += &of_ceilings(run, verdict);
     }
     // If a search ended with its share of the time, the reasons of its figure say so already.
@@ -242,24 +246,22 @@ mod tests {
     }
 
     #[test]
-    fn a_server_has_four_lines_without_a_ceiling_and_why_prints_each_start() {
+    fn a_server_has_few_lines_and_why_prints_its_bounds_and_each_start() {
         let run = searched();
         let said = of(&run, &judge(&run), None, false);
         let (paragraph, rest) = said.split_once("\n\n").unwrap();
         let labels: Vec<&str> =
             paragraph.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
-        assert_eq!(labels, ["bind", "rate", "bounds", "bottleneck"], "{said}");
-        assert!(
-            paragraph.contains("  bounds       lower 59,830 q/s, upper 60,950 q/s (outermost of 2 starts)\n"),
-            "{said}"
-        );
-        assert!(!paragraph.contains("usual speed"), "no core was gauged: {said}");
-        let head = "Beside that:\n  goal         quick: trials of 0.5 s";
-        assert!(rest.starts_with(head) && rest.contains("What would help:\n- "), "{said}");
-        assert!(rest.contains("further reasons: `kqps run --why` prints them.\n"), "{said}");
+        assert_eq!(labels, ["bind", "rate", "bottleneck"], "{said}");
+        assert!(said.starts_with("bind of unknown version: grade D, ± 17 %\n"), "{said}");
+        assert!(rest.starts_with("What would help:\n- "), "{said}");
+        assert!(rest.contains("further reasons: `kqps run --why`\n"), "{said}");
         assert!(!said.contains("start 1") && !said.contains("No canary was played"), "{said}");
 
         let said = of(&run, &judge(&run), None, true);
+        assert!(said.contains("Beside that:\n  goal         quick: trials of 0.5 s"), "{said}");
+        assert!(said.contains("\n  bounds       left out, since they do not hold the figure\n"), "{said}");
+        assert!(!said.contains("  uncorrected"), "no core was gauged: {said}");
         let first = [
             "  start 1      no load is known to hold; 81,660 q/s met the goal and failed when it was tried again;\n",
             "               83,250 q/s did not hold\n",
@@ -293,6 +295,7 @@ mod tests {
         let seen =
             "  start 2, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s missed the goal\n";
         assert!(why.contains(seen) && !why.contains(" held"), "{why}");
+        assert_eq!(why.matches("  bounds, seen ").count(), 1, "{why}");
     }
 
     #[test]
@@ -301,7 +304,7 @@ mod tests {
         let echo = Cell { name: "echo mmsg".into(), role: Role::EchoCeiling, ..Cell::default() };
         run.cells.push(Cell { load: CellLoad::Closed(0.5), ..echo });
         let table = "\n ceiling ";
-        let said = of(&run, &judge(&run), None, false);
+        let said = of(&run, &judge(&run), None, true);
         assert!(!said.contains(table), "{said}");
         let outcome = Outcome::Failed { reason: "no core".into(), output: Vec::new() };
         run.trials.push(RunTrial {
@@ -312,7 +315,7 @@ mod tests {
             purpose: Purpose::Ceiling,
             outcome,
         });
-        let said = of(&run, &judge(&run), None, false);
+        let said = of(&run, &judge(&run), None, true);
         assert!(said.contains(table) && said.contains("no core"), "{said}");
     }
 
@@ -329,7 +332,7 @@ mod tests {
         for subject in &mut verdict.subjects {
             subject.spoiled = Spoiled { of: 14, shifted: 2, withheld: 1, in_part: 3, restless: 0 };
         }
-        let said = of(&run, &verdict, None, false);
+        let said = of(&run, &verdict, None, true);
         let spoiled = "  spoiled      6 of 28 trials, by the host: 4 as the cores changed their speed, 2 as a core was\n";
         assert!(said.contains(spoiled), "{said}");
         assert_eq!((said.matches("  goal ").count(), said.matches("For all of them:").count()), (1, 1));

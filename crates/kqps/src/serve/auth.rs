@@ -6,6 +6,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use clap::ArgGroup;
 use kqps_message::edns;
 use kqps_server::services::auth::{Auth, AuthSettings};
 
@@ -27,12 +28,12 @@ Examples:
 ///
 /// SIGHUP loads the zones again while queries are answered. A file with errors leaves its zone as it was.
 #[derive(clap::Args)]
-#[command(after_help = EXAMPLES)]
+#[command(after_help = EXAMPLES, group(ArgGroup::new("served").args(["zone", "zones"]).required(true).multiple(true)))]
 pub(super) struct Args {
     /// Serve the zone of this master file (repeatable)
     ///
     /// Without an origin the zone's name is that in the file, or the file's own name.
-    #[arg(long, value_name = "[ORIGIN=]FILE", required_unless_present = "zones", help_heading = "Zones")]
+    #[arg(long, value_name = "[ORIGIN=]FILE", help_heading = "Zones")]
     zone: Vec<PathBuf>,
 
     /// Serve all zones of a directory, a list, or a configuration of BIND (repeatable)
@@ -59,7 +60,7 @@ pub(super) struct Args {
           value_parser = parse_secret, help_heading = "Answers")]
     cookies: Option<Secret>,
 
-    /// Transfer whole zones (AXFR) to every client that asks by a connection
+    /// Transfer whole zones (AXFR) to every client that asks over a connection, except HTTPS
     #[arg(long, help_heading = "Answers")]
     transfers: bool,
 

@@ -46,7 +46,9 @@ const MEMORY_LEAST: u64 = 1 << 20;
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
-    group(ArgGroup::new("servers").args(["forward", "stub"]).required(true).multiple(true))
+    group(ArgGroup::new("servers").args(["forward", "stub"]).required(true).multiple(true)),
+    mut_arg("processes", |processes| processes.hide(true)),
+    mut_arg("threads", |threads| threads.help("Worker threads"))
 )]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(super) struct Args {
@@ -69,12 +71,12 @@ pub(super) struct Args {
           help_heading = "Servers")]
     timeout: Duration,
 
-    /// Sockets of each resolver to each server; each gets another port now and then
+    /// Sockets of each thread that asks, to each server; each gets another port now and then
     #[arg(long, value_name = "N", default_value_t = 16, value_parser = parse_within::<u32>(1..=256),
           help_heading = "Servers")]
     upstream_sockets: u32,
 
-    /// Size of the receive buffer, and of the send buffer, of each of those sockets
+    /// Size of the receive buffer, and of the send buffer, of each socket to a server
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size,
           help_heading = "Servers")]
     upstream_buffer: u64,
@@ -114,7 +116,7 @@ pub(super) struct Args {
           help_heading = "Cache")]
     failure_ttl: u32,
 
-    /// Answer with records whose TTL ran out up to this long ago, if no server answers, or not within 1.8s
+    /// Answer with records whose TTL ran out up to this long ago, if no server answers, or not within 1.8 s
     #[arg(long, value_name = "DURATION", value_parser = parse_ttl, help_heading = "Cache")]
     stale: Option<u32>,
 

@@ -19,7 +19,9 @@ pub(super) struct Connections {
     #[arg(long, value_name = "DURATION", value_parser = parse_some_time)]
     tcp_idle: Option<Duration>,
 
-    /// Connections of each process, or worker of a front, at one time; more replace idle ones (default: 4096)
+    /// Connections of each process, or worker of a front, at one time (default: 4096)
+    ///
+    /// A further one replaces an idle one; over QUIC it is refused.
     #[arg(long, value_name = "N", value_parser = parse_within::<u32>(SOME))]
     tcp_connections: Option<u32>,
 

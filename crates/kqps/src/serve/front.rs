@@ -27,7 +27,7 @@ const CHOICE: Choice = Choice::LeastOutstanding;
 
 const EXAMPLES: &str = "\
 Examples:
-  kqps serve front --backend udp://127.0.0.1:5301
+  kqps serve front --backend udp://127.0.0.1:5301 --status /run/front.sock
   kqps serve front --backend tcp://127.0.0.1:5301 --backend unix:b.sock,weight=2
   kqps serve front --config front.toml --threads 4 --metrics 127.0.0.1:9153
   kqps serve status /run/front.sock";
@@ -42,12 +42,18 @@ no connections at addresses of their own, in TLS or over QUIC. Port 0 picks a fr
 left out.";
 const LISTENERS: &str = "Which TCP sockets accept connections, which the workers serve (default: shared)";
 
-/// Hand queries to name servers in batches, and their answers back: a receptionist in front of them
+const IO: &str = "Receive and send datagrams by mmsg (the default), segment or uring";
+
+/// Pass queries to name servers in batches, and return their answers
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
     mut_arg("listen", |listen| listen.help(LISTEN).long_help(LISTEN_LONG)),
-    mut_arg("listeners", |listeners| listeners.help(LISTENERS).long_help(LISTENERS))
+    mut_arg("listeners", |listeners| listeners.help(LISTENERS).long_help(LISTENERS)),
+    mut_arg("io", |io| io.hide_possible_values(true).help(IO).long_help(IO)),
+    mut_arg("device", |device| device.hide(true)),
+    mut_arg("processes", |processes| processes.hide(true)),
+    mut_arg("threads", |threads| threads.help("Worker threads"))
 )]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(super) struct Args {
@@ -85,7 +91,7 @@ pub(super) struct Args {
           help_heading = "Back ends")]
     backend_sockets: u32,
 
-    /// Size of the receive buffer, and of the send buffer, of each of those sockets
+    /// Size of the receive buffer, and of the send buffer, of each socket to a back end
     ///
     /// The kernel doubles it for its own data about each packet: `ss -m` shows the doubled size.
     #[arg(long, value_name = "SIZE", default_value = "1MiB", value_parser = parse_buffer_size, help_heading = "Back ends")]

@@ -32,7 +32,7 @@ pub(super) struct Serving {
     #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(Model::ALL.map(Model::name)))]
     io: Option<String>,
 
-    /// With --io xdp, the device whose frames pass the kernel (default: the one with the addresses)
+    /// With --io xdp, the device whose frames bypass the kernel (default: the one with the addresses)
     ///
     /// It must be named if the server listens at 0.0.0.0 or [::], or at an address that another device has. Loopback
     /// has no frames.
@@ -101,11 +101,11 @@ enum Sockets {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Listeners {
-    /// All workers share one, and a thread of each process serves its connections
+    /// All workers accept from one socket
     Shared,
-    /// Each worker has one of its own on the same port, with a thread on the worker's core
+    /// Each worker accepts from a socket of its own on the same port
     Reuseport,
-    /// Each worker has one of its own on a port of its own, from that of --listen on
+    /// Each worker accepts from a socket of its own on a port of its own, from that of --listen on
     PortEach,
 }
 

@@ -15,7 +15,7 @@ use crate::exit::bad_input;
 #[command(next_help_heading = "TLS")]
 #[allow(clippy::doc_markdown)] // the comments are the help text
 pub(super) struct TlsArgs {
-    /// Send this certificate, with those of its issuers after it (PEM; default: one that is made)
+    /// Send this certificate, with those of its issuers after it (PEM; default: the server makes one)
     ///
     /// The issuer of a certificate that is made stands in a file, whose path is printed: clients name it with --ca. The
     /// server removes the file when it ends; if it is killed, the next server that makes one does. The certificate is

@@ -39,7 +39,7 @@ pub(crate) struct Ready<'a> {
     ca: Option<Cow<'a, str>>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unix: Vec<Cow<'a, str>>,
-    /// The device whose frames pass the kernel.
+    /// The device whose frames bypass the kernel.
     #[serde(skip_serializing_if = "Option::is_none")]
     xdp: Option<Xdp<'a>>,
     #[serde(flatten)]
@@ -48,7 +48,7 @@ pub(crate) struct Ready<'a> {
     front: Option<Front<'a>>,
 }
 
-/// A device whose frames pass the kernel.
+/// A device whose frames bypass the kernel.
 #[derive(Serialize, JsonSchema)]
 struct Xdp<'a> {
     /// The name of the device.

@@ -38,6 +38,9 @@ pub(super) struct CaptureShown {
     pub(super) further: u64,
     /// Why a packet ended no query and no response → packets.
     pub(super) skipped: BTreeMap<String, u64>,
+    /// The packets among them that were skipped as `other-port`, by the lower one of their ports; of the first 64 such
+    /// ports.
+    pub(super) other_ports: BTreeMap<u16, u64>,
     /// When the first query came, milliseconds since 1970. `None` without a query.
     pub(super) first_unix_ms: Option<u64>,
     /// Seconds from the first query to the last.

@@ -144,6 +144,7 @@ impl Tally {
             responses: counts.responses,
             further: counts.further,
             skipped: skipped.map(|(why, count)| (why.name().to_owned(), count)).collect(),
+            other_ports: counts.other_ports.clone(),
             first_unix_ms: first_ns.map(|first_ns| first_ns / 1_000_000),
             span_s: self.rates.span_s(),
             rate: None,

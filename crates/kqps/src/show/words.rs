@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use kqps_capture::ports_in_words;
 use kqps_lab::words::{counted, time as in_words};
 use kqps_observation::visible::visible_line;
 use kqps_verdict::rate::rate;
@@ -48,6 +49,10 @@ fn of_capture(shown: &Shown, capture: &CaptureShown) -> String {
     line(&mut text, "Packets", &packets);
     if others > 0 {
         line(&mut text, "Others", &listed(&capture.skipped, capture.packets));
+    }
+    if !capture.other_ports.is_empty() {
+        let ports = ports_in_words(&capture.other_ports);
+        line(&mut text, "Other ports", &format!("{ports}; --captured-port takes the queries to one"));
     }
     if capture.further > 0 {
         line(&mut text, "Further messages", &format!("{} in packets that had one already", capture.further));

@@ -8,6 +8,7 @@ mod failures;
 mod forged;
 mod hits;
 mod outgoing;
+mod replies;
 mod slow;
 mod upstream;
 mod usage;

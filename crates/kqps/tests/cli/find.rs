@@ -2,6 +2,7 @@
 
 mod ends;
 mod kept;
+mod limits;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Stdio};
@@ -176,4 +177,8 @@ fn a_limit_that_every_trial_breaks_is_bad_usage() {
         assert_eq!(output.status.code(), Some(2), "{err}");
         assert!(err.contains("--p99: every trial would be above it"), "{err}");
     }
+    let output = find(&bench, &["--p99", "5"]).output().unwrap();
+    let (_, err) = words(&output);
+    assert_eq!(output.status.code(), Some(2), "{err}");
+    assert!(err.contains("with a unit; did you mean 5ms or 5s?"), "{err}");
 }

@@ -1,5 +1,7 @@
-//! `kqps history` as a user runs it, over runs that are written with known figures. No load is played, except to confirm.
+//! `kqps history` as a user runs it, over runs that are written with known figures. No load is played, except to
+//! confirm.
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
@@ -283,7 +285,8 @@ fn only_builds_that_differ_and_are_still_there_confirm_a_change() {
     assert_eq!(output.status.code(), Some(3), "{}", words(&output.stdout));
     let said = words(&output.stderr);
     assert!(
-        said.contains("cannot be judged for") && said.contains("name both builds by --a and --b"),
+        said.contains("cannot be judged for")
+            && said.contains("keep builds and name their folder by --builds"),
         "{said}"
     );
     let output = kqps(home.path(), &[&fail[..], &["--allow-inconclusive"]].concat());
@@ -298,7 +301,7 @@ fn only_builds_that_differ_and_are_still_there_confirm_a_change() {
     let output = kqps(home.path(), &[&fail[..], &sides].concat());
     let said = words(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    assert!(said.contains("as the comparison is inconclusive: that counts as failed"), "{said}");
+    assert!(said.contains("as inconclusive: there is no verdict below 6 blocks"), "{said}");
 }
 
 /// A job that confirms changes is set up wrongly on the day that it is set up, not on that of the first change.
@@ -338,4 +341,93 @@ fn adding_says_what_it_changed() {
     let mut store = History::open(&path).unwrap();
     let entry = (records.entries[0].clone(), records.hosts[&records.entries[0].host].clone());
     assert_eq!(store.add(&[entry]).unwrap(), [Added::Known]);
+}
+
+/// A history that is young never looks like a pass.
+#[test]
+fn too_few_runs_are_said_and_fail_a_condition_unless_that_is_allowed() {
+    let home = TempDir::new().unwrap();
+    let runs: Vec<PathBuf> = (0..5).map(|number| store(home.path(), number, None)).collect();
+    kqps(home.path(), &names(&runs, "add"));
+    let check = |more: &[&str]| {
+        let output = kqps(home.path(), &[&["check", "--comment", "comment.md"], more].concat());
+        (output.status.code(), words(&output.stdout), words(&output.stderr))
+    };
+    let (status, said, _) = check(&[]);
+    assert_eq!((status, &*said), (Some(0), "1 series over 5 runs.\nToo few runs to see a change: 5 of 8.\n"));
+    let comment = fs::read_to_string(home.path().join("comment.md")).unwrap();
+    assert!(comment.contains("\n**Too few runs to see a change: 5 of 8.**\n"), "{comment}");
+    let (status, _, said) = check(&["--fail-on", "slower:2%"]);
+    assert_eq!(
+        (status, &*said),
+        (
+            Some(3),
+            "--fail-on slower:2% cannot be judged, as there are too few runs to see a change: 5 of 8: that counts as \
+             failed; to let it pass add --allow-few-runs.\n"
+        )
+    );
+    let (status, _, said) = check(&["--fail-on", "slower:2%", "--allow-few-runs", "--json"]);
+    assert_eq!(
+        (status, &*said),
+        (Some(0), "Too few runs to see a change: 5 of 8; --allow-few-runs lets it pass.\n")
+    );
+    let (status, _, said) = check(&["--json"]);
+    assert_eq!((status, &*said), (Some(0), "Too few runs to see a change: 5 of 8.\n"));
+    assert_eq!(check(&["--allow-few-runs"]).0, Some(2), "it is for --fail-on");
+}
+
+/// The builds before and after the change are kept by commit; today's and yesterday's would both be slow.
+#[test]
+fn a_change_is_confirmed_by_the_kept_builds_around_it() {
+    let home = TempDir::new().unwrap();
+    let program = env!("CARGO_BIN_EXE_kqps");
+    let server = home.path().join("new/my-server");
+    let started = home.path().join("started");
+    let write = |path: &Path, work: &str, commit: u32| {
+        let log = started.display();
+        let text = format!(
+            "#!/bin/sh\necho {commit} >>{log}\nexec {program} serve echo --listen 127.0.0.1:$2 --io mmsg --work {work} --for 2m\n"
+        );
+        fs::create_dir_all(path.parent().unwrap()).unwrap();
+        fs::write(path, text).unwrap();
+        fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(0o755)).unwrap();
+    };
+    let mut runs = Vec::new();
+    for number in 0..RUNS {
+        write(&server, if number < BEFORE { "20us" } else { "200us" }, number);
+        let kept = home.path().join(format!("builds/{number}/my-server"));
+        fs::create_dir_all(kept.parent().unwrap()).unwrap();
+        fs::copy(&server, kept).unwrap();
+        runs.push(store(home.path(), number, Some(server.to_str().unwrap())));
+    }
+    kqps(home.path(), &names(&runs, "add"));
+    let check = |more: &[&str]| {
+        kqps(home.path(), &[&["check", "--confirm", "--fail-on", "slower:2%"], more].concat())
+    };
+    let output = check(&["--builds", "none"]);
+    assert_eq!(output.status.code(), Some(2), "{}", words(&output.stderr));
+    fs::create_dir(home.path().join("empty")).unwrap();
+    let output = check(&["--builds", "empty"]);
+    let said = words(&output.stderr);
+    assert_eq!(output.status.code(), Some(3), "{said}");
+    assert!(
+        said.contains(
+            "/new/my-server is no longer the build that run-19 measured, and empty does not have it"
+        ),
+        "{said}"
+    );
+
+    let output = check(&["--builds", "builds", "--blocks", "6", "--duration", "300ms", "--json"]);
+    let (printed, said) = (words(&output.stdout), words(&output.stderr));
+    assert_eq!(output.status.code(), Some(3), "{printed}{said}");
+    let change: Value = serde_json::from_str(printed.lines().next().unwrap()).unwrap();
+    assert_eq!((&change["shape"], &change["fails"]), (&"step".into(), &true.into()), "{change}");
+    assert!(change["after"].as_str().unwrap().ends_with("/run-20"), "{change}");
+    // The later build takes ten times as long, which shows on the busiest host.
+    assert_eq!(change["confirmation"]["verdict"], "confirmed", "{change}");
+    let ratio = change["confirmation"]["comparison"]["ratio"]["median"].as_f64().unwrap();
+    assert!(ratio < 0.25, "{change}");
+    let played: BTreeSet<u32> =
+        fs::read_to_string(&started).unwrap().lines().map(|line| line.parse().unwrap()).collect();
+    assert_eq!(played, BTreeSet::from([BEFORE - 1, BEFORE]), "the builds around the change, and no other");
 }

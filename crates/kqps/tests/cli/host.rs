@@ -95,6 +95,35 @@ fn text(bytes: &[u8]) -> String {
 }
 
 #[test]
+fn the_commands_of_a_dry_run_set_what_they_say_in_a_shell() {
+    let Some(network) = network() else { return };
+    let state = tempfile::tempdir().unwrap();
+    let advice = state.path().join("advice.json");
+    let changes = format!(r#"[["{TTL}","41"],["sysctl.net.ipv4.ip_local_port_range","20000\t30000"]]"#);
+    fs::write(&advice, format!(r#"{{"pieces":[{{"changes":{changes}}}]}}"#)).unwrap();
+    let typed = format!("{TTL}=33");
+    for (args, ttl_after) in [(vec![&*typed], "33\n"), (vec!["--from", advice.to_str().unwrap()], "41\n")] {
+        let args = [&["apply", "--dry-run"][..], &args[..]].concat();
+        let dry = tuned(&network, state.path(), &args).output().unwrap();
+        assert!(dry.status.success(), "{}", text(&dry.stderr));
+        assert!(!text(&dry.stdout).contains("\\x"), "{}", text(&dry.stdout));
+        assert!(
+            text(&dry.stdout).lines().any(|line| line.starts_with("sysctl -w ")),
+            "{}",
+            text(&dry.stdout)
+        );
+        let mut shell = Command::new("sh");
+        shell.args(["-e", "-c", &text(&dry.stdout)]);
+        namespace::enter(&mut shell, &network).unwrap();
+        let ran = shell.output().unwrap();
+        assert!(ran.status.success(), "{}", text(&ran.stderr));
+        assert_eq!(ttl(&network), ttl_after);
+    }
+    let range = network.within(|| fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range")).unwrap();
+    assert_eq!(range, "20000\t30000\n");
+}
+
+#[test]
 fn a_setting_is_applied_shown_and_undone() {
     let Some(network) = network() else { return };
     let state = tempfile::tempdir().unwrap();

@@ -66,7 +66,7 @@ fn on_page(rate_qps: f64) -> String {
         middle if middle < 100.0 => format!("{middle:.1}"),
         large => format!("{large:.0}"),
     };
-    format!(">{digits}\u{a0}kqps<")
+    format!(">{digits}k\u{a0}q/s<")
 }
 
 fn expect_side_by_side(page: &str, title: &str, published_qps: f64) {

@@ -302,9 +302,9 @@ fn bad_usage_is_one_clear_error() {
         (output.status.code(), stderr(&output))
     };
     let cases: [(&[&str], &str); 17] = [
-        (&["--budget", "5"], "a budget of 5 s is too short: one block of this plan takes about "),
+        (&["--budget", "5s"], "a budget of 5 s is too short: one block of this plan takes about "),
         (&["isc-echo", "--budget", "1s"], "a budget of 1 s is too short"),
-        (&["--dry-run", "--budget", "5"], "or more, or measure less"),
+        (&["--dry-run", "--budget", "5s"], "or more, or measure less"),
         (&["--subject", "knot worker=2"], "did you mean `workers`?"),
         (&["--target", "udp://127.0.0.1:1"], "--queries <FILE>"),
         (&["--target", "udp://192.0.2.1", "-d", "/dev/null"], "allow it with --allow-target 192.0.2.1"),

@@ -42,7 +42,7 @@ fn every_row_has_a_ratio(table: &Value, rows: usize) {
 fn a_player_is_laid_beside_dnsperf() {
     let player = measured(Name::Player, "player.json");
     every_row_has_a_ratio(&player, 5);
-    every_row_has_a_ratio(&measured_of(Name::Transports, Some("dnsperf"), "transports.json"), 4);
+    every_row_has_a_ratio(&measured_of(Name::Transports, Some("dnsperf"), "transports.json"), 5);
     let open_loop = player["open_loop"].as_array().unwrap();
     assert_eq!(open_loop.len(), 3);
     for rate in open_loop {

@@ -1,11 +1,13 @@
 //! The folder of a running agent, which ends with it.
 
-use std::fs::{self, File, Permissions};
+use std::fs::{File, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use kqps_files::own::make_own;
 use kqps_files::unfinished::Unfinished;
+use kqps_kernel::process::effective_user;
 use tempfile::TempDir;
 
 use super::dead::{self, LOCK};
@@ -45,7 +47,7 @@ impl AgentPlace {
             let path = path.to_owned();
             move |error| FolderError { act, path, error }
         };
-        fs::create_dir_all(&home).map_err(failed("make", &home))?;
+        make_own(&home, effective_user()).map_err(failed("make", &home))?;
         // Processes are found by their folder's path as the kernel has it.
         let home = home.canonicalize().map_err(failed("read", &home))?;
         let births = home.join(LOCK);
@@ -56,8 +58,8 @@ impl AgentPlace {
         dead::remove_all_in(&home, &machine);
         let mut builder = tempfile::Builder::new();
         let prefix = format!("{}{}-", machine.prefix(), std::process::id());
-        // Servers that run as another user read files in it, so the umask decides.
-        builder.prefix(&prefix).permissions(Permissions::from_mode(0o777));
+        // Whatever the umask is: the agent runs what lies there, as root too.
+        builder.prefix(&prefix).permissions(Permissions::from_mode(0o700));
         let made = Unfinished::made(|| builder.tempdir_in(&home));
         let (made, unfinished) = made.map_err(failed("make", &home))?;
         let path = made.path().join(LOCK);
@@ -101,6 +103,8 @@ impl Drop for AgentPlace {
 
 #[cfg(test)]
 mod tests {
+    use std::fs;
+
     use super::*;
 
     /// A program that ends at once stands in for the guard.
@@ -123,6 +127,24 @@ mod tests {
         place.remove();
         assert_eq!(folders(cache.path()), 0);
         place.remove();
+    }
+
+    #[test]
+    fn nobody_else_enters_an_agents_folder_or_writes_beside_it() {
+        use std::os::unix::fs::{PermissionsExt as _, symlink};
+        let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o7777;
+        let cache = tempfile::tempdir().unwrap();
+        let home = cache.path().join(HOME);
+        let place = make(cache.path());
+        assert_eq!((mode(&home), mode(place.folder().path())), (0o700, 0o700));
+        // A folder that an earlier version made under umask 0.
+        fs::set_permissions(&home, Permissions::from_mode(0o777)).unwrap();
+        drop(make(cache.path()));
+        assert_eq!(mode(&home), 0o755);
+        let other = tempfile::tempdir().unwrap();
+        symlink(&home, other.path().join(HOME)).unwrap();
+        let error = AgentPlace::make(other.path(), Path::new("/bin/true")).unwrap_err().to_string();
+        assert!(error.contains("a link"), "{error}");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use kqps_observation::Trial;
 use super::ahead;
 use super::failure::{Failure, plain};
 use crate::path::LaidPath;
-use crate::play::{PlayRequest, PlayerProgram};
+use crate::play::{PlayRequest, PlayerProgram, SPARE};
 use crate::trial_request::NoTrial;
 
 /// Plays a trial that begins at `at_ns` on this host's monotonic clock. The main thread must call this.
@@ -25,7 +25,7 @@ pub(super) fn play(
     // The targets were compared with those of the hosts' file. Standard error is the agent's.
     (request.is_allowed, request.shows_bar) = (true, false);
     // The player sends by the network of this host as it is.
-    let player = PlayerProgram { kqps, path: &LaidPath::Loopback, interrupts, live: None };
+    let player = PlayerProgram { kqps, path: &LaidPath::Loopback, interrupts, live: None, spare: SPARE };
     let played = player
         .play(&request)
         .and_then(|played| if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() });

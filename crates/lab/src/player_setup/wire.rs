@@ -69,6 +69,8 @@ pub struct TlsSetup {
     pub certificate: Option<KeyChoice>,
     /// Whether queries leave with the first packets of resumed connections.
     pub early_data: bool,
+    /// Whether queries that leave together share records. Over QUIC it has no effect.
+    pub packing: bool,
     /// Which certificates the player accepts; `None` for those of the run's own issuer.
     pub trust: Option<TrustChoice>,
     /// The server's name in its certificate; `None` for its address.
@@ -196,6 +198,7 @@ impl ConnectionSetup {
                 tls_suite: tls.suite.clone(),
                 tls_certificate: tls.certificate,
                 early_data: tls.early_data.then_some(true),
+                tls_packing: tls.packing.then_some(true),
                 tls_trust: tls.trust,
                 tls_name: tls.name.clone(),
                 ..of_http
@@ -248,6 +251,7 @@ impl TlsSetup {
             suite: player.tls_suite.clone(),
             certificate: player.tls_certificate,
             early_data: player.early_data.unwrap_or(false),
+            packing: player.tls_packing.unwrap_or(false),
             trust: player.tls_trust,
             name: player.tls_name.clone(),
         }
@@ -280,7 +284,7 @@ impl TlsSetup {
         };
         let names: Vec<String> = targets.iter().map(own_name).collect();
         let http = http.map(|http| http.plan(&names, targets));
-        Ok(TlsPlan { names, client, http })
+        Ok(TlsPlan { names, client, packing: self.packing, http })
     }
 }
 

@@ -14,7 +14,7 @@ use kqps_recipe::RecipeError;
 
 use super::ceilings;
 use super::offer::HostOffer;
-use super::values::{self, FactorWords, ONE_PER_CORE};
+use super::values::{self, FactorWords, ONE_PER_CORE, VALUES_MOST};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
 use crate::echo_io;
 use crate::host_settings;
@@ -75,6 +75,15 @@ impl Matrix<'_> {
         let mut factors: Vec<(String, Vec<String>)> = Vec::new();
         for (factor, words) in &self.experiment.factors {
             factors.push((factor.clone(), values::values(factor, words, cores)));
+        }
+        let combinations =
+            factors.iter().fold(1, |product: usize, (_, all)| product.saturating_mul(all.len()));
+        if combinations > VALUES_MOST {
+            let name = &self.experiment.name;
+            let what = format!(
+                "experiment `{name}`: its factors have {combinations} combinations; at most {VALUES_MOST} are laid out"
+            );
+            return Err(self.study.wrong_key(name, what));
         }
         let mut seen: BTreeMap<String, Vec<String>> = BTreeMap::new();
         for subject in &self.experiment.subjects {

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kqps_verdict::search::Preset;
 
 use super::possible::{self, Possible, PossibleSettings};
-use super::values::{COMMON, ONE_PER_CORE};
+use super::values::{COMMON, ONE_PER_CORE, check_length};
 use super::{Experiment, Published, RawLoad, StudyFile, common, transports};
 use crate::echo_io;
 use crate::subject::Definition;
@@ -185,6 +185,13 @@ fn excluded(
     settings: &PossibleSettings<'_>,
 ) -> Result<(), TomlError> {
     for (name, word) in experiment.exclude.iter().flatten() {
+        check_length(&word.0).map_err(|what| {
+            study.wrong_value(
+                name,
+                &word.0,
+                format!("experiment `{}`: factor `{name}`: {what}", experiment.name),
+            )
+        })?;
         known_factor(study, experiment, settings, name)?;
         let subjects = experiment.subjects.iter().map(String::as_str).filter(|_| name == SUBJECT);
         let possible = settings.get(name.as_str()).map(Vec::as_slice).unwrap_or_default();

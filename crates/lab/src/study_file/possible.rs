@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 
 use kqps_observation::factors::name::CORES;
 
-use super::values::{ends, span};
+use super::values::{check_length, ends, span};
 use super::{Experiment, StudyFile, Word};
 
 /// Where a value stands, which decides how it is read.
@@ -63,7 +63,10 @@ impl<'a> Possible<'a> {
             Some(_) if self.from == From::Fixed && self.word.contains("..") => {
                 Err(format!("factor `{name}`: expected one value, found the range `{}`", self.word))
             }
-            Some(_) => Ok(ends(self.word)),
+            Some(_) => {
+                check_length(self.word).map_err(|what| format!("factor `{name}`: {what}"))?;
+                Ok(ends(self.word))
+            }
             None => Ok(vec![self.word.into()]),
         }
     }

@@ -335,3 +335,23 @@ fn the_studies_in_the_folder_are_carried_and_right() {
         assert_eq!(format!("{}.toml", study.name), file);
     }
 }
+
+#[test]
+fn a_range_that_no_machine_can_measure_is_refused_before_it_is_laid_out() {
+    for (replaced, by, place, range) in [
+        ("\"1..cores\"", "\"1..4000000000\"", "17:15", "1..4000000000"),
+        ("\"1..cores\"", "\"1..4097\"", "17:15", "1..4097"),
+        ("processes = 2", "processes = \"1..4000000000\"", "14:40", "1..4000000000"),
+    ] {
+        let error = StudyFile::read("small.toml", &SMALL.replace(replaced, by)).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("small.toml:{place}: ")), "{error}");
+        assert!(error.ends_with(&format!("the range `{range}` has more than 4096 values")), "{error}");
+    }
+    let longest = SMALL.replace("1..cores", "1..4096");
+    StudyFile::read("small.toml", &longest).unwrap();
+    // Each range is short enough, and their combinations are not.
+    let error =
+        lay_out(&StudyFile::read("small.toml", &longest).unwrap(), &offer(2)).unwrap_err().to_string();
+    let expected = "experiment `one`: its factors have 16384 combinations; at most 4096 are laid out";
+    assert!(error.starts_with("small.toml:11:9: ") && error.ends_with(expected), "{error}");
+}

@@ -14,7 +14,7 @@ pub type FactorWords = BTreeMap<String, String>;
 pub const ONE_PER_CORE: &str = "one per core";
 
 /// Settings that belong to no subject.
-pub const COMMON: [&str; 37] = [
+pub const COMMON: [&str; 38] = [
     name::PATH,
     WORKERS,
     name::STEADY,
@@ -37,6 +37,7 @@ pub const COMMON: [&str; 37] = [
     name::PLAYER_TLS_SUITE,
     name::PLAYER_TLS_CERTIFICATE,
     name::PLAYER_EARLY_DATA,
+    name::PLAYER_TLS_PACKING,
     name::PLAYER_CONGESTION,
     name::PLAYER_HTTP_METHOD,
     name::SUBJECT_CERTIFICATE,
@@ -53,6 +54,22 @@ pub const COMMON: [&str; 37] = [
     name::PATH_RPS_CPUS,
     name::PATH_GRO,
 ];
+
+/// The most values that one range may stand for, and the most combinations of an experiment.
+pub const VALUES_MOST: usize = 4096;
+
+/// Checks that a range has at most [`VALUES_MOST`] values before it is laid out. `cores` counts as 1: no machine has so
+/// many.
+pub(super) fn check_length(word: &str) -> Result<(), String> {
+    let number = |text: &str| if text == "cores" { Some(1) } else { text.parse::<usize>().ok() };
+    let ends = word.split_once("..").and_then(|(first, last)| Some((number(first)?, number(last)?)));
+    match ends {
+        Some((first, last)) if last.saturating_sub(first) >= VALUES_MOST => {
+            Err(format!("the range `{word}` has more than {VALUES_MOST} values"))
+        }
+        _ => Ok(()),
+    }
+}
 
 /// The words that a value stands for: `1..4` and `1..cores` are all numbers in the range, `cores` is the number
 /// of cores; every other word stands for itself.

@@ -7,12 +7,14 @@ mod command_line;
 mod names;
 mod parts;
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::path::Path;
 
 use kqps_kernel::port;
 use kqps_observation::Factors;
 use kqps_observation::factors::name::IO;
+use kqps_observation::secret;
 use kqps_observation::trial::Transport;
 use serde::Deserialize;
 
@@ -103,6 +105,18 @@ impl Definition {
     /// If the file cannot be read, or its text is no valid definition; with file, line and column.
     pub fn open(path: &Path) -> Result<Self, FileError> {
         toml_file::open(path, Self::read)
+    }
+
+    /// The text that a run keeps: without the secrets in its command lines and variables. A run of a definition with
+    /// secrets cannot be resumed from it.
+    pub fn kept_text(&self) -> Cow<'_, str> {
+        let Ok(mut table) = self.text.parse::<toml::Table>() else { return Cow::Borrowed(&self.text) };
+        let before = table.clone();
+        mask(&mut table);
+        if table == before {
+            return Cow::Borrowed(&self.text);
+        }
+        Cow::Owned(toml::to_string(&table).expect("it was read from TOML"))
     }
 
     /// Reads a definition from the text of a file.
@@ -255,6 +269,27 @@ impl Definition {
     fn uses(&self, placeholder: &str) -> bool {
         let of_settings = self.settings.values().flat_map(Declared::templates);
         self.templates().chain(of_settings).any(|text| template::uses(text, placeholder))
+    }
+}
+
+/// Replaces the secrets in every list of words, which is a command line, and in every text by its name.
+fn mask(table: &mut toml::Table) {
+    for (name, value) in table {
+        match value {
+            toml::Value::Table(inner) => mask(inner),
+            toml::Value::String(text) if name == "about" => *text = secret::masked_line(text),
+            toml::Value::String(text) if !text.contains('\n') => *text = secret::masked_value(name, text),
+            toml::Value::Array(all) => {
+                let words =
+                    all.iter().map(|word| word.as_str().map(str::to_owned)).collect::<Option<Vec<_>>>();
+                if let Some(words) = words {
+                    *all = secret::masked(&words).into_iter().map(toml::Value::String).collect();
+                } else {
+                    all.iter_mut().filter_map(toml::Value::as_table_mut).for_each(mask);
+                }
+            }
+            _ => {}
+        }
     }
 }
 

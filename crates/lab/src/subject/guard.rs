@@ -8,13 +8,16 @@ use std::os::unix::process::{CommandExt as _, parent_id};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use kqps_kernel::process::{self, Signal};
-
 use super::programs;
+use super::remains::ProcessGroup;
 
 /// Reads until its standard input is closed, which the kernel does when kqps ends. A signal that ends all processes of
-/// a session must not end the guard first. The empty line says that the guard stands.
-const SCRIPT: &str = "trap '' TERM INT HUP; echo; read -r _; kill -s KILL -- \"-$0\"";
+/// a session must not end the guard first. The empty line says that the guard stands. If the leader's number has become
+/// that of a process with another start time (`proc_pid_stat(5)`, field 22), the group has ended, and nobody is killed.
+const SCRIPT: &str = "trap '' TERM INT HUP; \
+    started() { read -r line 2>/dev/null </proc/$0/stat && line=${line##*) } && set -- $line && echo ${20}; }; \
+    began=$(started); echo; read -r _; now=$(started); \
+    [ -z \"$now\" ] || [ \"$now\" = \"$began\" ] || exit 0; kill -s KILL -- \"-$0\"";
 
 /// One guard. Dropping it ends the guard.
 #[derive(Debug)]
@@ -78,15 +81,13 @@ pub fn stand_for_group(leader: u32) -> io::Result<()> {
         let reason = format!("process {leader} was not started by the process that started its guard");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
+    let group = ProcessGroup::of(leader);
     let mut output = io::stdout().lock();
     output.write_all(b"\n")?;
     output.flush()?;
     io::copy(&mut io::stdin().lock(), &mut io::sink())?;
-    match process::signal_group(leader, Signal::Kill) {
-        Err(error) if error.kind() == io::ErrorKind::InvalidInput => Err(error),
-        // A group that has ended needs no signal.
-        _ => Ok(()),
-    }
+    group.kill();
+    Ok(())
 }
 
 /// The parent of a process (`PPid` in `proc_pid_status(5)`); `None` if there is no such process.
@@ -105,7 +106,7 @@ impl Drop for Guard {
 
 #[cfg(test)]
 mod tests {
-    use kqps_kernel::process::signal;
+    use kqps_kernel::process::{self, Signal, signal};
 
     use super::*;
 
@@ -123,6 +124,21 @@ mod tests {
         let mut guard = guard(sleeper.id());
         drop(guard.0.stdin.take());
         assert!(sleeper.wait().unwrap().to_string().contains("SIGKILL"));
+    }
+
+    #[test]
+    fn a_later_process_with_the_number_of_the_leader_is_left_alone() {
+        let mut sleeper = sleeper();
+        // As if the leader had another start when the guard began.
+        let script = SCRIPT.replace("began=$(started)", "began=1$(started)");
+        let mut command = Command::new("sh");
+        command.args(["-c", &script, &sleeper.id().to_string()]);
+        let mut guard = Guard::start(command).unwrap();
+        drop(guard.0.stdin.take());
+        assert!(guard.0.wait().unwrap().success());
+        assert!(sleeper.try_wait().unwrap().is_none(), "it is not killed");
+        process::signal_group(sleeper.id(), Signal::Kill).unwrap();
+        sleeper.wait().unwrap();
     }
 
     /// Whether a process ignores a signal (proc(5), `SigIgn`).

@@ -17,52 +17,89 @@ const PATIENCE: Duration = Duration::from_secs(5);
 /// The interval at which they are checked.
 const LOOK: Duration = Duration::from_millis(5);
 
+/// The processes of one start of a subject.
 #[derive(Debug)]
 pub(super) struct Remains {
-    group: u32,
+    group: ProcessGroup,
     folder: PathBuf,
 }
 
 impl Remains {
-    /// The processes of the group, and those with the mark of `folder`.
-    pub(super) fn of(group: u32, folder: &Path) -> Self {
-        Self { group, folder: folder.into() }
+    /// The processes of the group, and those with the mark of `folder`. The leader was just started, and nobody has
+    /// waited for it yet.
+    pub(super) fn of(leader: u32, folder: &Path) -> Self {
+        Self { group: ProcessGroup::of(leader), folder: folder.into() }
     }
 
     /// Whether any of them runs.
     pub(super) fn live(&self) -> bool {
-        !self.living().is_empty()
+        processes().any(|pid| self.has(pid))
     }
 
     /// Kills them, and those that they start meanwhile.
     pub(super) fn kill(&self) {
-        // The whole group at once, so that a supervisor in it cannot restart a process.
-        let _ = process::signal_group(self.group, Signal::Kill);
-        kill_until_none(|| self.living());
+        self.group.kill_at_once();
+        kill_until_none(|pid| self.has(pid));
     }
 
-    fn living(&self) -> Vec<u32> {
-        let is_mine =
-            |&pid: &u32| group_of(pid) == Some(self.group) || is_marked(pid, &|at| at == self.folder);
-        processes().filter(is_mine).collect()
+    fn has(&self, pid: u32) -> bool {
+        self.group.has(pid) || is_marked(pid, &|at| at == self.folder)
+    }
+}
+
+/// A process group, and not a later one with the same number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct ProcessGroup {
+    leader: u32,
+    /// When the leader started (`proc_pid_stat(5)`, field 22); `None` if it had ended already.
+    started: Option<u64>,
+}
+
+impl ProcessGroup {
+    /// The group with this leader.
+    pub(super) fn of(leader: u32) -> Self {
+        Self { leader, started: kqps_host::started(leader) }
+    }
+
+    /// Kills all that are left of it.
+    pub(super) fn kill(self) {
+        self.kill_at_once();
+        kill_until_none(|pid| self.has(pid));
+    }
+
+    /// Kills the whole group at once if its leader is there, so that a supervisor in it cannot restart a process. Without
+    /// its leader, processes are killed one by one, each after it was checked.
+    fn kill_at_once(self) {
+        if self.started.is_some() && kqps_host::started(self.leader) == self.started {
+            // It may have ended already.
+            let _ = process::signal_group(self.leader, Signal::Kill);
+        }
+    }
+
+    /// Whether a running process is in it. As long as the group has a process, the kernel gives its number to no other
+    /// one. If another process has the number, that process and its group are strangers.
+    fn has(self, pid: u32) -> bool {
+        group_of(pid) == Some(self.leader)
+            && kqps_host::started(self.leader).is_none_or(|started| Some(started) == self.started)
     }
 }
 
 /// Kills the subjects that a killed kqps left under `folder`.
 pub fn end_all_under(folder: &Path) {
-    kill_until_none(|| processes().filter(|&pid| is_marked(pid, &|at| at.starts_with(folder))).collect());
+    kill_until_none(|pid| is_marked(pid, &|at| at.starts_with(folder)));
 }
 
-fn kill_until_none(mut living: impl FnMut() -> Vec<u32>) {
+/// Kills every process that `is_mine` recognises, until there is none.
+fn kill_until_none(is_mine: impl Fn(u32) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let living = living();
+        let living: Vec<u32> = processes().filter(|&pid| is_mine(pid)).collect();
         if living.is_empty() || Instant::now() >= deadline {
             return;
         }
         for pid in living {
-            // It may have ended already.
-            let _ = process::signal(pid, Signal::Kill);
+            // It may have ended already, and another process may have its number.
+            let _ = process::signal_if(pid, Signal::Kill, || is_mine(pid));
         }
         std::thread::sleep(LOOK);
     }
@@ -90,4 +127,30 @@ fn is_marked(pid: u32, is_wanted: &dyn Fn(&Path) -> bool) -> bool {
         let folder = variable.strip_prefix(MARK.as_bytes()).and_then(|rest| rest.strip_prefix(b"="));
         folder.is_some_and(|folder| is_wanted(Path::new(std::ffi::OsStr::from_bytes(folder))))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::process::Command;
+
+    use super::*;
+
+    #[test]
+    fn a_group_whose_number_has_another_process_now_is_left_alone() {
+        let mut child = process::tie(Command::new("sleep").arg("60")).spawn().unwrap();
+        let group = ProcessGroup::of(child.id());
+        assert!(group.has(child.id()));
+        // Its number is that of a process which started later, or which was never known.
+        for started in [group.started.map(|started| started - 1), None] {
+            let earlier = ProcessGroup { started, ..group };
+            assert!(!earlier.has(child.id()));
+            earlier.kill();
+            let folder = tempfile::tempdir().unwrap();
+            Remains { group: earlier, folder: folder.path().into() }.kill();
+            assert!(child.try_wait().unwrap().is_none(), "it is not killed");
+        }
+        group.kill();
+        child.wait().unwrap();
+        assert!(!group.has(child.id()));
+    }
 }

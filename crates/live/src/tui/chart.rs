@@ -1,17 +1,19 @@
 //! Lines by time, of a history's intervals.
 
+use kqps_observation::Percentile;
 use ratatui::style::{Color, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
 
 use crate::figures;
-use crate::history::Interval;
+use crate::history::{History, Interval};
 
 /// One line: its name, its colour and its figure.
 type Course = (&'static str, Color, fn(&Interval) -> Option<f64>);
 
 /// A drawable line.
+#[derive(Clone)]
 struct Drawn {
     name: &'static str,
     color: Color,
@@ -30,13 +32,17 @@ pub(super) fn rates(intervals: &[Interval], has_connections_alone: bool, is_colo
     Owned { lines, bounds: [0.0, most], labels, span: span(intervals), is_colored, title }
 }
 
-/// Quantiles of latency, on a logarithmic axis.
-pub(super) fn latency(intervals: &[Interval], is_colored: bool) -> Owned {
-    let courses: [Course; 2] = [
-        ("p50", Color::Cyan, |one| one.quantile_us(0.5).map(|us| us as f64)),
-        ("p99", Color::LightRed, |one| one.quantile_us(0.99).map(|us| us as f64)),
-    ];
-    let lines = drawn(intervals, &courses, |us| us.max(1.0).log10());
+/// Quantiles of latency, or their bounds, on a logarithmic axis.
+pub(super) fn latency(history: &History, is_colored: bool) -> Owned {
+    let intervals = history.intervals();
+    let points = |quantile| {
+        let place = |seen: Percentile| (seen.time_us() as f64).max(1.0).log10();
+        let seen = intervals.iter().zip(history.percentiles(quantile));
+        seen.filter_map(|(one, seen)| Some((one.end_s, place(seen?)))).collect()
+    };
+    let lines = [("p50", Color::Cyan, 0.5), ("p99", Color::LightRed, 0.99)]
+        .map(|(name, color, quantile)| Drawn { name, color, points: points(quantile) })
+        .to_vec();
     let places = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let low = places().fold(f64::INFINITY, f64::min);
     let (low, high) = if low.is_finite() { (low, places().fold(low, f64::max)) } else { (1.0, 2.0) };

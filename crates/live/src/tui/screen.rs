@@ -145,7 +145,7 @@ fn draw_facts(
 fn draw_charts(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, look: Look) {
     let intervals = snapshot.history.intervals();
     let rates = chart::rates(intervals, snapshot.standing.has_connections_alone, look.is_colored);
-    let latency = chart::latency(intervals, look.is_colored);
+    let latency = chart::latency(&snapshot.history, look.is_colored);
     let halves = [Constraint::Fill(1), Constraint::Fill(1)];
     let [one, other] =
         if area.width >= 70 { Layout::horizontal(halves) } else { Layout::vertical(halves) }.areas(area);
@@ -256,9 +256,9 @@ mod tests {
             "50,000 q/s",
             "sending, 1.0 of",
             "8,400",
-            "8.4 kq/s",
+            "8.4k q/s",
             "lost 4",
-            "p50 96 us, p99 5.1 ms",
+            "p50 96 µs, p99 5.1 ms",
             "NOERROR 8,080",
             "7 open, 9 made",
             "player 0.40 cores, subject 0.80 cores",

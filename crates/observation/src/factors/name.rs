@@ -47,6 +47,8 @@ pub const PLAYER_TLS_TRUST: &str = "player.tls_trust";
 pub const PLAYER_TLS_NAME: &str = "player.tls_name";
 /// Whether the player sends early data.
 pub const PLAYER_EARLY_DATA: &str = "player.early_data";
+/// Whether queries that leave together share records of TLS.
+pub const PLAYER_TLS_PACKING: &str = "player.tls_packing";
 /// What limits the player's bytes on their way over QUIC.
 pub const PLAYER_CONGESTION: &str = "player.congestion";
 /// How the player asks by HTTP.
@@ -224,6 +226,8 @@ pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
         | PLAYER_TLS_NAME
         | PLAYER_EARLY_DATA
         | SUBJECT_CERTIFICATE => transport.is_encrypted(),
+        // QUIC has no records.
+        PLAYER_TLS_PACKING => transport.is_encrypted() && transport != Transport::Quic,
         PLAYER_HTTP_METHOD | PLAYER_HTTP_PATH => transport == Transport::Https,
         PLAYER_CONGESTION => transport == Transport::Quic,
         _ => true,

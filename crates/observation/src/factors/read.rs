@@ -2,7 +2,7 @@
 
 use std::str::FromStr;
 
-use kqps_files::value::parse_duration;
+use kqps_files::value::parse_seconds;
 
 use super::name;
 use super::values::{
@@ -74,10 +74,9 @@ impl Values {
                 player.close =
                     Some(wanted.one_of(&CloseChoice::WORDS, [CloseChoice::Fin, CloseChoice::Rst])?);
             }
-            name::PLAYER_RESUME => player.resume = Some(wanted.one_of(&["true", "false"], [true, false])?),
-            name::PLAYER_EARLY_DATA => {
-                player.early_data = Some(wanted.one_of(&["true", "false"], [true, false])?);
-            }
+            name::PLAYER_RESUME => player.resume = Some(wanted.truth()?),
+            name::PLAYER_EARLY_DATA => player.early_data = Some(wanted.truth()?),
+            name::PLAYER_TLS_PACKING => player.tls_packing = Some(wanted.truth()?),
             name::PLAYER_CONGESTION => {
                 let choices = [CongestionChoice::Fixed, CongestionChoice::Cubic];
                 player.congestion = Some(wanted.one_of(&CongestionChoice::WORDS, choices)?);
@@ -198,6 +197,10 @@ impl Wanted<'_> {
         self.number("seconds above 0", |seconds: &f64| seconds.is_finite() && *seconds > 0.0)
     }
 
+    fn truth(self) -> Result<bool, FactorError> {
+        self.one_of(&["true", "false"], [true, false])
+    }
+
     fn sources(self) -> Result<SourceChoice, FactorError> {
         let expected = "one, spread, an address, or a prefix such as 127.1.0.0/16";
         SourceChoice::of_word(self.word).ok_or_else(|| self.wrong(expected, &SourceChoice::WORDS))
@@ -215,9 +218,9 @@ impl Wanted<'_> {
     }
 }
 
-/// Reads a duration above 0, in seconds.
+/// Reads a duration above 0, in seconds. In stored factors it may have no unit.
 fn seconds(word: &str) -> Option<f64> {
-    parse_duration(word).ok().map(|duration| duration.as_secs_f64()).filter(|seconds| *seconds > 0.0)
+    parse_seconds(word).ok().map(|duration| duration.as_secs_f64()).filter(|seconds| *seconds > 0.0)
 }
 
 /// Reads percents that are separated by spaces, each from 1 to 99.

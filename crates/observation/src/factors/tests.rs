@@ -6,7 +6,7 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 /// A word of every factor, in the order of their names.
-const WORDS: [(&str, &str); 46] = [
+const WORDS: [(&str, &str); 47] = [
     ("compared_as", "a again"),
     ("dataset.file", "my queries"),
     ("dataset.names", "one"),
@@ -45,6 +45,7 @@ const WORDS: [(&str, &str); 46] = [
     ("player.tls_certificate", "rsa"),
     ("player.tls_group", "x25519"),
     ("player.tls_name", "dns.test"),
+    ("player.tls_packing", "true"),
     ("player.tls_suite", "TLS_AES_128_GCM_SHA256"),
     ("player.tls_trust", "anyone"),
     ("player.transport", "tls"),
@@ -79,6 +80,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         tls_trust: Some(TrustChoice::Anyone),
         tls_name: Some("dns.test".into()),
         early_data: Some(true),
+        tls_packing: Some(true),
         congestion: Some(CongestionChoice::Cubic),
         http_method: Some(MethodChoice::Get),
         http_path: Some("/dns".into()),

@@ -69,6 +69,8 @@ pub struct PlayerFactors {
     pub tls_name: Option<String>,
     /// Whether queries leave with the first packets of resumed connections.
     pub early_data: Option<bool>,
+    /// Whether queries that leave together share records of TLS; for encrypted transports except QUIC.
+    pub tls_packing: Option<bool>,
     /// What limits the bytes on their way; for QUIC.
     pub congestion: Option<CongestionChoice>,
     /// How the player asks; for HTTPS, as is the next one.
@@ -241,6 +243,7 @@ impl PlayerFactors {
             self.tls_trust.map(|trust| (name::PLAYER_TLS_TRUST, trust.word().to_owned())),
             self.tls_name.clone().map(|server| (name::PLAYER_TLS_NAME, server)),
             self.early_data.map(|early_data| (name::PLAYER_EARLY_DATA, early_data.to_string())),
+            self.tls_packing.map(|packing| (name::PLAYER_TLS_PACKING, packing.to_string())),
             self.congestion.map(|how| (name::PLAYER_CONGESTION, how.word().to_owned())),
             self.http_method.map(|method| (name::PLAYER_HTTP_METHOD, method.word().to_owned())),
             self.http_path.clone().map(|path| (name::PLAYER_HTTP_PATH, path)),

@@ -8,7 +8,8 @@ use kqps_dataset::{Position, Query};
 use kqps_message::{header, rcode};
 
 use super::table::{Outstanding, State, Table};
-use super::{Books, Due, Flow};
+use super::{Books, Due, Standstill};
+use crate::clock::STEP_LEAST_NS;
 use crate::connections::ConnectionCounts;
 use crate::inflight::Inflight;
 use crate::loss::Loss;
@@ -84,7 +85,12 @@ impl<T: Table> Books<'_, T> {
             }
         };
         let query = self.dataset.query(found.query);
-        let latency_ns = at_ns.saturating_sub(found.due_ns);
+        if at_ns.saturating_add(STEP_LEAST_NS) < found.due_ns {
+            self.tally.misdated += 1;
+        }
+        // No reply comes before its query, whatever a clock that was set back says.
+        let at_ns = at_ns.max(found.due_ns);
+        let latency_ns = at_ns - found.due_ns;
         let checked = match &self.labels {
             None => checked(&query, &mut self.scratch),
             Some(labels) => {
@@ -117,6 +123,7 @@ impl<T: Table> Books<'_, T> {
             }
         }
         if is_in_time && reply.is_some() {
+            self.tally.replies.add(at_ns, latency_ns, message.len());
             let of_header = || message.get(3).map_or(0, |byte| u16::from(byte & OF_HEADER));
             let rcode = checked.rcode().unwrap_or_else(of_header);
             self.live.replied(at_ns, latency_ns, (rcode, message.len()));
@@ -128,6 +135,7 @@ impl<T: Table> Books<'_, T> {
             unanswered(self.reports.as_ref(), Fate::TimedOut)(found.query, key);
             self.live.timed_out(1);
         }
+        self.tally.outstanding.add(found.due_ns, at_ns.min(found.due_ns.saturating_add(self.timeout_ns)));
         self.book(checked, at_ns, latency_ns, message.len());
         matches!(checked, Checked::Correct { .. }).then_some(latency_ns)
     }
@@ -142,8 +150,9 @@ impl<T: Table> Books<'_, T> {
             self.waiting -= 1;
         }
         self.unsettled -= 1;
-        self.tally.outstanding_us += latency_ns.min(self.timeout_ns) / 1000;
+        self.tally.outstanding.add(found.due_ns, at_ns.min(found.due_ns.saturating_add(self.timeout_ns)));
         if latency_ns <= self.timeout_ns {
+            self.tally.replies.add(at_ns, latency_ns, 0);
             self.tally.in_time(at_ns, latency_ns);
             self.live.latency(latency_ns);
         } else {
@@ -187,7 +196,6 @@ impl<T: Table> Books<'_, T> {
 
     #[inline]
     fn book(&mut self, checked: Checked, at_ns: u64, latency_ns: u64, bytes: usize) {
-        self.tally.outstanding_us += latency_ns.min(self.timeout_ns) / 1000;
         match checked {
             Checked::Wrong(cause) => self.tally.wrong(cause),
             Checked::Correct { rcode, extent } if latency_ns <= self.timeout_ns => {
@@ -212,12 +220,46 @@ impl<T: Table> Books<'_, T> {
         }
     }
 
+    /// Notes at `now_ns` that the thread stood still for `for_ns`. A query whose time of leaving was taken before may have
+    /// left only now. If the standstill was longer than the timeout, such a query is not lost before timeout and drain have
+    /// passed once more.
+    #[cold]
+    pub fn stood_still(&mut self, now_ns: u64, for_ns: u64) {
+        if for_ns <= self.timeout_ns {
+            return;
+        }
+        let Standstill { since_ns, until_ns } = self.standstill;
+        // A query that was due earlier left later than its timeout, which its flow knows.
+        let due_ns = now_ns.saturating_sub(for_ns).saturating_sub(self.timeout_ns);
+        self.standstill = Standstill {
+            since_ns: if now_ns < until_ns { since_ns.min(due_ns) } else { due_ns },
+            until_ns: now_ns.saturating_add(self.settle_ns),
+        };
+    }
+
+    /// The time before which a query of this flow was due that is lost without a reply, if every flow was read at `read_ns`
+    /// or later.
+    #[inline]
+    pub fn lost_before_ns(&self, flow: usize, read_ns: u64) -> u64 {
+        let lost_ns = read_ns.saturating_sub(self.settle_ns);
+        if read_ns < self.flows[flow].held_until_ns {
+            0
+        } else if read_ns < self.standstill.until_ns {
+            lost_ns.min(self.standstill.since_ns)
+        } else {
+            lost_ns
+        }
+    }
+
     #[inline]
     fn expire_flow(&mut self, flow: usize, read_ns: u64) {
-        let Flow { table, held_until_ns, .. } = &mut self.flows[flow];
         let overdue_ns = read_ns.saturating_sub(self.timeout_ns);
-        let lost_ns = if read_ns < *held_until_ns { 0 } else { read_ns.saturating_sub(self.settle_ns) };
-        let each_lost = |query, _| self.tally.lost_one(query, self.dataset.expected(query));
+        let lost_ns = self.lost_before_ns(flow, read_ns);
+        let table = &mut self.flows[flow].table;
+        let each_lost = |query, due_ns: u64| {
+            self.tally.outstanding.add(due_ns, due_ns.saturating_add(self.timeout_ns));
+            self.tally.lost_one(query, self.dataset.expected(query));
+        };
         let each_overdue = unanswered(self.reports.as_ref(), Fate::TimedOut);
         let expired = table.expire(overdue_ns, lost_ns, each_overdue, each_lost);
         self.waiting -= expired.overdue;
@@ -233,6 +275,7 @@ impl<T: Table> Books<'_, T> {
         let each_lost = |query, due_ns: u64| {
             self.tally.lost_one(query, self.dataset.expected(query));
             let until_ns = due_ns.saturating_add(timeout_ns);
+            self.tally.outstanding.add(due_ns, until_ns);
             if until_ns > now_ns {
                 self.broken_until_ns.push(Reverse(until_ns));
             }
@@ -266,6 +309,7 @@ impl<T: Table> Books<'_, T> {
             }
         }
         self.unsettled -= 1;
+        self.tally.outstanding.add(found.due_ns, until_ns);
         self.tally.lost_one(found.query, self.dataset.expected(found.query));
         self.tally.lost(loss, self.timeout_ns, 1);
     }
@@ -298,8 +342,9 @@ impl<T: Table> Books<'_, T> {
         self.live.interrupted(self.outstanding());
     }
 
-    /// Ends the trial: every unsettled query is lost.
-    pub fn end(&mut self) {
+    /// Ends the trial at `now_ns`: every unsettled query is lost.
+    pub fn end(&mut self, now_ns: u64) {
+        self.tally.outstanding.end(now_ns, self.broken_until_ns.iter().map(|until_ns| until_ns.0));
         self.waiting -= self.broken_until_ns.len() as u64;
         self.broken_until_ns.clear();
         self.tally.cut_short += self.waiting;

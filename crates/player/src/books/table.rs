@@ -4,8 +4,8 @@ use std::fmt;
 
 use kqps_dataset::Position;
 
-/// A table of outstanding queries. A query holds its place until its fate is settled: until a reply settles it, or until it
-/// is lost.
+/// A table of outstanding queries. A query holds its place until its fate is settled: until a reply settles it, or
+/// until it is lost.
 pub trait Table {
     /// What a reply is known by: a message's ID, or a stream.
     type Key: Copy + fmt::Debug + Into<u64>;
@@ -43,8 +43,8 @@ pub trait Table {
     /// The query that was sent with this key; `None` if no query has it.
     fn find(&mut self, key: Self::Key) -> Option<Outstanding>;
 
-    /// Settles the query with this key, which [`Self::find`] returned as waiting or overdue. Returns whether it was still
-    /// waiting.
+    /// Settles the query with this key, which [`Self::find`] returned as waiting or overdue. Returns whether it was
+    /// still waiting.
     fn settle(&mut self, key: Self::Key) -> bool;
 
     /// Loses the query with this key, which [`Self::find`] returned as waiting or overdue. Returns whether it was still

@@ -159,7 +159,7 @@ fn the_queries_of_a_flow_that_breaks_are_lost_by_that() {
     // A reply that comes after its query was lost belongs to no query.
     reply[..2].copy_from_slice(&sent[2].1.key.to_be_bytes());
     state.books.arrived(0, &reply, 7_000_000);
-    state.books.end();
+    state.books.end(u64::MAX);
     let tally = &state.books.tally;
     assert_eq!((tally.accounts.correct, tally.accounts.lost, tally.accounts.unsolicited), (1, 5, 1));
     let by = |loss: Loss| tally.lost_by[loss.number()];

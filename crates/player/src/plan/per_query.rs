@@ -1,4 +1,5 @@
-//! What is done to each query as it is sent: random labels before its name, and a signature. A dataset has room for both.
+//! Changes to each query as it is sent: random labels before its name, and a signature. A dataset has room for
+//! both.
 
 use std::fmt;
 use std::str::FromStr;

@@ -29,7 +29,11 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
         delayed_acks: counts.delayed_acks,
         connections_with_retransmitted_syn: counts.lost_syns,
         ports_in_use: counts.ports_in_use,
-        tls: counts.tls.as_ref().zip(plan.tls()).map(|(counts, plan)| tls_facts(counts, plan)),
+        tls: counts
+            .tls
+            .as_ref()
+            .zip(plan.tls())
+            .map(|(tls, plan)| tls_facts(tls, plan, counts.quic.is_some())),
         http: counts
             .http
             .as_ref()
@@ -74,6 +78,7 @@ fn quic_facts(counts: &QuicCounts, plan: &QuicPlan) -> QuicFacts {
         early_in_old_records: EarlyFacts::default(),
         datagrams_sent: counts.client.datagrams_sent,
         datagrams_received: counts.client.datagrams_received,
+        send_waits: counts.send_waits,
         packets_sent: counts.client.packets_sent,
         packets_lost: counts.client.packets_lost,
         failures: counts.failures.clone(),

@@ -1,10 +1,10 @@
 //! The facts of the player: its threads, its sockets, and notes on what it could not do as asked.
 
 use kqps_observation::subject::ThreadFacts;
-use kqps_observation::trial::{LoadFacts, LoadMode, PlayerFacts};
+use kqps_observation::trial::{LoadFacts, LoadMode, PlayerFacts, WallClockFacts};
 
 use super::ports::no_port_left;
-use super::tls::{no_certificate, no_early_data};
+use super::tls::{no_certificate, no_early_data, packed_and_lost};
 use super::{FinishedTrial, past, replay};
 use crate::connections::ConnectionCounts;
 use crate::loss::Loss;
@@ -74,6 +74,7 @@ pub(super) fn player(
         );
         notes.extend(no_early_data(counts, played.plan));
         notes.extend(no_certificate(counts, played.plan));
+        notes.extend(packed_and_lost(tally, played.plan));
     }
     notes.extend(replay::sharing(played));
     notes.extend(xdp::notes(past(played)));
@@ -89,8 +90,21 @@ pub(super) fn player(
         cores_awake: played.cores_awake,
         socket_drops,
         segment_fallbacks,
+        wall_clock: wall_clock(played, tally),
         per_thread: per_thread(played),
     }
+}
+
+/// How the wall clock was set during the trial, as the thread saw it that saw most; `None` if it was not.
+fn wall_clock(played: &FinishedTrial<'_>, tally: &Tally) -> Option<WallClockFacts> {
+    let each = || played.results.iter().map(|result| result.clock);
+    let largest_ns = each().map(|steps| steps.largest_ns).max_by_key(|step_ns| step_ns.unsigned_abs());
+    let facts = WallClockFacts {
+        steps: each().map(|steps| steps.count).max().unwrap_or(0),
+        largest_s: largest_ns.unwrap_or(0) as f64 / 1e9,
+        misdated: tally.misdated + each().map(|steps| steps.early).sum::<u64>(),
+    };
+    (facts.steps > 0 || facts.misdated > 0).then_some(facts)
 }
 
 /// The facts of each thread. A thread that spins through its waits is not busy meanwhile.

@@ -68,7 +68,8 @@ impl Held {
     /// Connections that are closed and opened again. Those that are open hold a port each, and with FIN also those that
     /// were closed in the time of `TIME_WAIT`. Past the kernel nothing is kept in that state.
     fn closed(tcp: &TcpPlan, open: usize, attempts: u64, load: &LoadFacts) -> Self {
-        let rate = if load.duration_s > 0.0 { attempts as f64 / load.duration_s } else { 0.0 };
+        let sending_s = load.sending_s();
+        let rate = if sending_s > 0.0 { attempts as f64 / sending_s } else { 0.0 };
         let (held_s, how, or) = if tcp.close == Close::Fin && tcp.io != Io::Xdp {
             let how = ", and each port for 60 s after it was closed (TIME_WAIT)";
             (TIME_WAIT_S, how, ", or close with --close rst")

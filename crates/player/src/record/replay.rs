@@ -91,6 +91,7 @@ fn content(capture: &CaptureFacts) -> CaptureContent {
         sorted: capture.sorted,
         retried: capture.retried,
         cookies: capture.cookies,
+        keepalives: capture.keepalives,
         signatures: capture.signatures,
         answered: capture.answered,
     }

@@ -4,7 +4,9 @@ use kqps_observation::{EarlyFacts, SessionFacts, TlsFacts};
 use kqps_tls::{Failure, Kind, Session, Trust};
 
 use crate::connections::{ConnectionCounts, EarlyCounts, TlsCounts};
-use crate::plan::{Plan, TlsPlan, Wire};
+use crate::loss::Loss;
+use crate::plan::{Plan, TcpPlan, TlsPlan, Wire};
+use crate::tally::Tally;
 
 /// The alert `handshake_failure` (RFC 8446, section 6.2), by which servers also refuse what is offered.
 const HANDSHAKE_FAILURE: u8 = 40;
@@ -12,7 +14,12 @@ const HANDSHAKE_FAILURE: u8 = 40;
 /// How the note begins that no early data was sent, though it was asked for.
 pub const NO_EARLY_DATA: &str = "no early data was sent (--early-data)";
 
-pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
+/// The note that queries which shared records got no reply.
+pub const PACKED_AND_LOST: &str = "queries without a reply shared TLS records with others (--tls-packing). Some servers, \
+                                   such as NSD 4.6.1 and dnsdist 1.7.3, answer the first query of a record and leave the \
+                                   others until more arrives; play without --tls-packing to see whether this one does";
+
+pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan, is_quic: bool) -> TlsFacts {
     let by_kind = || Kind::NAMES.into_iter().zip(&counts.handshakes).filter(|(_, times)| !times.is_empty());
     let mut sessions: Vec<SessionFacts> =
         counts.sessions.iter().map(|(session, count)| session_facts(session, *count)).collect();
@@ -25,6 +32,7 @@ pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan) -> TlsFacts {
         }
         .into(),
         resume: plan.client.resume,
+        packing: (!is_quic).then_some(plan.packing),
         handshakes: by_kind().map(|(kind, times)| (kind.into(), times.len())).collect(),
         handshake_us: by_kind().map(|(kind, times)| (kind.into(), times.quantiles())).collect(),
         sessions,
@@ -82,6 +90,16 @@ pub(super) fn no_early_data(counts: &ConnectionCounts, plan: &Plan) -> Option<St
         "the server's tickets do not allow it, or no query may be replayed"
     };
     Some(format!("{NO_EARLY_DATA}: {why}"))
+}
+
+/// A note if queries got no reply and those that left together shared records of TLS: servers may be why.
+pub(super) fn packed_and_lost(tally: &Tally, plan: &Plan) -> Option<String> {
+    let packs = |wire: &&Wire| match wire {
+        Wire::Tcp(TcpPlan { tls: Some(tls), .. }) => tls.packing && tls.http.is_none(),
+        Wire::Tcp(_) | Wire::Udp(_) | Wire::Quic(_) | Wire::Captured(_) => false,
+    };
+    let is_noted = tally.lost_by[Loss::Time.number()] > 0 && plan.wire.each().iter().any(packs);
+    is_noted.then(|| PACKED_AND_LOST.to_owned())
 }
 
 /// A note if handshakes failed and the certificate's type may be why.

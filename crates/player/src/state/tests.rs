@@ -144,6 +144,42 @@ fn a_query_that_left_after_its_time_is_late_and_not_lost_before_its_reply_comes(
 }
 
 #[test]
+fn a_query_that_may_have_left_after_its_time_is_waited_for_too() {
+    for (stood_ns, is_waited_for) in [(3 * TIMEOUT_NS, true), (TIMEOUT_NS, false)] {
+        let fixture = Fixture::new();
+        let mut state = fixture.state(1, 16, u64::MAX, Arrivals::Even);
+        let mut burst = Vec::new();
+        // Two queries left long before, and two at the moment at which the thread stood still.
+        let began_ns = 2 * TIMEOUT_NS - 1_000_000;
+        let mut answered = None;
+        for (due_ns, sent_ns) in [(1_000_000, 1_000_000), (began_ns, began_ns)] {
+            while state.supply.is_due_before(due_ns.saturating_sub(1_000_001)) {
+                state.supply.take(due_ns);
+            }
+            let socket = state.deal(due_ns, 2, &mut burst);
+            assert_eq!(burst.len(), 2);
+            state.sent(socket, sent_ns, &burst);
+            answered = Some(reply(&state, &burst[0]));
+        }
+        let now_ns = began_ns + stood_ns;
+        state.tick(now_ns, stood_ns);
+        let lost = |state: &ThreadState<'_>| state.books.tally.accounts.lost;
+        state.books.expire(began_ns + 2 * TIMEOUT_NS + 1);
+        assert_eq!(lost(&state), if is_waited_for { 2 } else { 4 }, "those that left long before are lost");
+        if !is_waited_for {
+            continue;
+        }
+        state.books.arrived(0, &answered.unwrap(), now_ns + TIMEOUT_NS / 10);
+        let accounts = state.books.tally.accounts;
+        assert_eq!((accounts.late, accounts.unsolicited), (1, 0), "{accounts:?}");
+        state.books.expire(now_ns + 2 * TIMEOUT_NS - 1);
+        assert_eq!(lost(&state), 2);
+        state.books.expire(now_ns + 2 * TIMEOUT_NS + 1);
+        assert_eq!(lost(&state), 3, "nothing is waited for longer than that");
+    }
+}
+
+#[test]
 fn when_a_socket_has_no_id_left_the_next_one_has_its_turn() {
     let fixture = Fixture::new();
     let mut state = fixture.state(2, 4, u64::MAX, Arrivals::Even);
@@ -162,7 +198,7 @@ fn when_a_socket_has_no_id_left_the_next_one_has_its_turn() {
     let accounts = state.books.tally.accounts;
     assert_eq!((accounts.intended, accounts.sent, accounts.unsent), (12, 8, 4));
     assert_eq!(state.books.tally.unsent_for_ids, 4);
-    state.books.end();
+    state.books.end(u64::MAX);
     assert_eq!(state.books.tally.accounts.lost, 8);
 }
 
@@ -225,7 +261,7 @@ fn a_wrong_reply_after_the_timeout_settles_nothing() {
     }
     let right = reply(&state, &answered);
     state.books.arrived(socket, &right, TIMEOUT_NS + 4_000_000);
-    state.books.end();
+    state.books.end(u64::MAX);
     let accounts = state.books.tally.accounts;
     assert_eq!((accounts.wrong, accounts.late, accounts.lost, accounts.unsolicited), (0, 1, 1, 2));
     assert_eq!((state.books.tally.wrong_late, state.books.tally.latency.len()), (2, 2));
@@ -269,6 +305,10 @@ fn a_round_is_made_in_parts_so_that_what_falls_due_meanwhile_leaves() {
     assert_eq!(parts.concat(), (0..20).collect::<Vec<_>>());
     assert_eq!(parts.iter().map(Vec::len).collect::<Vec<_>>(), [4; 5]);
     assert!(!polled.polling.is_looking());
+    // A thread that does not stand still looks at them more often than a timeout.
+    for at_ns in [TIMEOUT_NS * 3 / 4, TIMEOUT_NS * 3 / 2] {
+        assert_eq!((0..5).map(|turn| polled.look(at_ns + turn).len()).sum::<usize>(), 20);
+    }
     // Queries time out only when all sockets were looked at, here a second and a tick later.
     let late_ns = 25_000_000 + 2 * TIMEOUT_NS + TICK_NS;
     for turn in 0..4 {
@@ -324,7 +364,7 @@ fn what_falls_due_while_the_window_is_full_is_not_sent() {
     // When the other queries' timeouts have passed, the window is empty again.
     state.books.expire(2 * TIMEOUT_NS);
     assert!(!state.is_held_back());
-    state.books.end();
+    state.books.end(u64::MAX);
     let accounts = state.books.tally.accounts;
     accounts.check().unwrap();
     assert_eq!((accounts.correct, accounts.lost), (1, 5));

@@ -35,9 +35,9 @@ pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
 }
 
 /// Binds the sockets of a plan, each connected to its target, so that the kernel passes on nothing else and reports if
-/// nothing listens there. They block: a datagram that the kernel has no room for waits, and is not lost. In a replay
-/// each has the address of its client. A socket for which its address has no free port is `None`. Returns them with the
-/// options that could not be met as asked.
+/// nothing listens there. They do not block, so that one without room holds up no other. In a replay each has the
+/// address of its client. A socket for which its address has no free port is `None`. Returns them with the options that
+/// could not be met as asked.
 pub(super) fn bind(
     plan: &Plan,
     quic: &QuicPlan,
@@ -48,6 +48,7 @@ pub(super) fn bind(
         recv_buffer: Some(bytes),
         send_buffer: Some(bytes),
         timestamps: true,
+        nonblocking: true,
         gro: offers(Io::Gso).is_ok(),
         ..UdpOptions::default()
     };

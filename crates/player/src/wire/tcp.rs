@@ -34,7 +34,7 @@ use crate::state::ThreadState;
 use crate::team::Team;
 use crate::thread::{PlayerThread, Signals};
 use epoll::EpollSockets;
-use http::{Http, Shared};
+use http::Http;
 use layer::{Layer, Plain};
 use places::{Places, Sockets};
 use secure::Secure;
@@ -142,30 +142,26 @@ fn play_by<S: Sockets>(
                 .iter()
                 .map(|name| server_name(name).map(|name| client.connector(name, most)))
                 .collect();
-            let connectors = connectors?;
+            let shared = secure::Shared { connectors: connectors?, packing: tls.packing };
             match &tls.http {
                 Some(http) => {
-                    let shared = http_shared(connectors, http, &team.plan);
+                    let shared = http_shared(shared, http);
                     play_over::<Http, S>(tcp, (shared, means), (first, flows), team, state, signals)
                 }
-                None => {
-                    play_over::<Secure, S>(tcp, (connectors, means), (first, flows), team, state, signals)
-                }
+                None => play_over::<Secure, S>(tcp, (shared, means), (first, flows), team, state, signals),
             }
         }
         _ => play_over::<Plain, S>(tcp, ((), means), (first, flows), team, state, signals),
     }
 }
 
-/// What the connections of a thread share over HTTP. The books settle a query by the end of the timeout and the drain,
-/// and its stream is cancelled then.
-fn http_shared(connectors: Vec<Connector>, http: &HttpPlan, plan: &Plan) -> Shared {
+/// The part that the connections of a thread share over HTTP.
+fn http_shared(secure: secure::Shared, http: &HttpPlan) -> http::Shared {
     let HttpPlan { method, authorities, paths } = http;
     let requests = authorities.iter().zip(paths).map(|(authority, path)| {
         Requests::new(*method, authority, path).expect("the URLs of a plan are checked")
     });
-    let patience = plan.timeout.saturating_add(plan.drain);
-    Shared::new(connectors, requests.collect(), u64::try_from(patience.as_nanos()).unwrap_or(u64::MAX))
+    http::Shared::new(secure, requests.collect())
 }
 
 /// Plays a thread's part of a trial with this layer between messages and connections.

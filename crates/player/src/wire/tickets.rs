@@ -7,7 +7,7 @@ use crate::plan::Plan;
 /// The least number of tickets that a thread keeps of each target.
 const LEAST: usize = 16;
 
-/// The same if clients have addresses. A client uses no ticket of another one, and may be away for long.
+/// The least number if clients have addresses. A client uses no ticket of another one, and may be away for long.
 const LEAST_OF_CLIENTS: usize = 1 << 14;
 
 /// Tickets of a target, and over QUIC tokens, that a thread with this many places for connections keeps at most. Each
@@ -21,8 +21,8 @@ pub(super) fn tickets_most(plan: &Plan, places: usize) -> usize {
 const WAIT_NS: u64 = 100_000_000;
 
 /// How connections that are not kept stay open until they have a ticket, with which a later one resumes the session. If
-/// they are alone, no query keeps them open so long. With early data a reply may come before the ticket, which the server
-/// sends when it has the last message of the handshake.
+/// they are alone, no query keeps them open so long. With early data a reply may come before the ticket, which the
+/// server sends when it has the last message of the handshake.
 pub(super) struct TicketWaits {
     is_on: bool,
     /// Connections to which a ticket came, and those that waited in vain.
@@ -52,8 +52,8 @@ impl TicketWaits {
         self.came += 1;
     }
 
-    /// Whether a connection without a ticket that is open since `opened_ns` waits on at `now_ns`. If more of them waited
-    /// in vain than got one, the server does not send a ticket to each, and no other connection waits.
+    /// Whether a connection without a ticket that is open since `opened_ns` waits on at `now_ns`. If more of them
+    /// waited in vain than got one, the server does not send a ticket to each, and no other connection waits.
     pub(super) fn wait(&mut self, opened_ns: u64, now_ns: u64) -> bool {
         let is_waiting = self.is_on && now_ns < opened_ns.saturating_add(WAIT_NS);
         if self.is_on && !is_waiting {

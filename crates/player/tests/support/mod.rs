@@ -23,6 +23,7 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
         replay: None,
         timeout: second,
         drain: second,
+        listens_on: false,
         lag_allowed: Duration::from_mins(1),
         coalesce: Duration::ZERO,
         threads: 1,

@@ -6,8 +6,10 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use kqps_kernel::interrupts::Interrupts;
+use kqps_lab::certificates::Certificates;
 use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, LaunchSetting, Subject, builtin, programs};
+use kqps_lab::subject::{Definition, LaunchSetting, Over, Subject, builtin, programs};
+use kqps_observation::factors::CertificateType;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
 use tempfile::TempDir;
@@ -69,7 +71,7 @@ pub(super) struct Up {
 /// The owner of a server. Dropping it stops the server.
 enum Held {
     Echo(Running),
-    Named { _subject: Box<Subject>, _folder: TempDir },
+    Named { _subject: Box<Subject>, _folder: TempDir, _certificates: Option<Certificates> },
 }
 
 impl Up {
@@ -137,7 +139,9 @@ impl Server {
             Self::Echo(io, _) => format!("echo {io}"),
             Self::StreamEcho(carrier, _) => format!("echo {}", carrier.scheme()),
             Self::Calls(io) => format!("calls {io}"),
-            Self::Named(named) if named.transport == Transport::Tcp => format!("{} tcp", named.subject),
+            Self::Named(named) if named.transport != Transport::Udp => {
+                format!("{} {}", named.subject, named.transport.word())
+            }
             Self::Named(named) => format!("{} {}", named.subject, named.io).trim_end().to_owned(),
         };
         match self.path() {
@@ -191,7 +195,12 @@ impl Named {
             settings: &settings,
         };
         let interrupts = Interrupts::default();
-        let subject = Subject::start_over(self.transport, &definition, &setting, &interrupts, None)?;
+        let of_type = CertificateType::default();
+        let certificates =
+            if self.transport.is_encrypted() { Some(Certificates::make([of_type])?) } else { None };
+        let certificate = certificates.as_ref().and_then(|made| made.of(of_type));
+        let over = Over { transport: self.transport, certificate };
+        let subject = Subject::start_over(over, &definition, &setting, &interrupts, None)?;
         let (address, ready_s) = (subject.address(), subject.ready_s());
         let front = match std::fs::read_to_string(folder.path().join(FRONT_PID)) {
             Ok(text) => Some(text.trim().parse().with_context(|| format!("{FRONT_PID} has {text:?}"))?),
@@ -203,7 +212,7 @@ impl Named {
             pid,
             is_whole,
             ready_s,
-            held: Held::Named { _subject: Box::new(subject), _folder: folder },
+            held: Held::Named { _subject: Box::new(subject), _folder: folder, _certificates: certificates },
         })
     }
 }

@@ -1,7 +1,9 @@
-//! The history of runs: no alarm without a change, a step found in time, agreement with programs by others, and a
-//! thousand runs in seconds. Series are simulated, with the host of the rule's own tests.
+//! The history of runs: no alarm without a change, also on hosts with two speeds, a step and a creep found in time,
+//! agreement with programs by others, a thousand runs in seconds, and the workflow of docs/ci.md. Series are simulated,
+//! with the host of the rule's own tests.
 
 mod others;
+mod recipe;
 // The host of the rule's own tests, since one model of noise is enough.
 #[path = "../../../history/tests/history/simulate.rs"]
 mod simulate;
@@ -10,7 +12,7 @@ mod thousand;
 use anyhow::{Result, ensure};
 
 use super::Bench;
-use simulate::{Host, false_alarms, found_in_time};
+use simulate::{Host, SPEEDS, crept, false_alarms, found_in_time, two_speeds};
 
 /// Of this many series without a change, one may raise an alarm.
 const SERIES_PER_ALARM: u32 = 100;
@@ -22,10 +24,24 @@ const BEFORE: usize = 20;
 /// The share of steps that must be found: that of differences as large as the MDE which a comparison finds.
 const FOUND: f64 = 0.95;
 
+/// The runs of a series of a host with two speeds, and of a creep.
+const RUNS: usize = 40;
+
+/// The most of 1,000 series on hosts with two speeds that may have a strong change, and that may fail a job.
+const STRONG_MOST: f64 = 0.05;
+const FAILING_MOST: f64 = 0.005;
+
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 
-const PARTS: [Part; 4] =
-    [("alarms", alarms), ("steps", steps), ("others", others::prove), ("thousand", thousand::prove)];
+const PARTS: [Part; 7] = [
+    ("alarms", alarms),
+    ("speeds", speeds),
+    ("steps", steps),
+    ("creeps", creeps),
+    ("others", others::prove),
+    ("thousand", thousand::prove),
+    ("recipe", recipe::prove),
+];
 
 /// Proves every part, or the one that the user names.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -79,6 +95,46 @@ fn steps(bench: &Bench) -> Result<()> {
                 "a step to {step} with an MDE of {mde} was found in {found} of {count} series only"
             );
         }
+    }
+    Ok(())
+}
+
+/// Hosts on which a part of the runs is slower, at random: no change of the server.
+fn speeds(bench: &Bench) -> Result<()> {
+    // In the small form three may fail: more have a chance of 1 in 10,000 if one in 200 may.
+    let (count, failing) = bench.choose((200, 3), (2_000, (FAILING_MOST * 2_000.0) as u32));
+    for (part, slower) in SPEEDS {
+        let found = two_speeds(part, slower, permutations(bench), count, RUNS);
+        eprintln!(
+            "{:.0} % of {RUNS} runs slower by {:.0} %, {count} series: {} with a strong change, {} that fail slower:2%",
+            part * 100.0,
+            slower * 100.0,
+            found.strong,
+            found.failing
+        );
+        ensure!(
+            f64::from(found.strong) <= STRONG_MOST * f64::from(count) && found.failing <= failing,
+            "two speeds: {found:?} of {count} series"
+        );
+    }
+    Ok(())
+}
+
+/// Figures that become less by a little with each run.
+fn creeps(bench: &Bench) -> Result<()> {
+    let (count, least) = bench.choose((20, 0.9), (1_000, FOUND));
+    for host in Host::ALL.into_iter().filter(|host| host.name != Host::RESTLESS.name) {
+        let found = crept(host, permutations(bench), count, RUNS, 0.88);
+        let flat = crept(host, permutations(bench), count, RUNS, 1.0);
+        eprintln!(
+            "{} host, {count} series of {RUNS} runs: a creep of 12 % fails slower:2% in {found}, none does in {flat}",
+            host.name
+        );
+        ensure!(
+            f64::from(found) >= least * f64::from(count),
+            "a creep is found in {found} of {count} series only"
+        );
+        ensure!(flat * SERIES_PER_ALARM <= count, "{flat} of {count} series without one have a creep");
     }
     Ok(())
 }

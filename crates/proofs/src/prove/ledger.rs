@@ -59,8 +59,11 @@ fn compare(trial: &Trial, place: Place, truth: u64) -> Result<()> {
     ensure!(placed.abs_diff(truth) <= within, "{truth} were lost at {place:?}, and the ledger says {placed}");
     let elsewhere = elsewhere(ledger, place);
     ensure!(elsewhere <= within, "nothing else was lost, and the ledger says {elsewhere}");
-    let unexplained = ledger.unexplained;
-    ensure!(unexplained.unsigned_abs() <= within, "{unexplained} are unexplained");
+    let (unexplained, beyond) = (ledger.unexplained, ledger.beyond());
+    ensure!(
+        unexplained.unsigned_abs().max(beyond) <= within,
+        "{unexplained} are unexplained, {beyond} too many"
+    );
     Ok(())
 }
 

@@ -28,6 +28,7 @@ mod soak;
 mod starved;
 mod taker;
 mod witnessed;
+mod work;
 
 use std::path::{Path, PathBuf};
 use std::time::Instant;
@@ -76,11 +77,13 @@ pub enum Proof {
     Disturbed,
     /// A front accounts for every query once, and replies to no other client, whatever its peers do
     Front,
-    /// A cache keeps no forged answer, gives every query a fate whatever its servers do, and holds its memory
+    /// A cache keeps no forged answer, gives every query a fate whatever its servers do, holds its memory, and answers alike
+    /// whatever was asked before
     Cache,
     /// Several hosts: clocks, counts, every way to reach a host, 200 players, faults, and tuning with its undo
     Hosts,
-    /// A history of runs raises no alarm without a change, finds a step in time, and takes a thousand runs in seconds
+    /// A history of runs raises no alarm without a change, finds a step and a creep, and the workflow for CI fails the
+    /// right commit
     History,
     /// The packages do the main job on systems that have nothing else, and a purge leaves the user's files alone
     Package,
@@ -117,6 +120,9 @@ pub struct Options {
     /// reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
+    /// Per cents of the cores that other work takes meanwhile (reproduce: runs and finds), such as 0,5,15,30
+    #[arg(long, value_name = "LIST", value_delimiter = ',', default_value = "0", value_parser = clap::value_parser!(u32).range(..100))]
+    beside: Vec<u32>,
     /// The folder of the packages to prove (package; default: made now)
     #[arg(long, value_name = "DIR")]
     packages: Option<PathBuf>,
@@ -179,6 +185,8 @@ struct Bench {
     index: Option<u64>,
     /// The name of the only part to prove; `None` for all of them.
     only: Option<String>,
+    /// Per cents of the cores that other work takes meanwhile.
+    beside: Vec<u32>,
     /// The folder of the packages to prove.
     packages: Option<PathBuf>,
     /// The folder for files that later proofs use again.
@@ -204,6 +212,7 @@ impl Bench {
             seed: SEED,
             index: None,
             only: None,
+            beside: vec![0],
             packages: None,
             kept: None,
         })
@@ -212,7 +221,8 @@ impl Bench {
     /// The same with another, empty folder.
     fn anew(&self) -> Result<Self> {
         let (kqps, only, packages) = (self.kqps.clone(), self.only.clone(), self.packages.clone());
-        Ok(Self { kqps, folder: Scratch::new()?, only, packages, kept: self.kept.clone(), ..*self })
+        let (beside, kept) = (self.beside.clone(), self.kept.clone());
+        Ok(Self { kqps, folder: Scratch::new()?, only, beside, packages, kept, ..*self })
     }
 
     /// A query file that expects NOERROR for every query.
@@ -294,6 +304,7 @@ pub fn run(options: &Options, program: &Path) -> Result<()> {
             seed: options.seed,
             index: options.index,
             only: options.only.clone(),
+            beside: options.beside.clone(),
             packages: options.packages.clone(),
             kept: options.kept.clone(),
             ..Bench::new(options.size, program)?

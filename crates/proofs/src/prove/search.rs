@@ -8,6 +8,7 @@ use anyhow::{Context as _, Result, anyhow};
 use kqps_observation::Trial;
 use kqps_verdict::bottleneck::Bottleneck;
 use kqps_verdict::grade::Grade;
+use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::SearchVerdict;
 use kqps_verdict::speed::{Spoiled, usual_of};
 
@@ -19,7 +20,7 @@ const END_WITHIN: Duration = Duration::from_mins(1);
 
 pub(super) struct Found {
     /// Its figure in the gauge's units, queries for a turn, or why there is none.
-    figure: Result<f64, String>,
+    figure: Result<Interval, String>,
     pub(super) spoiled: Spoiled,
     pub(super) bottleneck: Bottleneck,
     pub(super) grade: Grade,
@@ -41,7 +42,7 @@ impl Found {
         Ok(Self {
             figure: verdict
                 .figure_qps
-                .map(|figure| figure.median / turns_per_s)
+                .map(|figure| figure.times(1.0 / turns_per_s))
                 .ok_or_else(|| verdict.reasons.join(" ")),
             spoiled: verdict.host_spoiled,
             bottleneck: verdict.bottleneck,
@@ -51,12 +52,19 @@ impl Found {
 
     /// Its figure in words, or why there is none.
     pub(super) fn figure(&self) -> String {
-        self.figure.as_ref().map_or_else(String::clone, |per_turn| format!("{per_turn:.4} queries a turn"))
+        self.figure.as_ref().map_or_else(String::clone, |figure| {
+            format!("{:.4} queries a turn ({:.4} to {:.4})", figure.median, figure.low, figure.high)
+        })
     }
 
     /// Its figure, queries for a turn of the gauge. An error if it has none.
     pub(super) fn per_turn(&self) -> Result<f64> {
-        self.figure.clone().map_err(|why| anyhow!("no figure: {why}"))
+        self.figure.as_ref().map(|figure| figure.median).map_err(|why| anyhow!("no figure: {why}"))
+    }
+
+    /// Its figure with its range, queries for a turn of the gauge; `None` if it is refused.
+    pub(super) fn range(&self) -> Option<Interval> {
+        self.figure.as_ref().ok().copied()
     }
 }
 

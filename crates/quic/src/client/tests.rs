@@ -166,3 +166,27 @@ fn a_query_whose_sending_is_stopped_and_whose_reply_is_reset_has_failed_alone() 
     rig.reply(second, &[0; 12]);
     assert_eq!((rig.replies.len(), rig.ended.len()), (1, 0));
 }
+
+/// RFC 9250, section 4.3.3, calls all of these fatal.
+#[test]
+fn whole_replies_count_and_a_stream_that_ends_within_one_ends_the_connection() {
+    let mut rig = Rig::open();
+    let ids = [1, 2, 3].map(|key| rig.ask(key));
+    let mut frame = Vec::new();
+    append(&mut frame, &[0; 12]);
+    let send = |rig: &mut Rig, id, bytes: &[u8], is_last: bool| {
+        assert_eq!(rig.server().send_stream(id).write(bytes), Ok(bytes.len()));
+        if is_last {
+            rig.server().send_stream(id).finish().unwrap();
+        }
+        rig.run();
+    };
+    let keys = |rig: &Rig| rig.replies.iter().map(|(key, _)| *key).collect::<Vec<_>>();
+    send(&mut rig, ids[0], &[&frame[..], &frame].concat(), true);
+    assert_eq!(keys(&rig), [1, 1], "the books count a duplicate");
+    send(&mut rig, ids[1], &frame, false);
+    assert_eq!((keys(&rig), rig.ended.len()), (vec![1, 1, 2], 0), "a reply needs no FIN");
+    send(&mut rig, ids[2], &[&frame[..], b"\0\x0c?"].concat(), true);
+    assert_eq!(keys(&rig), [1, 1, 2, 3]);
+    assert!(matches!(rig.ended[..], [End::Rules("a stream ended before its reply did")]), "{:?}", rig.ended);
+}

@@ -16,11 +16,6 @@ use crate::end::End;
 use crate::frames::{LENGTH_BYTES, append, first_message};
 use crate::session::Agreed;
 
-/// The option edns-tcp-keepalive (RFC 7828), which means nothing over QUIC (RFC 9250, section 5.5.2), and the bytes of
-/// an option's code and length.
-const KEEPALIVE: u16 = 11;
-const OPTION_BYTES: usize = 4;
-
 /// What all connections of a worker use, one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
@@ -356,21 +351,10 @@ fn check(query: &[u8]) -> Result<(), &'static str> {
     if query.len() < HEADER_BYTES {
         return Err("a query is shorter than its header");
     }
-    if edns::find(query).ok().flatten().is_some_and(|opt| has_keepalive(opt.data)) {
+    if edns::find(query).ok().flatten().is_some_and(|opt| edns::has_option(opt.data, edns::TCP_KEEPALIVE)) {
         return Err("a query has the option edns-tcp-keepalive");
     }
     Ok(())
-}
-
-fn has_keepalive(mut options: &[u8]) -> bool {
-    while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk::<OPTION_BYTES>() {
-        if u16::from_be_bytes([c0, c1]) == KEEPALIVE {
-            return true;
-        }
-        let Some(after) = rest.get(usize::from(u16::from_be_bytes([l0, l1]))..) else { return false };
-        options = after;
-    }
-    false
 }
 
 #[cfg(test)]

@@ -303,7 +303,7 @@ mod tests {
     #[test]
     fn a_long_label_makes_way_for_the_note() {
         let long = |note: &str| Bar { label: "l".repeat(60), note: note.to_owned(), ..row(None) };
-        for (note, kept) in [("213 kqps, 44 % of ceiling", 12), ("", 37), (&*"n".repeat(50), 7)] {
+        for (note, kept) in [("213k q/s, 44 % of ceiling", 12), ("", 37), (&*"n".repeat(50), 7)] {
             let drawn = draw(&[long(note)]);
             assert!(drawn.contains(&format!(">{}…<", "l".repeat(kept))), "{drawn}");
         }

@@ -25,7 +25,7 @@ const FIRST: &[(&str, &str)] = &[
 const REST: &[(&str, &str)] = &[
     ("state", "measured, refused, crashed or not-measured"),
     ("absence", "why there is no figure"),
-    ("grade", "A, B, C or F"),
+    ("grade", "A, B, C, D or F"),
     ("rate_qps", "the figure, correct answers a second"),
     ("rate_low_qps", "low end of its interval"),
     ("rate_high_qps", "high end of its interval"),
@@ -163,7 +163,7 @@ pub(super) fn reasons(verdict: &RunVerdict) -> Sheet {
     let columns = [
         ("cell", "index of the cell in the run"),
         ("name", "the cell's name"),
-        ("grade", "A, B, C or F"),
+        ("grade", "A, B, C, D or F"),
         ("rank", "1 is the gravest"),
         ("reason", "the reason, a sentence"),
     ];

@@ -2,6 +2,7 @@
 
 use kqps_observation::{Fingerprint, HostRole, Run};
 
+use super::points::P99_AT_MOST;
 use super::sheet::{Sheet, Value, count, counted, number, numbers, text, words};
 use crate::section::host::of_subjects;
 
@@ -99,6 +100,8 @@ pub(super) fn parts(run: &Run) -> Sheet {
         ("bad_share", "share of them without a correct answer in time"),
         ("p50_us", "median latency"),
         ("p99_us", "p99 latency"),
+        P99_AT_MOST,
+        ("max_us", "greatest latency"),
         ("late_us", "how much later than asked it began"),
         ("clock_uncertainty_us", "the greatest error of what is known of its clock"),
         ("trial_skew_us", "how far apart the players of this trial began at most"),
@@ -118,6 +121,8 @@ pub(super) fn parts(run: &Run) -> Sheet {
                 number(part.accounts.bad_ratio()),
                 counted(part.latency_us.p50),
                 counted(part.latency_us.p99),
+                counted(part.latency_us.at_most.and_then(|bounds| bounds.p99)),
+                counted(part.latency_us.max),
                 number(part.start.late_ns as f64 / 1e3),
                 number(part.start.uncertainty_ns as f64 / 1e3),
                 number(trial.start_skew_us),

@@ -36,8 +36,11 @@ pub(super) fn losses(verdict: &RunVerdict) -> Sheet {
     let columns = [
         CELL,
         NAME,
-        ("place", "where; unexplained for what no counter explains"),
-        ("packets", "how many; negative if counters show more than was lost"),
+        (
+            "place",
+            "where; unexplained for what no counter explains, surplus for what counters show beyond the losses",
+        ),
+        ("packets", "how many"),
         ("is_shared", "whether other programs move the counter too"),
     ];
     let mut sheet = Sheet::new("losses", "the losses of a subject at one place", &columns);
@@ -51,6 +54,9 @@ pub(super) fn losses(verdict: &RunVerdict) -> Sheet {
         }
         if losses.unexplained != 0 {
             row(text("unexplained"), count(losses.unexplained), Value::None);
+        }
+        if losses.surplus != 0 {
+            row(text("surplus"), count(losses.surplus), Value::None);
         }
     }
     sheet

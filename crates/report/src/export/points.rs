@@ -1,5 +1,5 @@
-//! The points of the page's charts: starts, ratios of blocks, ceilings, speeds, latency by load, time in the server's host
-//! and threads.
+//! The points of the page's charts: starts, ratios of blocks, ceilings, speeds, latency by load, time in the server's
+//! host and threads.
 
 use kqps_observation::Run;
 use kqps_verdict::compare::{self, Case, Pairing};
@@ -12,6 +12,8 @@ use super::sheet::{Sheet, Value, count, counted, ends, named, number, numbers, t
 pub(super) const CELL: (&str, &str) = ("cell", "index of the cell in the run");
 pub(super) const NAME: (&str, &str) = ("name", "the cell's name");
 const BLOCK: (&str, &str) = ("block", "the block, from 1");
+pub(super) const P99_AT_MOST: (&str, &str) =
+    ("p99_at_most_us", "upper bound of p99, with a confidence of 95 %");
 pub(super) const TRIALS: (&str, &str) = ("trials", "numbers of the trials behind it");
 
 /// A row for every start of every subject.
@@ -184,7 +186,9 @@ pub(super) fn latency(verdict: &RunVerdict) -> Sheet {
         ("p50_us", "half of the queries exceed it"),
         ("p90_us", "one query of ten exceeds it"),
         ("p99_us", "one of a hundred"),
+        P99_AT_MOST,
         ("p999_us", "one of a thousand"),
+        ("p999_at_most_us", "upper bound of p99.9, with a confidence of 95 %"),
         ("max_us", "greatest latency"),
         ("bad_share", "share of the intended queries without a correct answer in time"),
         ("absence", "why there is no latency"),
@@ -196,6 +200,7 @@ pub(super) fn latency(verdict: &RunVerdict) -> Sheet {
         let is_claimed = why.is_empty();
         for point in &subject.latency {
             let of = &point.latency_us;
+            let at_most = of.at_most.filter(|_| is_claimed).unwrap_or_default();
             sheet.rows.push(vec![
                 count(subject.cell),
                 text(&subject.name),
@@ -206,7 +211,9 @@ pub(super) fn latency(verdict: &RunVerdict) -> Sheet {
                 counted(of.p50.filter(|_| is_claimed)),
                 counted(of.p90.filter(|_| is_claimed)),
                 counted(of.p99.filter(|_| is_claimed)),
+                counted(at_most.p99),
                 counted(of.p999.filter(|_| is_claimed)),
+                counted(at_most.p999),
                 counted(of.max.filter(|_| is_claimed)),
                 number(Some(point.bad_ratio).filter(|_| is_claimed)),
                 words(&why),

@@ -6,6 +6,7 @@ use kqps_verdict::judge::RunVerdict;
 
 use crate::section::trials::{behind, notes};
 
+use super::points::P99_AT_MOST;
 use super::sheet::{Sheet, Value, count, counted, named, number, text, words};
 
 const COLUMNS: &[(&str, &str)] = &[
@@ -31,7 +32,9 @@ const COLUMNS: &[(&str, &str)] = &[
     ("bad_share", "share of the intended queries without a correct answer in time"),
     ("p50_us", "median latency"),
     ("p99_us", "p99 latency"),
+    P99_AT_MOST,
     ("p999_us", "p99.9 latency"),
+    ("max_us", "greatest latency"),
     ("cpu_s", "CPU seconds of the subject"),
     ("rss_bytes", "resident memory of the subject"),
     ("is_interrupted", "whether the user ended it"),
@@ -79,7 +82,9 @@ pub(super) fn trials(run: &Run, verdict: &RunVerdict) -> Sheet {
                     number(accounts.bad_ratio()),
                     counted(latency.p50),
                     counted(latency.p99),
+                    counted(latency.at_most.and_then(|bounds| bounds.p99)),
                     counted(latency.p999),
+                    counted(latency.max),
                     number(subject.map(|subject| subject.cpu_user_s + subject.cpu_system_s)),
                     counted(subject.map(|subject| subject.rss_bytes)),
                     Value::Flag(trial.interrupted),

@@ -34,6 +34,8 @@ pub(crate) struct Answer {
     /// The evidence for the bottleneck.
     pub(crate) bottleneck_detail: Option<String>,
     pub(crate) grade: String,
+    /// Half the width of the rate's range; `None` without a range.
+    pub(crate) within: Option<String>,
     /// The style class of the grade.
     pub(crate) grade_class: &'static str,
     /// The reasons that do not hold for every figure.
@@ -126,7 +128,11 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
         cell: Some(subject.cell).filter(|_| !subject.starts.is_empty()),
         version: cell.and_then(|cell| cell.version.clone()),
         sentence: sentence(subject),
-        rate: figure.map_or("no number".to_owned(), |figure| format::rate(figure.median)),
+        rate: match (figure, subject.at_least_qps) {
+            (Some(figure), _) => format::rate(figure.median),
+            (None, Some(least_qps)) => format!("at least {}", format::rate(least_qps)),
+            (None, None) => "no number".to_owned(),
+        },
         interval: figure.map(|figure| interval(&figure)),
         as_it_came: is_gauged(run, subject.cell as usize).then(|| as_it_came(subject)).flatten(),
         starts: starts(subject),
@@ -139,17 +145,19 @@ fn answer(run: &Run, verdict: &RunVerdict, subject: &CellVerdict, common: &[Stri
         bottleneck: limit(subject).unwrap_or(format::NONE).to_owned(),
         bottleneck_detail: limit(subject).and_then(|_| busiest(&subject.bottleneck)),
         grade: subject.grade.to_string(),
+        within: figure.map(|figure| figure.half_width()).filter(|half| *half > 0.0).map(format::percent),
         grade_class: match subject.grade {
             Grade::A => "a",
             Grade::B => "b",
             Grade::C => "c",
+            Grade::D => "d",
             Grade::F => "f",
         },
         reasons: own_reasons.cloned().map(Prose).collect(),
     }
 }
 
-/// The ceiling in words: `echo mmsg, 480 kqps`.
+/// The ceiling in words: `echo mmsg, 480k q/s`.
 fn ceiling(verdict: &RunVerdict, subject: &CellVerdict) -> Option<String> {
     let name = subject.ceiling.as_ref()?;
     let echo = verdict.ceilings.echo(name)?;
@@ -175,7 +183,7 @@ fn interval(figure: &Interval) -> String {
 /// The rate as the host came, beside the rate at its usual speed.
 fn as_it_came(subject: &CellVerdict) -> Option<String> {
     let came = format::rate(subject.as_it_came_qps?.median);
-    Some(format!("at the usual speed; {came} as the host came"))
+    Some(format!("Uncorrected: {came}, with the speed of the cores and all trials as they came"))
 }
 
 /// The bounds of every start. Empty if all starts failed, since the page says so elsewhere.
@@ -190,6 +198,9 @@ fn starts(subject: &CellVerdict) -> Vec<String> {
 }
 
 fn sentence(subject: &CellVerdict) -> String {
+    if let Some(least_qps) = subject.at_least_qps {
+        return format!("answers at least {}, the greatest load that was allowed.", format::rate(least_qps));
+    }
     let Some(figure) = subject.figure_qps else {
         return refusal(subject);
     };
@@ -308,11 +319,11 @@ mod tests {
         let goal = Goal { loss: 0.05, exceed: 0.0, ..Preset::Quick.goal() };
         let lossy = sentence_of(&searched(&goal, &[(100_000.0, 4_000), (102_000.0, 9_000)]));
         assert!(
-            lossy.starts_with("held 100 kqps in its one start and answered 96.0 kqps of them."),
+            lossy.starts_with("held 100k q/s in its one start and answered 96.0k q/s of them."),
             "{lossy}"
         );
         let whole = sentence_of(&searched(&goal, &[(100_000.0, 0), (102_000.0, 9_000)]));
-        assert!(whole.starts_with("held 100 kqps in its one start."), "{whole}");
+        assert!(whole.starts_with("held 100k q/s in its one start."), "{whole}");
     }
 
     #[test]
@@ -332,19 +343,19 @@ mod tests {
     fn an_estimate_is_not_said_to_have_held() {
         let run = searched(&Preset::Quick.goal(), &[(100_000.0, 0), (102_000.0, 9_000)]);
         let said = sentence_of(&run);
-        assert!(said.starts_with("answered 101 kqps in its one start."), "{said}");
+        assert!(said.starts_with("answered 101k q/s in its one start."), "{said}");
     }
 
     #[test]
     fn one_start_shows_its_range_and_the_rate_as_the_host_came() {
         let plain = |text: String| text.replace('\u{a0}', " ");
         let one = Interval { median: 9e4, low: 8.5e4, high: 9.5e4, coverage: 0.95, count: 1 };
-        assert_eq!(plain(interval(&one)), "85.0 to 95.0 kqps, one start, 95 % coverage");
+        assert_eq!(plain(interval(&one)), "85.0k to 95.0k q/s, one start, 95 % coverage");
         assert_eq!(interval(&Interval { low: 9e4, high: 9e4, ..one }), "one start");
         let run = searched(&Preset::Quick.goal(), &[(100_000.0, 0), (102_000.0, 9_000)]);
         let subject = CellVerdict { as_it_came_qps: Some(one), ..judge(&run).subjects.remove(0) };
         let said = plain(as_it_came(&subject).unwrap());
-        assert_eq!(said, "at the usual speed; 90.0 kqps as the host came");
+        assert_eq!(said, "Uncorrected: 90.0k q/s, with the speed of the cores and all trials as they came");
     }
 
     #[test]
@@ -357,8 +368,8 @@ mod tests {
         run.trials.push(ceiling);
         run.cells.push(Cell { role: Role::PlayerCeiling, ..Cell::default() });
         for (on_this_host, place, echo) in [
-            (true, "on this host", "at 900 kqps here, "),
-            (false, "on another host", "at 900 kqps from the server's host, "),
+            (true, "on this host", "at 900k q/s here, "),
+            (false, "on another host", "at 900k q/s from the server's host, "),
         ] {
             let target = Target { address: "192.0.2.1:53".parse().unwrap(), on_this_host };
             for cell in &mut run.cells {

@@ -3,7 +3,7 @@
 
 use kqps_observation::Run;
 use kqps_verdict::change::{difference, typeset};
-use kqps_verdict::compare::{Comparison, Pairing};
+use kqps_verdict::compare::{Comparison, LEAST_BLOCKS, Pairing};
 use kqps_verdict::judge::RunVerdict;
 
 use super::Panel;
@@ -40,7 +40,14 @@ fn caption(comparison: &Comparison) -> String {
     let (refusals, doubts) = comparison.case.doubts.split_at(comparison.case.refusals as usize);
     let mut sentences: Vec<String> = refusals.iter().map(|refusal| format!("Because {refusal}.")).collect();
     if let Some(ratio) = comparison.ratio.filter(|ratio| ratio.coverage == 0.0) {
-        sentences.push(format!("The ratio of one block is {:.4}, which has no interval.", ratio.median));
+        let blocks = match ratio.count {
+            1 => "The ratio of one block".to_owned(),
+            some => format!("The mean ratio of {some} blocks"),
+        };
+        sentences.push(format!(
+            "{blocks} is {:.4}, which has no interval: that takes {LEAST_BLOCKS} blocks.",
+            ratio.median
+        ));
     } else if let Some(ratio) = &comparison.ratio {
         sentences.push(format!(
             "The mean ratio of {} blocks is {:.4}, its interval {:.4} to {:.4}, which covers the true one with {:.1}\u{a0}%.",
@@ -58,7 +65,7 @@ fn caption(comparison: &Comparison) -> String {
                 typeset(&difference(mde, 2))
             )
         }
-        None => "There are too few blocks of A against itself to know what can be detected.".to_owned(),
+        None => "There are too few blocks to know what can be detected.".to_owned(),
     });
     sentences.extend(comparison.caveat());
     sentences.extend(doubts.iter().map(|doubt| format!("Doubtful: {doubt}.")));
@@ -72,10 +79,12 @@ mod tests {
     use super::caption;
 
     #[test]
-    fn one_block_has_a_ratio_and_no_interval() {
+    fn few_blocks_have_a_ratio_and_no_interval() {
         let of =
             |blocks: &[f64]| caption(&compare(&[Case { blocks: blocks.to_vec(), ..Case::default() }])[0]);
-        assert!(of(&[1.016]).starts_with("The ratio of one block is 1.0160, which has no interval."));
-        assert!(of(&[1.016, 1.02]).contains("its interval "));
+        let none = "which has no interval: that takes 6 blocks.";
+        assert!(of(&[1.016]).starts_with(&format!("The ratio of one block is 1.0160, {none}")));
+        assert!(of(&[1.016; 5]).starts_with(&format!("The mean ratio of 5 blocks is 1.0160, {none}")));
+        assert!(of(&[1.016; 6]).contains("its interval "));
     }
 }

@@ -58,8 +58,8 @@ fn by_rate(run: &Run, experiment: &Experiment, mut measured: Vec<&Figures>) -> V
     extremes(&measured, ["Fastest, with", "Slowest, with"], text)
 }
 
-/// The cells with the least and the greatest latency, memory or time to load, for a rate that was chosen and says nothing
-/// about them. Of the median latency the table shows the mean.
+/// The cells with the least and the greatest latency, memory or time to load, for a rate that was chosen and says
+/// nothing about them. Of the median latency the table shows the mean.
 fn by_cost<'a>(
     run: &Run,
     experiment: &Experiment,
@@ -158,7 +158,7 @@ mod tests {
             let one = Published { factors: factors.collect(), rate_qps: 260_000.0, ..Published::default() };
             published(&Experiment { published: vec![one], ..Experiment::default() }).unwrap()
         };
-        assert_eq!(sentence(&[]), "Published, fastest: 260\u{a0}kqps.");
-        assert_eq!(sentence(&[("workers", "2")]), "Published, fastest, with workers 2: 260\u{a0}kqps.");
+        assert_eq!(sentence(&[]), "Published, fastest: 260k\u{a0}q/s.");
+        assert_eq!(sentence(&[("workers", "2")]), "Published, fastest, with workers 2: 260k\u{a0}q/s.");
     }
 }

@@ -89,11 +89,8 @@ pub(crate) const TERMS: &[Term] = &[
     Term {
         word: "grade",
         meaning: "how far a figure can be trusted. A: two hosts, no warning, known within 1 %. B: within 5 %, or something \
-                  minor. C: for comparison within this run. F: refused; the page shows what the trials showed, without a claim.",
-    },
-    Term {
-        word: "kqps",
-        meaning: "thousand queries a second; Mqps, a million. A load is counted in queries sent, a figure in correct answers.",
+                  minor. C: for comparison within this run. D: a rough figure, \
+                  beyond ± 10 %, or without a shown limit. F: refused; the page shows what the trials showed, without a claim.",
     },
     Term {
         word: "lag",
@@ -106,7 +103,9 @@ pub(crate) const TERMS: &[Term] = &[
     Term { word: "lost", meaning: "a query that got no correct reply, neither in time nor late." },
     Term {
         word: "p99",
-        meaning: "the latency that one query of a hundred exceeds; p50 is the median. It is given only if a hundred queries lie beyond it.",
+        meaning: "the latency that one query of a hundred exceeds; p50 is the median. If fewer than a hundred queries lie beyond it, \
+                  the tables of latency by load and of trials have its upper bound (≤, with a confidence of 95 %), or of fewer than \
+                  299 the greatest latency. Nothing else shows it then.",
     },
     Term {
         word: "part",
@@ -120,6 +119,10 @@ pub(crate) const TERMS: &[Term] = &[
     Term {
         word: "player",
         meaning: "the part of kqps that sends the queries and accounts for every one of them.",
+    },
+    Term {
+        word: "q/s",
+        meaning: "queries a second; 1k q/s is a thousand, 1M q/s a million. A load is counted in queries sent, a figure in correct answers.",
     },
     Term {
         word: "skew",
@@ -167,6 +170,10 @@ fn meaning(code: Code) -> &'static str {
             "several players may have begun too far apart, as their clocks are not known well enough. Such trials are made again, \
              and a figure that rests on one is refused."
         }
+        Code::ClockStep => {
+            "the wall clock was set while a load was played, so that replies had wrong times. Such trials are made again, and a \
+             figure that rests on one is refused."
+        }
         Code::SharedCores => "player and server ran on a common core.",
         Code::SubjectCores => {
             "the server's threads may run on other cores than those that it is said to have."
@@ -177,6 +184,10 @@ fn meaning(code: Code) -> &'static str {
         Code::NoisyHost => "other programs, or the hypervisor, took time from the cores that were used.",
         Code::Uneven => "one of the server's workers did much more than the mean of all.",
         Code::WrongAnswers => "replies were wrong. A fast wrong answer is no answer, so there is no figure.",
+        Code::Truncated => {
+            "many replies were truncated, so clients would ask again over TCP: their answers are too large for UDP, or the \
+             server limits the rate of its responses."
+        }
         Code::RateLimited => {
             "the server, or a device in front of it, limits the rate of its responses. If the limit itself was measured, there is no figure."
         }
@@ -196,7 +207,7 @@ fn meaning(code: Code) -> &'static str {
              clients wait as long, so the figure stands."
         }
         Code::UnexplainedLoss => {
-            "queries vanished, and no counter says where, while the server was not busy."
+            "queries vanished, and no counter says where, or the server read them and did not answer, while it was not busy."
         }
         Code::Canary => {
             "an echo at a fixed rate, which is played every few cells, gave other figures than before: the host changed meanwhile."

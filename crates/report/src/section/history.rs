@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use kqps_history::{Change, Entry, History, Kind, Level, Records, Series};
+use kqps_history::{Change, Entry, History, Kind, LAST, Level, Records, Series, Shape};
 use kqps_verdict::change::{Form, typeset};
 
 use crate::chart::{Course, CourseDot, Line, LineKind, course};
@@ -86,7 +86,7 @@ pub(crate) struct HostRow {
     pub(crate) runs: String,
 }
 
-/// The result in one line.
+/// The result in one line. It claims no constancy for series that have too few runs to see a change.
 pub(crate) fn headline(history: &History) -> String {
     let of_subjects: Vec<(&Series, &Change)> = history
         .series
@@ -95,12 +95,19 @@ pub(crate) fn headline(history: &History) -> String {
         .filter(|(_, change)| !change.is_hosts)
         .collect();
     let series = counted(history.series.len(), "series", "series");
+    let too_few = history.too_few(LAST);
     if of_subjects.is_empty() {
-        return format!("No change in {series}");
+        return match too_few {
+            _ if history.series.is_empty() => "No series yet".to_owned(),
+            Some(too_few) => too_few.sentence(),
+            None => format!("No change in {series}"),
+        };
     }
     let worse = of_subjects.iter().filter(|(series, change)| !series.is_better(change)).count();
     let changes = counted(of_subjects.len(), "change", "changes");
-    format!("{changes} in {series}: {worse} for the worse, {} for the better", of_subjects.len() - worse)
+    let better = of_subjects.len() - worse;
+    let unseen = too_few.map_or(String::new(), |too_few| format!("; {too_few}"));
+    format!("{changes} in {series}: {worse} for the worse, {better} for the better{unseen}")
 }
 
 /// How many runs there are, and of which time.
@@ -123,7 +130,7 @@ pub(crate) fn changes(input: HistoryInput<'_>) -> Vec<ChangeRow> {
     let mut found: Vec<(u64, ChangeRow)> = Vec::new();
     for (index, series) in input.history.series.iter().enumerate() {
         for change in series.changes() {
-            let entry = series.points[change.after].entry;
+            let entry = series.points[change.since()].entry;
             let run = &input.records.entries[entry];
             let (low, ratio, high) = change.ratio;
             let form = Form::of(&[low, ratio, high]);
@@ -139,7 +146,8 @@ pub(crate) fn changes(input: HistoryInput<'_>) -> Vec<ChangeRow> {
                 class: class(series, change),
                 age: change.age,
             };
-            found.push((run.started_unix_ms, row));
+            let newest = series.points[change.after].entry;
+            found.push((input.records.entries[newest].started_unix_ms, row));
         }
     }
     found.sort_by_key(|(when, _)| std::cmp::Reverse(*when));
@@ -149,7 +157,8 @@ pub(crate) fn changes(input: HistoryInput<'_>) -> Vec<ChangeRow> {
 /// All series: those that changed last come first, then those without a change by name.
 pub(crate) fn panels(input: HistoryInput<'_>) -> Vec<Panel> {
     let since = |series: &Series| {
-        let newest = series.newest().map(|change| series.points[change.after].entry);
+        let newest =
+            series.creep.as_ref().or_else(|| series.newest()).map(|change| series.points[change.after].entry);
         newest.map(|entry| input.records.entries[entry].started_unix_ms)
     };
     let mut order: Vec<usize> = (0..input.history.series.len()).collect();
@@ -252,9 +261,10 @@ fn drawing(records: &Records, series: &Series, index: usize) -> String {
             _ => LineKind::Hosts,
         };
         let (low, ratio, high) = change.ratio;
-        let label = typeset(&Form::of(&[low, ratio, high]).change(ratio));
+        let change_of = typeset(&Form::of(&[low, ratio, high]).change(ratio));
+        let label = if change.shape == Shape::Creep { format!("creep {change_of}") } else { change_of };
         let is_weak = change.strength == kqps_history::Strength::Weak;
-        Some(Line { slot: slot_of(change.after)?, kind, is_weak, label })
+        Some(Line { slot: slot_of(change.since())?, kind, is_weak, label })
     };
     let lines: Vec<Line> = series.changes().iter().filter_map(line).collect();
     let drawn = || entries.iter().skip(first);
@@ -329,7 +339,8 @@ fn verdict(series: &Series, change: &Change) -> String {
     if change.is_hosts {
         return "the host's: the rate of the echo changed with it".to_owned();
     }
-    format!("{}, {}", class(series, change), change.strength.word())
+    let creep = if change.shape == Shape::Creep { ", a creep up to the newest run" } else { "" };
+    format!("{}, {}{creep}", class(series, change), change.strength.word())
 }
 
 fn interval(kind: Kind, level: &Level) -> String {

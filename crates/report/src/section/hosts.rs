@@ -116,7 +116,7 @@ fn row(part: &PlayerPart) -> PartRow {
         answered: format::rate(part.answered_qps),
         bad: format::percent(part.accounts.bad_ratio()),
         p50: quantile(part.latency_us.p50),
-        p99: quantile(part.latency_us.p99),
+        p99: format::percentile(part.latency_us.p99()),
         late: format::time_us(part.start.late_ns as f64 / 1e3),
         clock: format!("±\u{a0}{}", format::time_us(part.start.uncertainty_ns as f64 / 1e3)),
     }
@@ -180,10 +180,10 @@ mod tests {
         assert_eq!(roles, [("ns1", "server", "192.0.2.1"), ("p1", "player", "192.0.2.2")]);
         assert!(plain(&hosts.skew).contains("more than 120 µs apart"), "{}", hosts.skew);
         let parts = &hosts.parts[0];
-        assert_eq!(plain(&parts.caption), "Trial 3, at 0 qps; the players began at most 120 µs apart.");
+        assert_eq!(plain(&parts.caption), "Trial 3, at 0 q/s; the players began at most 120 µs apart.");
         let second = &parts.rows[1];
         let figures = [&second.answered, &second.bad, &second.p50, &second.p99];
-        assert_eq!(figures.map(|text| plain(text)), ["90 qps", "10 %", "80 µs", "–"]);
+        assert_eq!(figures.map(|text| plain(text)), ["90 q/s", "10 %", "80 µs", "–"]);
         let begun = [&second.host, &second.late, &second.clock];
         assert_eq!(begun.map(|text| plain(text)), ["p2", "20 µs", "± 40 µs"]);
         assert!(of_run(&Run::default()).is_none(), "a run on one host has no such section");

@@ -79,8 +79,8 @@ fn row(point: &LoadPoint) -> Row {
         start: point.block + 1,
         offered: format::rate(point.load_qps),
         p50: time(point.latency_us.p50),
-        p99: time(point.latency_us.p99),
-        p999: time(point.latency_us.p999),
+        p99: format::percentile(point.latency_us.p99()),
+        p999: format::percentile(point.latency_us.p999()),
         bad: format::percent(point.bad_ratio),
         trial: point.trials.first().copied(),
     }

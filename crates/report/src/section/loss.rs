@@ -117,25 +117,24 @@ fn branches(losses: &Losses) -> Vec<Branch> {
         .filter(|placed| placed.count > 0)
         .map(|placed| {
             let label = format!("{}{}", words(placed.place), if placed.shared { " *" } else { "" });
-            branch(&label, i64::try_from(placed.count).unwrap_or(i64::MAX), whole)
+            branch(&label, placed.count, whole)
         })
         .collect();
-    if losses.unexplained != 0 {
-        branches.push(branch("unexplained", losses.unexplained, whole));
+    if let Ok(unexplained @ 1..) = u64::try_from(losses.unexplained) {
+        branches.push(branch("unexplained", unexplained, whole));
+    }
+    if losses.surplus > 0 {
+        let note = format!("{} more than were lost", format::count(losses.surplus));
+        branches.push(Branch { label: "counters".to_owned(), note, count: 0 });
     }
     branches
 }
 
-fn branch(label: &str, count: i64, whole: f64) -> Branch {
-    let counted = format::count(count.unsigned_abs());
-    let note = if count < 0 {
-        format!("{counted} too many")
-    } else if whole > 0.0 {
-        format!("{counted} ({})", format::percent(count as f64 / whole))
-    } else {
-        counted
-    };
-    Branch { label: label.to_owned(), note, count: u64::try_from(count).unwrap_or(0) }
+fn branch(label: &str, count: u64, whole: f64) -> Branch {
+    let counted = format::count(count);
+    let note =
+        if whole > 0.0 { format!("{counted} ({})", format::percent(count as f64 / whole)) } else { counted };
+    Branch { label: label.to_owned(), note, count }
 }
 
 /// A place in words.
@@ -166,7 +165,7 @@ mod tests {
     fn losses(places: &[(Place, u64, bool)], unexplained: i64, accounts: Accounts) -> Losses {
         let places =
             places.iter().map(|&(place, count, shared)| PlaceLoss { place, count, shared }).collect();
-        Losses { accounts, places, unexplained }
+        Losses { accounts, places, unexplained, surplus: 0 }
     }
 
     fn shown(losses: &Losses) -> Vec<String> {
@@ -187,8 +186,8 @@ mod tests {
     #[test]
     fn counters_that_explain_too_much_draw_no_branch() {
         let accounts = Accounts { intended: 10, lost: 2, ..Accounts::default() };
-        let losses = losses(&[(Place::Softnet, 5, false)], -3, accounts);
-        assert_eq!(shown(&losses)[1], "unexplained: 3 too many");
+        let losses = Losses { surplus: 3, ..losses(&[(Place::Softnet, 5, false)], 0, accounts) };
+        assert_eq!(shown(&losses)[1..], ["counters: 3 more than were lost"]);
         assert_eq!(branches(&losses)[1].count, 0);
     }
 }

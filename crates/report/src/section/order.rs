@@ -1,6 +1,6 @@
-//! The orders in which a table can be shown: as the study plans it, and by its figures. The page has no script, so every
-//! order is rendered, and the reader chooses one. The further orders of all tables of experiments have at most [`PAGE_BYTES`] together,
-//! and those of each other table at most [`TABLE_BYTES`].
+//! The orders in which a table can be shown: as the study plans it, and by its figures. The page has no script, so
+//! every order is rendered, and the reader chooses one. The further orders of all tables of experiments have at most
+//! [`PAGE_BYTES`] together, and those of each other table at most [`TABLE_BYTES`].
 
 /// An order of rows.
 #[derive(Debug)]
@@ -35,8 +35,8 @@ pub(crate) struct Key {
     pub(crate) greatest_first: bool,
 }
 
-/// Orders so many rows by some columns, the most important first. `value` gives the value of a row in a column. All rows
-/// together have about `bytes` of HTML, and further orders have at most `bytes_most`. Columns whose values are all
+/// Orders so many rows by some columns, the most important first. `value` gives the value of a row in a column. All
+/// rows together have about `bytes` of HTML, and further orders have at most `bytes_most`. Columns whose values are all
 /// equal, and orders that would change nothing, are left out. Rows without a value come last.
 pub(crate) fn of_rows(
     count: usize,

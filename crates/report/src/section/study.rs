@@ -67,8 +67,8 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Study> {
     })
 }
 
-/// What the orders of further tables may add to the page. Each table gets an even share, and what it does not need is left
-/// for the others.
+/// The room that orders of further tables have on the page. Each table gets an even share, and what it does not need is
+/// left for the others.
 struct Room {
     bytes: usize,
     tables: usize,

@@ -150,8 +150,8 @@ fn bytes(rows: &[Row]) -> usize {
 /// The tags of a cell with a link to its trials.
 const CELL_BYTES: usize = 100;
 
-/// The columns by which the rows of a table may be ordered. Every figure comes once, in its last column, before any comes
-/// again: a table with many columns may have no room for all.
+/// The columns by which the rows of a table may be ordered. Every figure comes once, in its last column, before any
+/// comes again: a table with many columns may have no room for all.
 fn keys(grid: &Grid, with_published: bool) -> Vec<Key> {
     let mut keys = Vec::new();
     for (column, value) in grid.column_values.iter().enumerate().rev() {

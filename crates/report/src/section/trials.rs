@@ -177,7 +177,7 @@ fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
         duration: format::duration_s(trial.load.duration_s),
         bad: format::percent(trial.accounts.bad_ratio()),
         p50: quantile(trial.latency_us.p50),
-        p99: quantile(trial.latency_us.p99),
+        p99: format::percentile(trial.latency_us.p99()),
         notes: notes(cell, trial, purpose),
     }
 }

@@ -74,7 +74,7 @@ fn two_runs_side_by_side_are_readable_on_every_screen_and_on_paper() {
     // Each run has a cell of its own.
     assert_eq!(of("nsd", "rate")[2], "–that run did not measure it");
     let alone = of("nsd of that day", "rate");
-    assert!(alone[2].contains("kqps") && alone[3] == "–this run did not measure it", "{alone:?}");
+    assert!(alone[2].contains("k q/s") && alone[3] == "–this run did not measure it", "{alone:?}");
     // Both refused bind, so neither has a figure of its rate.
     assert!(rows.as_array().unwrap().iter().all(|row| row[0] != "bind" || row[1] != "rate"), "{rows}");
     let link = "document.querySelector('#beside h2 a').getAttribute('href')";

@@ -90,5 +90,15 @@ fn the_newest_changes_come_first_and_runs_have_links() {
 #[test]
 fn a_history_of_nothing_has_a_page() {
     let html = page(&Records::default());
-    assert!(html.contains("No change in 0 series") && html.ends_with("</html>"), "{html}");
+    assert!(html.contains("<h1>No series yet</h1>") && html.ends_with("</html>"), "{html}");
+}
+
+#[test]
+fn a_page_of_too_few_runs_claims_no_constancy() {
+    let mut records = records();
+    records.entries.truncate(5);
+    let html = page(&records);
+    assert!(html.contains("<h1>Too few runs to see a change: 5 of 8</h1>"), "{html}");
+    assert!(html.contains("<p>There are too few runs to see a change: 5 of 8.</p>"), "{html}");
+    assert!(!html.contains("No change in") && !html.contains("No series changed"), "{html}");
 }

@@ -1,5 +1,5 @@
-//! Links within a page: to the trials behind a figure, and from terms to their definitions. Every page that the tests open is
-//! searched for links that lead nowhere (`support/checks.js`).
+//! Links within a page: to the trials behind a figure, and from terms to their definitions. Every page that the tests
+//! open is searched for links that lead nowhere (`support/checks.js`).
 
 use serde_json::{Value, json};
 

@@ -37,18 +37,18 @@ fn during() -> LiveInput {
         standing: "ns1.a-long-name.of-a-server.example.test:5300 · trial 12 (search) · 100,000 q/s · sending, 0.7 of 1.0 s"
             .to_owned(),
         facts: vec![
-            fact("sent", "70,123, now 100.0 kq/s"),
-            fact("answered", "69,987, now 99.4 kq/s"),
+            fact("sent", "70,123, now 100.0k q/s"),
+            fact("answered", "69,987, now 99.4k q/s"),
             fact("bad", "0.034 % (lost 12, overdue 9, wrong 2, unsent 1)"),
             fact("outstanding", "112"),
-            fact("latency", "p50 87 us, p99 1.4 ms"),
+            fact("latency", "p50 87 µs, p99 1.4 ms"),
             fact("rcodes", "NOERROR 68,900, NXDOMAIN 1,087"),
             fact("connections", "4 open, 4 made, 0 failed"),
             fact("CPU", "player 0.85 cores, subject 1.92 cores"),
             fact("bounds", "96,000 to 104,000 q/s"),
         ],
         moments: moments.collect(),
-        lines: (1..=12).map(|number| format!("   {number},000 q/s  search     bad 0.00 %   p99    80 us   meets")).collect(),
+        lines: (1..=12).map(|number| format!("   {number},000 q/s  search     bad 0.00 %   p99    80 µs   meets")).collect(),
         result: String::new(),
     }
 }

@@ -7,12 +7,12 @@ use super::support::browser::Browser;
 use super::support::study;
 use super::{PAPER, SCREENS, written};
 
-/// Chooses every order of every table, and returns for each: the name of the order, the numbers in its column from top to
-/// bottom (`null` without one), and the heads of the rows. Numbers are in the base of their units.
+/// Chooses every order of every table, and returns for each: the name of the order, the numbers in its column from top
+/// to bottom (`null` without one), and the heads of the rows. Numbers are in the base of their units.
 const ORDERS: &str = r"(() => {
-  const units = { qps: 1, kqps: 1e3, Mqps: 1e6, '%': 1, 'ns': 1e-9, 'µs': 1e-6, ms: 1e-3, s: 1, B: 1, KiB: 1024, MiB: 1048576, GiB: 1073741824 };
+  const units = { 'q/s': 1, 'k q/s': 1e3, 'M q/s': 1e6, '%': 1, 'ns': 1e-9, 'µs': 1e-6, ms: 1e-3, s: 1, B: 1, KiB: 1024, MiB: 1048576, GiB: 1073741824 };
   const number = (text) => {
-    const [, size, unit] = text.replace(/\u00a0/g, ' ').match(/^([\d.]+) ?(\S*)$/) ?? [];
+    const [, size, unit] = text.replace(/\u00a0/g, ' ').match(/^([\d.]+) ?(.*)$/) ?? [];
     return size === undefined ? null : Number(size) * (units[unit] ?? (unit === '' ? 1 : NaN));
   };
   const found = [];

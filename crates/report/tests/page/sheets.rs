@@ -1,11 +1,12 @@
-//! Every table and chart of a page has its data in an exported table, which it names (`data-sheet`), with the same values.
+//! Every table and chart of a page has its data in an exported table, which it names (`data-sheet`), with the same
+//! values.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_history::{Beside, Side, beside};
-use kqps_observation::Run;
 use kqps_observation::question::Published;
 use kqps_observation::run::Outcome;
+use kqps_observation::{Histogram, Run};
 use kqps_report::{Sheet, Value, page_beside, sheets};
 use kqps_verdict::judge::judge;
 use serde_json::Value as Json;
@@ -22,6 +23,10 @@ const ALL: &str = r"[...document.querySelectorAll('table, svg.chart')].map((one)
   chart: one.tagName === 'TABLE' ? '' : one.getAttribute('aria-labelledby').replace(/-t .*/, ''),
   html: one.outerHTML.slice(0, 120),
 }))";
+
+/// The text of all tables of trials.
+const TRIALS: &str =
+    "[...document.querySelectorAll('table[data-sheet=trials]')].map((table) => table.textContent).join('')";
 
 /// The sheets whose rows stand in tables of their own on one of the pages.
 const WITH_VALUES: [&str; 11] = [
@@ -47,6 +52,21 @@ fn with_best() -> Run {
     run
 }
 
+/// The sample, with trials of too few answers for a p99, or for its bound.
+fn with_few_answers() -> Run {
+    let mut run = sample::run();
+    let measured = run.trials.iter_mut().filter_map(|one| match &mut one.outcome {
+        Outcome::Measured(trial) => Some(trial),
+        Outcome::Failed { .. } => None,
+    });
+    for (index, trial) in measured.enumerate() {
+        let mut histogram = Histogram::default();
+        (1..=[100, 1_000][index % 2]).for_each(|time_us| histogram.record_us(time_us));
+        trial.latency_us = histogram.quantiles();
+    }
+    run
+}
+
 #[test]
 fn every_table_and_chart_of_a_page_has_a_sheet_with_its_values() {
     let mut browser = Browser::start();
@@ -60,6 +80,7 @@ fn every_table_and_chart_of_a_page_has_a_sheet_with_its_values() {
         ("comparison", comparison::run()),
         ("scaling", scaling::run(16)),
         ("profiled", profiled::run()),
+        ("few", with_few_answers()),
     ] {
         let verdict = judge(&run);
         let other: Option<Beside> = (name == "sample").then(|| {
@@ -82,6 +103,14 @@ fn every_table_and_chart_of_a_page_has_a_sheet_with_its_values() {
             assert!(is_complete, "{name}: {sheet} has {exported} rows, and the page shows {shown}");
         }
         compared.extend(values::expect(name, &mut browser, &exported));
+        if name == "few" {
+            let trials = browser.evaluate(TRIALS);
+            let trials = trials.as_str().unwrap();
+            assert!(
+                trials.contains("≤\u{a0}996\u{a0}µs") && trials.contains("greatest\u{a0}100\u{a0}µs"),
+                "{trials}"
+            );
+        }
     }
     assert_eq!(compared, WITH_VALUES.map(str::to_owned).into(), "the pages show values of each of them");
     let expected = [

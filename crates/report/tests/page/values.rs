@@ -1,4 +1,5 @@
-//! What tables and charts show of their exported tables: the same rows with the same values, rounded as the page rounds.
+//! Values that tables and charts show of their exported tables: the same rows with the same values, rounded as the page
+//! rounds.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -22,8 +23,8 @@ const DOTS: &str = r"[...document.querySelectorAll('[data-sheet] svg.chart circl
   title.closest('[data-sheet]').dataset.sheet,
   title.closest('svg.chart').getAttribute('aria-labelledby').replace(/-t .*/, ''), title.textContent])";
 
-/// The columns of tables that show all rows of a sheet: the sheet, and the column of the sheet in each column of the page;
-/// empty if the page has no single value there. Tables of one sheet differ in their number of columns.
+/// The columns of tables that show all rows of a sheet: the sheet, and the column of the sheet in each column of the
+/// page; empty if the page has no single value there. Tables of one sheet differ in their number of columns.
 const TABLES: &[(&str, &[&str])] = &[
     ("beside", &["name", "", "then", "now", "ratio"]),
     ("best", &["", "rate_qps", "published_qps"]),
@@ -152,6 +153,7 @@ fn expect_row(place: &str, sheet: &str, cells: &[Vec<String>], row: &Row<'_>) {
             "reason" if texts[0] == "no reason given" => {
                 assert_eq!(*row[column], Value::Text("NOT_SPECIFIED".into()), "{place}");
             }
+            "p99_us" | "p999_us" => expect_percentile(&place, &texts[0], column, row),
             _ => expect_value(&place, &texts[0], row[column], column),
         }
     }
@@ -162,6 +164,25 @@ fn expect_row(place: &str, sheet: &str, cells: &[Vec<String>], row: &Row<'_>) {
 
 fn is_some(value: &Value) -> bool {
     *value != Value::None
+}
+
+/// A percentile: its estimate, or else its bound, or else the greatest time.
+fn expect_percentile(place: &str, text: &str, column: &str, row: &Row<'_>) {
+    let bound = column.replace("_us", "_at_most_us");
+    if let Some(text) = text.strip_prefix("≤\u{a0}") {
+        assert_eq!(*row[column], Value::None, "{place}: a bound beside an estimate");
+        expect_value(place, text, row[&*bound], column);
+    } else if let Some(text) = text.strip_prefix("greatest\u{a0}") {
+        assert_eq!([row[column], row[&*bound]], [&Value::None; 2], "{place}");
+        expect_value(place, text, row["max_us"], column);
+    } else {
+        expect_value(place, text, row[column], column);
+        let others = [row[&*bound], row["max_us"]];
+        assert!(
+            is_some(row[column]) || !others.into_iter().any(is_some),
+            "{place}: no figure, but {others:?}"
+        );
+    }
 }
 
 /// The load of a trial: what was meant, or what left. A window is in no sheet.
@@ -204,7 +225,7 @@ fn is_rounded(text: &str, value: f64, column: &str) -> bool {
 /// A unit of the page in the unit of a column; `None` if the column has another.
 fn size_of(unit: &str, column: &str) -> Option<f64> {
     let known: &[(&str, f64)] = if column.ends_with("qps") {
-        &[("qps", 1.0), ("kqps", 1e3), ("Mqps", 1e6), ("Gqps", 1e9)]
+        &[("q/s", 1.0), ("k q/s", 1e3), ("M q/s", 1e6), ("G q/s", 1e9)]
     } else if column.ends_with("us") || column.ends_with("us_per_answer") {
         &[("µs", 1.0), ("ms", 1e3), ("s", 1e6)]
     } else if column.ends_with("share") {
@@ -279,9 +300,9 @@ fn expect_ratios(name: &str, dots: &[[&str; 3]], rows: &[Row<'_>]) {
 #[test]
 fn a_value_that_differs_in_a_digit_that_is_shown_is_seen() {
     for (text, value, column, is_so) in [
-        ("213\u{a0}kqps", 213_400.0, "rate_qps", true),
-        ("213\u{a0}kqps", 213_600.0, "rate_qps", false),
-        ("213\u{a0}qps", 213_400.0, "rate_qps", false),
+        ("213k\u{a0}q/s", 213_400.0, "rate_qps", true),
+        ("213k\u{a0}q/s", 213_600.0, "rate_qps", false),
+        ("213\u{a0}q/s", 213_400.0, "rate_qps", false),
         ("1.24\u{a0}ms", 1_240.0, "p99_us", true),
         ("1.24\u{a0}ms", 1_246.0, "p99_us", false),
         ("46\u{a0}%", 0.461, "bad_share", true),

@@ -111,6 +111,7 @@ impl Simulated {
             cpu_system_s: Some(busy * duration_s * 0.6),
             awake_s: 0.0,
             withheld_s: 0.0,
+            waited_s: None,
             busy,
             cpu: 1,
         };
@@ -146,6 +147,7 @@ fn player(sent: u64, duration_s: f64) -> PlayerFacts {
             cpu_system_s: Some(busy * duration_s * 0.8),
             awake_s: 0.0,
             withheld_s: 0.0,
+            waited_s: None,
             busy,
             cpu: 0,
         }],

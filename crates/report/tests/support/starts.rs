@@ -5,7 +5,7 @@ use kqps_verdict::judge::{CellVerdict, LoadPoint, RunVerdict};
 
 use super::browser::Browser;
 
-/// Beside every figure stands the coverage of its interval, and below it the bounds of each start. For a
+/// Beside every figure stands the coverage of its interval, and folded below it the bounds of each start. For a
 /// refused figure, they are worded as observations and not as claims.
 pub(crate) fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
     let table = "document.querySelector('[aria-label=\"Table of the answers\"]')";
@@ -19,14 +19,14 @@ pub(crate) fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
         assert!(!text.contains("hold"), "a median is no load that holds: {text}");
         assert_eq!(text.contains(" % coverage"), has_figure, "{text}");
     }
-    let starts = "[...document.querySelectorAll('tr.starts')]\
-        .map(row => [row.firstChild.dataset.label, [...row.querySelectorAll('li')].map(start => start.textContent)])";
+    let starts = "[...document.querySelectorAll('ul.starts')]\
+        .map(list => [list.closest('details').open, [...list.querySelectorAll('li')].map(start => start.textContent)])";
     let rows = browser.evaluate(starts);
     let rows = rows.as_array().unwrap();
     // One of the four never started.
     assert_eq!(rows.len(), 3);
     for (subject, row) in verdict.subjects.iter().zip(rows) {
-        assert_eq!(row[0], "by start");
+        assert_eq!(row[0], false, "it is folded");
         let starts = row[1].as_array().unwrap();
         assert_eq!(starts.len(), subject.starts.len());
         for start in starts.iter().map(|start| start.as_str().unwrap()) {

@@ -90,6 +90,16 @@ pub(super) enum Turn {
     Ended(End),
 }
 
+/// The result of a round.
+enum Round {
+    /// There may be more to do.
+    More,
+    /// A read brought records or frames, and no byte of a query. There may be more, but the others have their turn first.
+    Vain,
+    /// The connection waits for its peer.
+    Waits,
+}
+
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct Connection<S> {
     stream: Stream,
@@ -186,21 +196,22 @@ impl<S> Connection<S> {
     pub(super) fn turn<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now_ns: u64) -> Turn {
         for _ in 0..ROUNDS {
             match self.round(scratch, now_ns) {
-                Ok(true) => {}
-                Ok(false) => return Turn::Waits,
+                Ok(Round::More) => {}
+                Ok(Round::Vain) => return Turn::Again,
+                Ok(Round::Waits) => return Turn::Waits,
                 Err(end) => return Turn::Ended(end),
             }
         }
         Turn::Again
     }
 
-    /// Writes the rest of its output, then reads, answers and writes. Returns whether there may be more to do.
-    fn round<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now_ns: u64) -> Result<bool, End> {
+    /// Writes the rest of its output, then reads, answers and writes.
+    fn round<A: Answer<Many = S>>(&mut self, scratch: &mut Scratch<A>, now_ns: u64) -> Result<Round, End> {
         if !self.write_rest(now_ns)? {
-            return Ok(false);
+            return Ok(Round::Waits);
         }
         let kept = self.partial.len();
-        let filled = self.read(&mut scratch.input)?;
+        let (filled, is_vain) = self.read(&mut scratch.input)?;
         let (used, is_dns) = self.answer(scratch, filled, now_ns);
         self.partial.clear();
         if used < filled {
@@ -217,28 +228,32 @@ impl<S> Connection<S> {
             return Err(End::NotDns);
         }
         if has_output {
-            return Ok(true);
+            return Ok(Round::More);
         }
         if !self.later.has_room() || self.later.bytes() >= OUTPUT_MOST {
             // The next answer that comes lets it go on.
-            return Ok(false);
+            return Ok(Round::Waits);
         }
         if first_message(&self.partial).is_some() {
-            return Ok(true);
+            return Ok(Round::More);
         }
         if self.at_end {
-            return if self.later.is_empty() { Err(End::Peer) } else { Ok(false) };
+            return if self.later.is_empty() { Err(End::Peer) } else { Ok(Round::Waits) };
         }
-        Ok(filled > kept || self.readable)
+        Ok(match (is_vain, filled > kept || self.readable) {
+            (true, _) => Round::Vain,
+            (false, true) => Round::More,
+            (false, false) => Round::Waits,
+        })
     }
 
-    /// Fills `input` with the kept bytes and with what can be read. Returns the number of bytes. Reads nothing
-    /// while a whole query is waiting.
-    fn read(&mut self, input: &mut [u8]) -> Result<usize, End> {
+    /// Fills `input` with the kept bytes and with what can be read. Returns the number of bytes, and whether a read brought
+    /// none although more may follow. Reads nothing while a whole query is waiting.
+    fn read(&mut self, input: &mut [u8]) -> Result<(usize, bool), End> {
         let kept = self.partial.len();
         input[..kept].copy_from_slice(&self.partial);
         if !self.readable || self.at_end || first_message(&self.partial).is_some() {
-            return Ok(kept);
+            return Ok((kept, false));
         }
         let room = &mut input[kept..];
         match self.stream.read(room) {
@@ -246,15 +261,15 @@ impl<S> Connection<S> {
             Ok(bytes) => {
                 // A short read means that there was no more (epoll(7)), unless the end follows.
                 self.readable = bytes == room.len() || self.ending || self.stream.may_have_more();
-                return Ok(kept + bytes);
+                return Ok((kept + bytes, false));
             }
             Err(error) if error.kind() == ErrorKind::WouldBlock => self.readable = false,
-            Err(error) if error.kind() == ErrorKind::Interrupted => {}
+            Err(error) if error.kind() == ErrorKind::Interrupted => return Ok((kept, true)),
             Err(error) if error.kind() == ErrorKind::InvalidData => return Err(End::Tls),
             Err(error) if error.kind() == ErrorKind::InvalidInput => return Err(End::Http),
             Err(_) => return Err(End::Broken),
         }
-        Ok(kept)
+        Ok((kept, false))
     }
 
     /// Answers whole queries of the input and continues replies of many messages, until there is enough to write.

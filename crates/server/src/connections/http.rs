@@ -12,7 +12,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use kqps_http::{Failure, Peer, ServerSession, Taken, Values};
 use kqps_message::header::Header;
-use kqps_message::{may_be_replayed, question, record};
+use kqps_message::{may_be_replayed, question, record, rtype};
 
 use super::frame::{LENGTH_BYTES, append, first_message};
 use super::tls::TlsStream;
@@ -166,18 +166,30 @@ impl Write for HttpStream {
     }
 }
 
-/// How long a reply may be kept, seconds: the smallest TTL of its answer (RFC 8484, section 5.1). `None` without an
-/// answer.
+/// How long a reply may be kept, seconds: the smallest TTL of its answer, and for a denial that of its SOA record or its
+/// MINIMUM (RFC 8484, section 5.1; RFC 2308, section 5). A reply that says neither is not kept, such as SERVFAIL. `None` if
+/// it cannot be read.
 fn max_age_s(reply: &[u8]) -> Option<u32> {
-    let answers = Header::of(reply)?.answers();
+    let header = Header::of(reply)?;
+    let answers = u32::from(header.answers());
     let mut at = question::end(reply)?;
-    let mut least_s = None;
-    for _ in 0..answers {
+    let mut least_s: Option<u32> = None;
+    let mut note = |ttl_s: u32| {
+        // With the top bit it counts as 0 (RFC 2181, section 8).
+        let ttl_s = if ttl_s > i32::MAX as u32 { 0 } else { ttl_s };
+        least_s = Some(least_s.map_or(ttl_s, |least_s| least_s.min(ttl_s)));
+    };
+    for number in 0..answers + u32::from(header.authorities()) {
         let record = record::read(reply, at)?;
         at = record.end;
-        least_s = Some(least_s.map_or(record.ttl_s, |least_s: u32| least_s.min(record.ttl_s)));
+        if number < answers {
+            note(record.ttl_s);
+        } else if record.rtype == rtype::SOA {
+            note(record.ttl_s);
+            note(u32::from_be_bytes(*record.data.last_chunk()?));
+        }
     }
-    least_s
+    Some(least_s.unwrap_or(0))
 }
 
 /// The error of a connection whose HTTP/2 failed. Its kind sets it apart from errors of the socket and of TLS.
@@ -271,16 +283,40 @@ mod tests {
 
     #[test]
     fn a_reply_may_be_kept_as_long_as_its_shortest_record() {
-        let record = |ttl: [u8; 4]| [&b"\0\x00\x01\x00\x01"[..], &ttl, b"\x00\x01x"].concat();
-        let reply = |count: u8, records: &[Vec<u8>]| {
-            [&[0, 0, 0x80, 0, 0, 1, 0, count, 0, 0, 0, 0][..], b"\x01a\0\x00\x01\x00\x01", &records.concat()]
-                .concat()
+        let record = |rtype: u8, ttl: u32, data: &[u8]| {
+            let fixed = [&[0, 0, rtype, 0, 1][..], &ttl.to_be_bytes(), &[0, data.len() as u8]].concat();
+            [&fixed, data].concat()
         };
-        let (hour, minute) = (record([0, 0, 0x0e, 0x10]), record([0, 0, 0, 60]));
-        assert_eq!(max_age_s(&reply(2, &[hour.clone(), minute.clone()])), Some(60));
-        assert_eq!(max_age_s(&reply(1, &[hour.clone(), minute])), Some(3600));
-        assert_eq!(max_age_s(&reply(0, std::slice::from_ref(&hour))), None);
-        assert_eq!(max_age_s(&reply(2, &[hour])), None, "it cannot be read");
+        let reply = |answers: u8, authorities: u8, records: &[&Vec<u8>]| {
+            let head = [0, 0, 0x80, 0, 0, 1, 0, answers, 0, authorities, 0, 0];
+            let records = records.iter().flat_map(|record| record.iter().copied());
+            head.into_iter().chain(*b"\x01a\0\x00\x01\x00\x01").chain(records).collect::<Vec<u8>>()
+        };
+        let [hour, minute, high] = [3600, 60, 1 << 31].map(|ttl| record(1, ttl, b"x"));
+        let soa = |ttl: u32, minimum: u32| {
+            record(6, ttl, &[&b"\0\0"[..], &[0; 16], &minimum.to_be_bytes()].concat())
+        };
+        let (short, long, endless) = (soa(3600, 30), soa(20, 300), soa(u32::MAX, u32::MAX));
+        let ns = record(2, 5, b"\0");
+        for (reply, age_s) in [
+            (reply(2, 0, &[&hour, &minute]), Some(60)),
+            (reply(1, 0, &[&hour, &minute]), Some(3600)),
+            (reply(1, 1, &[&hour, &ns]), Some(3600)),
+            (reply(2, 0, &[&hour, &high]), Some(0)),
+            // Denials: MINIMUM, the TTL of the SOA record, and that of an alias.
+            (reply(0, 1, &[&short]), Some(30)),
+            (reply(0, 2, &[&ns, &long]), Some(20)),
+            (reply(1, 1, &[&minute, &short]), Some(30)),
+            (reply(1, 1, &[&minute, &soa(900, 300)]), Some(60)),
+            (reply(0, 1, &[&endless]), Some(0)),
+            // Neither an answer nor a denial.
+            (reply(0, 0, &[&hour]), Some(0)),
+            (reply(0, 1, &[&ns]), Some(0)),
+            (reply(2, 0, &[&hour]), None),
+            (reply(0, 1, &[]), None),
+        ] {
+            assert_eq!(max_age_s(&reply), age_s, "{reply:x?}");
+        }
     }
 
     #[test]

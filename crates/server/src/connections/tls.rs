@@ -118,15 +118,20 @@ impl TlsStream {
         self.socket.shutdown(how)
     }
 
-    /// Waits until bytes of messages that may be read have arrived, as far as there are any. Returns false at the end.
+    /// Reads once from the socket, unless bytes of messages wait that may be read. Returns false at the end. Records
+    /// without such bytes are work, too: the error is `Interrupted`, and another round may read more.
     fn fill(&mut self) -> io::Result<bool> {
-        while self.given == self.released {
+        if self.given == self.released {
             if self.at_end {
                 return Ok(false);
             }
             self.receive()?;
         }
-        Ok(true)
+        match (self.given == self.released, self.at_end) {
+            (false, _) => Ok(true),
+            (true, true) => Ok(false),
+            (true, false) => Err(ErrorKind::Interrupted.into()),
+        }
     }
 
     /// Hands all bytes of messages that have arrived to `take`, and whether the handshake is not complete, so that they
@@ -242,4 +247,58 @@ impl Write for TlsStream {
 #[allow(clippy::needless_pass_by_value)] // `map_err` hands it over
 fn broken(failure: Failure) -> io::Error {
     io::Error::new(ErrorKind::InvalidData, failure.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::{TcpListener, TcpStream as Socket};
+    use std::time::{Duration, Instant};
+
+    use kqps_tls::ALPN;
+    use kqps_tls::certificate::{KeyType, make};
+    use kqps_tls::fuzz::VainClient;
+
+    use super::*;
+
+    const PATIENCE: Duration = Duration::from_secs(10);
+
+    /// The kind of error that reading returns once something has arrived.
+    fn read(stream: &mut TlsStream) -> ErrorKind {
+        let since = Instant::now();
+        loop {
+            let kind = stream.read(&mut [0; 64]).expect_err("there is no message").kind();
+            if kind != ErrorKind::WouldBlock {
+                return kind;
+            }
+            assert!(since.elapsed() < PATIENCE, "nothing arrives");
+        }
+    }
+
+    #[test]
+    fn a_read_of_records_without_data_ends_so_that_a_turn_counts_it() {
+        let made = make(KeyType::Ecdsa, &["dns.test".to_owned()]).unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let mut socket = Socket::connect(listener.local_addr().unwrap()).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        accepted.set_nonblocking(true).unwrap();
+        let acceptor = Acceptor::new(&made.identity).unwrap();
+        let accepted = TcpStream::from_std(accepted);
+        let mut stream = TlsStream::accept(&acceptor, accepted, &Arc::default()).unwrap();
+        let (mut client, first) = VainClient::new(ALPN);
+        socket.write_all(&first).unwrap();
+        assert_eq!(read(&mut stream), ErrorKind::Interrupted, "a handshake is no message");
+        let mut buffer = vec![0; 1 << 14];
+        let answer = loop {
+            let bytes = socket.read(&mut buffer).unwrap();
+            if let Some(answer) = client.answer(&buffer[..bytes]) {
+                break answer;
+            }
+        };
+        socket.write_all(&answer).unwrap();
+        assert_eq!(read(&mut stream), ErrorKind::Interrupted);
+        for _ in 0..20 {
+            socket.write_all(&client.records(50)).unwrap();
+            assert_eq!(read(&mut stream), ErrorKind::Interrupted);
+        }
+    }
 }

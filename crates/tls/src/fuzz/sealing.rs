@@ -35,14 +35,28 @@ pub(crate) struct Sealing {
     pub(crate) finished: Vec<u8>,
 }
 
-/// The secret of what a client sends in the handshake (RFC 8446, section 7.1).
-#[derive(Debug, Default)]
-struct Secret(Mutex<Vec<u8>>);
+/// A secret of a connection (RFC 8446, section 7.1), by its label in key logs.
+#[derive(Debug)]
+pub(super) struct Secret {
+    label: &'static str,
+    bytes: Mutex<Vec<u8>>,
+}
+
+impl Secret {
+    pub(super) fn of(label: &'static str) -> Self {
+        Self { label, bytes: Mutex::default() }
+    }
+
+    /// The secret; empty if it is not known yet.
+    pub(super) fn get(&self) -> Vec<u8> {
+        self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
 
 impl KeyLog for Secret {
     fn log(&self, label: &str, _: &[u8], secret: &[u8]) {
-        if label == "CLIENT_HANDSHAKE_TRAFFIC_SECRET" {
-            *self.0.lock().unwrap_or_else(PoisonError::into_inner) = secret.to_vec();
+        if label == self.label {
+            *self.bytes.lock().unwrap_or_else(PoisonError::into_inner) = secret.to_vec();
         }
     }
 }
@@ -51,7 +65,7 @@ impl Sealing {
     /// The client, and a server that waits for the client's last message. With `is_early` the client offers early data,
     /// for which it must have a ticket, and which the server must reject.
     pub(crate) fn new(connector: &Connector, acceptor: &Acceptor, is_early: bool) -> (Self, ServerTls) {
-        let secret = Arc::new(Secret::default());
+        let secret = Arc::new(Secret::of("CLIENT_HANDSHAKE_TRAFFIC_SECRET"));
         let (mut config, name) = connector.parts(None);
         let own = Arc::make_mut(&mut config);
         own.key_log = Arc::clone(&secret) as Arc<dyn KeyLog>;
@@ -70,7 +84,8 @@ impl Sealing {
         client.open(&mut to_client, &mut plain, &mut to_server).expect("the server obeys TLS");
         assert!(client.is_established() && !server.is_established());
         let suite = client.suite().expect("the handshake agreed on a suite of TLS 1.3");
-        let (key, iv) = keys(suite, &secret.0.lock().unwrap_or_else(PoisonError::into_inner));
+        let secret = secret.get();
+        let (key, iv) = keys(suite, &secret);
         // `change_cipher_spec` may stand before it.
         let start = to_server.iter().position(|byte| *byte == APPLICATION_DATA).expect("a last message");
         let last = InboundOpaqueMessage::new(
@@ -80,8 +95,7 @@ impl Sealing {
         );
         let mut decrypter = suite.aead_alg.decrypter(AeadKey::from(key), Iv::new(iv));
         let finished = decrypter.decrypt(last, 0).expect("the keys are right").payload.to_vec();
-        let encrypter = suite.aead_alg.encrypter(AeadKey::from(key), Iv::new(iv));
-        (Self { encrypter, sealed: 0, finished }, server)
+        (Self { encrypter: encrypter(suite, &secret), sealed: 0, finished }, server)
     }
 
     /// A record with this part of the messages of the handshake, its type, and zeros (RFC 8446, section 5.4).
@@ -89,13 +103,8 @@ impl Sealing {
         let mut text = [part, &[HANDSHAKE]].concat();
         text.resize(text.len() + zeros, 0);
         let end = text.pop().expect("a type at least");
-        let message = OutboundPlainMessage {
-            typ: ContentType::from(end),
-            version: ProtocolVersion::TLSv1_2,
-            payload: OutboundChunks::Single(&text),
-        };
         self.sealed += 1;
-        self.encrypter.encrypt(message, self.sealed - 1).expect("a record").encode()
+        record(&mut *self.encrypter, self.sealed - 1, ContentType::from(end), &text)
     }
 
     /// Records with the parts of the last message.
@@ -105,16 +114,35 @@ impl Sealing {
     }
 }
 
-/// Key and IV of what a client sends in the handshake (RFC 8446, section 7.3).
+/// The record of this number that holds a payload of this type.
+pub(super) fn record(
+    encrypter: &mut dyn MessageEncrypter,
+    number: u64,
+    typ: ContentType,
+    payload: &[u8],
+) -> Vec<u8> {
+    let (version, payload) = (ProtocolVersion::TLSv1_2, OutboundChunks::Single(payload));
+    encrypter.encrypt(OutboundPlainMessage { typ, version, payload }, number).expect("a record").encode()
+}
+
+/// Sealer of records with this secret of a client.
+pub(super) fn encrypter(suite: &Tls13CipherSuite, secret: &[u8]) -> Box<dyn MessageEncrypter> {
+    let (key, iv) = keys(suite, secret);
+    suite.aead_alg.encrypter(AeadKey::from(key), Iv::new(iv))
+}
+
+/// Key and IV of what a client sends with this secret (RFC 8446, section 7.3).
 fn keys(suite: &Tls13CipherSuite, secret: &[u8]) -> ([u8; 32], [u8; 12]) {
-    let expander = suite.hkdf_provider.expander_for_okm(&OkmBlock::new(secret));
-    let expand = |label: &[u8], out: &mut [u8]| {
-        let (length, label_length) = ((out.len() as u16).to_be_bytes(), [6 + label.len() as u8]);
-        let info = [&length[..], &label_length, b"tls13 ", label, &[0]];
-        expander.expand_slice(&info, out).expect("a hash is long enough");
-    };
     let (mut key, mut iv) = ([0; 32], [0; 12]);
-    expand(b"key", &mut key);
-    expand(b"iv", &mut iv);
+    expand(suite, secret, b"key", &mut key);
+    expand(suite, secret, b"iv", &mut iv);
     (key, iv)
+}
+
+/// Expands a secret for a purpose (`HKDF-Expand-Label` without a context, RFC 8446, section 7.1).
+pub(super) fn expand(suite: &Tls13CipherSuite, secret: &[u8], label: &[u8], out: &mut [u8]) {
+    let expander = suite.hkdf_provider.expander_for_okm(&OkmBlock::new(secret));
+    let (length, label_length) = ((out.len() as u16).to_be_bytes(), [6 + label.len() as u8]);
+    let info = [&length[..], &label_length, b"tls13 ", label, &[0]];
+    expander.expand_slice(&info, out).expect("a hash is long enough");
 }

@@ -150,7 +150,7 @@ fn rss_fields(ground: &Ground<'_>) -> Option<Piece> {
     Some(Piece::of(
         changes,
         "The hash of UDP leaves out ports: all queries of one resolver come by one queue.",
-        "Knot DNS: udp4 sdfn; Microsoft (windows-mix): 260 kq/s from one source address, 300 kq/s from many",
+        "Knot DNS: udp4 sdfn; Microsoft (windows-mix): 260k q/s from one source address, 300k q/s from many",
         "Fragments of one datagram may come by different queues.",
     ))
 }

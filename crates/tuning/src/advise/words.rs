@@ -7,6 +7,17 @@ use kqps_observation::cpu_list;
 use super::layout::{Kind, Layout};
 use super::place::Wanted;
 
+/// `core 1 receives`, `cores 0,2 receive`.
+fn doing(cpus: &[u32], verb: &str) -> String {
+    let list = cpu_list::write(cpus);
+    if cpus.len() == 1 { format!("core {list} {verb}s") } else { format!("cores {list} {verb}") }
+}
+
+fn capitalised(text: &str) -> String {
+    let mut rest = text.chars();
+    rest.next().map_or_else(String::new, |first| first.to_uppercase().chain(rest).collect())
+}
+
 /// Why a layout may be best on this host.
 pub(super) fn reason(layout: &Layout, wanted: &Wanted) -> String {
     let (queue_cpus, worker_cpus) =
@@ -17,8 +28,9 @@ pub(super) fn reason(layout: &Layout, wanted: &Wanted) -> String {
              cache if each worker has a socket of its own and a queue of its own."
         ),
         Kind::Split => format!(
-            "Cores {queue_cpus} receive and cores {worker_cpus} answer. A busy server does not keep the device's \
-             packets waiting."
+            "{}, {}. A busy server does not keep the device's packets waiting.",
+            capitalised(&doing(&layout.queue_cpus, "receive")),
+            doing(&layout.worker_cpus, "answer")
         ),
         Kind::Siblings => format!(
             "Threads {queue_cpus} receive and their sibling threads {worker_cpus} answer. Both share all caches, and \
@@ -29,7 +41,9 @@ pub(super) fn reason(layout: &Layout, wanted: &Wanted) -> String {
              costs more than receiving, or the workers are more than the node's cores."
         ),
         Kind::Neighbours => format!(
-            "Core {queue_cpus} receives, and cores {worker_cpus} answer from the cache that holds the packets."
+            "{}, and {} from the cache that holds the packets.",
+            capitalised(&doing(&layout.queue_cpus, "receive")),
+            doing(&layout.worker_cpus, "answer")
         ),
     };
     if layout.is_steered && layout.interrupt_cpus.is_empty() {
@@ -57,7 +71,7 @@ pub(super) fn source(kind: Kind) -> &'static str {
         }
         Kind::Split => {
             "Microsoft, Windows Server 2012 R2 (windows-mix): receive queues on physical cores of the server's node, \
-             no receive core at 100 %, 4 are enough beyond 150 kq/s"
+             no receive core at 100 %, 4 are enough beyond 150k q/s"
         }
         Kind::Siblings => "kqps: two threads of a core do 1.2 to 1.4 times the work of one (docs/SCALE.md)",
         Kind::SecondNode => {

@@ -114,7 +114,7 @@ impl Kind {
             Self::Number => text.parse::<u64>().ok().map(|number| number.to_string()),
             Self::Limit if text == ALL => Some(ALL.into()),
             Self::Limit => {
-                // A bare number is seconds elsewhere, and no state takes that long.
+                // A bare 0 is a duration elsewhere.
                 let has_unit = text.ends_with(|letter: char| letter.is_alphabetic());
                 let limit = parse_duration(text).ok().filter(|_| has_unit)?;
                 Some(format!("{}us", limit.as_micros()))

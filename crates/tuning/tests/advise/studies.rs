@@ -4,8 +4,8 @@ use kqps_tuning::advise::{Ask, Kind};
 
 use crate::rigs::{epyc_128, epyc_256, four_cores, four_slow_cores, layout, twenty_cores};
 
-/// Microsoft published 260 kq/s, 300 kq/s with spread source addresses, and that 4 receive queues are enough beyond
-/// 150 kq/s. The time of a packet and of an answer are assumed: with 10.6 µs, 4 cores take 300 kq/s at 80 %.
+/// Microsoft published 260k q/s, 300k q/s with spread source addresses, and that 4 receive queues are enough beyond
+/// 150k q/s. The time of a packet and of an answer are assumed: with 10.6 µs, 4 cores take 300k q/s at 80 %.
 fn windows(rate_qps: f64) -> Ask {
     Ask {
         workers: Some(8),
@@ -82,7 +82,7 @@ fn the_second_node_is_for_what_the_first_cannot_answer() {
 
 #[test]
 fn spread_source_addresses_need_the_hash_of_ports() {
-    // 260 kq/s from one source address, 300 kq/s from many, because the hash takes in addresses only.
+    // 260k q/s from one source address, 300k q/s from many, because the hash takes in addresses only.
     let mut rig = twenty_cores();
     rig.device().rss = Some(kqps_host::setup::Rss {
         queues: (0..8).collect(),
@@ -92,7 +92,7 @@ fn spread_source_addresses_need_the_hash_of_ports() {
     let advice = rig.advice(&Ask::default());
     let piece = advice.pieces.iter().find(|piece| piece.changes[0].0 == "rss-fields.eth0.udp4").unwrap();
     assert_eq!(piece.changes.len(), 1);
-    assert!(piece.source.contains("260 kq/s from one source address"));
+    assert!(piece.source.contains("260k q/s from one source address"));
 }
 
 #[test]

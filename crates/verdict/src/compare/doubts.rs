@@ -151,6 +151,7 @@ impl Objections {
             | Code::SendFailed
             | Code::LatePlayer
             | Code::SkewedStart
+            | Code::ClockStep
             | Code::Irregular => true,
             _ => false,
         };

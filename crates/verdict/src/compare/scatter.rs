@@ -1,6 +1,7 @@
 //! How the logarithms of block ratios scatter, and what follows: the interval of their mean, its probability
 //! among equals, and the least detectable difference.
 
+use super::LEAST_BLOCKS;
 use crate::interval::{self, Interval};
 use crate::student::{chance_beyond, quantile};
 
@@ -26,17 +27,18 @@ impl Logs {
     }
 
     /// The geometric mean with an interval that misses the true ratio with a probability of `error_rate`. The
-    /// interval of a single block has coverage 0. `None` without a ratio.
+    /// interval of fewer than [`LEAST_BLOCKS`] blocks has coverage 0: by Student's t, that of two blocks would span
+    /// orders of magnitude. `None` without a ratio.
     pub(super) fn interval(&self, error_rate: f64) -> Option<Interval> {
         let count = self.logs.len();
         let freedom = count.checked_sub(1)?;
         let mean = self.mean();
         let (reach, coverage) = match self.variance() {
-            Some(variance) => (
+            Some(variance) if count >= LEAST_BLOCKS as usize => (
                 quantile(1.0 - error_rate / 2.0, freedom) * (variance / count as f64).sqrt(),
                 1.0 - error_rate,
             ),
-            None => (0.0, 0.0),
+            _ => (0.0, 0.0),
         };
         let (low, high) = ((mean - reach).exp(), (mean + reach).exp());
         Some(Interval { median: mean.exp(), low, high, coverage, count: count as u32 })
@@ -72,10 +74,10 @@ impl Logs {
 /// its interval misses the truth with a probability of `error_rate`. The true ratio of A to itself is 1.
 /// `share` is the variance of a block's ratio divided by the variance of A to itself. Both variances are
 /// pooled; if the variance of the ratios alone is greater, it counts. `None` with fewer than three blocks of A
-/// against itself, or with fewer than two ratios.
+/// against itself, or with fewer than [`LEAST_BLOCKS`] ratios.
 pub(super) fn least_detectable(ratios: &Logs, same: &Logs, share: f64, error_rate: f64) -> Option<f64> {
     let (count, of_same) = (ratios.logs.len(), same.logs.len());
-    if count < 2 || of_same < SAME_LEAST {
+    if count < LEAST_BLOCKS as usize || of_same < SAME_LEAST {
         return None;
     }
     let freedom = of_same + count - 1;
@@ -117,8 +119,10 @@ mod tests {
 
     #[test]
     fn too_few_blocks_say_how_little_they_show() {
-        let one = logs(&[0.1]).interval(0.05).unwrap();
-        assert_eq!((one.low, one.high, one.coverage), (one.median, one.median, 0.0));
+        for few in 1..LEAST_BLOCKS as usize {
+            let few = logs(&[0.1, 0.3].repeat(3)[..few]).interval(0.05).unwrap();
+            assert_eq!((few.low, few.high, few.coverage), (few.median, few.median, 0.0));
+        }
         assert!((logs(&[0.1]).chance_of_equality() - 1.0).abs() < 1e-12);
         assert_eq!(Logs::of(&[f64::NAN, 0.0, f64::INFINITY]).interval(0.05), None);
         assert!((logs(&[0.0; 6]).chance_of_equality() - 1.0).abs() < 1e-12);
@@ -139,7 +143,7 @@ mod tests {
             least_detectable(&logs(&[0.01, -0.01].repeat(12)), &logs(&[0.01, -0.01].repeat(12)), 1.0, 0.05);
         assert!(many.unwrap() < mde * 0.40);
         assert_eq!(least_detectable(&ratios, &logs(&[0.01; 2]), 1.0, 0.05), None);
-        assert_eq!(least_detectable(&logs(&[0.01]), &same, 1.0, 0.05), None);
+        assert_eq!(least_detectable(&logs(&[0.01; 5]), &same, 1.0, 0.05), None);
     }
 
     #[test]

@@ -1,5 +1,5 @@
-//! A comparison in one sentence, the verdict first, as terminals and pages print it; and a second sentence with
-//! the limits of a verdict of equivalence.
+//! A comparison in one sentence, the verdict first, as terminals and pages print it; and a second sentence if a
+//! difference shows that is smaller than the MDE.
 
 use std::fmt;
 
@@ -30,6 +30,13 @@ impl fmt::Display for Comparison {
             Outcome::Inconclusive => {
                 if self.case.blocks.len() < LEAST_BLOCKS as usize {
                     write!(f, "inconclusive: there is no verdict below {LEAST_BLOCKS} blocks; ")?;
+                } else if let Some(mde) = self.sees_no_less_than() {
+                    let least = difference(mde, 1);
+                    write!(
+                        f,
+                        "inconclusive: this comparison of the {figure} of {b} and {a} cannot see a difference of less \
+                         than {least}; "
+                    )?;
                 } else {
                     write!(
                         f,
@@ -50,27 +57,18 @@ impl fmt::Display for Comparison {
     }
 }
 
-/// With an MDE (a share) above this, equivalence says little. A figure that is known no better than to ± 5 %
-/// has at best a C, too.
-const COARSE: f64 = 0.05;
-
 impl Comparison {
-    /// The limits of a verdict of equivalence, as a sentence: a difference shows although the MDE is larger, or
-    /// a difference would have to be large to show. `None` for other verdicts, and if the two are equal within
-    /// a small MDE.
+    /// A difference that shows although it is smaller than the MDE, as a sentence. `None` if none shows, and for a
+    /// verdict of a difference.
     pub fn caveat(&self) -> Option<String> {
-        let (mde, ratio) = (self.mde?, self.ratio?);
-        if self.outcome != Outcome::Equivalent {
-            return None;
-        }
-        if ratio.low > 1.0 || ratio.high < 1.0 {
-            return Some(format!(
+        let ratio = self.ratio?;
+        let is_within = self.outcome == Outcome::Equivalent || self.sees_no_less_than().is_some();
+        (is_within && (ratio.low > 1.0 || ratio.high < 1.0)).then(|| {
+            format!(
                 "{}, with the whole interval on one side of 1: a difference of this size is not detectable here.",
                 self.beside(ratio.median)
-            ));
-        }
-        (mde > COARSE)
-            .then(|| format!("A difference of up to {} is not detectable here.", difference(mde, 1)))
+            )
+        })
     }
 
     /// B beside A in words: `new has 1.4 % less answered rate than old`, `new has 3.40 times the answered rate of old`.

@@ -8,7 +8,8 @@ use kqps_observation::{Cell, Histogram, Run, RunTrial, SubjectFacts, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::evidence::{counted_of_cell, load_qps};
+use crate::disturbed::disturbed;
+use crate::evidence::{counted_of_cell, is_spoiled, load_qps};
 use crate::judge::{CellVerdict, StartVerdict};
 
 /// Mean, minimum and maximum over starts, as many published studies report them. The unit is that of the
@@ -83,9 +84,31 @@ impl<'a> Trials<'a> {
     }
 }
 
-/// The trials at the rate of the figure: those of a search at its lower bounds, or all trials of a closed loop.
-pub(super) fn behind<'a>(trials: &Trials<'a>, verdict: &CellVerdict) -> Vec<&'a Trial> {
-    by_start(trials, verdict).into_iter().flat_map(|(_, trials)| trials).collect()
+/// The trials at the rate of the figure: those of a search at its lower bounds, or near its figure if no load was one, or all
+/// trials of a closed loop.
+pub(super) fn behind<'a>(run: &'a Run, trials: &Trials<'a>, verdict: &CellVerdict) -> Vec<&'a Trial> {
+    let at_bounds: Vec<&Trial> =
+        by_start(trials, verdict).into_iter().flat_map(|(_, trials)| trials).collect();
+    if at_bounds.is_empty() { near_figure(run, verdict) } else { at_bounds }
+}
+
+/// A load is near the figure if it differs from it by at most this share.
+const NEAR: f64 = 0.1;
+
+/// The undisturbed trials of a search whose load is near the figure, for a figure that rests on all trials together
+/// although no load was a lower bound; empty without a figure.
+fn near_figure<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> {
+    let Some(figure) = verdict.figure_qps else { return Vec::new() };
+    let at_reference_qps = figure.median / verdict.usual_speed;
+    let counted = counted_of_cell(run, verdict.cell as usize).into_iter();
+    let sought = counted.filter(|(one, _)| one.purpose.is_of_search() || one.purpose == Purpose::Refine);
+    sought.map(|(_, trial)| trial).filter(|trial| is_near(trial, at_reference_qps)).collect()
+}
+
+/// Whether the load of a trial is near a rate, which is at the reference speed, and nothing spoiled the trial.
+pub fn is_near(trial: &Trial, qps: f64) -> bool {
+    let is_near = load_qps(trial).is_some_and(|load_qps| (load_qps / qps - 1.0).abs() <= NEAR);
+    is_near && !is_spoiled(trial) && disturbed(trial).is_none()
 }
 
 /// The same trials, each start's with its block.
@@ -212,7 +235,8 @@ pub(super) fn lost_share(trials: &[&Trial]) -> Option<f64> {
 }
 
 /// p99 over the trials at half of the rate that their own block found. If no trial was made for latency, those
-/// of the search count. The histograms are added.
+/// of the search count. The histograms are added. `None` if the player or the host spoiled all of these trials, or if
+/// 1 % of their queries or more had no answer in time: the timeout is no latency.
 pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
     let figure_qps = verdict.figure_qps?.median;
     let found_qps = |block: u32| {
@@ -221,8 +245,10 @@ pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
     };
     let counted = counted_of_cell(run, verdict.cell as usize);
     let p99_of = |purposes: &[Purpose]| {
-        let mut latency = Histogram::default();
-        for (one, trial) in counted.iter().filter(|(one, _)| purposes.contains(&one.purpose)) {
+        let (mut latency, mut sent, mut unanswered) = (Histogram::default(), 0, 0);
+        let is_sound = |trial: &Trial| !is_spoiled(trial) && disturbed(trial).is_none();
+        let of_purpose = |one: &RunTrial| purposes.contains(&one.purpose);
+        for (one, trial) in counted.iter().filter(|(one, trial)| of_purpose(one) && is_sound(trial)) {
             let load_qps = load_qps(trial).unwrap_or(0.0) * verdict.usual_speed;
             let share = load_qps / found_qps(one.block).unwrap_or(figure_qps);
             if HALF.contains(&share)
@@ -230,9 +256,11 @@ pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
                     trial.histograms.get("latency").and_then(|text| Histogram::decode(text))
             {
                 latency.add(&recorded);
+                sent += trial.accounts.sent;
+                unanswered += trial.accounts.lost + trial.accounts.late;
             }
         }
-        latency.quantile_us(0.99)
+        latency.quantile_us(0.99).filter(|_| unanswered * 100 < sent)
     };
     p99_of(&[Purpose::Latency]).or_else(|| p99_of(&[Purpose::Search, Purpose::Retest, Purpose::Rate]))
 }

@@ -23,7 +23,7 @@ pub(super) fn add(
         .iter()
         .map(|verdict| {
             let family = family(run, verdict.cell)?;
-            Some((family, measured::memory_with_connections(&measured::behind(trials, verdict))?))
+            Some((family, measured::memory_with_connections(&measured::behind(run, trials, verdict))?))
         })
         .collect();
     let mut fewest: BTreeMap<&Family, (u64, u64)> = BTreeMap::new();

@@ -5,6 +5,7 @@ use std::fmt;
 
 use super::{Contrast, Finding, Interaction, Outcome, Quantity};
 use crate::change::{self, Form, typeset};
+use crate::compare::COARSE;
 use crate::figure::setting;
 
 impl fmt::Display for Quantity {
@@ -96,7 +97,12 @@ impl Finding {
                     } else {
                         "No other factor that was judged"
                     };
-                    sentences.push(format!("{other} mattered beyond the MDE."));
+                    sentences.push(match self.coarse() {
+                        Some(least) => format!(
+                            "{other} is known to have mattered, and a difference of less than {least} would not have been seen."
+                        ),
+                        None => format!("{other} mattered beyond the MDE."),
+                    });
                 }
             }
             Outcome::Together(interactions) => {
@@ -107,21 +113,32 @@ impl Finding {
             }
             Outcome::None(greatest) => {
                 let judged: Vec<&String> = self.judged().collect();
-                let which = match judged.as_slice() {
-                    [one] => format!("{one} did not change"),
-                    _ if self.unpaired.is_empty() => "No factor changed".to_owned(),
-                    _ => "No factor that was judged changed".to_owned(),
+                let (which, changed) = match judged.as_slice() {
+                    [one] => ((*one).clone(), "did not change"),
+                    _ if self.unpaired.is_empty() => ("No factor".to_owned(), "changed"),
+                    _ => ("No factor that was judged".to_owned(), "changed"),
                 };
-                sentences.push(format!("{which} the {what} beyond the MDE."));
+                sentences.push(match self.coarse() {
+                    Some(least) => format!(
+                        "This experiment cannot see differences in {what} of less than {least}, and no greater one is \
+                         known."
+                    ),
+                    None => format!("{which} {changed} the {what} beyond the MDE."),
+                });
                 sentences.push(format!("The greatest difference: {}.", compared(what, greatest)));
                 sentences.extend(explained.with(&greatest.factor, &greatest.changes_with));
-                if let Some(mde) = self.mde {
+                if let Some(mde) = self.mde.filter(|_| self.coarse().is_none()) {
                     let least = typeset(&change::difference(mde, 1));
                     sentences.push(format!("A difference of {least} would have been found."));
                 }
             }
         }
         sentences
+    }
+
+    /// The MDE in words, if it is too large for a claim that nothing changed.
+    fn coarse(&self) -> Option<String> {
+        self.mde.filter(|mde| *mde > COARSE).map(|mde| typeset(&change::difference(mde, 1)))
     }
 
     /// The factors that some pair of cells differs in alone.

@@ -15,6 +15,10 @@ pub(super) struct Case<'a> {
     pub(super) surroundings: &'a Surroundings,
     /// The share of a load that buffers may hide if trials are as long as the goal asks.
     pub(super) hidden_most: f64,
+    /// The greatest load that may be tried, queries a second at the reference speed.
+    pub(super) most_qps: f64,
+    /// How close the bounds of the goal come, as a share.
+    pub(super) width: f64,
     pub(super) starts: &'a [Start<'a>],
     /// The estimate of the rate from all trials together; `None` if they do not bound it.
     pub(super) estimate: Option<&'a Estimate>,
@@ -61,9 +65,24 @@ pub enum CutShort {
     User,
     /// An error that says nothing of the target.
     Error,
+    /// A player that got no CPU time.
+    Player,
 }
 
 impl Case<'_> {
+    /// The greatest load that may be tried, if every start met the goal even there: the subject answers at least this rate,
+    /// and nothing shows how much more.
+    pub(super) fn at_least_qps(&self) -> Option<f64> {
+        let holds = |start: &Start<'_>| {
+            start.bounds().is_some_and(|bounds| {
+                let lower_qps = bounds.lower_qps.unwrap_or_default();
+                bounds.irregular && lower_qps >= self.most_qps * (1.0 - f64::EPSILON)
+            })
+        };
+        let all_hold = !self.starts.is_empty() && self.starts.iter().all(holds);
+        all_hold.then_some(self.most_qps)
+    }
+
     /// The estimate, if the figure is that.
     pub(super) fn figured(&self) -> Option<&Estimate> {
         self.estimate.filter(|_| is_estimated(self.starts))

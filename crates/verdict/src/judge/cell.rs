@@ -12,11 +12,12 @@ use super::case::{Case, is_estimated};
 use super::ceiling::{self, Ceiling, Ceilings};
 use super::depth::Depth;
 use super::moment::Moment;
+use super::outer_bounds::OuterBounds;
 use super::points::{self, LoadPoint, Losses};
 use super::reasons::{self, DropReasons};
 use super::residence::{self, CellResidence};
 use super::sought::goal_of;
-use super::start::{self, Start, StartVerdict};
+use super::start::{self, StartVerdict};
 use super::weigh::weigh;
 use crate::advice::Advice;
 use crate::bottleneck::Bottleneck;
@@ -42,6 +43,10 @@ pub struct CellVerdict {
     /// it, the figure is the median of the starts' conditional throughputs, and its range reaches up to their
     /// upper bounds. `None` if the figure is refused (grade F).
     pub figure_qps: Option<Interval>,
+    /// The greatest load that could be tried, queries a second, if even that met the goal in every start: the subject answers
+    /// at least this rate. Nothing shows how much more it answers, and there is no figure. `None` otherwise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least_qps: Option<f64>,
     /// The figure at the speed that the cores had, with the trials that the host spoiled. `None` if it is not
     /// known.
     #[serde(default)]
@@ -54,10 +59,11 @@ pub struct CellVerdict {
     #[serde(default)]
     pub spoiled: Spoiled,
     /// The least lower bound of the starts that gave a figure, queries a second: a load that was played and met
-    /// the goal, while other starts met it at more. `None` if the figure is refused.
+    /// the goal, while other starts met it at more. `None` if the figure is refused, or if it does not lie between the
+    /// bounds.
     pub lower_bound_qps: Option<f64>,
     /// The greatest upper bound of these starts, queries a second: no start met the goal there. `None` if a
-    /// start found none, or if the figure is refused.
+    /// start found none, if the figure is refused, or if it does not lie between the bounds.
     pub upper_bound_qps: Option<f64>,
     /// Ceiling (a): what the player with the same settings reaches against the cheapest echo, correct answers a
     /// second. `None` if no echo was played with these settings.
@@ -155,6 +161,8 @@ impl<'a> Judging<'a> {
             usual_speed,
             surroundings: &surroundings,
             hidden_most: goal.hidden_most(),
+            most_qps: goal.max_qps,
+            width: goal.width,
             starts: &starts,
             echo: echo.filter(|_| estimate.is_some()).and_then(|echo| self.echo(echo)),
             estimate: estimate.as_ref(),
@@ -172,24 +180,24 @@ impl<'a> Judging<'a> {
         for start in &mut starts {
             start.convert_to(usual_speed);
         }
-        let is_refused = weighed.grade.refuses();
-        let (lower_bound_qps, upper_bound_qps) =
-            if is_refused { (None, None) } else { outer_bounds(&starts) };
+        let figure_qps = weighed.figure_qps.map(|figure| figure.times(usual_speed));
+        let shown = if weighed.has_bounds { OuterBounds::of(&starts) } else { OuterBounds::default() };
         let for_page = self.depth == Depth::Page;
         let as_it_came = || estimate::of_cell(run, index, goal, Speed::AsItCame);
         CellVerdict {
             cell: index as u32,
             name: cell.name.clone(),
             goal: goal.clone(),
-            figure_qps: weighed.figure_qps.map(|figure| figure.times(usual_speed)),
+            figure_qps,
             as_it_came_qps: (for_page && weighed.figure_qps.is_some())
                 .then(as_it_came)
                 .flatten()
                 .map(|estimate| estimate.interval()),
             usual_speed,
             spoiled: Spoiled::count(judged_trials(run, index)),
-            lower_bound_qps,
-            upper_bound_qps,
+            at_least_qps: weighed.at_least_qps.map(|qps| qps * usual_speed),
+            lower_bound_qps: shown.lower_qps,
+            upper_bound_qps: shown.upper_qps,
             player_ceiling_qps,
             player_headroom: weighed.player_headroom,
             ceiling: echo.map(|ceiling| ceiling.name.clone()),
@@ -215,14 +223,4 @@ impl<'a> Judging<'a> {
 fn judged_trials(run: &Run, index: usize) -> impl Iterator<Item = &Trial> {
     let judged = run.trials_of(index).filter(|one| one.purpose != Purpose::WarmUp);
     judged.filter_map(RunTrial::measured)
-}
-
-/// The least lower bound, and the greatest upper bound if all starts have one. A start without a figure is left
-/// out: its upper bound would lie below the lower bounds of others.
-fn outer_bounds(starts: &[Start<'_>]) -> (Option<f64>, Option<f64>) {
-    let counting = starts.iter().filter(|start| start.throughput_qps().is_some());
-    let bounds: Vec<_> = counting.filter_map(|start| start.bounds()).collect();
-    let lower_qps = bounds.iter().filter_map(|one| one.lower_qps).reduce(f64::min);
-    let upper: Option<Vec<f64>> = bounds.iter().map(|one| one.upper_qps).collect();
-    (lower_qps, upper.and_then(|upper| upper.into_iter().reduce(f64::max)))
 }

@@ -1,12 +1,18 @@
 //! The doubts about a figure: its warnings, its starts, its echo and its range.
 
 use super::case::Case;
+use super::outer_bounds::OuterBounds;
 use super::searches::{failures, hidden_share, of_searches, outlying_starts, why_no_figure};
+use super::start::Start;
 use crate::advice::{Action, Advice};
+use crate::bottleneck::{Bottleneck, Resource};
 use crate::change::{Form, times};
+use crate::core_time::CoreTime;
 use crate::grade::Grade;
 use crate::interval::Interval;
 use crate::lack::PlayerLack;
+use crate::percent;
+use crate::unsteady::Unsteady;
 use crate::warning::{Code, Effect, Warning};
 
 /// One reason for a grade.
@@ -18,6 +24,12 @@ pub(super) struct Doubt {
 
 /// A verdict should rest on this many starts: fewer cannot reach an interval of 95 %.
 const ENOUGH_STARTS: u32 = 6;
+
+/// Fewer trials that went against a figure may be lapses.
+const AGAINST_LEAST: usize = 3;
+
+/// A subject whose busiest thread is less busy than this has CPU time left.
+const BUSY: f64 = 0.7;
 
 /// Rounding does not explain a share of the ceiling above this.
 const ABOVE: f64 = 1.005;
@@ -40,9 +52,9 @@ impl Doubt {
     pub(super) fn weight(&self) -> u8 {
         match self.effect {
             Some(Effect::Refuse | Effect::RedoThenRefuse) => Self::REFUSES,
-            Some(Effect::Cap(grade)) => 3 - grade as u8,
-            Some(Effect::DownOne) => 4,
-            Some(Effect::Mention) | None => 5,
+            Some(Effect::Cap(grade)) => 4 - grade as u8,
+            Some(Effect::DownOne) => 5,
+            Some(Effect::Mention) | None => 6,
         }
     }
 
@@ -57,7 +69,111 @@ impl Doubt {
         let reason = "Too few trials were left undisturbed to bound the rate: the figure rests on spoiled ones too, and may be \
                       far off.";
         let action = Some(Action::of_warning(Code::NoisyHost, None));
-        Self { effect: Some(Effect::Cap(Grade::C)), action, reason: reason.into() }
+        Self { effect: Some(Effect::Cap(Grade::D)), action, reason: reason.into() }
+    }
+
+    /// The doubt about a subject that waited so long for its core that its trials show no rate.
+    pub(super) fn of_waits(case: &Case<'_>, figure: &Interval, core_time: Option<&CoreTime>) -> Option<Self> {
+        let core_time = core_time.filter(|core_time| core_time.refuses())?;
+        let (found, whole) = (case.rate(figure.median), case.rate(core_time.whole_qps));
+        let reason = format!(
+            "The server waited for its core for {} % of the time, while other programs had it: its trials show {found}, and a \
+             whole core, by its CPU time for each answer, would be worth {whole}.",
+            percent::short(core_time.waited)
+        );
+        let action = Some(Action::of_warning(Code::NoisyHost, None));
+        Some(Self { effect: Some(Effect::Refuse), action, reason })
+    }
+
+    /// The doubt about trials on a host that is too unsteady.
+    pub(super) fn of_unsteady(unsteady: Unsteady) -> Option<Self> {
+        let reason = format!(
+            "The cores changed their speed during {} % of the trials, and what does that spoils the others, too.",
+            percent::short(unsteady.shifted)
+        );
+        let action = Some(Action::of_warning(Code::NoisyHost, None));
+        unsteady.refuses().then_some(Self { effect: Some(Effect::Refuse), action, reason })
+    }
+
+    /// The doubt about a range that reaches up, since the subject waited for its core.
+    pub(super) fn of_wider_range(core_time: &CoreTime) -> Option<Self> {
+        let reason = format!(
+            "The server waited for its core for {} % of the time, while other programs had it. The figure's range reaches up \
+             to the rate that it might have had without them.",
+            percent::short(core_time.waited)
+        );
+        let action = Some(Action::of_warning(Code::NoisyHost, None));
+        core_time.widens().then_some(Self { effect: Some(Effect::Cap(Grade::C)), action, reason })
+    }
+
+    /// The doubt about a range that is wider, since the host is unsteady.
+    pub(super) fn of_unsteady_range(unsteady: Unsteady) -> Option<Self> {
+        let reason = format!(
+            "The cores changed their speed during {} % of the trials, so the figure's range is wider than the others show.",
+            percent::short(unsteady.shifted)
+        );
+        let action = Some(Action::of_warning(Code::NoisyHost, None));
+        unsteady.widens().then_some(Self { effect: None, action, reason })
+    }
+
+    /// The doubt about bounds that do not hold the figure.
+    pub(super) fn of_bounds(bounds: &OuterBounds, figure: &Interval, case: &Case<'_>) -> Option<Self> {
+        let reason = bounds.why_left_out(figure.median, case)?;
+        Some(Self { effect: None, action: None, reason })
+    }
+
+    /// The doubt about a figure that undisturbed trials of most starts refute: beyond its range, they went the other way.
+    pub(super) fn of_trials(case: &Case<'_>, figure: &Interval) -> Option<Self> {
+        let is_refuted = |is_beyond: &dyn Fn(f64) -> bool, against: bool| {
+            let refutes = |start: &&Start<'_>| {
+                let beyond: Vec<bool> = start
+                    .outcomes
+                    .iter()
+                    .filter(|(qps, _)| is_beyond(*qps))
+                    .map(|(_, met)| *met == against)
+                    .collect();
+                let against = beyond.iter().filter(|is_against| **is_against).count();
+                against >= AGAINST_LEAST && against * 2 > beyond.len()
+            };
+            let measured = || case.starts.iter().filter(|start| start.verdict.failure.is_none());
+            measured().filter(refutes).count() * 2 > measured().count()
+        };
+        let found = case.rate(figure.median);
+        let reason = if is_refuted(&|qps| qps > figure.high, true) {
+            let high = case.rate(figure.high);
+            format!(
+                "The trials together show {found}, but most of the undisturbed ones above {high} met the goal."
+            )
+        } else if is_refuted(&|qps| qps < figure.low, false) {
+            let low = case.rate(figure.low);
+            format!(
+                "The trials together show {found}, but most of the undisturbed ones below {low} missed the goal."
+            )
+        } else {
+            return None;
+        };
+        Some(Self { effect: Some(Effect::Refuse), action: Some(Action::MoreTime), reason })
+    }
+
+    /// The doubt about a figure whose limit is not shown.
+    pub(super) fn of_limit(bottleneck: &Bottleneck) -> Option<Self> {
+        let reason = match bottleneck.resource {
+            Resource::Host => "The host disturbed every trial that failed, so nothing shows what the server lacked.".to_owned(),
+            Resource::SubjectCoreShared => {
+                "Other programs had the server's cores for more than a tenth of the time, so its rate may be higher.".to_owned()
+            }
+            Resource::SubjectStill | Resource::SubjectSocketBuffer => {
+                let busy = bottleneck.thread.as_ref()?.busy;
+                (busy < BUSY).then(|| {
+                    let busy = percent::short(busy);
+                    format!("The server's busiest thread was {busy} % busy when queries were lost, so its CPU was not the limit.")
+                })?
+            }
+            _ => return None,
+        };
+        let is_of_host = matches!(bottleneck.resource, Resource::Host | Resource::SubjectCoreShared);
+        let action = is_of_host.then(|| Action::of_warning(Code::NoisyHost, None));
+        Some(Self { effect: Some(Effect::Cap(Grade::D)), action, reason })
     }
 
     /// The doubts about a figure. For a refused figure, its precision is left out.
@@ -75,7 +191,7 @@ impl Doubt {
     }
 
     /// The number of starts, the failed ones, and those that stand out.
-    fn of_starts(case: &Case<'_>, interval: &Interval) -> Vec<Self> {
+    pub(super) fn of_starts(case: &Case<'_>, interval: &Interval) -> Vec<Self> {
         let mut doubts = Vec::new();
         let mut note = |reason: String| doubts.push(Self { effect: None, action: None, reason });
         let failures: Vec<&str> = failures(case.starts).collect();
@@ -145,7 +261,8 @@ impl Doubt {
         let (cap, only) = match spread {
             ..=0.01 => (None, ""),
             ..=0.05 => (Some(Grade::B), ""),
-            _ => (Some(Grade::C), " only"),
+            ..=0.1 => (Some(Grade::C), ""),
+            _ => (Some(Grade::D), " only"),
         };
         let reason = format!("The figure is known to ± {:.1} %{only}.", spread * 100.0);
         cap.map(|cap| Self { effect: Some(Effect::Cap(cap)), action: Some(Action::MoreTime), reason })

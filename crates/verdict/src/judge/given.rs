@@ -75,6 +75,7 @@ impl<'a> Start<'a> {
             spoiled: spoiled.filter(|trial| is_spoiled(trial) && is_behind(trial)).collect(),
             gave_way: !failed.is_empty(),
             failed,
+            outcomes: Vec::new(),
             all: judged.iter().map(|one| one.trial).collect(),
             warm_up: warm_up.map_or(&[], |one| full_bins(one.trial)),
         }

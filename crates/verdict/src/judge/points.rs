@@ -35,8 +35,11 @@ pub struct Losses {
     pub accounts: Accounts,
     /// Losses by place, in the order in which a query passes them.
     pub places: Vec<PlaceLoss>,
-    /// Losses that no counter explains; negative if the counters show more than was lost.
+    /// Losses that no counter explains, 0 or more.
     pub unexplained: i64,
+    /// Packets that the counters show as dropped beyond the losses.
+    #[serde(default)]
+    pub surplus: u64,
 }
 
 /// What was lost at one place.
@@ -94,7 +97,8 @@ pub(super) fn losses(run: &Run, cell: usize) -> Losses {
     let played = judged.filter_map(RunTrial::measured).filter(|trial| trial.load.mode == LoadMode::Open);
     for trial in played {
         losses.accounts.add(&trial.accounts);
-        losses.unexplained += trial.ledger.unexplained;
+        losses.unexplained += trial.ledger.unexplained.max(0);
+        losses.surplus += trial.ledger.beyond();
         for placed in &trial.ledger.places {
             let sum = places.entry(placed.place).or_default();
             *sum = (sum.0 + placed.count, sum.1 || placed.shared);

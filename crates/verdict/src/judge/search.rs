@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use super::case::{Case, CutShort};
 use super::moment::Moment;
+use super::outer_bounds::OuterBounds;
 use super::start::{Played, Start};
 use super::weigh::weigh;
 use crate::advice::Advice;
@@ -28,14 +29,20 @@ pub struct SearchVerdict {
     pub kind: String,
     /// The goal of the search.
     pub goal: Goal,
-    /// The Relevant Lower Bound, queries a second; `None` if the figure is refused.
+    /// The Relevant Lower Bound, queries a second; `None` if the figure is refused, or if it lies
+    /// outside the bounds.
     pub lower_bound_qps: Option<f64>,
-    /// The Relevant Upper Bound, queries a second; `None` if the figure is refused or if the search found none.
+    /// The Relevant Upper Bound, queries a second; `None` if the search found none, if the figure is
+    /// refused, or if it lies outside the bounds.
     pub upper_bound_qps: Option<f64>,
     /// The bounds that the trials showed, also if the figure is refused.
     #[serde(default)]
     pub seen: Bounds,
-    /// The figure, queries a second: the median of `figure_qps`. `None` if it is refused.
+    /// The greatest load of the goal, queries a second, if even that met the goal: the subject answers at least this rate.
+    /// Nothing shows how much more it answers, and there is no figure. `None` otherwise.
+    #[serde(default)]
+    pub at_least_qps: Option<f64>,
+    /// The figure, queries a second: the median of `figure_qps`. `None` if it is refused, and beside `at_least_qps`.
     pub throughput_qps: Option<f64>,
     /// The figure with its interval, at the host's usual speed. It is the estimate from the trials without
     /// spoiled and without long ones, or the conditional throughput if these do not bound it. `None` if the
@@ -125,7 +132,9 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
     }
     let sought: Vec<(Purpose, &Trial)> =
         trials.iter().filter(|(purpose, _)| *purpose != Purpose::WarmUp).copied().collect();
-    let estimate = estimate::of_search(goal, &sought, Speed::Reference);
+    // Nothing is known of loads above the greatest.
+    let is_allowed = |estimate: &Estimate| estimate.interval().median <= goal.max_qps;
+    let estimate = estimate::of_search(goal, &sought, Speed::Reference).filter(is_allowed);
     let as_it_came = estimate::of_search(goal, &sought, Speed::AsItCame).map(|estimate| estimate.interval());
     let of_search = || speed::usual_of(trials.iter().map(|(_, trial)| *trial));
     let usual_speed = known.usual_speed.unwrap_or_else(of_search);
@@ -134,6 +143,8 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         usual_speed,
         surroundings: &known.surroundings,
         hidden_most: goal.hidden_most(),
+        most_qps: goal.max_qps,
+        width: goal.width,
         starts: &starts,
         estimate: estimate.as_ref(),
         echo: known.echo.clone(),
@@ -151,22 +162,25 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         let how = match by {
             CutShort::User => "The search was interrupted",
             CutShort::Error => "An error ended the search",
+            CutShort::Player => "The player ended the search",
         };
         weighed.reasons.push(format!("{how}: this is what it knew by then."));
         weighed.advice.push(None);
     }
     let spoiled = trials.iter().enumerate().filter(|(_, (_, trial))| is_spoiled(trial));
-    let refuses = weighed.grade.refuses();
-    let unless_refused = |figure: Option<f64>| figure.filter(|_| !refuses);
+    let figure_qps = weighed.figure_qps.map(|figure| figure.times(usual_speed));
+    let outer = OuterBounds { lower_qps: bounds.lower_qps, upper_qps: bounds.upper_qps };
+    let shown = if weighed.has_bounds { outer } else { OuterBounds::default() };
     SearchVerdict {
         schema: kqps_observation::SCHEMA,
         kind: "verdict".into(),
         goal: goal.clone(),
-        lower_bound_qps: unless_refused(bounds.lower_qps),
-        upper_bound_qps: unless_refused(bounds.upper_qps),
-        throughput_qps: weighed.figure_qps.map(|figure| figure.median * usual_speed),
-        figure_qps: weighed.figure_qps.map(|figure| figure.times(usual_speed)),
-        as_it_came_qps: as_it_came.filter(|_| weighed.figure_qps.is_some()),
+        lower_bound_qps: shown.lower_qps,
+        upper_bound_qps: shown.upper_qps,
+        at_least_qps: weighed.at_least_qps.map(|qps| qps * usual_speed),
+        throughput_qps: figure_qps.map(|figure| figure.median),
+        figure_qps,
+        as_it_came_qps: as_it_came.filter(|_| figure_qps.is_some()),
         usual_speed,
         host_spoiled: Spoiled::count(trials.iter().map(|(_, trial)| *trial)),
         incomplete: bounds.incomplete,

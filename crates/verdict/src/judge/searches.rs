@@ -59,6 +59,9 @@ pub(super) fn why_no_figure(case: &Case<'_>) -> String {
             (Moment::AtEnd, Some(CutShort::Error)) => {
                 "An error ended the search before any load was known to meet the goal.".into()
             }
+            (Moment::AtEnd, Some(CutShort::Player)) => {
+                "The player got no CPU time before any load was known to meet the goal.".into()
+            }
             (Moment::AtEnd, Some(CutShort::User) | None) => {
                 "The search was interrupted before any load was known to meet the goal.".into()
             }
@@ -109,7 +112,7 @@ pub(super) fn of_searches(case: &Case<'_>, is_refused: bool) -> Vec<String> {
         // Only the newest search of a run that goes on is not over.
         (Moment::SoFar, _) => reasons.push("The newest search is not over yet.".into()),
         // The end of the reasons says it of the only search.
-        (Moment::AtEnd, Some(CutShort::Error)) => {}
+        (Moment::AtEnd, Some(CutShort::Error | CutShort::Player)) => {}
         (Moment::AtEnd, Some(CutShort::User) | None) => {
             reasons.push(format!("{interrupted} of {all} searches were interrupted before they were over."));
         }
@@ -142,8 +145,8 @@ pub(super) fn of_searches(case: &Case<'_>, is_refused: bool) -> Vec<String> {
     let untested = untested(starts);
     if untested > 0 {
         reasons.push(format!(
-            "{untested} of {all} searches had no time to try their lower bound once more at the end: whether it drifted \
-             is not known."
+            "{untested} of {all} searches have no undisturbed trial of their lower bound at the end: whether it drifted is not \
+             known."
         ));
     }
     match hidden_share(starts) {

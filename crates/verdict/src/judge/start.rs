@@ -45,6 +45,8 @@ pub(super) struct Start<'a> {
     pub(super) failed: Vec<&'a Trial>,
     /// Whether a load above its lower bound failed, or the queue grew throughout a trial that was answered.
     pub(super) gave_way: bool,
+    /// The load of each undisturbed trial of a search, queries a second, and whether it met the goal. Empty for given loads.
+    pub(super) outcomes: Vec<(f64, bool)>,
     /// All trials except the warm-ups of the subject.
     pub(super) all: Vec<&'a Trial>,
     /// The time bins of the last warm-up.
@@ -74,6 +76,11 @@ pub(super) fn without_warm_ups<'a>(played: &[Played<'a>]) -> Vec<Played<'a>> {
 /// "Just above" the upper bound means up to this factor.
 const JUST_ABOVE: f64 = 1.1;
 
+/// Whether a trial tried a load.
+fn is_of_load(probe: &Probe) -> bool {
+    matches!(probe.purpose, Purpose::Search | Purpose::Retest | Purpose::Refine)
+}
+
 /// The trials that show the cause of failure: the failed ones just above the upper bound. If the host disturbed
 /// all of them, it is any other trials in open loop that failed undisturbed.
 fn failed<'a>(
@@ -89,7 +96,7 @@ fn failed<'a>(
         trials.iter().copied().filter(|trial| disturbed(trial).is_none()).collect()
     };
     let near = failed(&is_near);
-    let open = failed(&|probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest | Purpose::Refine));
+    let open = failed(&is_of_load);
     let chosen = [undisturbed(&near), undisturbed(&open)].into_iter().find(|trials| !trials.is_empty());
     chosen.filter(|_| !near.is_empty()).unwrap_or(near)
 }
@@ -102,11 +109,18 @@ impl<'a> Start<'a> {
         let counted_at_last = counted_at_last(&played, Played::facts);
         let probes: Vec<(Probe, &Played<'a>)> =
             counted_at_last.iter().map(|one| (Probe::of(one.trial, goal, one.purpose), *one)).collect();
-        let facts: Vec<Probe> = probes.iter().map(|(probe, _)| *probe).collect();
         let is_search = |probe: &Probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest);
-        let bounds = (!facts.is_empty()).then(|| bounds_found(goal, &facts));
-        let (lower_qps, upper_qps) =
-            bounds.as_ref().map_or((None, None), |bounds| (bounds.lower_qps, bounds.upper_qps));
+        // A trial that the host disturbed bounds nothing. No host excuses a wrong answer.
+        let is_sound = |trial: &Trial| disturbed(trial).is_none() || trial.accounts.wrong > 0;
+        let sound: Vec<Probe> =
+            probes.iter().filter(|(_, one)| is_sound(one.trial)).map(|(probe, _)| *probe).collect();
+        let bounds = (!probes.is_empty())
+            .then(|| Bounds { trials: probes.len() as u32, ..bounds_found(goal, &sound) });
+        // The search itself went by all trials that count. What failed, and what was spoiled, is near its bounds.
+        let facts: Vec<Probe> = probes.iter().map(|(probe, _)| *probe).collect();
+        let searched = bounds_found(goal, &facts);
+        let bounds = bounds.map(|bounds| Bounds { incomplete: searched.incomplete, ..bounds });
+        let Bounds { lower_qps, upper_qps, .. } = searched;
 
         let is_at =
             |load_qps: f64, bound: Option<f64>| bound.is_some_and(|qps| qps.total_cmp(&load_qps).is_eq());
@@ -129,6 +143,12 @@ impl<'a> Start<'a> {
                 let probe = Probe::of(one.trial, goal, one.purpose);
                 is_search(&probe) && is_behind(&probe)
             });
+        // A buffer that fills hides that a load is too great.
+        let shows = |(probe, one): &&(Probe, &Played<'a>)| {
+            is_of_load(probe) && is_sound(one.trial) && !is_growing(one.trial)
+        };
+        let outcomes =
+            probes.iter().filter(shows).map(|(probe, _)| (probe.load_qps, !probe.is_bad(goal))).collect();
         Self {
             verdict: StartVerdict {
                 start: 0,
@@ -142,6 +162,7 @@ impl<'a> Start<'a> {
             spoiled: spoiled.map(|one| one.trial).collect(),
             failed,
             gave_way,
+            outcomes,
             all: played.iter().map(|one| one.trial).collect(),
             warm_up: warm_up.map_or(&[], |one| full_bins(one.trial)),
         }
@@ -223,12 +244,13 @@ fn is_over(goal: &Goal, played: &[Played<'_>], found: Option<&Bounds>) -> bool {
     matches!(next, Next::Done(_))
 }
 
-/// Whether the run was interrupted at the last of these trials. It was not if the run is finished, or if this
-/// search was cut short because it took too long.
+/// Whether the run was interrupted during the search with these trials, if the search was not over: the search is of the
+/// block that the run came to, in which searches side by side take turns. The run was not interrupted if it is finished,
+/// or if this search was cut short because it took too long.
 fn is_interrupted(run: &Run, trials: &[&RunTrial]) -> bool {
     let (Some(last), Some(newest)) = (trials.last(), run.trials.last()) else { return false };
     let cut_short = format!("block {}: the rest of the search of ", last.block + 1);
     let name = &run.cells[last.cell as usize].name;
     let is_cut_short = run.skipped.keys().any(|what| what.strip_prefix(&cut_short) == Some(name.as_str()));
-    run.finished_unix_ms.is_none() && last.number == newest.number && !is_cut_short
+    run.finished_unix_ms.is_none() && last.block == newest.block && !is_cut_short
 }

@@ -6,22 +6,29 @@ use std::collections::BTreeMap;
 
 use kqps_observation::Trial;
 
-use super::case::Case;
+use super::case::{Case, CutShort};
 use super::doubt::Doubt;
+use super::outer_bounds::OuterBounds;
 use super::start::Start;
 use crate::advice::Advice;
 use crate::bottleneck::{Bottleneck, Resource, bottleneck};
+use crate::core_time::CoreTime;
 use crate::estimate::Estimate;
 use crate::grade::Grade;
 use crate::interval::{Interval, median_interval};
 use crate::search::Bounds;
+use crate::unsteady::Unsteady;
 use crate::warning::{self, Code, Effect, Surroundings, Warning};
 
 /// A figure with its grade and the reasons.
 pub(super) struct Weighed {
     pub(super) figure_qps: Option<Interval>,
+    /// The greatest load that may be tried, if even that met the goal; there is then no figure.
+    pub(super) at_least_qps: Option<f64>,
     pub(super) player_headroom: Option<f64>,
     pub(super) share: Option<Interval>,
+    /// Whether the bounds stand: the figure is not refused, and lies between them.
+    pub(super) has_bounds: bool,
     pub(super) bottleneck: Bottleneck,
     pub(super) grade: Grade,
     pub(super) reasons: Vec<String>,
@@ -31,8 +38,23 @@ pub(super) struct Weighed {
 }
 
 pub(super) fn weigh(case: &Case<'_>) -> Weighed {
+    let bounds = OuterBounds::of(case.starts);
     let estimated = case.figured().map(Estimate::interval);
-    let figure_qps = estimated.or_else(|| figure(case.starts));
+    let found = estimated.or_else(|| figure(case.starts));
+    let rounded = |figure: &Interval| estimated.map_or(*figure, |_| bounds.round(*figure, case.width));
+    let (core_time, unsteady) = (
+        found.and_then(|figure| CoreTime::of(all_trials(case), figure.median)),
+        Unsteady::of(all_trials(case)),
+    );
+    let widened = |figure: Interval| {
+        let figure = unsteady.widen(figure);
+        core_time.map_or(figure, |core_time| core_time.widen(figure))
+    };
+    let figure_qps = found.as_ref().map(rounded).map(widened);
+    // The share moves with its figure.
+    let moved = found.zip(figure_qps).map_or(1.0, |(found, figure)| figure.median / found.median);
+    let share = share(case, found).map(|share| widened(Interval { median: share.median * moved, ..share }));
+    let at_least_qps = case.at_least_qps();
     let times = |ceiling_qps: Option<f64>| Some(ceiling_qps? / figure_qps?.median);
     let player_headroom = times(case.player_qps);
     let mut bottleneck = bottleneck(case.starts.iter().flat_map(|start| start.failed.iter().copied()));
@@ -42,7 +64,14 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
 
     let mut warnings = warnings(case, &bottleneck, player_headroom);
     let doubt = |warning: &Warning| Doubt::of_warning(warning, bottleneck.player_lack);
-    let is_refused = warnings.iter().any(|warning| doubt(warning).weight() == Doubt::REFUSES);
+    // A load that held is a lower limit of the rate, whatever the host did.
+    let against = figure_qps.filter(|_| at_least_qps.is_none()).and_then(|figure| {
+        Doubt::of_waits(case, &figure, core_time.as_ref())
+            .or_else(|| Doubt::of_unsteady(unsteady))
+            .or_else(|| Doubt::of_trials(case, &figure))
+    });
+    let is_refused =
+        against.is_some() || warnings.iter().any(|warning| doubt(warning).weight() == Doubt::REFUSES);
     if is_refused {
         // The warning that the subject may be faster needs a figure, and there is none.
         warnings.retain(|warning| warning.code != Code::Irregular);
@@ -51,28 +80,45 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     if case.names_flags {
         warnings = warnings.into_iter().map(Warning::with_flags).collect();
     }
-    let mut doubts: Vec<Doubt> = warnings.iter().map(doubt).collect();
-    doubts.extend(Doubt::of_figure(case, figure_qps, is_refused));
-    if estimated.is_some() && case.starts.iter().all(|start| start.throughput_qps().is_none()) {
-        doubts.push(Doubt::without_bound());
+    let outside = figure_qps
+        .filter(|_| estimated.is_some() && at_least_qps.is_none())
+        .is_some_and(|figure| !bounds.hold(figure.median));
+    let mut doubts: Vec<Doubt> = warnings.iter().map(doubt).chain(against).collect();
+    match (figure_qps, at_least_qps) {
+        (Some(figure), Some(_)) => doubts.extend(Doubt::of_starts(case, &figure)),
+        _ => doubts.extend(Doubt::of_figure(case, figure_qps, is_refused)),
     }
-    let rests_on_spoiled = estimated.is_some() && case.estimate.is_some_and(Estimate::rests_on_spoiled);
-    if rests_on_spoiled && !is_refused {
-        doubts.push(Doubt::on_spoiled());
+    if let Some(figure) = figure_qps.filter(|_| !is_refused && at_least_qps.is_none()) {
+        doubts.extend(core_time.and_then(|core_time| Doubt::of_wider_range(&core_time)));
+        doubts.extend(Doubt::of_unsteady_range(unsteady));
+        doubts.extend(Doubt::of_bounds(&bounds, &figure, case).filter(|_| outside));
+        doubts.extend(Doubt::of_limit(&bottleneck));
+        if estimated.is_some() && case.starts.iter().all(|start| start.throughput_qps().is_none()) {
+            doubts.push(Doubt::without_bound());
+        }
+        if estimated.is_some() && case.estimate.is_some_and(Estimate::rests_on_spoiled) {
+            doubts.push(Doubt::on_spoiled());
+        }
     }
     doubts.sort_by_key(Doubt::weight);
     let grade = grade(&doubts);
-    let shown = |figure: Option<f64>| figure.filter(|_| !grade.refuses());
+    let is_figure = !grade.refuses() && at_least_qps.is_none();
     Weighed {
-        figure_qps: figure_qps.filter(|_| !grade.refuses()),
-        player_headroom: shown(player_headroom),
-        share: share(case, figure_qps).filter(|_| !grade.refuses()),
+        figure_qps: figure_qps.filter(|_| is_figure),
+        at_least_qps: at_least_qps.filter(|_| !grade.refuses()),
+        player_headroom: player_headroom.filter(|_| !grade.refuses()),
+        share: share.filter(|_| is_figure),
+        has_bounds: !grade.refuses() && !outside,
         bottleneck,
         grade,
         advice: doubts.iter().map(Doubt::advice).collect(),
         reasons: doubts.into_iter().map(|doubt| doubt.reason).collect(),
         warnings,
     }
+}
+
+fn all_trials<'a>(case: &'a Case<'_>) -> impl Iterator<Item = &'a Trial> {
+    case.starts.iter().flat_map(|start| start.all.iter().copied())
 }
 
 /// The figure as a share of its echo's rate. If the trials of both give an estimate, the interval covers the
@@ -122,7 +168,7 @@ fn is_half(some: usize, all: usize) -> bool {
 
 fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f64>) -> Vec<Warning> {
     let at_lower: Vec<&Trial> = case.starts.iter().flat_map(|start| start.at_lower.iter().copied()).collect();
-    let all: Vec<&Trial> = case.starts.iter().flat_map(|start| start.all.iter().copied()).collect();
+    let all: Vec<&Trial> = all_trials(case).collect();
     // Without a lower bound, the warnings that most trials carry explain why there is none.
     let mut warnings = prevailing(if at_lower.is_empty() { &all } else { &at_lower }, case.surroundings);
     let mut replace = |warning: Warning| {
@@ -174,6 +220,9 @@ fn warnings(case: &Case<'_>, bottleneck: &Bottleneck, player_headroom: Option<f6
         replace(Warning::irregular(irregular[0], case.what()));
     }
     case.canary.clone().map(&mut replace);
+    if case.cut_short == Some(CutShort::Player) {
+        replace(warning::player_without_cpu_time());
+    }
     warnings
 }
 

@@ -55,10 +55,9 @@ impl Wording<'_> {
                 };
                 format!("{} {held}{again}", (self.rate)(lower_qps))
             }
-            (None, Some(met_qps)) => format!(
-                "no load is known to hold: up to {} all trials met the goal, but they were too few",
-                (self.rate)(met_qps)
-            ),
+            (None, Some(met_qps)) => {
+                format!("no load is known to hold: {} passed, too seldom to count", (self.rate)(met_qps))
+            }
             (None, None) if bounds.refuted_qps.is_some() => "no load is known to hold".to_owned(),
             (None, None) => {
                 let least_qps = bounds.missed_qps.or(bounds.upper_qps);
@@ -69,7 +68,7 @@ impl Wording<'_> {
                         (self.rate)(qps)
                     )
                 };
-                least_qps.map_or("no load was tried yet".to_owned(), missed)
+                least_qps.map_or("no load was tried without the host disturbing it".to_owned(), missed)
             }
         }
     }
@@ -104,6 +103,7 @@ mod tests {
             wording.bounds(&bounds, true),
             "no load is known to hold: a trial at 30868 q/s, the least that was tried, missed the goal"
         );
-        assert_eq!(wording.bounds(&Bounds::default(), true), "no load was tried yet");
+        let none = "no load was tried without the host disturbing it";
+        assert_eq!(wording.bounds(&Bounds::default(), true), none);
     }
 }

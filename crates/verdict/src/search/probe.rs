@@ -56,7 +56,7 @@ impl Probe {
         Self {
             load_qps,
             duration_s: trial.load.duration_s,
-            wall_s: trial.load.duration_s + trial.load.drain_s,
+            wall_s: trial.load.wall_s(),
             bad_ratio: standstill::bad_ratio(trial),
             wrong_ratio: trial.accounts.wrong as f64 / trial.accounts.intended.max(1) as f64,
             too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),

@@ -1,10 +1,12 @@
 //! Detects subjects that limit the rate of their responses: the figure is then that of the limit. Some servers
 //! do so by default, such as Debian's NSD, and apply it to a single client that sends all queries.
 //!
-//! A limit shows in four ways: replies that were cut to the header although the answer would have fitted;
-//! REFUSED for queries that are answered at other times; losses of one kind of answers and not of another;
-//! queries that the subject read and did not answer while it had CPU time left. A full socket buffer shows none
-//! of these, since it drops any query.
+//! A limit shows in three ways: replies that were cut to the header although the answer would have fitted;
+//! REFUSED for queries that are answered at other times; losses of one kind of answers and not of another. A full socket
+//! buffer shows none of these, since it drops any query. Two more facts may have a limit as their cause, or another one,
+//! and the words for them say so: queries that the subject read and did not answer while it had CPU time left
+//! ([`super::unexplained_loss`]); and replies that were cut though it is not known if they would have fitted
+//! ([`truncated`]).
 
 use std::collections::BTreeMap;
 
@@ -22,8 +24,7 @@ const ENOUGH_QUERIES: u64 = 100;
 /// The subject limits the rate of its responses.
 pub fn rate_limited(trial: &Trial) -> Option<Warning> {
     let accounts = &trial.accounts;
-    let sign =
-        slipped(trial).or_else(|| refused(trial)).or_else(|| selective(trial)).or_else(|| silent(trial))?;
+    let sign = slipped(trial).or_else(|| refused(trial)).or_else(|| selective(trial))?;
     let lost = match accounts.lost {
         0 => String::new(),
         lost => {
@@ -33,7 +34,8 @@ pub fn rate_limited(trial: &Trial) -> Option<Warning> {
         }
     };
     let advice = format!(
-        "{}{lost} So the subject limits the rate of its responses (RRL), and the figure is that of the limit. {}",
+        "{}{lost} So the subject, or a device in front of it, limits its responses (RRL), and the figure is that of the \
+         limit. {}",
         sign.seen,
         settings(trial)
     );
@@ -65,7 +67,7 @@ fn slipped(trial: &Trial) -> Option<Sign> {
         format!(" (one for every {every} responses that were held back)")
     };
     let seen = format!(
-        "{slipped} replies were cut to the header (TC) though answers like theirs came whole{ratio}: they slipped \
+        "{slipped} replies were cut to the header (TC) though their answers would have fitted{ratio}: they slipped \
          through a limit and answer nothing."
     );
     Some(Sign { seen, count: slipped, effect: Effect::Refuse })
@@ -133,17 +135,31 @@ fn kinds(trial: &Trial) -> BTreeMap<&str, (u64, u64)> {
     kinds
 }
 
-/// The subject read queries and did not answer them, although it had CPU time left and answered others in time.
-fn silent(trial: &Trial) -> Option<Sign> {
+/// Queries that the subject read and did not answer, although it had CPU time left and answered others in time. `None`
+/// if they are no more than chance.
+pub(super) fn ignored(trial: &Trial) -> Option<u64> {
     let unanswered = unanswered(trial);
+    (is_many(unanswered, trial) && trial.accounts.correct > 0 && had_time(trial)).then_some(unanswered)
+}
+
+/// The least share of the correct replies, beside those that slipped, at which truncated replies are what was measured.
+const MOSTLY_TRUNCATED: f64 = 0.1;
+
+/// Many replies were cut, and it is not known whether their answers would have fitted.
+pub fn truncated(trial: &Trial) -> Option<Warning> {
     let accounts = &trial.accounts;
-    if !is_many(unanswered, trial) || accounts.correct == 0 || !had_time(trial) {
-        return None;
-    }
-    let seen = format!(
-        "The subject read {unanswered} queries and did not answer them, while it was not busy and answered others in time."
-    );
-    Some(Sign { seen, count: unanswered, effect: Effect::DownOne })
+    let cut = accounts.truncated.saturating_sub(accounts.slipped);
+    let is_share = cut as f64 >= accounts.correct as f64 * MOSTLY_TRUNCATED;
+    (is_many(cut, trial) && is_share).then(|| {
+        let advice = format!(
+            "{cut} of {} correct replies were truncated (TC), so a client would ask again over TCP. Either their answers \
+             are larger than the queries have room for, or the subject limits the rate of its responses (RRL). Ask for \
+             one of them over TCP to see which. {}",
+            accounts.correct,
+            settings(trial)
+        );
+        Warning::new(Code::Truncated, Effect::DownOne, cut as f64, advice)
+    })
 }
 
 /// Whether the subject was seen to have CPU time left: none of its threads was busy, and no reply came late, as
@@ -177,5 +193,5 @@ pub(super) fn settings(trial: &Trial) -> String {
         Some((_, words)) => vec![*words],
         None => SETTINGS.iter().map(|(_, words)| *words).collect(),
     };
-    format!("Switch it off to measure the server ({}).", words.join("; "))
+    format!("To measure the server, switch such a limit off ({}).", words.join("; "))
 }

@@ -154,6 +154,13 @@ pub fn player_limited(trial: &Trial) -> Option<Warning> {
     Some(Warning::new(Code::PlayerLimited, Effect::Cap(Grade::C), busy, advice))
 }
 
+/// A player got no CPU time, so that its trial has no record.
+pub fn player_without_cpu_time() -> Warning {
+    let advice = "The player got so little CPU time that its trial did not end: other programs with a higher priority had \
+                  its core. Stop them, or pin the player elsewhere.";
+    Warning::new(Code::PlayerLimited, Effect::Refuse, 1.0, advice.to_owned())
+}
+
 fn starved_warning(trial: &Trial, starved: Starved, host: Option<&str>) -> Warning {
     let (figure, seen) = match starved {
         Starved::NoIds(share) => (

@@ -11,7 +11,7 @@ const APART_MOST: f64 = 0.01;
 pub fn late_player(trial: &Trial) -> Option<Warning> {
     let latest = trial.parts.iter().max_by_key(|part| part.start.late_ns)?;
     let late_s = latest.start.late_ns as f64 / 1e9;
-    let share = late_s / trial.load.duration_s;
+    let share = late_s / trial.load.sending_s();
     // A trial without a duration has no share.
     (share.is_finite() && share > APART_MOST).then(|| {
         let advice = format!(
@@ -29,7 +29,7 @@ pub fn late_player(trial: &Trial) -> Option<Warning> {
 /// enough.
 pub fn skewed_start(trial: &Trial) -> Option<Warning> {
     let skew_us = trial.start_skew_us?;
-    let share = skew_us / (trial.load.duration_s * 1e6);
+    let share = skew_us / (trial.load.sending_s() * 1e6);
     if !share.is_finite() || share <= APART_MOST || late_player(trial).is_some() {
         return None;
     }

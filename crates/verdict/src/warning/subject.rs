@@ -5,7 +5,7 @@ use kqps_observation::trial::Interval;
 
 use crate::steady::{Steadiness, steadiness};
 
-use super::limit::{had_time, held_back, is_many, rate_limited, settings};
+use super::limit::{had_time, held_back, ignored, is_many, rate_limited, settings};
 use super::{Code, Effect, Surroundings, Warning};
 
 /// Workers that use less of a core than this are too idle to compare.
@@ -113,10 +113,22 @@ fn rcode_question(got: &str) -> &'static str {
 /// for them.
 const UNWATCHED_LEAST: f64 = 0.01;
 
-/// Queries were lost that no counter explains, although the subject had CPU time left. For a subject that was
-/// not watched, the warning says so, and needs many losses. There is no warning if the subject was busy, since
+/// Queries were lost that no counter explains, or that the subject read and did not answer, although it had CPU time
+/// left. For a subject that was not watched, the warning says so, and needs many losses. There is no warning if the subject was busy, since
 /// it may have dropped them itself, or if a limit on its responses is the cause.
 pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
+    if rate_limited(trial).is_some() {
+        return None;
+    }
+    if let Some(ignored) = ignored(trial) {
+        let advice = format!(
+            "The subject read {ignored} queries and did not answer them, while it was not busy and answered others in \
+             time. Why is not known: it may limit the rate of its responses (RRL), or ignore queries for another \
+             reason. {}",
+            settings(trial)
+        );
+        return Some(Warning::new(Code::UnexplainedLoss, Effect::DownOne, ignored as f64, advice));
+    }
     let is_unwatched = trial.subject.is_none();
     let (lost, least) = if is_unwatched {
         (held_back(trial), trial.accounts.sent as f64 * UNWATCHED_LEAST)
@@ -124,7 +136,7 @@ pub fn unexplained_loss(trial: &Trial) -> Option<Warning> {
         (u64::try_from(trial.ledger.unexplained).unwrap_or(0), 0.0)
     };
     let may_have_had_time = is_unwatched && trial.accounts.correct > 0 || had_time(trial);
-    if !may_have_had_time || (lost as f64) < least || !is_many(lost, trial) || rate_limited(trial).is_some() {
+    if !may_have_had_time || (lost as f64) < least || !is_many(lost, trial) {
         return None;
     }
     let (seen, look) = if is_unwatched {

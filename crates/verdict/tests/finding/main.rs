@@ -73,6 +73,17 @@ fn none_matters_below_what_can_be_detected_and_the_sentence_says_how_much_that_i
 }
 
 #[test]
+fn with_a_coarse_mde_no_finding_says_that_nothing_changed() {
+    let noisy = STARTS.map(|share| 1.0 + (share - 1.0) * 20.0);
+    let finding = found(&noisy, |_, _| 100e3);
+    let Outcome::None(_) = &finding.outcome else { panic!("{finding:?}") };
+    assert!(finding.mde.is_some_and(|mde| mde > 0.05), "{finding:?}");
+    let said = words(&finding);
+    assert!(said.starts_with("This experiment cannot see differences in rate of less than "), "{said}");
+    assert!(!said.contains("changed") && !said.contains("would have been found"), "{said}");
+}
+
+#[test]
 fn a_second_factor_that_matters_comes_after_the_first() {
     let by_workers = |workers: &str| match workers {
         "1" => 1.0,

@@ -47,7 +47,11 @@ fn a_search_without_its_re_test_says_so() {
     };
     assert_eq!(untested(&rig), None);
     rig.run.trials.retain(|one| one.block > 1 || one.purpose != Purpose::Retest);
-    assert!(untested(&rig).unwrap().starts_with("2 of 6 searches had no time"), "{:?}", untested(&rig));
+    assert!(
+        untested(&rig).unwrap().starts_with("2 of 6 searches have no undisturbed trial"),
+        "{:?}",
+        untested(&rig)
+    );
 }
 
 #[test]

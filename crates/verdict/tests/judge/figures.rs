@@ -301,6 +301,35 @@ fn what_the_player_spoiled_and_made_anew_is_no_latency_of_the_subjects() {
     assert_eq!(verdict.figures[0].p99_at_half_us, Some(50));
 }
 
+/// A lost query counts as the timeout, 250 ms here, in the histogram of latencies.
+#[test]
+fn a_timeout_and_a_spoiled_trial_are_no_latency_at_half_load() {
+    let p99_of = |lost: u64, socket_drops: u64, stood_still: bool| {
+        let mut run = Run { goal: "quick".into(), cells: vec![Cell::default()], ..Run::default() };
+        run.cells[0].role = Role::Subject;
+        run.cells[0].load = CellLoad::Rates { rates_qps: vec![100e3, 150e3], duration_s: 1.0 };
+        let played =
+            [(50e3, lost, Purpose::Latency), (100e3, 0, Purpose::Rate), (150e3, 5_000, Purpose::Rate)];
+        for (rate_qps, lost, purpose) in played {
+            let mut trial = trial(rate_qps, lost);
+            let mut latency = Histogram::default();
+            latency.record_many_us(60, trial.accounts.sent - lost);
+            latency.record_many_us(250_000, lost);
+            trial.histograms.insert("latency".into(), latency.encode());
+            let is_at_half = purpose == Purpose::Latency;
+            trial.players.first.socket_drops = if is_at_half { socket_drops } else { 0 };
+            let beside = kqps_observation::trial::Beside { cpu_s: 10.0, ..Default::default() };
+            trial.beside = if stood_still && is_at_half { vec![beside] } else { Vec::new() };
+            push(&mut run, 0, 0, purpose, measured(trial));
+        }
+        judge(&run).figures[0].p99_at_half_us
+    };
+    assert_eq!(p99_of(499, 0, false), Some(60), "fewer than 1 %");
+    assert_eq!(p99_of(500, 0, false), None, "1 % of 50,000");
+    assert_eq!(p99_of(10, 3, false), None, "the player spoiled it");
+    assert_eq!(p99_of(10, 0, true), None, "the host spoiled it");
+}
+
 #[test]
 fn what_is_the_best_of_several_cells_is_no_figure_of_one() {
     let mut run = played();

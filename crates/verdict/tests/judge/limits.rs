@@ -1,7 +1,9 @@
 //! Limits on the rate of responses: facts that show one, and facts that almost do.
 
 use kqps_observation::{Place, Trial};
-use kqps_verdict::warning::{Code, Effect, Surroundings, of_trial, rate_limited};
+use kqps_verdict::warning::{
+    Code, Effect, Surroundings, of_trial, rate_limited, truncated, unexplained_loss,
+};
 
 use crate::facts::{place, subject_busy, trial};
 
@@ -49,29 +51,54 @@ fn replies_that_slip_through_a_limit_are_no_answers() {
     assert_eq!(rate_limited(&all), None, "so few may be chance");
 }
 
+/// It may limit, or ignore queries at random: nothing shows which.
 #[test]
-fn a_subject_with_time_to_spare_that_keeps_silent_limits() {
+fn a_subject_with_time_to_spare_that_keeps_silent_is_accused_of_nothing() {
     let mut silent = unanswered(40_000);
-    let warning = rate_limited(&silent).unwrap();
-    assert_eq!(warning.effect(), Effect::DownOne);
-    assert!(
-        warning.advice.starts_with("The subject read 40000 queries and did not answer them"),
-        "{warning}"
+    assert_eq!(rate_limited(&silent), None);
+    let warning = unexplained_loss(&silent).unwrap();
+    assert_eq!(
+        (warning.code, warning.effect(), warning.figure),
+        (Code::UnexplainedLoss, Effect::DownOne, Some(40e3))
     );
+    let advice = &warning.advice;
+    assert!(advice.starts_with("The subject read 40000 queries and did not answer them"), "{advice}");
+    assert!(advice.contains("Why is not known: it may limit") && !advice.contains("So the"), "{advice}");
     let codes: Vec<Code> =
         of_trial(&silent, &Surroundings::default()).iter().map(|warning| warning.code).collect();
-    assert_eq!(codes, [Code::SingleHost, Code::RateLimited]);
+    assert_eq!(codes, [Code::SingleHost, Code::UnexplainedLoss]);
     subject_busy(&mut silent, 0.97);
-    assert_eq!(rate_limited(&silent), None, "it may have been overloaded");
+    assert_eq!(unexplained_loss(&silent), None, "it may have been overloaded");
     subject_busy(&mut silent, 0.5);
     silent.accounts.late = 1_000;
-    assert_eq!(rate_limited(&silent), None, "queries wait in a queue");
+    assert_eq!(unexplained_loss(&silent), None, "queries wait in a queue");
     silent.accounts.late = 0;
     silent.hosts.first.network.udp4.no_ports = 40_000;
-    assert_eq!(rate_limited(&silent), None, "no process listened");
+    assert_eq!(unexplained_loss(&silent), None, "no process listened");
     silent.hosts.first.network.udp4.no_ports = 0;
     (silent.accounts.correct, silent.accounts.lost) = (0, 100_000);
-    assert_eq!(rate_limited(&silent), None, "it answers no query");
+    assert_eq!(unexplained_loss(&silent), None, "it answers no query");
+}
+
+/// Every reply is cut, and none came whole: their answers may be too large, or limited.
+#[test]
+fn replies_that_are_mostly_truncated_are_named_without_a_cause() {
+    let mut cut = trial(15e3, 0);
+    cut.accounts.truncated = 15_000;
+    let warning = truncated(&cut).unwrap();
+    assert_eq!(
+        (warning.code, warning.effect(), warning.figure),
+        (Code::Truncated, Effect::DownOne, Some(15e3))
+    );
+    assert!(warning.advice.starts_with("15000 of 15000 correct replies were truncated (TC)"), "{warning}");
+    assert!(warning.advice.contains("Either their answers are larger"), "{warning}");
+    assert!(of_trial(&cut, &Surroundings::default()).contains(&warning));
+    cut.accounts.slipped = 15_000;
+    assert_eq!(truncated(&cut), None, "a limit is known");
+    (cut.accounts.truncated, cut.accounts.slipped) = (1_499, 0);
+    assert_eq!(truncated(&cut), None, "below a tenth");
+    cut.accounts.truncated = 1_500;
+    assert!(truncated(&cut).is_some());
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! EDNS (RFC 6891): the OPT records of a query and of its reply.
 
-use kqps_message::edns::DO;
+use kqps_message::edns::{DO, TCP_KEEPALIVE};
 use kqps_message::rtype;
 
 use crate::respond::ResponderSettings;
@@ -10,8 +10,7 @@ use crate::respond::cookie::{self, Cookie, Malformed};
 const NSID: u16 = 3;
 /// The option code of cookies (RFC 7873).
 const COOKIE: u16 = 10;
-/// The option code of the idle time of a connection (RFC 7828, section 3.1), and the bytes of such a time.
-const TCP_KEEPALIVE: u16 = 11;
+/// The bytes of a connection's idle time in its option (RFC 7828, section 3.1).
 const IDLE_BYTES: usize = 2;
 /// The message size that every client can receive over UDP, bytes (RFC 1035, section 4.2.1; RFC 6891, section
 /// 6.2.3).

@@ -1,11 +1,11 @@
-//! What a search's trials agreed on in TLS, by which handshakes, and whether early data was asked for in vain.
+//! TLS in a search's trials: agreed parameters, handshakes by kind, and requests that the server did not meet.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use kqps_lab::words::counted;
 use kqps_observation::{TlsFacts, Trial};
-use kqps_player::record::NO_EARLY_DATA;
+use kqps_player::record::{NO_EARLY_DATA, PACKED_AND_LOST};
 
 use crate::load::{agreed, causes};
 
@@ -49,11 +49,11 @@ fn handshakes(tls: &[&TlsFacts]) -> String {
     causes(&sums)
 }
 
-/// The notes that no early data was sent, each once, and in how many of the trials if not in all.
+/// The notes that no early data was sent, or that servers left packed queries, each once, and in how many of the trials if not in all.
 fn notes(trials: &[&Trial]) -> Vec<String> {
     let mut counts: BTreeMap<&str, usize> = BTreeMap::new();
     for note in trials.iter().flat_map(|trial| &trial.players.first.notes) {
-        if note.starts_with(NO_EARLY_DATA) {
+        if note.starts_with(NO_EARLY_DATA) || note == PACKED_AND_LOST {
             *counts.entry(note).or_default() += 1;
         }
     }
@@ -128,6 +128,8 @@ mod tests {
         assert_eq!(said, ["handshakes: 0".to_owned(), format!("note: {why}")]);
         let said = lines(&[noted, trial(&[], &[], &[])]);
         assert_eq!(said[1], format!("note: {why} (in 1 of 2 trials)"));
+        let said = lines(&[trial(&[], &[], &[PACKED_AND_LOST])]);
+        assert_eq!(said[1], format!("note: {PACKED_AND_LOST}"));
     }
 
     #[test]

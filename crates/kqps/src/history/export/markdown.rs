@@ -2,16 +2,21 @@
 
 use std::fmt::Write as _;
 
-use kqps_history::{History, Records};
+use kqps_history::{History, Records, TooFew};
 use kqps_observation::visible::visible_line;
 
-use crate::history::checked::Checked;
-use crate::history::words::{absences, changed, confirmed, moment, verdict};
+use crate::history::checked::{Checked, changed};
+use crate::history::words::{absences, confirmed, moment, verdict};
 
 /// The most rows of each table: a comment must stay short.
 const ROWS_MOST: usize = 50;
 
-pub(in crate::history) fn of(records: &Records, history: &History, checked: &[Checked<'_>]) -> String {
+pub(in crate::history) fn of(
+    records: &Records,
+    history: &History,
+    checked: &[Checked<'_>],
+    too_few: Option<TooFew>,
+) -> String {
     let new: Vec<&Checked<'_>> = checked.iter().filter(|one| one.is_new).collect();
     let worse = new.iter().filter(|one| !one.series.is_better(one.change)).count();
     let mut text = String::from("### kqps history\n\n");
@@ -22,7 +27,13 @@ pub(in crate::history) fn of(records: &Records, history: &History, checked: &[Ch
         history.series.len(),
         new.len() - worse
     );
+    if let Some(too_few) = too_few {
+        let _ = writeln!(text, "\n**{}.**", too_few.sentence());
+    }
     changes(&mut text, records, &new);
+    for crept in new.iter().filter_map(|one| one.crept()) {
+        let _ = writeln!(text, "\n- {}.", escaped(&crept));
+    }
     for one in &new {
         if let Some(confirmation) = &one.confirmation {
             let _ =
@@ -42,7 +53,7 @@ fn changes(text: &mut String, records: &Records, new: &[&Checked<'_>]) {
     }
     *text += "\n| verdict | series | change | interval | since | runs |\n| --- | --- | ---: | --- | --- | ---: |\n";
     for one in new.iter().take(ROWS_MOST) {
-        let run = &records.entries[one.series.points[one.change.after].entry];
+        let run = &records.entries[one.series.points[one.change.since()].entry];
         let (change, interval) = changed(one.change.ratio);
         let _ = writeln!(
             text,

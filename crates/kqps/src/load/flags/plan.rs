@@ -96,6 +96,7 @@ impl PlayerArgs {
             part: Part::WHOLE,
             timeout,
             drain: self.drain.unwrap_or(timeout),
+            listens_on: self.drain.is_some(),
             lag_allowed: self.lag,
             coalesce: self.coalesce.unwrap_or_else(|| usual_coalesce(own_cores)),
             threads: threads as usize,
@@ -183,6 +184,7 @@ impl PlayerArgs {
                 if let Some(device) = &self.device {
                     return Err(bad_input(with_flags(&PlanError::Device(device.clone()))));
                 }
+                self.tls.check_no_records()?;
                 let tls = self.tls.plan(&targets.names, Client::over_quic)?;
                 let plan = self.connections.plan_quic(connections, timeout, tls)?;
                 return Ok(Wire::Quic(

@@ -34,8 +34,7 @@ impl PlayerArgs {
             // The trials have the file, and what was checked.
             queries: _,
             check: _,
-            // These two shape no load.
-            foreign: _,
+            // It shapes no load.
             allow_target: _,
             binary,
             skip_bad,

@@ -21,10 +21,10 @@ pub(super) fn connection_lines(connections: &ConnectionFacts) -> String {
     line(&mut text, "Closed", &format!("{}; open at the end: {open}", causes(&connections.closed)));
     // Over QUIC a connection is made by its handshake.
     if connections.quic.is_none() {
-        times(&mut text, "Connect (us)", &connections.connect_us);
+        times(&mut text, "Connect (µs)", &connections.connect_us);
     }
-    times(&mut text, "First query (us)", &connections.first_query_us);
-    times(&mut text, "Write to reply (us)", &connections.write_to_reply_us);
+    times(&mut text, "First query (µs)", &connections.first_query_us);
+    times(&mut text, "Write to reply (µs)", &connections.write_to_reply_us);
     if *retransmitted > 0 {
         let again = format!(
             "{} by the player; {} sent their SYN again",
@@ -70,11 +70,11 @@ fn tls_lines(tls: &TlsFacts, early: Option<EarlyFacts>) -> String {
         let taken = of_kind("resumed") + of_kind("0-rtt");
         format!("tickets: {} received, {} offered, {taken} taken", tls.tickets_received, tls.tickets_offered)
     } else {
-        "no tickets used (--resume no)".into()
+        format!("tickets: {} received, none used (--resume no)", tls.tickets_received)
     };
     line(&mut text, "Handshakes", &format!("{}; {tickets}", causes(&tls.handshakes)));
     for (kind, times) in &tls.handshake_us {
-        line(&mut text, "Handshake (us)", &format!("{kind}: {}", quantiles(times)));
+        line(&mut text, "Handshake (µs)", &format!("{kind}: {}", quantiles(times)));
     }
     text += &early.map_or_else(String::new, |early| early_line(&early));
     if !tls.failures.is_empty() {
@@ -133,13 +133,17 @@ fn quic_lines(quic: &QuicFacts) -> String {
     let QuicFacts { congestion, blocked_queries, blocked_us, retries, tokens_received, .. } = quic;
     let mut text = String::new();
     let streams = format!(
-        "congestion {congestion}; waited for a stream: {}, {blocked_us} us in all; Retry {retries}; tokens received \
+        "congestion {congestion}; waited for a stream: {}, {blocked_us} µs in all; Retry {retries}; tokens received \
          {tokens_received}",
         counted(*blocked_queries, "query")
     );
     line(&mut text, "QUIC", &streams);
+    let waits = match quic.send_waits {
+        0 => String::new(),
+        waits => format!("; the kernel had no room for datagrams {}", counted(waits, "time")),
+    };
     let packets = format!(
-        "{} sent, {} of them lost; datagrams: {} sent, {} received",
+        "{} sent, {} of them lost; datagrams: {} sent, {} received{waits}",
         quic.packets_sent, quic.packets_lost, quic.datagrams_sent, quic.datagrams_received
     );
     line(&mut text, "Packets", &packets);

@@ -23,7 +23,7 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
         let late = trial.unsent_causes.get(UNSENT_LATE).copied().unwrap_or(0);
         let share = percent(late, trial.accounts.intended);
         let schedule =
-            format!("late by (us): {}; not sent in time: {late} ({share:.2}%)", quantiles(&trial.lag_us));
+            format!("late by (µs): {}; not sent in time: {late} ({share:.2}%)", quantiles(&trial.lag_us));
         line(&mut text, "Schedule", &schedule);
     }
     line(&mut text, "Transports", &causes(&replay.played));
@@ -48,7 +48,8 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
 
 /// What is in the capture.
 fn content(capture: &CaptureContent) -> String {
-    let CaptureContent { packets, queries, responses, skipped, cookies, signatures, .. } = capture;
+    let CaptureContent { packets, queries, responses, skipped, cookies, keepalives, signatures, .. } =
+        capture;
     let mut text = String::new();
     let others: u64 = skipped.values().sum();
     let packets = format!("{packets} packets: {queries} queries, {responses} responses, {others} others");
@@ -56,8 +57,13 @@ fn content(capture: &CaptureContent) -> String {
     if others > 0 {
         line(&mut text, "Others", &causes(skipped));
     }
-    if cookies + signatures > 0 {
-        line(&mut text, "Removed", &format!("{cookies} cookies, {signatures} signatures (TSIG)"));
+    let removed =
+        [(cookies, "cookies"), (keepalives, "edns-tcp-keepalive"), (signatures, "signatures (TSIG)")];
+    let removed =
+        removed.iter().filter(|(count, _)| **count > 0).map(|(count, what)| format!("{count} {what}"));
+    let removed = removed.collect::<Vec<_>>().join(", ");
+    if !removed.is_empty() {
+        line(&mut text, "Removed", &removed);
     }
     if capture.sorted > 0 {
         line(&mut text, "Sorted", &format!("{} stood after later ones", counted(capture.sorted, "packet")));
@@ -175,7 +181,7 @@ mod tests {
             "0.000 to 12.500 of 12.500 s, at 2x, 4 slices at once, 2.50 times with 10 s between\n",
             "12, from 1 address, 10 sockets and places for connections; 2 shared one with another client",
             "Not played:           20 tls (no lane",
-            "Schedule:             late by (us): ; not sent in time: 19 (5.00%)\n",
+            "Schedule:             late by (µs): ; not sent in time: 19 (5.00%)\n",
         ] {
             assert!(said.contains(wanted), "{wanted}: {said}");
         }
@@ -185,6 +191,14 @@ mod tests {
         assert!(of_rate.contains("12.500 s, 4 slices at once, 2.50 times\n"), "{of_rate}");
         assert!(!of_rate.contains("Schedule"), "{of_rate}");
         assert!(!said.contains("Joined") && !said.contains("Removed"), "{said}");
+        let mut with_options = trial();
+        let replay = with_options.replay.as_mut().unwrap();
+        (replay.capture.keepalives, replay.capture.signatures) = (10, 1);
+        let said = replay_lines(&with_options);
+        assert!(
+            said.contains("Removed:              10 edns-tcp-keepalive, 1 signatures (TSIG)\n"),
+            "{said}"
+        );
         assert_eq!(replay_lines(&Trial::default()), "");
     }
 
@@ -199,6 +213,7 @@ mod tests {
             name: "a.test.".into(),
             rtype: "A".into(),
             expected: "NOERROR".into(),
+            digest: None,
             got: "SERVFAIL, 0 records".into(),
         };
         trial.differences =

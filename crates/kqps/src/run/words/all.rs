@@ -15,17 +15,20 @@ use kqps_verdict::warning::Code;
 use super::goal;
 use crate::advice::{self, Reasons};
 
-/// The goal, the starts, the hosts or the shared host, and the trials that the host spoiled.
+/// A line for a player and servers that shared one host; empty if they did not.
+pub(super) fn one_host(subjects: &[CellVerdict]) -> String {
+    let text = "One host ran both the player and the servers: compare these rates with each other only.\n";
+    if is_one_host(subjects) { text.to_owned() } else { String::new() }
+}
+
+/// The goal, the starts, the hosts, and the trials that the host spoiled.
 pub(super) fn holds(run: &Run, verdict: &RunVerdict) -> String {
     let subjects = verdict.subjects.as_slice();
     let is_searched = subjects.iter().flat_map(|subject| &subject.starts).any(|start| start.is_searched);
-    let one_host = "player and server shared memory, caches and kernel: these rates compare with each other \
-                    only, a second host gives absolute ones";
     let rows = [
         ("goal", is_searched.then(|| goal(&verdict.goal))),
         ("starts", starts(subjects)),
         ("hosts", hosts(run)),
-        ("one host", is_one_host(subjects).then(|| one_host.to_owned())),
         ("spoiled", spoiled(run, subjects)),
     ];
     let rows: Vec<_> = rows.iter().filter_map(|(label, value)| Some((label, value.as_ref()?))).collect();

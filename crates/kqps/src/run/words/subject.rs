@@ -1,10 +1,11 @@
-//! One server's paragraph: its name, share of the ceiling, rate, bounds and bottleneck, a line for each. If
-//! the figure is refused, the gravest reason stands in place of share and rate.
+//! One server's paragraph: its name and grade, share of the ceiling, rate, bottleneck, CPU time and memory, a line for each. If
+//! the figure is refused, the gravest reason stands in place of share and rate, and the bounds below it.
 
 use std::fmt::Write as _;
 
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run};
+use kqps_verdict::figure::{Costs, Figures};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::CellVerdict;
 use kqps_verdict::percent;
@@ -14,18 +15,19 @@ use kqps_verdict::speed;
 
 use super::wrapped;
 
-pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
+pub(super) fn of(run: &Run, subject: &CellVerdict, figures: Option<&Figures>) -> String {
     let cell = &run.cells[subject.cell as usize];
-    let (mut text, unit) = (format!("{}\n", title(cell, subject)), cell.rate_unit());
+    let mut text = format!("{}\n", title(cell, subject));
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
-    if let Some(figure) = subject.figure_qps {
+    if let Some(least_qps) = subject.at_least_qps {
+        line("rate", &format!("at least {} {}", rate(least_qps), cell.rate_unit()));
+    } else if let Some(figure) = subject.figure_qps {
         if let (Some(interval), Some(ceiling)) = (subject.share, &subject.ceiling) {
             line("share", &share(&interval, &format!(" of {ceiling}")));
         }
-        let is_gauged = speed::is_gauged(run, subject.cell as usize);
-        line("rate", &rates(&figure, subject.as_it_came_qps.as_ref().filter(|_| is_gauged), unit));
+        line("rate", &rates(&figure, cell.rate_unit()));
     } else {
         let reason = subject.reasons.first().map_or("there is no figure", String::as_str);
         text += &wrapped("  refused      ", reason);
@@ -33,16 +35,65 @@ pub(super) fn of(run: &Run, subject: &CellVerdict) -> String {
     let mut line = |label: &str, value: &str| {
         let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
     };
-    // The bounds of a refused figure are observations, and no claim.
-    line(if subject.figure_qps.is_some() { "bounds" } else { "bounds, seen" }, &bounds(subject, unit));
+    if needs_bounds(subject) {
+        let (label, bounds) = labelled_bounds(subject, cell.rate_unit());
+        line(label, &bounds);
+    }
     line("bottleneck", &subject.bottleneck.to_string());
+    let figures = figures.filter(|_| subject.figure_qps.is_some());
+    if let Some(costs) = figures.and_then(|figures| costs(figures.costs())) {
+        line("costs", &costs);
+    }
     text
 }
 
-/// The subject's name, version and grade.
+/// The costs of a server's answers in words; `None` if nothing is known.
+pub(crate) fn costs(costs: Costs) -> Option<String> {
+    let cpu =
+        costs.cpu_s_per_million.map(|seconds| format!("{seconds:.2} s of CPU time for a million answers"));
+    let memory =
+        costs.memory.map(|memory| format!("{:.1} MiB of memory", memory.bytes as f64 / f64::from(1 << 20)));
+    let known: Vec<String> = cpu.into_iter().chain(memory).collect();
+    (!known.is_empty()).then(|| known.join(", "))
+}
+
+/// The subject's name, version and grade, and how closely its rate is known.
 pub(super) fn title(cell: &Cell, subject: &CellVerdict) -> String {
     let version = version(cell, &subject.name);
-    visible_line(&format!("{} {version}: grade {}", subject.name, subject.grade)).into_owned()
+    let within = within(subject.figure_qps.as_ref());
+    visible_line(&format!("{} {version}: grade {}{within}", subject.name, subject.grade)).into_owned()
+}
+
+/// How closely a rate is known, to stand after the grade: `, ± 6 %`. Empty without a range.
+pub(crate) fn within(figure: Option<&Interval>) -> String {
+    let half = figure.map_or(0.0, Interval::half_width);
+    if half > 0.0 { format!(", ± {} %", percent::short(half)) } else { String::new() }
+}
+
+/// Lines about a subject that the first look leaves out, with their labels: the rate without corrections, and the bounds.
+pub(super) fn further(run: &Run, subject: &CellVerdict) -> Vec<(&'static str, String)> {
+    let unit = run.cells[subject.cell as usize].rate_unit();
+    let came = subject.as_it_came_qps.filter(|_| speed::is_gauged(run, subject.cell as usize));
+    let came = came.map(|came| {
+        (
+            "uncorrected",
+            format!("{}, with the speed of the cores and all trials as they came", rates(&came, unit)),
+        )
+    });
+    let bounds = (!needs_bounds(subject)).then(|| labelled_bounds(subject, unit));
+    came.into_iter().chain(bounds).collect()
+}
+
+/// Whether the first look needs the bounds: if there is no figure, and if the search was interrupted.
+fn needs_bounds(subject: &CellVerdict) -> bool {
+    let mut bounds = subject.starts.iter().filter_map(|start| start.bounds.as_ref());
+    subject.grade.refuses() || bounds.any(|bounds| bounds.interrupted)
+}
+
+/// The bounds with their label. Those of a refused figure are observations, and no claim.
+fn labelled_bounds(subject: &CellVerdict, unit: &str) -> (&'static str, String) {
+    let label = if subject.grade.refuses() { "bounds, seen" } else { "bounds" };
+    (label, bounds(subject, unit))
 }
 
 /// The version of a cell's subject, to stand after the cell's name. After settings the subject is named again.
@@ -68,24 +119,14 @@ pub(crate) fn share(share: &Interval, of: &str) -> String {
     format!("{} %{of}{range}", percent::short(share.median))
 }
 
-/// The rate with its range. If the cores' speed was measured, the rate is that at the host's usual speed, and
-/// `as_it_came`, the rate without that correction, stands beside it. `unit` is that of the rates.
-pub(crate) fn rates(figure: &Interval, as_it_came: Option<&Interval>, unit: &str) -> String {
+/// A rate with its range. `unit` is that of the rates.
+pub(crate) fn rates(figure: &Interval, unit: &str) -> String {
     let range = if figure.high > figure.low {
         format!(" ({} to {})", rate(figure.low), rate(figure.high))
     } else {
         String::new()
     };
-    let median = rate(figure.median);
-    match as_it_came {
-        Some(came) => {
-            format!(
-                "{median} {unit} at this host's usual speed{range}, {} as the host came",
-                rate(came.median)
-            )
-        }
-        None => format!("{median} {unit}{range}"),
-    }
+    format!("{} {unit}{range}", rate(figure.median))
 }
 
 /// The outermost bounds of the subject's starts.
@@ -97,13 +138,21 @@ fn bounds(subject: &CellVerdict, unit: &str) -> String {
         0 | 1 => String::new(),
         several => format!(" (outermost of {several} starts)"),
     };
-    let (lower_qps, upper_qps) = match (subject.lower_bound_qps, subject.upper_bound_qps) {
-        (None, None) => (
-            seen.iter().filter_map(|one| one.lower_qps).reduce(f64::min),
-            seen.iter().filter_map(|one| one.upper_qps).reduce(f64::max),
-        ),
-        claimed => claimed,
+    let claimed = (subject.lower_bound_qps, subject.upper_bound_qps);
+    let is_claimless = claimed == (None, None);
+    let (lower_qps, upper_qps) = if is_claimless {
+        let of_seen = |of: fn(&&Bounds) -> Option<f64>| seen.iter().filter_map(of);
+        (of_seen(|one| one.lower_qps).reduce(f64::min), of_seen(|one| one.upper_qps).reduce(f64::max))
+    } else {
+        claimed
     };
+    let has_held = seen.iter().any(|one| one.throughput_qps.is_some());
+    let is_outside = |figure: Interval| {
+        lower_qps.is_some_and(|qps| qps > figure.median) || upper_qps.is_some_and(|qps| figure.median > qps)
+    };
+    if subject.figure_qps.is_some_and(|figure| is_claimless && has_held || is_outside(figure)) {
+        return "left out, since they do not hold the figure".to_owned();
+    }
     match (lower_qps, upper_qps) {
         (Some(lower_qps), Some(upper_qps)) => {
             format!("lower {} {unit}, upper {} {unit}{of}", rate(lower_qps), rate(upper_qps))
@@ -153,10 +202,8 @@ mod tests {
         let said = share(&interval(0.431, 0.45, 0.468), " of echo mmsg");
         assert_eq!(said, "45 % of echo mmsg (43 to 47 %)");
         assert_eq!(share(&interval(0.004, 0.004, 0.004), ""), "0.4 %");
-        let (figure, came) = (interval(83_000.0, 85_763.0, 88_100.0), interval(8e4, 81_200.0, 8.3e4));
-        let said = rates(&figure, Some(&came), "q/s");
-        let expected = "85,763 q/s at this host's usual speed (83,000 to 88,100), 81,200 as the host came";
-        assert_eq!(said, expected);
-        assert_eq!(rates(&figure, None, "q/s"), "85,763 q/s (83,000 to 88,100)");
+        assert_eq!(rates(&interval(83_000.0, 85_763.0, 88_100.0), "q/s"), "85,763 q/s (83,000 to 88,100)");
+        assert_eq!(within(Some(&interval(83_000.0, 85_763.0, 88_100.0))), ", ± 3.0 %");
+        assert_eq!(within(Some(&interval(1.0, 1.0, 1.0))) + &within(None), "");
     }
 }

@@ -17,6 +17,9 @@ pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
     for one in &verdict.subjects {
         let cell = &run.cells[one.cell as usize];
         let _ = writeln!(text, "Why {}", subject::title(cell, one));
+        for (label, value) in subject::further(run, one) {
+            text += &wrapped(&format!("  {label:<12} "), &value);
+        }
         for (label, value) in starts(one, cell.rate_unit()) {
             text += &wrapped(&format!("  {label:<12} "), &value);
         }
@@ -48,7 +51,7 @@ fn common_reasons(verdict: &RunVerdict) -> Vec<&str> {
 /// The result of each start, with its label. The results of a refused figure are observations, and no claim.
 fn starts(subject: &CellVerdict, unit: &str) -> Vec<(String, String)> {
     let with_unit = |rate_qps: f64| format!("{} {unit}", rate(rate_qps));
-    let wording = Wording { rate: &with_unit, is_claimed: subject.figure_qps.is_some() };
+    let wording = Wording { rate: &with_unit, is_claimed: !subject.grade.refuses() };
     let seen = if wording.is_claimed { "" } else { ", seen" };
     // If all starts failed, the reasons below say why.
     let is_shown = subject.starts.iter().any(|start| start.failure.is_none());

@@ -116,3 +116,43 @@ fn curl_gets_the_answers_of_tcp_by_post_and_by_get() {
     assert_eq!((tcp.received, tcp.answered, tcp.connections), (9, 9, 9));
     assert_eq!(tcp.handshakes.values().sum::<u64>(), 6);
 }
+
+#[test]
+fn curl_sees_the_status_of_a_request_that_is_no_query() {
+    let rig = Rig::new();
+    let server = rig.start(&["--listen", "https://127.0.0.1:0"]);
+    let url = format!("https://{}/dns-query", server.ready["https"][0].as_str().unwrap());
+    let other = url.replace("dns-query", "other");
+    let (short, long) = (rig.folder.path().join("short"), rig.folder.path().join("long"));
+    std::fs::write(&short, query(0, "www.auth.test", A)).unwrap();
+    std::fs::write(&long, vec![0; 300_000]).unwrap();
+    let [short, long] = [short, long].map(|file| format!("@{}", file.display()));
+    let dns = ["--header", "content-type: application/dns-message"];
+    let text = ["--header", "content-type: text/plain"];
+    let put = ["--request", "PUT"];
+    let cases: [(&[&str], &str, &str, &str); 5] = [
+        (&text, &short, &url, "415"),
+        (&dns, &short, &other, "404"),
+        (&[&dns[..], &put].concat(), &short, &url, "405"),
+        (&text, &long, &url, "415"),
+        (&dns, &long, &url, "413"),
+    ];
+    for (flags, file, url, status) in cases {
+        let mut command = Command::new("curl");
+        command.args(["--disable", "--silent", "--show-error", "--noproxy", "*", "--http2"]);
+        command.args(["--cacert", server.ready["ca"].as_str().unwrap(), "--write-out", "%{http_code}"]);
+        let output = match command.args(flags).args(["--data-binary", file, url]).output() {
+            Ok(output) => output,
+            Err(error) => {
+                skip(Capability::Programs, format!("curl ({error}): apt-get install curl"));
+                return;
+            }
+        };
+        let words = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success(), "curl {flags:?} {status}: {words}");
+        assert_eq!(String::from_utf8_lossy(&output.stdout), status, "{flags:?}");
+    }
+    let refused = server.stop(Signal::Terminate).tcp.unwrap().refused;
+    let expected = [("404", 1), ("405", 1), ("413", 1), ("415", 2)];
+    assert_eq!(refused, expected.map(|(status, count)| (status.to_owned(), count)).into());
+}

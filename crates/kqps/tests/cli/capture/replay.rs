@@ -67,7 +67,7 @@ fn a_capture_is_replayed_at_an_echo_by_its_clients() {
         "\nReplay:\n\n  Capture:              200 packets: 200 queries, 0 responses, 0 others\n",
         "  Played:               0.000 to 0.199 of 0.199 s, at 1x\n",
         "  Clients:              5, from 1 address, ",
-        "  Schedule:             late by (us): ",
+        "  Schedule:             late by (µs): ",
         "  Transports:           200 udp\n",
         "arrivals captured",
     ] {
@@ -133,6 +133,42 @@ fn write_answered(captures: &Captures, server: SocketAddr, queries: &[Vec<u8>]) 
     writer.finish().unwrap();
 }
 
+/// RFC 9250, section 5.5.2: a server of QUIC ends the connection of a client that sends edns-tcp-keepalive.
+#[test]
+fn the_keepalives_of_captured_queries_are_removed_and_counted() {
+    let captures = Captures::new();
+    let rig = Rig::new();
+    let server = rig.start(&["--listen", "127.0.0.1:0", "--listen", "quic://127.0.0.1:0"]);
+    let queries: Vec<Vec<u8>> = (0..10)
+        .map(|id| {
+            let mut query = query_edns(id, "www.auth.test", A, 1232);
+            let data_bytes = query.len() - 2;
+            query[data_bytes..].copy_from_slice(&[0, 4]);
+            query.extend([0, 11, 0, 0]);
+            query
+        })
+        .collect();
+    write_answered(&captures, server.addresses[0], &queries);
+    let (quic, ca) = (server.ready["quic"][0].as_str().unwrap(), server.ready["ca"].as_str().unwrap());
+    let address = server.addresses[0];
+    for (target, flags) in [
+        (format!("quic://{quic}"), &["--ca", ca][..]),
+        (format!("tcp://{address}"), &[]),
+        (format!("udp://{address}"), &[]),
+    ] {
+        let trial = captures.play(&target, "old.pcap", flags);
+        assert_eq!(
+            (trial.accounts.sent, trial.accounts.correct),
+            (10, 10),
+            "{target}: {:?}",
+            trial.lost_causes
+        );
+        assert_eq!(trial.replay.unwrap().capture.keepalives, 10, "{target}");
+    }
+    let (out, _) = captures.said(&[&["load", &address.to_string(), "-d", "old.pcap"][..], &PATIENT].concat());
+    assert!(out.contains("  Removed:              10 edns-tcp-keepalive\n"), "{out}");
+}
+
 #[test]
 fn answers_are_held_to_those_that_were_given_then() {
     let captures = Captures::new();
@@ -191,6 +227,16 @@ fn answers_are_held_to_those_that_were_given_then() {
     let trial = captures.play(&newer.addresses[0].to_string(), "old.pcap", &["--expect", "captured"]);
     let count = |kind: &str| trial.differences.iter().find(|one| one.kind == kind).map(|one| one.count);
     assert_eq!((count("answer"), count("rcode SERVFAIL→NOERROR")), (Some(2), Some(1)), "www and its alias");
+    let examples = &trial.differences.iter().find(|one| one.kind == "answer").unwrap().examples;
+    assert!(examples.len() == 2 && examples[0] != examples[1], "{examples:?}");
+    for example in examples {
+        let (expected, got) = (&example.expected, &example.got);
+        assert!(
+            expected.starts_with("NOERROR, ") && expected.contains("www.auth.test. A 192.0.2.80"),
+            "{expected}"
+        );
+        assert!(got.starts_with("NOERROR, ") && got.contains("www.auth.test. A 192.0.2.81"), "{got}");
+    }
 }
 
 #[test]

@@ -41,6 +41,54 @@ fn a_rate_is_kept_and_intervals_are_printed() {
     );
 }
 
+/// No reply is counted before its query, whenever an interval ends.
+#[test]
+fn no_more_is_completed_than_was_sent() {
+    let Some(both) = Both::new() else { return };
+    let ours = both.ours(Answer::Echo, "-j -l 0.6 -S 0.02 -O verbose-interval-stats");
+    let (mut sent, mut completed) = (0, 0);
+    let lines = ours.out.lines().filter(|line| line.contains(r#""interval":true"#));
+    for line in lines.clone() {
+        let line: serde_json::Value = serde_json::from_str(line).unwrap();
+        let count = |name: &str| line["statistics"][name].as_u64().unwrap();
+        sent += count("sent");
+        completed += count("completed");
+        assert!(completed <= sent, "{completed} of {sent}: {}", ours.out);
+    }
+    assert!(lines.count() > 1 && completed > 0, "{}", ours.out);
+}
+
+#[test]
+fn results_may_be_json() {
+    let Some(both) = Both::new() else { return };
+    let ours = both.ours(Answer::Echo, "-j -l 0.5 -Q 200 -S 0.1 -O latency-histogram");
+    assert_eq!(ours.status, Some(0), "{}", ours.err);
+    let lines: Vec<serde_json::Value> = ours
+        .out
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}")))
+        .collect();
+    let kinds: Vec<&str> =
+        lines.iter().map(|line| line.as_object().unwrap().keys().next().unwrap().as_str()).collect();
+    let (first, rates, last) = (kinds[0], &kinds[1..kinds.len() - 2], &kinds[kinds.len() - 2..]);
+    assert_eq!((first, last), ("start", &["stop", "statistics"][..]), "{}", ours.out);
+    assert!(!rates.is_empty() && rates.iter().all(|kind| *kind == "rate"), "{}", ours.out);
+    let start = &lines[0]["start"];
+    assert_eq!(start["version"], "2.15.0");
+    assert!(start["command_line"].as_array().unwrap().contains(&"-j".into()), "{}", ours.out);
+    let statistics = &lines[lines.len() - 1]["statistics"];
+    let heard = ours.heard.len() as u64;
+    assert_eq!(
+        (statistics["sent"].as_u64(), statistics["completed"].as_u64()),
+        (Some(heard), Some(heard)),
+        "{}",
+        ours.out
+    );
+    let histogram = statistics["latency"]["histogram"].as_array().unwrap();
+    assert_eq!(histogram.iter().map(|row| row[2].as_u64().unwrap()).sum::<u64>(), heard, "{}", ours.out);
+    assert!(ours.err.contains("What kqps ") && ours.err.contains("Accounts:"), "{}", ours.err);
+}
+
 #[test]
 fn intervals_may_have_all_statistics() {
     let Some(both) = Both::new() else { return };

@@ -46,7 +46,7 @@ const REFUSED: &[&str] = &[
     "-O num-queries-per-conn=x",
     "-O",
     "-Z",
-    "--help",
+    "--x",
     "extra",
     "-s",
     "-d /nonexistent",

@@ -16,15 +16,15 @@ use crate::auth::Rig;
 use crate::load::bench::{kqps, words};
 
 /// A server that answers until it is dropped.
-struct Server {
-    address: String,
+pub(super) struct Server {
+    pub(super) address: String,
     over: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
 impl Server {
     /// Answers by `turn` in a loop; each receive waits this long.
-    fn new(wait: Duration, mut turn: impl FnMut(&UdpSocket) + Send + 'static) -> Self {
+    pub(super) fn new(wait: Duration, mut turn: impl FnMut(&UdpSocket) + Send + 'static) -> Self {
         let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
         socket.set_read_timeout(Some(wait)).unwrap();
         let (address, over) = (socket.local_addr().unwrap().to_string(), Arc::new(AtomicBool::new(false)));

@@ -114,9 +114,15 @@ fn a_process_that_does_not_report_is_named() {
 
 /// Asks by HTTP. Returns the headers with the status, and the text.
 pub(crate) fn get(address: SocketAddr, path: &str) -> (String, String) {
+    get_as(address, path, "application/openmetrics-text")
+}
+
+/// Gets a path as a client that accepts these media types. Returns the header and the body.
+pub(crate) fn get_as(address: SocketAddr, path: &str, accept: &str) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.set_read_timeout(Some(PATIENCE)).unwrap();
-    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n").unwrap();
+    write!(stream, "GET {path} HTTP/1.1\r\nHost: {address}\r\nAccept: {accept}\r\nConnection: close\r\n\r\n")
+        .unwrap();
     let mut text = String::new();
     stream.read_to_string(&mut text).unwrap();
     let (head, body) = text.split_once("\r\n\r\n").unwrap();
@@ -163,6 +169,14 @@ fn prometheus_reads_the_same_counts() {
     };
     let types = [("kqps_front_queries", "counter"), ("kqps_front_back_end_up", "gauge")];
     crate::live::openmetrics::expect_valid(&[&get(address, "/metrics").1], &types);
+    for accept in ["text/plain", "*/*"] {
+        let (head, text) = get_as(address, "/metrics", accept);
+        assert!(head.contains("Content-Type: text/plain; version=0.0.4; charset=utf-8\r\n"), "{head}");
+        assert!(
+            text.contains("# TYPE kqps_front_queries_total counter\n") && !text.contains("# EOF"),
+            "{text}"
+        );
+    }
     for (name, expected) in [
         ("kqps_front_queries_total{transport=\"udp\"}", 6),
         ("kqps_front_queries_total{transport=\"tcp\"}", 0),

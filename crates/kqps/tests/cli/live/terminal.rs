@@ -28,7 +28,7 @@ fn a_load_is_drawn_keys_work_and_the_accounts_are_printed_afterwards() {
         " of 3600.0 s",
         "2,000 q/s",
         "NOERROR ",
-        "kq/s",
+        "k q/s",
         "player 0.",
         "latency",
     ] {

@@ -40,7 +40,9 @@ pub(crate) fn answer(address: SocketAddr, bytes: &[u8]) -> (String, String) {
 }
 
 pub(crate) fn get(address: SocketAddr, path: &str) -> (String, String) {
-    answer(address, format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes())
+    answer(address, format!(
+        "GET {path} HTTP/1.1\r\nHost: localhost\r\nAccept: application/openmetrics-text, */*;q=0.1\r\n\r\n"
+    ).as_bytes())
 }
 
 /// The values of a text of `/metrics` by their names with labels.

@@ -92,10 +92,10 @@ fn a_second_signal_does_not_wait_for_answers() {
     let mut load = bench.load_of(&target, &["-Q", "1k", "-l", "1h", "-t", "1h", "-S", "100ms", "--json"]);
     let mut child = load.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     let mut lines_of_progress = BufReader::new(child.stderr.take().unwrap()).lines().map(Result::unwrap);
-    assert!(lines_of_progress.any(|line| !line.contains("sent 0.0 kqps")));
+    assert!(lines_of_progress.any(|line| !line.contains("sent 0.0k q/s")));
     signal(child.id(), Signal::Interrupt).unwrap();
     // It has handled the first signal once it sends no more.
-    assert!(lines_of_progress.any(|line| line.contains("sent 0.0 kqps")));
+    assert!(lines_of_progress.any(|line| line.contains("sent 0.0k q/s")));
     signal(child.id(), Signal::Interrupt).unwrap();
     let output = child.wait_with_output().unwrap();
     let (out, _) = words(&output);

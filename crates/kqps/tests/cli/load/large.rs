@@ -37,7 +37,7 @@ fn a_load_of_a_million_queries_stays_below_64_mib() {
     let most_kib = std::thread::scope(|scope| {
         let child = &child;
         let playing = scope.spawn(move || {
-            assert!(lines_of_progress.any(|line| !line.contains("sent 0.0 kqps")));
+            assert!(lines_of_progress.any(|line| !line.contains("sent 0.0k q/s")));
             signal(child.id(), Signal::Interrupt).unwrap();
             lines_of_progress.for_each(drop);
         });

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::net::{Ipv4Addr, UdpSocket};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use kqps_skips::{Capability, skip};
@@ -83,8 +84,14 @@ impl Server {
             let _ = writeln!(text, "n{number}.example.test A NXDOMAIN");
             text += "www.example.test A NOERROR\nns.example.test A NOERROR\nwww.example.test AAAA NOERROR\n";
         }
-        std::fs::write(self.folder.path().join("queries"), text).unwrap();
-        load(&format!("127.0.0.1:{}", self.port), self.folder.path(), &["-Q", "3k", "-n", "3"])
+        self.asked(&text, 3)
+    }
+
+    /// The result of a load of these queries, played so often at 3,000 a second.
+    fn asked(&self, queries: &str, passes: u32) -> Value {
+        std::fs::write(self.folder.path().join("queries"), queries).unwrap();
+        let passes = passes.to_string();
+        load(&format!("127.0.0.1:{}", self.port), self.folder.path(), &["-Q", "3k", "-n", &passes])
     }
 }
 
@@ -193,6 +200,33 @@ fn a_limit_of_bind_is_hinted_at() {
     assert!(count(&trial, "slipped") > 0 && count(&trial, "lost") > 0, "{}", trial["accounts"]);
 }
 
+/// With a slip of 1, no response of a kind comes whole once its rate is used up.
+#[test]
+fn a_limit_of_bind_that_lets_every_response_slip_is_seen() {
+    let config = BIND.replace("responses-per-second 50; slip 2;", "responses-per-second 1; slip 1;");
+    let arguments = ["-g", "-n", "1", "-c", "{dir}/config"];
+    let Some(server) = Server::start("named", &config, &arguments) else { return };
+    let names: String = (0..2000).fold(String::new(), |mut text, number| {
+        let _ = writeln!(text, "n{number}.example.test A NXDOMAIN");
+        text
+    });
+    let trial = server.asked(&names, 3);
+    let (correct, truncated) = (count(&trial, "correct"), count(&trial, "truncated"));
+    assert!(correct == 6_000 && truncated >= correct - 10, "{}", trial["accounts"]);
+    assert_eq!(count(&trial, "slipped"), truncated, "{}", trial["accounts"]);
+    let hints = hints(&trial);
+    assert!(hints.len() == 1 && hints[0].0 == "rate-limited", "{hints:?}");
+    assert!(hints[0].1.contains("rate-limit { ... }"), "{hints:?}");
+
+    // One name that exists: its answer may be too large, so no more is said than is known.
+    let trial = server.asked(&"www.example.test A NOERROR\n".repeat(1000), 3);
+    let truncated = count(&trial, "truncated");
+    let warnings = trial["warnings"].as_array().unwrap();
+    let named =
+        warnings.iter().any(|one| ["truncated", "rate-limited"].contains(&one["code"].as_str().unwrap()));
+    assert!(truncated > 2_900 && named, "{}: {warnings:?}", trial["accounts"]);
+}
+
 const KNOT: &str = "\
 server:
     rundir: \"{dir}\"
@@ -229,6 +263,38 @@ fn a_limit_of_knot_is_hinted_at() {
     assert_eq!(hints.len(), 1, "{hints:?} {}", trial["accounts"]);
     assert!(hints[0].0 == "rate-limited" && hints[0].1.contains("mod-rrl"), "{hints:?}");
     assert!(count(&trial, "slipped") > 0 && count(&trial, "lost") > 0, "{}", trial["accounts"]);
+}
+
+/// It ignores one in five queries, drawn at random.
+#[test]
+fn a_server_that_ignores_queries_at_random_is_not_said_to_limit_them() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let target = socket.local_addr().unwrap().to_string();
+    socket.set_read_timeout(Some(Duration::from_millis(50))).unwrap();
+    let is_over = AtomicBool::new(false);
+    let deadline = Instant::now() + Duration::from_mins(1);
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::write(folder.path().join("queries"), "www.example.test A NOERROR\n".repeat(1000)).unwrap();
+    let trial = std::thread::scope(|scope| {
+        scope.spawn(|| {
+            let (mut message, mut random) = ([0; 512], fastrand::Rng::with_seed(1));
+            while !is_over.load(Ordering::Relaxed) && Instant::now() < deadline {
+                let Ok((bytes, from)) = socket.recv_from(&mut message) else { continue };
+                message[2] |= 0x84;
+                if random.u8(..5) > 0 {
+                    let _ = socket.send_to(&message[..bytes], from);
+                }
+            }
+        });
+        let trial = load(&target, folder.path(), &["-Q", "1k", "-n", "2"]);
+        is_over.store(true, Ordering::Relaxed);
+        trial
+    });
+    let lost = count(&trial, "lost");
+    assert!((300..500).contains(&lost), "{}", trial["accounts"]);
+    assert!(hints(&trial).iter().all(|(code, _)| *code != "rate-limited"), "{:?}", hints(&trial));
+    let accuses = hints(&trial).iter().any(|(_, advice)| advice.contains("So the subject"));
+    assert!(!accuses, "{:?}", hints(&trial));
 }
 
 /// Each answer takes the server a millisecond, and its buffer holds a few queries.

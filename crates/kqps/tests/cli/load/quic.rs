@@ -95,10 +95,11 @@ fn what_quic_did_is_printed_and_wrong_flags_explained() {
     let (out, err) = load(&["--ca", &ca]);
     assert!(out.contains("congestion fixed; waited for a stream: 0 queries, "), "{out}{err}");
     assert!(out.contains("2 full; tickets: ") && out.contains("Packets:"), "{out}{err}");
-    assert!(!out.contains("Connect (us)"), "{out}");
+    assert!(!out.contains("Connect (µs)"), "{out}");
     for (flags, wanted) in [
         (&["--close", "rst"][..], "--close is about TCP"),
         (&["--early-data", "--resume", "no"], "leave --resume no out"),
+        (&["--tls-packing"], "--tls-packing has no effect over quic"),
         (&["--tls-suite", "TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256"], "QUIC needs a suite of TLS 1.3"),
         (&["--congestion", "bbr"], "expected fixed or cubic"),
         (&["-x", "4000"], "-x has no effect over quic"),

@@ -96,5 +96,6 @@ fn connections_are_printed_and_a_refusal_is_explained() {
     let output = load(&format!("tcp://{}", unused_address()), &["-l", "300ms", "-t", "200ms"]);
     let (out, err) = words(&output);
     assert_eq!(output.status.code(), Some(1), "{err}");
-    assert!(out.contains("Nothing listens at") && out.contains("(connection: refused)"), "{out}{err}");
+    assert!(out.starts_with("Nothing listens at") && out.contains("(connection: refused)"), "{out}{err}");
+    assert!(out.contains("without a connection, so they never left\n"), "{out}{err}");
 }

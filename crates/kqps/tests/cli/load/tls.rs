@@ -44,6 +44,10 @@ fn both_sides_count_the_same_queries_connections_and_handshakes() {
         assert_eq!((report.received, report.answered), (1000, 1000));
         assert_eq!(report.connections, made.established, "{flags:?}");
         assert_eq!(report.handshakes, tls(&trial).handshakes, "{flags:?}");
+        // The echo sends two for each handshake, also to those who do not resume sessions.
+        let tickets = tls(&trial).tickets_received;
+        let full = report.handshakes.get("full").copied().unwrap_or(0);
+        assert!(tickets >= full && tickets <= 2 * made.established, "{flags:?}: {tickets} tickets");
         let resumed = report.handshakes.get("resumed").copied().unwrap_or(0);
         let may_resume = flags.contains(&"1") && !flags.contains(&"no");
         assert_eq!(resumed >= 900, may_resume, "{flags:?}: {:?}", report.handshakes);

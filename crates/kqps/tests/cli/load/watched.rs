@@ -94,7 +94,7 @@ fn a_load_says_that_its_subject_ended() {
         }
         signal(load, Signal::Interrupt).unwrap();
     };
-    let (output, said) = without_the_echo_from("kqps, correct", &mut load, &bench, end);
+    let (output, said) = without_the_echo_from("q/s, correct", &mut load, &bench, end);
     let (out, _) = words(&output);
     assert!(
         out.contains(&format!("The subject ended during the trial: process {pid} is gone.")),

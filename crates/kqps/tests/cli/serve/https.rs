@@ -101,8 +101,12 @@ fn answers_are_those_of_udp_and_may_be_kept_as_long_as_their_records() {
         }
     }
     let age = |at: usize| responses[at]["headers"]["cache-control"].as_str();
-    // The first answer has records with 300 and 60 seconds, and the others have one with 300, or none.
-    assert_eq!((age(0), age(1), age(2), age(3)), (Some("max-age=60"), None, Some("max-age=300"), None));
+    // The first answer has records with 300 and 60 seconds, the second denies for 60, the third has a record with 300
+    // seconds, and the last one, REFUSED, is not kept.
+    let expected = [Some("max-age=60"), Some("max-age=60"), Some("max-age=300"), Some("max-age=0")];
+    for (way, first) in [("GET", 0), ("POST", queries.len())] {
+        assert_eq!([0, 1, 2, 3].map(|at| age(first + at)), expected, "{way}");
+    }
     assert_eq!(reply(&responses[8]).0.len(), 468);
     let refused = reply(&responses[9]);
     assert_eq!((refused.rcode(), refused.answers()), (5, 0), "a transfer needs many messages");
@@ -141,6 +145,11 @@ fn answers_that_come_later_go_to_their_requests() {
         let reply = reply(response);
         assert_eq!((reply.rcode(), reply.answers()), (rcode, answers), "{name}");
         assert_eq!(reply.0[12..query.len()], query[12..], "{name}");
+        // The addresses live for 60 s, and so do denials. REFUSED is not kept.
+        let age_s =
+            response["headers"]["cache-control"].as_str().and_then(|age| age.strip_prefix("max-age="));
+        let age_s: u32 = age_s.expect("an age").parse().unwrap();
+        assert!(if rcode == 5 { age_s == 0 } else { (50..=60).contains(&age_s) }, "{name}: {age_s}");
     }
     let report = server.stop(Signal::Terminate);
     let (tcp, cache) = (report.tcp.unwrap(), report.cache.unwrap());

@@ -5,8 +5,10 @@ use std::net::{SocketAddr, TcpStream};
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use kqps_kernel::process::Signal;
+use kqps_tls::fuzz::VainClient;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
@@ -77,6 +79,54 @@ fn wait_for_the_end(stream: &mut TcpStream) {
         Ok(_) => {}
         Err(error) => assert_eq!(error.kind(), io::ErrorKind::ConnectionReset),
     }
+}
+
+/// Sends records without a byte of a query until `stop` is set.
+fn send_in_vain(address: SocketAddr, stop: &AtomicBool) {
+    let mut socket = connect(address);
+    let (mut client, first) = VainClient::new(kqps_tls::ALPN);
+    socket.write_all(&first).unwrap();
+    let mut buffer = vec![0; 1 << 14];
+    let answer = loop {
+        let bytes = socket.read(&mut buffer).unwrap();
+        assert!(bytes > 0, "the server closed the connection");
+        if let Some(answer) = client.answer(&buffer[..bytes]) {
+            break answer;
+        }
+    };
+    socket.write_all(&answer).unwrap();
+    while !stop.load(Relaxed) {
+        socket.write_all(&client.records(500)).unwrap();
+    }
+}
+
+/// Sets a flag when it is dropped, so that a failed test ends, too.
+struct Stopping<'a>(&'a AtomicBool);
+
+impl Drop for Stopping<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Relaxed);
+    }
+}
+
+#[test]
+fn clients_whose_records_are_all_empty_hold_up_no_other() {
+    // Such clients make no progress, which ends their connections after the idle time.
+    let rig = Rig::of("echo", &["--threads", "1", "--tcp-idle", "10m"]);
+    let stop = AtomicBool::new(false);
+    std::thread::scope(|scope| {
+        let stopping = Stopping(&stop);
+        (0..3).for_each(|_| drop(scope.spawn(|| send_in_vain(rig.address, &stop))));
+        let mut stream = rig.connect();
+        for id in 0..100 {
+            let query = query(id, "www.tls.test", A);
+            assert_eq!(ask_by(&mut stream, &query).id(), id);
+        }
+        drop(stopping);
+    });
+    let tcp = rig.server.stop(Signal::Terminate).tcp.unwrap();
+    assert_eq!((tcp.received, tcp.answered, tcp.connections), (100, 100, 4));
+    assert!(!tcp.ended.contains_key("tls"), "{:?}", tcp.ended);
 }
 
 /// Bytes that leave one by one.

@@ -3,6 +3,7 @@
 
 use std::path::{Path, PathBuf};
 
+use kqps_observation::secret;
 use serde::Serialize;
 
 use super::{Definition, check};
@@ -23,6 +24,11 @@ const STOP_WITHIN_S: f64 = 5.0;
 pub enum CommandLineError {
     #[error("`{line}`: a quote is not closed")]
     Quote { line: String },
+    #[error(
+        "`{line}`: a secret is missing, which kqps left out when it stored this line: type it in place of {mark}",
+        mark = secret::MARK
+    )]
+    Secret { line: String },
     #[error("a command is missing: expected a program with its arguments, such as 'my-server -p {{port}}'")]
     Empty,
     #[error("`{line}`: {unknown}")]
@@ -73,7 +79,10 @@ impl Definition {
     /// in the current folder of kqps, and gets the name of its program. A server with `{zone}` in its command
     /// line must serve the zone. Any other is ready as soon as it replies, and its rcodes are not checked.
     pub fn of_command(line: &str) -> Result<Self, CommandLineError> {
-        let owned = || line.to_string();
+        let owned = || secret::masked_line(line);
+        if secret::is_masked(line) {
+            return Err(CommandLineError::Secret { line: owned() });
+        }
         let mut words = shlex::split(line).ok_or_else(|| CommandLineError::Quote { line: owned() })?;
         let first = words.first().ok_or(CommandLineError::Empty)?.clone();
         for word in &words {

@@ -109,3 +109,26 @@ fn slips_are_placed_and_explained() {
         assert!(error.contains(expected), "{expected} is not in {error}");
     }
 }
+
+#[test]
+fn a_run_keeps_no_secret_of_a_definition() {
+    let plain = Definition::read("fake.toml", GOOD).unwrap();
+    assert_eq!(plain.kept_text(), GOOD);
+    let text = GOOD.replace(
+        "command = [\"fake\", \"{port}\"]",
+        "command = [\"fake\", \"--token\", \"abc\", \"{port}\"]\nenv = { DB_PASSWORD = \"xyz\", A = \"b\" }",
+    );
+    let secret = Definition::read("fake.toml", &text).unwrap();
+    let kept = Definition::read("kept.toml", &secret.kept_text()).unwrap();
+    assert_eq!(kept.start.command, ["fake", "--token", "<secret>", "{port}"]);
+    assert_eq!((&*kept.start.env["DB_PASSWORD"], &*kept.start.env["A"]), ("<secret>", "b"));
+    assert_eq!((kept.files, kept.ready, kept.stop), (secret.files, secret.ready, secret.stop));
+
+    let typed = Definition::of_command("sh -c x --password hunter2 {port}").unwrap();
+    assert_eq!(typed.start.command[3..], ["--password", "hunter2", "{port}"]);
+    assert!(!typed.kept_text().contains("hunter2"), "{}", typed.kept_text());
+    let again = Definition::of_command("sh -c x --password '<secret>' {port}").unwrap_err().to_string();
+    assert!(again.contains("a secret is missing"), "{again}");
+    let wrong = Definition::of_command("nowhere --password hunter2 {port}").unwrap_err().to_string();
+    assert!(!wrong.contains("hunter2") && wrong.contains("<secret>"), "{wrong}");
+}

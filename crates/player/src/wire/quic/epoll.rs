@@ -75,7 +75,7 @@ fn receive(
     if now_ns >= *next_tick_ns {
         let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
         *next_tick_ns = now_ns + TICK_NS;
-        thread.state.tick(since_ns);
+        thread.state.tick(now_ns, since_ns);
         thread.state.books.expire(now_ns);
         thread.wire.tend(&mut thread.state, now_ns);
     }

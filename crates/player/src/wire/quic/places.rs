@@ -13,7 +13,7 @@ use kqps_kernel::address::Address;
 use kqps_kernel::batch::{Outbox, RecvBatch, SEGMENTED_BYTES};
 use kqps_kernel::clock;
 use kqps_kernel::ephemeral;
-use kqps_kernel::epoll::{Epoll, Ready};
+use kqps_kernel::epoll::{Epoll, Interest, Ready};
 use kqps_kernel::udp::UdpSocket;
 use kqps_quic::{Client, End, SEGMENTS_MOST, Timers};
 
@@ -74,8 +74,6 @@ pub(crate) struct Places<'a> {
     connect_timeout_ns: u64,
     /// How long failed attempts took, all together.
     failed_ns: u64,
-    /// A query without a reply is lost after this time.
-    settle_ns: u64,
     counts: ConnectionCounts,
     tls: TlsCounts,
     quic: QuicCounts,
@@ -87,6 +85,8 @@ struct Place {
     target: usize,
     to: SocketAddr,
     address: Address,
+    /// Datagrams for which the kernel had no room, in order. Nothing passes them. They may be of an earlier connection.
+    unsent: Vec<Box<[u8]>>,
     /// The client: its address, if the kernel did not choose it.
     from: Option<IpAddr>,
     /// When the attempt began.
@@ -131,6 +131,7 @@ impl<'a> Places<'a> {
                 target,
                 to,
                 address: to.into(),
+                unsent: Vec::new(),
                 from: from.map(|address| address.ip()),
                 began_ns: 0,
                 is_open: false,
@@ -168,7 +169,6 @@ impl<'a> Places<'a> {
             ticket_waits: TicketWaits::new(&quic.tls.client, alone),
             connect_timeout_ns: quic.connect_timeout.as_nanos() as u64,
             failed_ns: 0,
-            settle_ns: settle.as_nanos() as u64,
             counts: ConnectionCounts {
                 ports: ephemeral::ports().len() as u64,
                 ..ConnectionCounts::default()
@@ -258,10 +258,11 @@ impl<'a> Places<'a> {
     }
 
     /// Sends the packets of a place's connection. Returns what the network reports about the target, if it does.
-    /// Packets that the kernel refuses for another reason are lost, and sent again.
+    /// Packets for which the kernel has no room wait until it has. Those that it refuses for another reason are lost,
+    /// and sent again.
     fn pass_on(&mut self, flow: usize, clock_ns: u64) -> Option<Loss> {
-        let Self { client, outbox, packets, sockets, places, .. } = self;
-        let address = &places[flow].address;
+        let Self { client, outbox, packets, sockets, places, quic, epoll, .. } = self;
+        let Place { address, unsent, .. } = &mut places[flow];
         // A place without a socket has no connection.
         let socket = sockets[flow].as_ref()?;
         let mut loss = None;
@@ -270,14 +271,33 @@ impl<'a> Places<'a> {
                 loss = loss_of(&error).or(loss);
             }
         };
-        while let Some(segment) = client.transmit(flow, SEGMENTS_MOST, packets, clock_ns) {
+        let waited = std::mem::take(unsent);
+        for datagram in &waited {
+            if !outbox.has_room(datagram.len(), datagram.len()) {
+                outbox.send_or_keep(socket, unsent, &mut note);
+            }
+            outbox.add(address, None, datagram, datagram.len());
+        }
+        if !waited.is_empty() {
+            outbox.send_or_keep(socket, unsent, &mut note);
+        }
+        while unsent.is_empty()
+            && let Some(segment) = client.transmit(flow, SEGMENTS_MOST, packets, clock_ns)
+        {
             if !outbox.has_room(packets.len(), segment) {
-                outbox.send(socket, &mut note);
+                outbox.send_or_keep(socket, unsent, &mut note);
             }
             outbox.add(address, None, packets, segment);
         }
         if !outbox.is_empty() {
-            outbox.send(socket, note);
+            outbox.send_or_keep(socket, unsent, note);
+        }
+        let (waited, waits) = (!waited.is_empty(), !unsent.is_empty());
+        if waits != waited {
+            quic.send_waits += u64::from(waits);
+            let interest = if waits { Interest::Both } else { Interest::Read };
+            // Without it the next timer of the connection tries again.
+            let _ = epoll.change(socket, flow as u64, interest);
         }
         loss
     }
@@ -308,8 +328,14 @@ impl<'a> Places<'a> {
             self.ready.extend(self.epoll.wait_for(most_ns)?);
             for index in 0..self.ready.len() {
                 happened = true;
-                let flow = self.ready[index].key as usize;
-                self.receive(state, flow)?;
+                let Ready { key, readable, writable } = self.ready[index];
+                let flow = key as usize;
+                if readable {
+                    self.receive(state, flow)?;
+                }
+                if writable {
+                    self.flush(state, flow, state.now_ns());
+                }
             }
             if self.ready.len() < EVENTS || rounds_left == 0 {
                 return Ok(happened);
@@ -410,11 +436,11 @@ impl<'a> Places<'a> {
     /// Everything that arrived until `read_ns` has been read.
     pub(super) fn tend(&mut self, state: &mut ThreadState<'_>, read_ns: u64) {
         let now_ns = state.now_ns();
-        let lost_before_ns = state.clock.clock_ns(read_ns).saturating_sub(self.settle_ns);
         for _ in 0..self.places.len().min(CHECKED_AT_ONCE) {
             let flow = self.next_to_check;
             self.next_to_check = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
-            if self.client.cancel_before(flow, lost_before_ns) {
+            let lost_before_ns = state.books.lost_before_ns(flow, read_ns);
+            if self.client.cancel_before(flow, state.clock.clock_ns(lost_before_ns)) {
                 self.flush(state, flow, now_ns);
             }
             self.close_if_spent(state, flow, now_ns);

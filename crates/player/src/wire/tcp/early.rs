@@ -5,6 +5,8 @@
 pub(super) struct EarlyBytes {
     /// Its bytes, and those for which there was no room.
     plain: Vec<u8>,
+    /// Where the parts end that have records of their own.
+    ends: Vec<usize>,
     /// How many of them left as early data.
     left: usize,
     /// Queries that left so.
@@ -14,9 +16,10 @@ pub(super) struct EarlyBytes {
 }
 
 impl EarlyBytes {
-    /// Keeps bytes of which the first `left` have left.
-    pub(super) fn keep(&mut self, plain: &[u8], left: usize) {
-        self.plain.extend_from_slice(plain);
+    /// Keeps a part, of which the first `left` bytes have left.
+    pub(super) fn keep(&mut self, part: &[u8], left: usize) {
+        self.plain.extend_from_slice(part);
+        self.ends.push(self.plain.len());
         self.left += left;
     }
 
@@ -25,17 +28,23 @@ impl EarlyBytes {
         self.left == self.plain.len()
     }
 
-    /// Returns the bytes that must be sent now that the handshake is complete: what has not left, or if the subject took
-    /// nothing all. There are none at the next call.
-    pub(super) fn settle(&mut self, was_accepted: bool) -> Vec<u8> {
-        let mut plain = std::mem::take(&mut self.plain);
+    /// Returns the parts that must be sent now that the handshake is complete: what has not left, or if the subject
+    /// took nothing all. There are none at the next call.
+    pub(super) fn settle(&mut self, was_accepted: bool) -> Vec<Vec<u8>> {
+        let plain = std::mem::take(&mut self.plain);
         let left = std::mem::take(&mut self.left);
-        if was_accepted {
-            plain.drain(..left);
-        } else if left > 0 {
+        let mut start = if was_accepted { left } else { 0 };
+        if !was_accepted && left > 0 {
             self.again = self.queries;
         }
-        plain
+        let mut parts = Vec::new();
+        for end in std::mem::take(&mut self.ends) {
+            if end > start {
+                parts.push(plain[start..end].to_vec());
+                start = end;
+            }
+        }
+        parts
     }
 }
 
@@ -44,12 +53,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_rejected_is_sent_again_and_what_was_accepted_is_not() {
-        for (was_accepted, rest, again) in [(true, &b" query"[..], 0), (false, b"a query", 1)] {
-            let mut early = EarlyBytes { queries: 1, ..EarlyBytes::default() };
+    fn the_parts_that_were_rejected_are_sent_again_and_what_was_accepted_is_not() {
+        let accepted = [&b" query"[..]];
+        let rejected = [&b"the first"[..], b"a query"];
+        for (was_accepted, rest, again) in [(true, &accepted[..], 0), (false, &rejected, 2)] {
+            let mut early = EarlyBytes { queries: 2, ..EarlyBytes::default() };
+            early.keep(b"the first", 9);
+            assert!(early.has_all_left());
             early.keep(b"a query", 1);
             assert!(!early.has_all_left());
-            assert_eq!((early.settle(was_accepted).as_slice(), early.again), (rest, again));
+            let parts = early.settle(was_accepted);
+            assert!(parts.iter().eq(rest), "{parts:?}");
+            assert_eq!(early.again, again);
             assert!(early.settle(was_accepted).is_empty() && early.has_all_left());
             assert_eq!(early.again, again);
         }

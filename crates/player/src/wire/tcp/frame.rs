@@ -10,11 +10,25 @@ pub(super) const LENGTH_BYTES: usize = 2;
 #[inline]
 pub(super) fn messages(bytes: &[u8], mut each: impl FnMut(&[u8])) -> &[u8] {
     let mut rest = bytes;
-    while let Some(message) = first_message(rest) {
-        each(message);
-        rest = &rest[LENGTH_BYTES + message.len()..];
+    while let Some(frame) = next_frame(&mut rest) {
+        each(&frame[LENGTH_BYTES..]);
     }
     rest
+}
+
+/// The whole messages in these bytes, each with its length.
+#[inline]
+pub(super) fn frames(mut bytes: &[u8]) -> impl Iterator<Item = &[u8]> {
+    std::iter::from_fn(move || next_frame(&mut bytes))
+}
+
+/// Takes the first message off these bytes, with its length; `None` if it is not whole.
+#[inline]
+fn next_frame<'b>(bytes: &mut &'b [u8]) -> Option<&'b [u8]> {
+    let message = first_message(bytes)?;
+    let (frame, rest) = bytes.split_at(LENGTH_BYTES + message.len());
+    *bytes = rest;
+    Some(frame)
 }
 
 /// The first message in these bytes, without its length; `None` if it is not whole.
@@ -50,6 +64,8 @@ mod tests {
         let mut found = Vec::new();
         let rest = messages(&[0, 1, 7, 0, 0, 0, 2, 8, 9, 0, 3, 1], |message| found.push(message.to_vec()));
         assert_eq!((found, rest), (vec![vec![7], vec![], vec![8, 9]], &[0, 3, 1][..]));
+        let whole: Vec<&[u8]> = frames(&[0, 1, 7, 0, 0, 0, 2, 8, 9]).collect();
+        assert_eq!(whole, [&[0, 1, 7][..], &[0, 0], &[0, 2, 8, 9]]);
     }
 
     #[test]

@@ -6,29 +6,27 @@ use std::rc::Rc;
 
 use kqps_http::{ALPN, ClientSession, Fate, Requests};
 use kqps_message::may_be_replayed;
-use kqps_tls::{Connector, Failure};
+use kqps_tls::Failure;
 
 use super::frame::{LENGTH_BYTES, first_message};
 use super::layer::{Arrived, Broken, Ends, Fault, Layer, Rest, Room};
-use super::secure::{Secure, UNREAD, rest_of};
+use super::secure::{self, Secure, UNREAD, rest_of};
 use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts, count};
 use crate::loss::Loss;
 use crate::reply::Cause;
 
 /// What the connections of a thread share.
 pub(crate) struct Shared {
-    connectors: Vec<Connector>,
+    secure: secure::Shared,
     /// The requests to each target.
     requests: Vec<Rc<RefCell<Requests>>>,
     counts: Rc<RefCell<HttpCounts>>,
-    /// A request without a response is cancelled after this time, nanoseconds. The books have then settled its query.
-    patience_ns: u64,
 }
 
 impl Shared {
-    pub(super) fn new(connectors: Vec<Connector>, requests: Vec<Requests>, patience_ns: u64) -> Self {
+    pub(super) fn new(secure: secure::Shared, requests: Vec<Requests>) -> Self {
         let requests = requests.into_iter().map(|requests| Rc::new(RefCell::new(requests))).collect();
-        Self { connectors, requests, counts: Rc::default(), patience_ns }
+        Self { secure, requests, counts: Rc::default() }
     }
 }
 
@@ -47,7 +45,6 @@ struct Streams {
     session: ClientSession,
     requests: Rc<RefCell<Requests>>,
     counts: Rc<RefCell<HttpCounts>>,
-    patience_ns: u64,
     /// Queries that were lost alone, and why.
     lost: Vec<(u16, Loss)>,
     /// Messages that wait for a stream, their bytes with lengths, and until when their waits are counted, nanoseconds.
@@ -68,7 +65,7 @@ impl Layer for Http {
     }
 
     fn begin(&mut self, shared: &Shared, ends: Ends, waiting: &[u8]) -> Result<(), Fault> {
-        self.secure.begin(&shared.connectors, ends, waiting)?;
+        self.secure.begin(&shared.secure, ends, waiting)?;
         self.streams = Some(Streams::new(shared, ends.target)?);
         Ok(())
     }
@@ -99,9 +96,12 @@ impl Layer for Http {
         now_ns: u64,
         wanted: impl FnMut(u16) -> bool,
     ) -> Result<&'a mut Vec<u8>, Fault> {
-        if let Some(streams) = self.streams.as_mut().filter(|_| self.is_open) {
-            let asked = streams.ask(messages, now_ns, wanted);
-            self.seal()?;
+        let Self { secure, streams, is_open } = self;
+        if let Some(streams) = streams.as_mut().filter(|_| *is_open) {
+            let asked = streams.ask(messages, now_ns, wanted, |session| {
+                if secure.packing() { Ok(()) } else { seal(secure, session) }
+            });
+            seal(secure, &streams.session)?;
             asked?;
         } else if !messages.is_empty() && self.takes_early_data() {
             self.ask_early(messages, now_ns, wanted)?;
@@ -153,7 +153,7 @@ impl Layer for Http {
     }
 
     fn tickets(shared: &Shared, target: usize) -> u64 {
-        Secure::tickets(&shared.connectors, target)
+        Secure::tickets(&shared.secure, target)
     }
 
     fn has_settings(&self) -> bool {
@@ -164,10 +164,8 @@ impl Layer for Http {
         self.streams.as_ref().is_none_or(|streams| !streams.session.is_going_away())
     }
 
-    fn abandon(&mut self, read_ns: u64) -> bool {
-        self.streams.as_mut().is_some_and(|streams| {
-            streams.session.abandon_before(read_ns.saturating_sub(streams.patience_ns))
-        })
+    fn abandon(&mut self, lost_before_ns: u64) -> bool {
+        self.streams.as_mut().is_some_and(|streams| streams.session.abandon_before(lost_before_ns))
     }
 
     fn has_gone_away(&self) -> bool {
@@ -192,7 +190,7 @@ impl Layer for Http {
     }
 
     fn finish(shared: &Shared, counts: &mut ConnectionCounts) {
-        Secure::finish(&shared.connectors, counts);
+        Secure::finish(&shared.secure, counts);
         counts.http = Some(shared.counts.take());
     }
 }
@@ -230,12 +228,13 @@ impl Http {
 
     /// Passes what HTTP/2 framed to TLS.
     fn seal(&mut self) -> Result<(), Failure> {
-        let Some(streams) = &self.streams else { return Ok(()) };
-        if !streams.session.has_outgoing() {
-            return Ok(());
-        }
-        streams.session.take_outgoing(|bytes| self.secure.seal(bytes))
+        self.streams.as_ref().map_or(Ok(()), |streams| seal(&mut self.secure, &streams.session))
     }
+}
+
+/// Passes what HTTP/2 framed to TLS.
+fn seal(secure: &mut Secure, session: &ClientSession) -> Result<(), Failure> {
+    if session.has_outgoing() { session.take_outgoing(|bytes| secure.seal(bytes)) } else { Ok(()) }
 }
 
 impl Streams {
@@ -244,7 +243,6 @@ impl Streams {
             session: ClientSession::new()?,
             requests: Rc::clone(&shared.requests[target]),
             counts: Rc::clone(&shared.counts),
-            patience_ns: shared.patience_ns,
             lost: Vec::new(),
             waiting: 0,
             waiting_bytes: 0,
@@ -259,29 +257,31 @@ impl Streams {
     }
 
     /// Asks the messages that there are streams for, and counts the wait of the others. Those whose queries are not
-    /// `wanted` any more need no stream.
+    /// `wanted` any more need no stream. Calls `framed` after the frames of each request.
     fn ask(
         &mut self,
         messages: &mut Vec<u8>,
         now_ns: u64,
         mut wanted: impl FnMut(u16) -> bool,
+        mut framed: impl FnMut(&ClientSession) -> Result<(), Failure>,
     ) -> Result<(), Fault> {
         // The messages that do not wait any more, and their bytes.
-        let (mut gone, mut used) = (0, 0);
-        loop {
-            let before = used;
-            while let Some(message) = first_message(&messages[used..]) {
-                if wanted(key_of(message)) && !self.ask_one(message, now_ns) {
+        let (mut gone, mut used, mut has_asked) = (0, 0, false);
+        while let Some(message) = first_message(&messages[used..]) {
+            if wanted(key_of(message)) {
+                if !self.ask_one(message, now_ns) {
                     break;
                 }
-                used += LENGTH_BYTES + message.len();
-                gone += 1;
+                // The library may take the next request only after it has framed the one before.
+                self.session.advance()?;
+                framed(&self.session)?;
+                has_asked = true;
             }
+            used += LENGTH_BYTES + message.len();
+            gone += 1;
+        }
+        if !has_asked {
             self.session.advance()?;
-            // The library may take the next request only after it has framed the one before.
-            if used == before || used == messages.len() {
-                break;
-            }
         }
         messages.drain(..used);
         self.note_away();

@@ -18,8 +18,8 @@ pub(crate) enum Origin {
     Pair(SocketAddr),
 }
 
-/// A socket that comes from there, and begins to connect by `begin`. `None` if its pair is in use. `buffer_bytes` is the
-/// size of its buffers, unless the kernel sizes them.
+/// A socket that comes from there, and begins to connect by `begin`. `None` if its pair is in use. `buffer_bytes` is
+/// the size of its buffers, unless the kernel sizes them.
 pub(super) fn open(
     from: Origin,
     to: SocketAddr,

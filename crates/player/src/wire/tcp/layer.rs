@@ -96,11 +96,11 @@ pub(crate) trait Layer: Default {
         true
     }
 
-    /// Cancels messages whose queries are lost. Everything that arrived until `read_ns` has been read. Returns whether
-    /// it must be asked for its bytes then.
+    /// Cancels messages whose queries are lost: those that it got before this time. Returns whether it must be asked for
+    /// its bytes then.
     #[inline]
-    fn abandon(&mut self, read_ns: u64) -> bool {
-        let _ = read_ns;
+    fn abandon(&mut self, lost_before_ns: u64) -> bool {
+        let _ = lost_before_ns;
         false
     }
 

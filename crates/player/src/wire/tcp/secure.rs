@@ -4,7 +4,7 @@ use kqps_message::may_be_replayed;
 use kqps_tls::{ClientTls, Connector, Early, Failure, Peer};
 
 use super::early::EarlyBytes;
-use super::frame::{LENGTH_BYTES, first_message, messages};
+use super::frame::{LENGTH_BYTES, first_message, frames, messages};
 use super::layer::{Arrived, Broken, Ends, Fault, Layer, Rest, Room};
 use crate::connections::{ConnectionCounts, TlsCounts};
 
@@ -14,6 +14,14 @@ const UNREAD_MOST: usize = 1 << 20;
 
 /// What such a peer does, in words.
 pub(super) const UNREAD: &str = "the peer does not read what it asks for";
+
+/// State that the connections of a thread share.
+pub(crate) struct Shared {
+    /// Maker of the TLS of connections, by target.
+    pub(super) connectors: Vec<Connector>,
+    /// Whether messages that leave together share records.
+    pub(super) packing: bool,
+}
 
 /// The TLS of one connection.
 #[derive(Default)]
@@ -29,20 +37,22 @@ pub(crate) struct Secure {
     answers: usize,
     /// `None` if it has none.
     early: Option<Box<EarlyBytes>>,
+    /// Whether messages that leave together share records.
+    packing: bool,
 }
 
 impl Layer for Secure {
-    /// What makes the TLS of connections to each target.
-    type Shared = Vec<Connector>;
+    type Shared = Shared;
 
     fn counts() -> Option<TlsCounts> {
         Some(TlsCounts::default())
     }
 
-    fn begin(&mut self, connectors: &Vec<Connector>, ends: Ends, waiting: &[u8]) -> Result<(), Fault> {
+    fn begin(&mut self, shared: &Shared, ends: Ends, waiting: &[u8]) -> Result<(), Fault> {
         // Early data is offered for a message alone.
         let is_early = first_message(waiting).is_some_and(may_be_replayed);
-        let tls = connectors[ends.target].connect_from(ends.from, is_early, &mut self.outgoing)?;
+        self.packing = shared.packing;
+        let tls = shared.connectors[ends.target].connect_from(ends.from, is_early, &mut self.outgoing)?;
         self.early = (tls.early_bytes() > 0).then(Box::default);
         self.tls = Some(tls);
         Ok(())
@@ -58,8 +68,8 @@ impl Layer for Secure {
         self.early_bytes_left() > 0
     }
 
-    fn tickets(connectors: &Vec<Connector>, target: usize) -> u64 {
-        connectors[target].tickets().received
+    fn tickets(shared: &Shared, target: usize) -> u64 {
+        shared.connectors[target].tickets().received
     }
 
     fn count_opened(&self, took_us: u64, counts: Option<&mut TlsCounts>) {
@@ -86,7 +96,11 @@ impl Layer for Secure {
         _: impl FnMut(u16) -> bool,
     ) -> Result<&'a mut Vec<u8>, Fault> {
         if let Some(tls) = self.tls.as_mut().filter(|tls| tls.is_established() && !messages.is_empty()) {
-            tls.seal(messages, &mut self.outgoing)?;
+            if self.packing {
+                tls.seal(messages, &mut self.outgoing)?;
+            } else {
+                tls.seal_each(frames(messages), &mut self.outgoing)?;
+            }
             messages.clear();
         } else if !messages.is_empty() && self.takes_early_data() {
             self.seal_early_messages(messages)?;
@@ -134,9 +148,9 @@ impl Layer for Secure {
         &self.outgoing
     }
 
-    fn finish(connectors: &Vec<Connector>, counts: &mut ConnectionCounts) {
+    fn finish(shared: &Shared, counts: &mut ConnectionCounts) {
         let Some(counts) = &mut counts.tls else { return };
-        for tickets in connectors.iter().map(Connector::tickets) {
+        for tickets in shared.connectors.iter().map(Connector::tickets) {
             counts.tickets.received += tickets.received;
             counts.tickets.offered += tickets.offered;
         }
@@ -153,9 +167,9 @@ impl Secure {
         let Some(tls) = &mut self.tls else { return Ok(Peer::Open) };
         let peer = tls.open(records, &mut room.plain, &mut self.outgoing)?;
         if let Some(early) = self.early.as_mut().filter(|_| tls.is_established()) {
-            let left = early.settle(tls.early() == Early::Accepted);
-            if !left.is_empty() {
-                tls.seal(&left, &mut self.outgoing)?;
+            let parts = early.settle(tls.early() == Early::Accepted);
+            if !parts.is_empty() {
+                tls.seal_each(parts.iter().map(Vec::as_slice), &mut self.outgoing)?;
             }
         }
         Ok(peer)
@@ -170,17 +184,23 @@ impl Secure {
 
     /// Encrypts the first messages as early data, as far as they may be replayed and there is room for them.
     fn seal_early_messages(&mut self, messages: &mut Vec<u8>) -> Result<(), Failure> {
-        let (most, mut used, mut queries) = (self.early_bytes_left(), 0, 0);
+        let (mut sealed, mut used) = (0, 0);
         while let Some(message) = first_message(&messages[used..]).filter(|message| may_be_replayed(message))
         {
             let end = used + LENGTH_BYTES + message.len();
-            if end > most {
+            if end - sealed > self.early_bytes_left() {
                 break;
             }
-            (used, queries) = (end, queries + 1);
+            used = end;
+            self.note_early(1);
+            if !self.packing {
+                self.seal_early(&messages[sealed..used])?;
+                sealed = used;
+            }
         }
-        self.seal_early(&messages[..used])?;
-        self.note_early(queries);
+        if sealed < used {
+            self.seal_early(&messages[sealed..used])?;
+        }
         messages.drain(..used);
         Ok(())
     }
@@ -211,6 +231,12 @@ impl Secure {
         let unread = self.answers.min(before);
         self.answers = unread + (self.outgoing.len() - before);
         unread <= UNREAD_MOST
+    }
+
+    /// Whether messages that leave together share records.
+    #[inline]
+    pub(super) fn packing(&self) -> bool {
+        self.packing
     }
 
     /// Bytes that the kernel has not taken.

@@ -52,7 +52,7 @@ impl<L: Layer, S: Sockets> TcpThread<'_, L, S> {
         }
         let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
         *next_tick_ns = now_ns + TICK_NS;
-        self.state.tick(since_ns);
+        self.state.tick(now_ns, since_ns);
         self.state.books.expire(read_ns);
         let is_loading = self.state.supply.all_sent_ns().is_none();
         self.wire.tend(&mut self.state, now_ns, is_loading)

@@ -152,7 +152,7 @@ impl Polling {
         }
         let since_ns = (now_ns + TICK_NS).saturating_sub(self.next_tick_ns);
         self.next_tick_ns = now_ns + TICK_NS;
-        state.tick(since_ns);
+        state.tick(now_ns, since_ns);
         true
     }
 

@@ -135,8 +135,8 @@ fn send_due(
     sent
 }
 
-/// Sends the queries of a burst from `first` on. A socket that forbids fragments allows them once a query is longer than
-/// the way takes.
+/// Sends the queries of a burst from `first` on. A socket that forbids fragments allows them once a query is longer
+/// than the way takes.
 #[inline]
 fn send(socket: &UdpSocket, queries: &mut SendBatch, first: usize) -> io::Result<usize> {
     match queries.send(socket, first) {

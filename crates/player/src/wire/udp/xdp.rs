@@ -40,7 +40,7 @@ trait Endpoints {
     /// One of them.
     type End;
 
-    /// That of the query with this number in the burst of a flow. `origins` are those of a capture.
+    /// The origin of the query with this number in the burst of a flow. `origins` are those of a capture.
     fn of_query(&self, origins: &[Origin], flow: usize, number: usize) -> Self::End;
 
     /// Its flow.
@@ -281,7 +281,7 @@ fn receive<E: Endpoints>(thread: &mut XdpThread<'_, E>, now_ns: u64) -> io::Resu
     received |= read_post(past, ends, state);
     let since_ns = (now_ns + TICK_NS).saturating_sub(*next_tick_ns);
     *next_tick_ns = now_ns + TICK_NS;
-    state.tick(since_ns);
+    state.tick(now_ns, since_ns);
     state.books.expire(state.clock.since_start_ns(all_read_ns));
     if wire.is_last {
         give_up(thread);

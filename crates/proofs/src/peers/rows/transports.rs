@@ -28,16 +28,19 @@ const KEPT_AS_LATE: &[&str] = &["-m", "tcp", "-c", "8", "--coalesce", "100us", "
 const KEPT_BY_EPOLL: &[&str] = kept_with!("tcp", "--io", "epoll");
 const KEPT_BY_URING: &[&str] = kept_with!("tcp", "--io", "uring");
 
-/// The same in TLS. dnsperf checks no certificate, so kqps checks none either.
+/// Eight kept connections in TLS. dnsperf checks no certificate, so kqps checks none either.
 const KEPT_IN_TLS: &[&str] = kept_with!("tls", "--insecure");
 const KEPT_IN_DOT: &[&str] = kept_with!("dot");
 
-/// The same over HTTP/2, with the method that kqps uses.
+/// Eight kept connections in TLS, with queries that share records.
+const KEPT_IN_PACKED_TLS: &[&str] = kept_with!("tls", "--insecure", "--tls-packing");
+
+/// Eight kept connections over HTTP/2, with the method that kqps uses.
 const KEPT_IN_HTTPS: &[&str] = kept_with!("doh", "--insecure");
 const KEPT_IN_DOH: &[&str] =
     kept_with!("doh", "-O", "doh-uri=https://localhost/dns-query", "-O", "doh-method=POST");
 
-/// The same over QUIC.
+/// Eight kept connections over QUIC.
 const KEPT_IN_QUIC: &[&str] = kept_with!("doq", "--insecure");
 
 /// The flags of a connection for each query, with as many places as queries are outstanding, and these flags after
@@ -96,7 +99,7 @@ const S_TIME: &[&str] =
 const SUITE: &str = "TLS_AES_256_GCM_SHA384";
 
 pub(super) fn rows() -> Vec<Row> {
-    [kept(), each(), loops(), handshakes(), servers()].into_iter().flatten().collect()
+    [kept(), records(), each(), loops(), handshakes(), servers()].into_iter().flatten().collect()
 }
 
 /// A row about rates.
@@ -109,9 +112,8 @@ fn at_echo(player: Player, flags: &'static [&'static str], carrier: Carrier, pat
     Side { player, flags, server: Server::StreamEcho(carrier, path) }
 }
 
-/// A name server over TCP.
-fn named(subject: &'static str, io: &'static str, path: Kind) -> Server {
-    let transport = Transport::Tcp;
+/// A name server over this transport.
+fn named(subject: &'static str, io: &'static str, path: Kind, transport: Transport) -> Server {
     Server::Named(Named { subject, io, data: USUAL, spread: false, settings: &[], transport, path })
 }
 
@@ -154,10 +156,38 @@ fn kept() -> Vec<Row> {
     ]
 }
 
+/// A TLS record for each query, and queries that share records. At NSD, which is slower than both players, kqps must find
+/// the rate that dnsperf finds, but for the noise of the host.
+fn records() -> Vec<Row> {
+    let at_echo = |flags| at_echo(Player::Kqps, flags, Carrier::Tls, Kind::Loopback);
+    let server = named("nsd", "", Kind::Loopback, Transport::Tls);
+    let at_nsd = |player, flags| Side { player, flags, server };
+    vec![
+        rate(
+            "answered rate at NSD over tls, 8 kept connections: kqps / dnsperf",
+            Target::AtLeast(0.9),
+            at_nsd(Player::Kqps, KEPT_IN_TLS),
+            at_nsd(Player::Dnsperf, KEPT_IN_DOT),
+        ),
+        rate(
+            "answered rate at NSD over tls, 8 kept connections: kqps, packed / kqps",
+            Target::Reported,
+            at_nsd(Player::Kqps, KEPT_IN_PACKED_TLS),
+            at_nsd(Player::Kqps, KEPT_IN_TLS),
+        ),
+        rate(
+            "answered rate at echo tls, 8 kept connections: kqps, packed / kqps",
+            Target::Reported,
+            at_echo(KEPT_IN_PACKED_TLS),
+            at_echo(KEPT_IN_TLS),
+        ),
+    ]
+}
+
 /// A connection for each query, beside a player that makes packets itself.
 fn each() -> Vec<Row> {
     let (kqps, kxdpgun) = (Player::Kqps, Player::Kxdpgun);
-    let nsd = named("nsd", "", Kind::Veth);
+    let nsd = named("nsd", "", Kind::Veth, Transport::Tcp);
     let veth = |player, flags, carrier| at_echo(player, flags, carrier, Kind::Veth);
     vec![
         rate(
@@ -217,7 +247,7 @@ fn handshakes() -> Vec<Row> {
 /// Servers beside each other, with the same player, cores and zone.
 fn servers() -> Vec<Row> {
     let side = |subject, io, flags| {
-        let server = named(subject, io, Kind::Loopback);
+        let server = named(subject, io, Kind::Loopback, Transport::Tcp);
         Side { player: Player::Kqps, flags, server }
     };
     let beside = |what, least, flags, peer| {

@@ -1,6 +1,7 @@
 //! A cache before servers that the proof plays: it keeps no forged answer, gives every query a fate without asking too
-//! often, holds its memory, and says what other resolvers say.
+//! often, holds its memory, follows aliases to the same end whatever was asked before, and says what other resolvers say.
 
+mod aliases;
 mod differential;
 mod faults;
 mod memory;
@@ -20,7 +21,8 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 
 /// Proves the parts one after the other.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let parts: [ProofPart; 4] = [
+    let parts: [ProofPart; 5] = [
+        ("aliases", aliases::prove),
         ("differential", differential::prove),
         ("poisoning", poisoning::prove),
         ("faults", faults::prove),

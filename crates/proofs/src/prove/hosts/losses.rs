@@ -136,7 +136,7 @@ fn compare(run: &Run, place: Place, truth: u64) -> Result<()> {
         let of_player = [Place::PlayerUnsent, Place::PlayerSend];
         let others = ledger.places.iter().filter(|one| one.place != place && !of_player.contains(&one.place));
         elsewhere += others.map(|one| one.count).sum::<u64>();
-        unexplained += ledger.unexplained.unsigned_abs();
+        unexplained += ledger.unexplained.max(0).unsigned_abs() + ledger.beyond();
     }
     // Of an attempt that was void and repeated, no record has the losses.
     ensure!(placed.abs_diff(truth) <= within, "{truth} were lost at {place:?}, and the ledgers say {placed}");

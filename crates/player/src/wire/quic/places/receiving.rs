@@ -62,7 +62,7 @@ impl Places<'_> {
                     self.happened(state, flow, at_ns, now_ns);
                 }
             }
-            let last_ns = last_arrival_ns(batch, count, &state.clock).unwrap_or(0);
+            let last_ns = last_arrival_ns((batch, count), &state.clock, now_ns).unwrap_or(0);
             if count < batch.capacity() || look.has_read_all(count, last_ns) {
                 break;
             }
@@ -145,8 +145,8 @@ impl Places<'_> {
 }
 
 /// When the last of `count` messages arrived, nanoseconds since the start of the trial; `None` if it has no time.
-fn last_arrival_ns(batch: &RecvBatch, count: usize, clock: &TrialClock) -> Option<u64> {
+fn last_arrival_ns((batch, count): (&RecvBatch, usize), clock: &TrialClock, now_ns: u64) -> Option<u64> {
     let last = count.checked_sub(1)?;
     let arrived_ns = batch.message(last).arrived_ns?;
-    Some(clock.arrival_ns(Some(arrived_ns), 0))
+    Some(clock.arrival_ns(Some(arrived_ns), now_ns))
 }

@@ -57,13 +57,19 @@ struct Rig {
 impl Rig {
     /// A connection that is open. The server takes this many streams at once.
     fn open(streams: u32) -> Self {
+        Self::open_with(streams, false)
+    }
+
+    /// An open connection whose requests share records if `packing`.
+    fn open_with(streams: u32, packing: bool) -> Self {
         let made = make(KeyType::Ecdsa, &[NAME.into()]).unwrap();
         let trust = Trust::Ca(made.ca);
         let settings = ClientSettings::new(trust, true);
         let client = Client::new(&settings).unwrap().speaking(ALPN);
         let connector = client.connector(server_name(NAME).unwrap(), 1);
         let requests = Requests::new(Method::Post, NAME, "/dns-query").unwrap();
-        let shared = Shared::new(vec![connector], vec![requests], PATIENCE_NS);
+        let secure = secure::Shared { connectors: vec![connector], packing };
+        let shared = Shared::new(secure, vec![requests]);
         let server = Acceptor::speaking(ALPN, &made.identity).unwrap().accept().unwrap();
         let mut layer = Http::default();
         layer.begin(&shared, Ends { from: None, target: 0 }, &[]).unwrap();
@@ -85,7 +91,7 @@ impl Rig {
         self.exchange_wanted(messages, now_ns, |_| true);
     }
 
-    /// The same, if queries are wanted for which `wanted` is true.
+    /// Exchanges if queries are wanted for which `wanted` is true.
     fn exchange_wanted(&mut self, messages: &mut Vec<u8>, now_ns: u64, wanted: impl FnMut(u16) -> bool) {
         let outgoing = std::mem::take(self.layer.outgoing(messages, now_ns, wanted).unwrap());
         let mut records = [self.server.kept(), &outgoing].concat();
@@ -139,6 +145,25 @@ fn a_query_that_is_lost_while_it_waits_for_a_stream_is_not_asked() {
     output = messages(&[5, 6]);
     rig.exchange_wanted(&mut output, SECOND_NS, |key| key == 6);
     assert_eq!((rig.requests(), output), (1, messages(&[6])));
+}
+
+#[test]
+fn each_request_has_a_record_of_its_own_unless_requests_are_packed() {
+    for (packing, records) in [(false, 5), (true, 1)] {
+        let mut rig = Rig::open_with(100, packing);
+        let outgoing =
+            std::mem::take(rig.layer.outgoing(&mut messages(&[1, 2, 3, 4, 5]), 0, |_| true).unwrap());
+        let mut found = Vec::new();
+        let mut rest = outgoing.as_slice();
+        while let [kind, _, _, l0, l1, ..] = *rest {
+            assert_eq!(kind, 23, "application data");
+            let (record, after) = rest.split_at(5 + usize::from(u16::from_be_bytes([l0, l1])));
+            rig.server.open(&mut record.to_vec(), &mut rig.received, &mut Vec::new()).unwrap();
+            found.push(rig.requests());
+            rest = after;
+        }
+        assert_eq!(found, vec![5 / records; records], "requests in each record");
+    }
 }
 
 #[test]
@@ -204,9 +229,9 @@ fn a_late_query_does_not_cancel_those_whose_replies_may_have_arrived() {
     rig.exchange(&mut output, PATIENCE_NS + SECOND_NS);
     rig.send(&response(1, &[0; 12])).unwrap();
     assert_eq!(rig.answered, [1]);
-    assert!(!rig.layer.abandon(PATIENCE_NS + SECOND_NS), "nothing is open any more");
+    assert!(!rig.layer.abandon(SECOND_NS), "nothing is open any more");
     rig.exchange(&mut output, PATIENCE_NS + SECOND_NS);
-    assert!(!rig.layer.abandon(2 * PATIENCE_NS + SECOND_NS) && rig.layer.abandon(3 * PATIENCE_NS));
+    assert!(!rig.layer.abandon(PATIENCE_NS + SECOND_NS) && rig.layer.abandon(2 * PATIENCE_NS));
     rig.exchange(&mut output, 3 * PATIENCE_NS);
     rig.send(&response(3, &[0; 12])).unwrap();
     assert_eq!(rig.answered, [1], "it is cancelled");

@@ -94,8 +94,10 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Gives up streams that have waited too long, and closes a connection whose peer goes away if none are left.
     fn tend_streams(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) -> io::Result<()> {
-        let has_abandoned =
-            |one: &mut Connection<L, S::Socket>| one.is_open && !one.awaits_room && one.layer.abandon(now_ns);
+        let lost_before_ns = state.books.lost_before_ns(flow, now_ns);
+        let has_abandoned = |one: &mut Connection<L, S::Socket>| {
+            one.is_open && !one.awaits_room && one.layer.abandon(lost_before_ns)
+        };
         if self.places[flow].connection.as_mut().is_some_and(has_abandoned) {
             self.flush(state, flow, now_ns)?;
         }

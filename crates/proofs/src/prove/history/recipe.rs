@@ -1,0 +1,224 @@
+//! The workflow of `docs/ci.md`, as its text has it: its steps run in bash with stand-in builds whose speed is known,
+//! and must fail the commit with which the server became slower, and no other one.
+
+mod workflow;
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_programs::shell;
+
+use crate::prove::{Bench, Size};
+use workflow::{Step, Workflow};
+
+/// The work of the server for each query, which is nearly all that it does.
+const WORK_US: f64 = 50.0;
+
+/// Budgets in place of those of the text. In the short one differences of 50 % show, in the next one those of 10 %, and in
+/// the long one those of 5 %.
+const SHORT: &str = "--blocks 6 --duration 200ms";
+const MIDDLE: &str = "--blocks 10 --duration 400ms";
+const LONG: &str = "--budget 1m";
+
+/// A budget in place of that of the run that the history keeps, if there will be too few runs anyway.
+const SHORTEST: &str = "--blocks 1 --duration 100ms";
+
+/// The runs before the change, and all runs: as many as the history needs, and three with the change.
+const BEFORE: usize = 8;
+const RUNS: usize = 11;
+
+/// The program of `make -C new`, and that of the reference: an echo whose work stands for the server's speed. It takes
+/// the options of the recipe's command line.
+const SERVER: &str =
+    "#!/bin/sh\nexec KQPS serve echo --listen 127.0.0.1:$2 --io mmsg --work WORKns --for 5m # COMMIT\n";
+
+const MAKEFILE: &str = "my-server: program\n\tcp program my-server\n";
+
+/// GitHub's program: it writes down what it was asked.
+const GH: &str = "#!/bin/sh\necho \"$*\" >>\"$RUNS/gh.log\"\n";
+
+/// Plays the recipe with a regression of a half, and in the whole form of a tenth and a twentieth, too.
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    if bench.size == Size::Small {
+        if bench.only.is_none() {
+            eprintln!("the recipe needs the host to itself: --only recipe");
+            return Ok(());
+        }
+        // The comparison with the commit before fails it. The history has too few runs.
+        return played(bench, 0.5, (2, 3), [SHORTEST, SHORT]);
+    }
+    for (slower, extent) in [(0.5, SHORT), (0.1, MIDDLE), (0.05, LONG)] {
+        played(bench, slower, (BEFORE, RUNS), [extent; 2])?;
+    }
+    Ok(())
+}
+
+/// Plays `runs` commits, of which those from `before` on answer less by the share `slower`. `extents` stand in the
+/// place of budgets: of the runs that the history keeps, and of the other comparisons.
+fn played(
+    bench: &Bench,
+    slower: f64,
+    (before, runs): (usize, usize),
+    extents: [&'static str; 2],
+) -> Result<()> {
+    let host = Host::new(bench, extents)?;
+    let mut failed = BTreeSet::new();
+    for number in 0..runs {
+        let work_us = if number < before { WORK_US } else { WORK_US / (1.0 - slower) };
+        let outcome = host.push(number, work_us)?;
+        if let Some(step) = &outcome {
+            failed.insert(number);
+            eprintln!("{:.0} % slower: the job of commit {number} fails: {step}", slower * 100.0);
+        }
+    }
+    let marked = host.marked(runs)?;
+    eprintln!(
+        "{:.0} % slower with commit {before} of {runs}: the jobs {failed:?} fail, the commits {marked:?} are marked",
+        slower * 100.0
+    );
+    let right = BTreeSet::from([before]);
+    ensure!(
+        failed.is_subset(&right),
+        "jobs of other commits than {before} fail: {failed:?}\n{}",
+        host.log()?
+    );
+    ensure!(marked.is_subset(&right), "other commits than {before} are marked: {marked:?}\n{}", host.log()?);
+    ensure!(!failed.is_empty() || !marked.is_empty(), "nothing fails for commit {before}\n{}", host.log()?);
+    // A difference as large as these shows in one comparison. That of 5 % may need the history.
+    ensure!(slower < 0.1 || !failed.is_empty(), "the job of commit {before} does not fail\n{}", host.log()?);
+    Ok(())
+}
+
+/// The host of the runner: what stays between jobs, and stand-ins for what is not kqps.
+struct Host {
+    workflow: Workflow,
+    folder: PathBuf,
+    /// The flags that stand in the place of budgets: of kept runs, and of the other comparisons.
+    extents: [&'static str; 2],
+}
+
+impl Host {
+    fn new(bench: &Bench, extents: [&'static str; 2]) -> Result<Self> {
+        let folder = bench.folder.path().join("recipe");
+        if folder.exists() {
+            fs::remove_dir_all(&folder)?;
+        }
+        let host = Self { workflow: Workflow::documented()?, folder, extents };
+        fs::create_dir_all(host.runs())?;
+        fs::create_dir_all(host.folder.join("bin"))?;
+        let kqps = fs::canonicalize(&bench.kqps.program)?;
+        std::os::unix::fs::symlink(kqps, host.folder.join("bin/kqps"))?;
+        write_program(&host.folder.join("bin/gh"), GH)?;
+        for needed in ["make", "jq"] {
+            ensure!(shell::find(needed).is_some(), "the recipe needs {needed}: apt-get install {needed}");
+        }
+        Ok(host)
+    }
+
+    fn runs(&self) -> PathBuf {
+        self.folder.join("runs")
+    }
+
+    /// Plays the job of a push; returns the name of the first step that fails.
+    fn push(&self, number: usize, work_us: f64) -> Result<Option<String>> {
+        let place = self.folder.join("job");
+        if place.exists() {
+            fs::remove_dir_all(&place)?;
+        }
+        fs::create_dir(&place)?;
+        let mut failed = None;
+        for step in self.workflow.steps("history")? {
+            if let Some(path) = &step.checks_out {
+                let work_us = if path == "reference" { WORK_US } else { work_us };
+                self.check_out(&place.join(path), number, work_us)?;
+            }
+            let Some(text) = step.run.as_ref().filter(|_| is_due(step, failed.is_some(), &place)) else {
+                continue;
+            };
+            if !self.succeeds(text, number, &place)? && failed.is_none() {
+                failed = Some(step.name.clone());
+            }
+        }
+        Ok(failed)
+    }
+
+    /// A folder whose Makefile writes the program of a commit.
+    fn check_out(&self, folder: &Path, number: usize, work_us: f64) -> Result<()> {
+        fs::create_dir(folder)?;
+        fs::write(folder.join("Makefile"), MAKEFILE)?;
+        let kqps = self.folder.join("bin/kqps");
+        let program = SERVER
+            .replace("KQPS", kqps.to_str().context("a path is not UTF-8")?)
+            .replace("WORK", &format!("{:.0}", work_us * 1000.0))
+            .replace("COMMIT", &commit(number));
+        write_program(&folder.join("program"), &program)
+    }
+
+    /// Runs the text of a step as GitHub does, with short comparisons.
+    fn succeeds(&self, text: &str, number: usize, place: &Path) -> Result<bool> {
+        let [kept, compared] = self.extents;
+        let extent = if text.contains("kqps history add") { kept } else { compared };
+        let text = text.replace("--budget 5m", extent).replace("--budget 3m", extent);
+        let log = fs::OpenOptions::new().create(true).append(true).open(self.folder.join("log"))?;
+        let path = std::env::var("PATH").unwrap_or_default();
+        let mut command = Command::new("bash");
+        command
+            .args(["--noprofile", "--norc", "-xeo", "pipefail", "-c", &text])
+            .current_dir(place)
+            .envs(&self.workflow.env)
+            // The stand-in brings no zone.
+            .env("SERVE", "my-server -p {port}")
+            .env("RUNS", self.runs())
+            .env("PATH", format!("{}:{path}", self.folder.join("bin").display()))
+            .env("XDG_DATA_HOME", self.folder.join("data"))
+            .env("GITHUB_SHA", commit(number))
+            .env("GITHUB_RUN_ATTEMPT", "1")
+            .env("GITHUB_REPOSITORY", "example/server")
+            .stdin(std::process::Stdio::null())
+            .stdout(log.try_clone()?)
+            .stderr(log);
+        Ok(command.status().context("bash cannot be started")?.success())
+    }
+
+    /// The commits that have a red status.
+    fn marked(&self, runs: usize) -> Result<BTreeSet<usize>> {
+        let asked = match fs::read_to_string(self.runs().join("gh.log")) {
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => String::new(),
+            asked => asked?,
+        };
+        let of_line = |line: &str| {
+            let found = (0..runs).find(|number| line.contains(&format!("/statuses/{} ", commit(*number))));
+            found.with_context(|| format!("a status of an unknown commit: {line}"))
+        };
+        asked.lines().filter(|line| line.contains("/statuses/")).map(of_line).collect()
+    }
+
+    /// Last lines that the steps printed.
+    fn log(&self) -> Result<String> {
+        let log = String::from_utf8_lossy(&fs::read(self.folder.join("log"))?).into_owned();
+        let lines: Vec<&str> = log.lines().collect();
+        Ok(lines[lines.len().saturating_sub(200)..].join("\n"))
+    }
+}
+
+/// Whether GitHub runs a step.
+fn is_due(step: &Step, has_failed: bool, place: &Path) -> bool {
+    let condition = step.condition.as_deref().unwrap_or_default();
+    let needs_file =
+        condition.split_once("hashFiles('").and_then(|(_, rest)| rest.split_once('\'')).map(|(file, _)| file);
+    (!has_failed || condition.contains("always()")) && needs_file.is_none_or(|file| place.join(file).exists())
+}
+
+fn commit(number: usize) -> String {
+    format!("{:040x}", 0xc0_ffee_0000 + number)
+}
+
+fn write_program(path: &Path, text: &str) -> Result<()> {
+    fs::write(path, text)?;
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755))?;
+    Ok(())
+}

@@ -1,0 +1,140 @@
+//! The CPU time of a subject near its limit: how long it waited for its core while other programs had it, and what a
+//! whole core would be worth. Trials that lose queries show less than the subject can do if it has to wait. Its CPU time
+//! for an answer is nearly the same as ever.
+
+use kqps_observation::Trial;
+use kqps_observation::subject::ThreadFacts;
+use kqps_observation::trial::LoadMode;
+
+use crate::evidence::{answered_qps, load_qps, speed};
+use crate::interval::{Interval, median_interval};
+
+/// A server that has little to do spends more CPU time on an answer, since it wakes for each. Trials count that played or
+/// answered at least this share of the figure.
+const NEAR_LIMIT: f64 = 0.8;
+
+/// Fewer trials show too little.
+const TRIALS_LEAST: usize = 3;
+
+/// The share of the time that a subject waits on a quiet host, for the witness and for the kernel's own threads.
+const USUAL: f64 = 0.03;
+
+/// A rate may fall by this many times the share of the time waited, since buffers overflow while the subject waits.
+const FALLS: f64 = 5.0;
+
+/// A subject that waited for a greater share of the time has no figure.
+const WAITED_MOST: f64 = 0.1;
+
+/// The CPU time of a subject over several trials near its limit.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) struct CoreTime {
+    /// The share of the time for which its busiest thread waited while no other of its threads ran there, 0 to 1: the mean,
+    /// since a few trials in which it waited long are enough to mislead a search.
+    pub(crate) waited: f64,
+    /// Answers a second if this thread had a core all the time, at the reference speed: the median.
+    pub(crate) whole_qps: f64,
+}
+
+impl CoreTime {
+    /// The CPU time in those of the trials that are near the figure, which is at the reference speed. `None` if fewer than
+    /// three show it.
+    pub(crate) fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>, figure_qps: f64) -> Option<Self> {
+        let is_near = |trial: &&Trial| match trial.load.mode {
+            LoadMode::Open => load_qps(trial).is_some_and(|qps| qps >= NEAR_LIMIT * figure_qps),
+            LoadMode::Closed => answered_qps(trial) >= NEAR_LIMIT * figure_qps,
+        };
+        let near: Vec<Self> = trials.into_iter().filter(is_near).filter_map(Self::of_trial).collect();
+        if near.len() < TRIALS_LEAST {
+            return None;
+        }
+        let waited = near.iter().map(|one| one.waited).sum::<f64>() / near.len() as f64;
+        let whole: Vec<f64> = near.iter().map(|one| one.whole_qps).collect();
+        Some(Self { waited, whole_qps: median_interval(&whole)?.median })
+    }
+
+    fn of_trial(trial: &Trial) -> Option<Self> {
+        let threads = &trial.subject.as_ref()?.threads;
+        let busiest = threads.iter().max_by(|one, other| one.cpu_s.total_cmp(&other.cpu_s))?;
+        // On one core, a server waits for its own threads, too.
+        let is_beside = |thread: &&ThreadFacts| thread.cpu == busiest.cpu && thread.tid != busiest.tid;
+        let others_s = threads.iter().filter(is_beside).map(|thread| thread.cpu_s).sum::<f64>();
+        let waited_s = (busiest.waited_s? - others_s).max(0.0);
+        let wall_s = busiest.cpu_s / busiest.busy;
+        let qps = trial.accounts.correct as f64 / busiest.cpu_s / speed(trial);
+        (wall_s > 0.0 && qps > 0.0 && qps.is_finite())
+            .then(|| Self { waited: (waited_s / wall_s).min(1.0), whole_qps: qps })
+    }
+
+    /// Whether the subject waited so long that its trials show no rate.
+    pub(crate) fn refuses(&self) -> bool {
+        self.waited > WAITED_MOST
+    }
+
+    /// Whether the subject waited for longer than on a quiet host.
+    pub(crate) fn widens(&self) -> bool {
+        self.waited > USUAL
+    }
+
+    /// A figure whose range reaches up to the rate that the subject might have had without waiting.
+    pub(crate) fn widen(&self, figure: Interval) -> Interval {
+        let lost = FALLS * (self.waited - USUAL).clamp(0.0, WAITED_MOST);
+        Interval { high: figure.high * (1.0 + lost), ..figure }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::Accounts;
+    use kqps_observation::subject::SubjectFacts;
+    use kqps_observation::trial::LoadFacts;
+
+    use super::*;
+
+    /// A trial of a second at 100,000 queries a second, whose busiest thread ran for 0.8 s and waited for `waited_s`.
+    fn trial(waited_s: f64, beside_s: f64) -> Trial {
+        let thread = |tid, cpu_s, waited_s| ThreadFacts {
+            tid,
+            cpu_s,
+            busy: cpu_s,
+            waited_s,
+            ..ThreadFacts::default()
+        };
+        // A thread on another core takes nothing from it.
+        let elsewhere = ThreadFacts { cpu: 7, ..thread(3, 0.7, None) };
+        let threads = vec![thread(1, beside_s, None), thread(2, 0.8, Some(waited_s)), elsewhere];
+        let load = LoadFacts { intended_qps: Some(1e5), duration_s: 1.0, ..LoadFacts::default() };
+        let accounts = Accounts { intended: 100_000, sent: 100_000, correct: 100_000, ..Accounts::default() };
+        Trial {
+            load,
+            accounts,
+            subject: Some(SubjectFacts { threads, ..SubjectFacts::default() }),
+            ..Trial::default()
+        }
+    }
+
+    fn of(trials: &[Trial]) -> Option<CoreTime> {
+        CoreTime::of(trials, 1e5)
+    }
+
+    #[test]
+    fn a_server_waits_for_other_programs_and_not_for_its_own_threads() {
+        let core_time = of(&[trial(0.1, 0.1), trial(0.15, 0.1), trial(0.2, 0.1)]).unwrap();
+        assert!((core_time.waited - 0.05).abs() < 1e-9 && (core_time.whole_qps - 125_000.0).abs() < 1e-3);
+        assert!(core_time.widens() && !core_time.refuses());
+        let figure = Interval { median: 1e5, low: 9e4, high: 1.1e5, coverage: 0.95, count: 2 };
+        let widened = core_time.widen(figure);
+        assert!((widened.high / 1.1e5 - 1.1).abs() < 1e-9 && widened.low.total_cmp(&9e4).is_eq());
+        let usual = of(&[trial(0.02, 0.0), trial(0.02, 0.0), trial(0.02, 0.0)]).unwrap();
+        assert!(!usual.widens() && usual.widen(figure) == figure);
+        assert!(of(&[trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)]).unwrap().refuses());
+    }
+
+    #[test]
+    fn trials_far_below_the_limit_show_nothing() {
+        let trials = [trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)];
+        assert_eq!(CoreTime::of(&trials, 130_000.0), None);
+        assert_eq!(of(&trials[..2]), None);
+        let unknown = Trial { subject: None, ..trial(0.3, 0.0) };
+        assert_eq!(of(&[unknown.clone(), unknown.clone(), unknown]), None);
+    }
+}
