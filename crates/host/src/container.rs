@@ -32,7 +32,7 @@ const RIGHTS: [Right; 8] = [
     right("NET_RAW", 13, "--io xdp, and times of packets at an interface"),
     right("IPC_LOCK", 14, "large rings for profiles and --io xdp"),
     right("SYS_ADMIN", 21, "private networks"),
-    right("SYS_NICE", 23, "threads that run before all others"),
+    right("SYS_NICE", 23, "servers and player threads that run before other programs"),
     right("SYSLOG", 34, "names of the kernel's functions in profiles"),
     right("PERFMON", 38, "profiles, and the kernel's reasons for its drops"),
     right("BPF", 39, "--io xdp, and times of packets at an interface"),

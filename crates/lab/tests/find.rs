@@ -24,7 +24,7 @@ fn figure(seed: u64) -> f64 {
     let mut rng = Rng::with_seed(seed);
     let goal = Preset::Quick.goal();
     let capacity_qps = 60_000.0 * 4f64.powf(rng.f64());
-    let host = Host::new(&mut rng, Kind { changes_speed: false, stands_still: true });
+    let host = Host::new(&mut rng, Kind { stands_still: true, ..Kind::QUIET });
     let mut stage = Stage::new(rng, host, 1.0);
     let mut play = |request: &TrialRequest| -> Result<Trial, Infallible> {
         let wanted_qps = match request.pace {

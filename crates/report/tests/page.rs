@@ -409,7 +409,7 @@ fn expect_tables(browser: &mut Browser) {
     for server in servers {
         let figures: Vec<&str> = server.as_array().unwrap().iter().filter_map(Value::as_str).collect();
         assert_eq!(figures.len(), 6);
-        assert!(figures[1].ends_with("q/s") && figures[2].ends_with('%'), "{figures:?}");
+        assert!(figures[1].ends_with('%') && figures[2].ends_with("q/s"), "{figures:?}");
         assert!(figures[3].ends_with('s') && figures[4].ends_with("MiB"), "{figures:?}");
         assert!(figures[5].ends_with("µs"), "{figures:?}");
     }

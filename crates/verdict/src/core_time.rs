@@ -3,11 +3,11 @@
 //! for an answer is nearly the same as ever.
 
 use kqps_observation::Trial;
-use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::LoadMode;
 
 use crate::evidence::{answered_qps, load_qps, speed};
 use crate::interval::{Interval, median_interval};
+use crate::waits::{busiest, waited};
 
 /// A server that has little to do spends more CPU time on an answer, since it wakes for each. Trials count that played or
 /// answered at least this share of the figure.
@@ -16,14 +16,16 @@ const NEAR_LIMIT: f64 = 0.8;
 /// Fewer trials show too little.
 const TRIALS_LEAST: usize = 3;
 
-/// The share of the time that a subject waits on a quiet host, for the witness and for the kernel's own threads.
-const USUAL: f64 = 0.03;
-
-/// A rate may fall by this many times the share of the time waited, since buffers overflow while the subject waits.
-const FALLS: f64 = 5.0;
+/// The most that a subject waits on a quiet host over many trials, as a share of the time: for the witness and for the
+/// kernel's own threads.
+const USUAL: f64 = 0.02;
 
 /// A subject that waited for a greater share of the time has no figure.
 const WAITED_MOST: f64 = 0.1;
+
+/// A subject that waited has no figure either if a whole core would be worth more than this many times the figure: while it
+/// waits, buffers overflow, and the search goes down to the rate that the rest of a core is worth.
+const APART_MOST: f64 = 1.3;
 
 /// The CPU time of a subject over several trials near its limit.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -33,6 +35,14 @@ pub(crate) struct CoreTime {
     pub(crate) waited: f64,
     /// Answers a second if this thread had a core all the time, at the reference speed: the median.
     pub(crate) whole_qps: f64,
+    /// This rate as a multiple of the figure.
+    apart: f64,
+}
+
+/// The CPU time of a subject in one trial.
+struct OfTrial {
+    waited: f64,
+    whole_qps: f64,
 }
 
 impl CoreTime {
@@ -43,49 +53,51 @@ impl CoreTime {
             LoadMode::Open => load_qps(trial).is_some_and(|qps| qps >= NEAR_LIMIT * figure_qps),
             LoadMode::Closed => answered_qps(trial) >= NEAR_LIMIT * figure_qps,
         };
-        let near: Vec<Self> = trials.into_iter().filter(is_near).filter_map(Self::of_trial).collect();
+        let near: Vec<OfTrial> = trials.into_iter().filter(is_near).filter_map(OfTrial::of).collect();
         if near.len() < TRIALS_LEAST {
             return None;
         }
         let waited = near.iter().map(|one| one.waited).sum::<f64>() / near.len() as f64;
         let whole: Vec<f64> = near.iter().map(|one| one.whole_qps).collect();
-        Some(Self { waited, whole_qps: median_interval(&whole)?.median })
-    }
-
-    fn of_trial(trial: &Trial) -> Option<Self> {
-        let threads = &trial.subject.as_ref()?.threads;
-        let busiest = threads.iter().max_by(|one, other| one.cpu_s.total_cmp(&other.cpu_s))?;
-        // On one core, a server waits for its own threads, too.
-        let is_beside = |thread: &&ThreadFacts| thread.cpu == busiest.cpu && thread.tid != busiest.tid;
-        let others_s = threads.iter().filter(is_beside).map(|thread| thread.cpu_s).sum::<f64>();
-        let waited_s = (busiest.waited_s? - others_s).max(0.0);
-        let wall_s = busiest.cpu_s / busiest.busy;
-        let qps = trial.accounts.correct as f64 / busiest.cpu_s / speed(trial);
-        (wall_s > 0.0 && qps > 0.0 && qps.is_finite())
-            .then(|| Self { waited: (waited_s / wall_s).min(1.0), whole_qps: qps })
+        let whole_qps = median_interval(&whole)?.median;
+        Some(Self { waited, whole_qps, apart: whole_qps / figure_qps })
     }
 
     /// Whether the subject waited so long that its trials show no rate.
     pub(crate) fn refuses(&self) -> bool {
-        self.waited > WAITED_MOST
+        self.waited > WAITED_MOST || self.widens() && self.apart > APART_MOST
     }
 
     /// Whether the subject waited for longer than on a quiet host.
-    pub(crate) fn widens(&self) -> bool {
+    fn widens(&self) -> bool {
         self.waited > USUAL
     }
 
-    /// A figure whose range reaches up to the rate that the subject might have had without waiting.
+    /// Whether a range reaches up, since a whole core would be worth more than the figure.
+    pub(crate) fn reaches_up(&self) -> bool {
+        self.widens() && self.apart > 1.0
+    }
+
+    /// A figure whose upper end rises as far as the worth of a whole core lies above the figure.
     pub(crate) fn widen(&self, figure: Interval) -> Interval {
-        let lost = FALLS * (self.waited - USUAL).clamp(0.0, WAITED_MOST);
-        Interval { high: figure.high * (1.0 + lost), ..figure }
+        let by = if self.reaches_up() { self.apart } else { 1.0 };
+        Interval { high: figure.high * by, ..figure }
+    }
+}
+
+impl OfTrial {
+    fn of(trial: &Trial) -> Option<Self> {
+        let busiest = busiest(trial.subject.as_ref()?)?;
+        let whole_qps = trial.accounts.correct as f64 / busiest.cpu_s / speed(trial);
+        let waited = waited(trial)?;
+        (whole_qps > 0.0 && whole_qps.is_finite()).then_some(Self { waited, whole_qps })
     }
 }
 
 #[cfg(test)]
 mod tests {
     use kqps_observation::Accounts;
-    use kqps_observation::subject::SubjectFacts;
+    use kqps_observation::subject::{SubjectFacts, ThreadFacts};
     use kqps_observation::trial::LoadFacts;
 
     use super::*;
@@ -107,7 +119,7 @@ mod tests {
         Trial {
             load,
             accounts,
-            subject: Some(SubjectFacts { threads, ..SubjectFacts::default() }),
+            subject: Some(SubjectFacts { cpus: vec![0, 7, 8], threads, ..SubjectFacts::default() }),
             ..Trial::default()
         }
     }
@@ -117,16 +129,24 @@ mod tests {
     }
 
     #[test]
-    fn a_server_waits_for_other_programs_and_not_for_its_own_threads() {
+    fn a_server_that_waited_may_be_worth_a_whole_core() {
         let core_time = of(&[trial(0.1, 0.1), trial(0.15, 0.1), trial(0.2, 0.1)]).unwrap();
         assert!((core_time.waited - 0.05).abs() < 1e-9 && (core_time.whole_qps - 125_000.0).abs() < 1e-3);
-        assert!(core_time.widens() && !core_time.refuses());
+        assert!(core_time.reaches_up() && !core_time.refuses());
         let figure = Interval { median: 1e5, low: 9e4, high: 1.1e5, coverage: 0.95, count: 2 };
         let widened = core_time.widen(figure);
-        assert!((widened.high / 1.1e5 - 1.1).abs() < 1e-9 && widened.low.total_cmp(&9e4).is_eq());
-        let usual = of(&[trial(0.02, 0.0), trial(0.02, 0.0), trial(0.02, 0.0)]).unwrap();
-        assert!(!usual.widens() && usual.widen(figure) == figure);
+        assert!((widened.high / 1.1e5 - 1.25).abs() < 1e-9 && widened.low.total_cmp(&9e4).is_eq());
+        let usual = of(&[trial(0.015, 0.0), trial(0.015, 0.0), trial(0.015, 0.0)]).unwrap();
+        assert!(!usual.reaches_up() && usual.widen(figure) == figure);
         assert!(of(&[trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)]).unwrap().refuses());
+    }
+
+    #[test]
+    fn a_figure_far_below_the_worth_of_a_whole_core_is_none_if_the_server_waited() {
+        let trials = |waited_s| [trial(waited_s, 0.0), trial(waited_s, 0.0), trial(waited_s, 0.0)];
+        let of = |waited_s, figure_qps| CoreTime::of(&trials(waited_s), figure_qps).unwrap();
+        assert!(of(0.05, 95e3).refuses() && !of(0.05, 97e3).refuses());
+        assert!(!of(0.015, 60e3).refuses(), "its thread has something else to wait for");
     }
 
     #[test]

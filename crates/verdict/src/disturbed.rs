@@ -1,6 +1,6 @@
 //! Trials that the host spoiled: its cores changed their speed during the trial, stood still so often that too
-//! little time remained, or worked for another server. Such trials, good or bad, say nothing about the subject,
-//! and are repeated.
+//! little time remained, or worked for another server or for other programs. Such trials, good or bad, say nothing about
+//! the subject, and are repeated.
 
 use std::fmt;
 
@@ -8,6 +8,7 @@ use kqps_observation::Trial;
 use kqps_observation::trial::Beside;
 
 use crate::standstill::Remainder;
+use crate::waits::waited;
 
 /// How the host disturbed a trial.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -16,6 +17,8 @@ pub enum Disturbed {
     Shifted(f64),
     /// Another server, which had to be idle, used this many CPU seconds.
     Restless(f64),
+    /// The subject waited for its core for this share of the time, while other programs had it.
+    Waited(f64),
     /// Cores stood still for most of the trial, the time to recover included. The value is the longest stall in
     /// seconds.
     Withheld(f64),
@@ -32,6 +35,9 @@ impl fmt::Display for Disturbed {
                 "another server, which had to be idle, used {:.1} ms of CPU time",
                 seconds * 1e3
             ),
+            Self::Waited(share) => {
+                write!(formatter, "the subject waited for its core for {:.0} % of the time", share * 100.0)
+            }
             Self::Withheld(seconds) => write!(
                 formatter,
                 "cores were withheld again and again, for up to {:.1} ms at a time, longer than buffers last",
@@ -44,6 +50,9 @@ impl fmt::Display for Disturbed {
 /// On a host with a steady speed, gauges differ by a few per cent. A host that changes its speed changes it by
 /// 20 % or more. A trial between the two helps more than it misleads.
 const SHIFT_MOST: f64 = 0.12;
+
+/// On a quiet host a server waits for up to 3 % of a trial, for the kernel's own threads. Those of `io_uring` take up to 6 %.
+const WAITED_MOST: f64 = 0.07;
 
 /// Seconds that a trial takes beside its load, to gauge the cores and to start and end the player.
 pub const BESIDE_S: f64 = 0.07;
@@ -77,6 +86,9 @@ pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
     if let Some(share) = shift.filter(|share| *share > SHIFT_MOST) {
         return Some(Disturbed::Shifted(share));
     }
+    if let Some(share) = waited(trial).filter(|share| *share > WAITED_MOST) {
+        return Some(Disturbed::Waited(share));
+    }
     if let Some(remainder) = Remainder::of(trial) {
         return remainder.is_too_little().then_some(Disturbed::Withheld(remainder.longest_s));
     }
@@ -89,6 +101,7 @@ pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
 #[cfg(test)]
 mod tests {
     use kqps_observation::gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
+    use kqps_observation::subject::{SubjectFacts, ThreadFacts};
     use kqps_observation::trial::{LoadFacts, LoadMode};
 
     use super::*;
@@ -138,6 +151,18 @@ mod tests {
         // Work that a server does once takes as long in a short trial as in a long one.
         assert_eq!(of(0.1, 0.0049), None);
         assert!(of(0.1, 0.0051).is_some());
+    }
+
+    #[test]
+    fn a_server_may_wait_for_a_fifteenth_of_a_trial() {
+        let of = |waited_s| {
+            let busiest =
+                ThreadFacts { cpu_s: 0.9, busy: 0.9, waited_s: Some(waited_s), ..ThreadFacts::default() };
+            let subject = SubjectFacts { threads: vec![busiest], ..SubjectFacts::default() };
+            disturbed(&Trial { subject: Some(subject), ..Trial::default() })
+        };
+        assert_eq!(of(0.065), None);
+        assert!(matches!(of(0.075), Some(Disturbed::Waited(share)) if (share - 0.075).abs() < 1e-9));
     }
 
     #[test]

@@ -36,4 +36,5 @@ pub mod standstill;
 pub mod steady;
 pub mod student;
 mod unsteady;
+mod waits;
 pub mod warning;

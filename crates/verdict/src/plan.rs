@@ -1,7 +1,8 @@
 //! How many hosts a load takes, from the figures of a run. Pure functions of the run, its verdict and what is wanted.
 //!
 //! A host gets a part of the load that it answers by the low end of its rate's range, with the reserve left over, and
-//! at which p99 stays within the limit. Both are measured. A figure that is refused gives no number of hosts.
+//! at which p99 stays within the limit. Both are measured, and both stay below every load that a start refuted. A figure that
+//! is refused gives no number of hosts.
 
 use std::collections::BTreeMap;
 
@@ -41,8 +42,8 @@ pub struct HostPlan {
     pub wanted: Wanted,
     /// The rate of one host with its range, queries a second; `None` if it is refused.
     pub rate_qps: Option<Interval>,
-    /// The load that one host takes by its rate: the low end of the range, or a lower load that a start refuted, less the
-    /// reserve, queries a second.
+    /// The load that one host takes by its rate: the low end of the range, or the goal's width below a load that a start
+    /// refuted, less the reserve, queries a second.
     pub by_rate_qps: Option<f64>,
     /// The highest load at which p99 stayed within the limit, queries a second: the low end over starts. `None`
     /// without a limit.
@@ -69,7 +70,8 @@ pub fn of_run(run: &Run, verdict: &RunVerdict, wanted: Wanted) -> Vec<HostPlan> 
 
 fn of_subject(run: &Run, subject: &CellVerdict, wanted: Wanted) -> HostPlan {
     let refuted_qps = refuted_qps(subject);
-    let by_rate_qps = subject.figure_qps.map(|figure| figure.low.min(refuted_qps) * (1.0 - wanted.reserve));
+    let below_qps = refuted_qps * (1.0 - subject.goal.width);
+    let by_rate_qps = subject.figure_qps.map(|figure| figure.low.min(below_qps) * (1.0 - wanted.reserve));
     let by_latency = wanted.p99_us.map(|p99_us| by_latency(subject, p99_us, refuted_qps)).transpose();
     let host_qps = match (by_rate_qps, &by_latency) {
         (None, _) if subject.at_least_qps.is_some() => {
@@ -96,7 +98,7 @@ fn of_subject(run: &Run, subject: &CellVerdict, wanted: Wanted) -> HostPlan {
         host_qps: host_qps.as_ref().ok().copied(),
         hosts: hosts.map(|hosts| hosts as u64),
         each_qps: hosts.map(|hosts| wanted.load_qps / hosts),
-        rests_on: if host_qps.is_ok() { rests_on(run, subject, within) } else { Vec::new() },
+        rests_on: if host_qps.is_ok() { rests_on(run, subject, within, refuted_qps) } else { Vec::new() },
         refused: host_qps.err(),
     }
 }
@@ -170,17 +172,14 @@ fn by_latency(subject: &CellVerdict, p99_us: f64, refuted_qps: f64) -> Result<Wi
 }
 
 /// What a plan rests on: the host, the range, the limit of latency, and what may make the number wrong.
-fn rests_on(run: &Run, subject: &CellVerdict, within: Option<Within>) -> Vec<String> {
+fn rests_on(run: &Run, subject: &CellVerdict, within: Option<Within>, refuted_qps: f64) -> Vec<String> {
     let mut sentences = vec![host(run, subject)];
     if let Some(figure) = subject.figure_qps {
-        let refuted_qps = refuted_qps(subject);
-        if refuted_qps < figure.low {
-            sentences.push(format!(
-                "A start found {} q/s too great, which is less than the low end of the rate's range, and counts instead.",
-                rate(refuted_qps)
-            ));
-        }
         sentences.push(match figure.count {
+            _ if refuted_qps * (1.0 - subject.goal.width) < figure.low => format!(
+                "A start found {} q/s too great, so a host takes less than that, whatever the range of the rate.",
+                rate(refuted_qps)
+            ),
             0 | 1 => "The rate is that of one start, and how far starts differ is not known.".into(),
             starts => format!(
                 "The low end of the rate's range counts; it rests on {starts} starts, and the range holds the truth \

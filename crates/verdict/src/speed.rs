@@ -50,6 +50,9 @@ pub struct Spoiled {
     pub in_part: u32,
     /// Trials in which another server, which had to be idle, used CPU time.
     pub restless: u32,
+    /// Trials in which the subject waited for its core, while other programs had it.
+    #[serde(default)]
+    pub waited: u32,
 }
 
 impl Spoiled {
@@ -62,6 +65,7 @@ impl Spoiled {
                 Some(Disturbed::Shifted(_)) => spoiled.shifted += 1,
                 Some(Disturbed::Withheld(_)) => spoiled.withheld += 1,
                 Some(Disturbed::Restless(_)) => spoiled.restless += 1,
+                Some(Disturbed::Waited(_)) => spoiled.waited += 1,
                 None => spoiled.in_part += u32::from(stood_still(trial)),
             }
         }
@@ -70,7 +74,7 @@ impl Spoiled {
 
     /// The number of trials that were spoiled as a whole, and therefore repeated.
     pub fn whole(&self) -> u32 {
-        self.shifted + self.withheld + self.restless
+        self.shifted + self.withheld + self.restless + self.waited
     }
 
     /// The spoiled trials by cause: `2 of 12 trials, by the host: 2 as another server was not idle`. `None` if
@@ -80,6 +84,7 @@ impl Spoiled {
             (self.shifted, "as the cores changed their speed"),
             (self.withheld, "as a core was withheld again and again"),
             (self.restless, "as another server was not idle"),
+            (self.waited, "as the server waited for its core"),
         ];
         let reasons =
             reasons.iter().filter(|(count, _)| *count > 0).map(|(count, why)| format!("{count} {why}"));
@@ -110,6 +115,7 @@ impl std::iter::Sum for Spoiled {
             withheld: sum.withheld + one.withheld,
             in_part: sum.in_part + one.in_part,
             restless: sum.restless + one.restless,
+            waited: sum.waited + one.waited,
         })
     }
 }

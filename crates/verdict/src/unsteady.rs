@@ -1,5 +1,5 @@
-//! A host whose cores change their speed during many trials. Such trials are left out, but what made them such also errs in
-//! the others, where no gauge shows it.
+//! A host whose cores change their speed during many trials. Such trials are left out, but the others err for the same
+//! reason, where no gauge shows it.
 
 use kqps_observation::Trial;
 
@@ -44,7 +44,7 @@ impl Unsteady {
 
     /// A figure with the range that it has on such a host.
     pub(crate) fn widen(self, figure: Interval) -> Interval {
-        let by = WIDENS * (self.shifted - USUAL).clamp(0.0, MOST);
+        let by = WIDENS * (self.shifted - USUAL).max(0.0);
         Interval { low: figure.low / (1.0 + by), high: figure.high * (1.0 + by), ..figure }
     }
 }

@@ -22,6 +22,7 @@ use super::lines::played_qps;
 use crate::advice::{self, Reasons};
 use crate::load::ANY_CERTIFICATE;
 use crate::run::words::subject::{costs, rates, share, within};
+use crate::run::words::wrapped;
 use tls::tls_lines;
 
 /// What the words about a search need.
@@ -98,8 +99,12 @@ fn figures(searched: &Searched<'_>) -> String {
         }
         line("rate", &rates(&figure, searched.unit));
     } else {
-        line("refused", verdict.reasons.first().map_or("there is no figure", String::as_str));
+        let reason = verdict.reasons.first().map_or("there is no figure", String::as_str);
+        text += &wrapped("  refused      ", &visible_line(reason));
     }
+    let mut line = |label: &str, value: &str| {
+        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
+    };
     if let Some((label, bounds)) = bounds(searched).filter(|_| searched.needs_bounds()) {
         line(label, &bounds);
     }

@@ -47,8 +47,8 @@ pub(super) fn words(promise: Result<&Promise, &str>) -> String {
         None => "For ± 2 % use a quieter host, or cores of your own.".to_owned(),
     };
     format!(
-        "In the last two seconds the speed of the cores scattered by {} %, and other work interrupted them for up to {} % of the \
-         time. If the host stays like this, a default run of `kqps run` finds a rate to about ± {} %. {close}\n",
+        "In the last two seconds the speed of the cores scattered by {} %, and other work interrupted them for {} % of the time. \
+         If the host stays like this, a default run of `kqps run` finds a rate to about ± {} %. {close}\n",
         share(promise.scatter),
         share(promise.stalled),
         share(promise.default_run)

@@ -330,7 +330,7 @@ mod tests {
         }
         let mut verdict = judge(&run);
         for subject in &mut verdict.subjects {
-            subject.spoiled = Spoiled { of: 14, shifted: 2, withheld: 1, in_part: 3, restless: 0 };
+            subject.spoiled = Spoiled { of: 14, shifted: 2, withheld: 1, in_part: 3, ..Spoiled::default() };
         }
         let said = of(&run, &verdict, None, true);
         let spoiled = "  spoiled      6 of 28 trials, by the host: 4 as the cores changed their speed, 2 as a core was\n";

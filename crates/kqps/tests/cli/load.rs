@@ -244,7 +244,7 @@ fn a_search_ends_with_a_verdict_beside_the_echos_ceilings() {
         let code = reason.split(':').next().unwrap();
         // Then the host left no load that met the goal, and nothing is known.
         let spoiled = &verdict["host_spoiled"];
-        let is_spoiled = ["shifted", "withheld", "restless"].iter().any(|by| spoiled[by] != 0);
+        let is_spoiled = ["shifted", "withheld", "restless", "waited"].iter().any(|by| spoiled[by] != 0);
         let has_no_time = reason.starts_with("The time for the search was used up")
             && (is_spoiled || verdict["reasons"].to_string().contains("noisy-host"));
         assert!(has_no_time || ["player-limited", "client-drops", "lagging"].contains(&code), "{verdict}");

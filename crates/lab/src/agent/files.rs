@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
+use kqps_files::whole;
 
 use super::hashes;
 
@@ -108,7 +109,7 @@ impl PushedFiles {
             ));
         }
         let kept = self.kept.join(hash);
-        let moved = fs::create_dir_all(&self.kept).and_then(|()| fs::rename(part, &kept));
+        let moved = fs::create_dir_all(&self.kept).and_then(|()| whole::rename(part, &kept));
         moved.map_err(|error| format!("cannot write {}: {error}", kept.display()))?;
         self.finish(name, kept)
     }

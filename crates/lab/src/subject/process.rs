@@ -49,7 +49,12 @@ impl Process {
         let output = SubjectOutput::collect(reader, &folder.join("output"))?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
         command.env(remains::MARK, folder);
-        process::tie_measured(&mut command);
+        // A player on the same core would wait for the server.
+        if !cpus.is_empty() && cpus.len() < affinity::allowed()?.len() {
+            process::tie_measured(&mut command);
+        } else {
+            process::tie_kqps(&mut command);
+        }
         affinity::confine(&mut command, cpus);
         let child = command.spawn()?;
         // The command holds our end of the pipe. Without closing it, the output would never end.

@@ -71,7 +71,8 @@ enum Trouble {
 const ROUNDS: usize = 7;
 
 /// The time limit of a search in the small form.
-const SMALL_LIMIT: &[&str] = &["--time-limit", "6s"];
+const SMALL_LIMIT: &[&str] = &["--no-ceiling", "--time-limit", "6s"];
+const WHOLE: &[&str] = &["--no-ceiling"];
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let file = bench.queries(5_000)?;
@@ -174,7 +175,7 @@ fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<Found> {
     let address = echo.ready()?;
     let half = bench.choose(SMALL_HALF, HALF);
     let troubling = Troubling::start(trouble, bench.kqps.subject_cpu, echo.pid(), half)?;
-    let found = find(bench, file, address, bench.choose(SMALL_LIMIT, &[]));
+    let found = find(bench, file, address, bench.choose(SMALL_LIMIT, WHOLE));
     troubling.stop()?;
     let found = found?;
     eprintln!("{trouble:?}: {}, {:?}, {}", found.figure(), found.spoiled, found.bottleneck);

@@ -1,8 +1,9 @@
-//! The same measurement again gives the same answer: default runs, searches at one server, and comparisons of
-//! a server with itself.
+//! The same measurement again gives the same answer: default runs, searches at one server, searches with a greatest rate,
+//! and comparisons of a server with itself.
 
 mod comparisons;
 mod finds;
+mod greatest;
 mod runs;
 
 use anyhow::Result;
@@ -16,9 +17,10 @@ struct Measurement {
     is_small: bool,
 }
 
-const PARTS: [Measurement; 3] = [
+const PARTS: [Measurement; 4] = [
     Measurement { name: "runs", prove: runs::prove, is_small: false },
     Measurement { name: "finds", prove: finds::prove, is_small: true },
+    Measurement { name: "greatest", prove: greatest::prove, is_small: true },
     Measurement { name: "comparisons", prove: comparisons::prove, is_small: false },
 ];
 

@@ -24,6 +24,11 @@ pub(super) struct Found {
     pub(super) spoiled: Spoiled,
     pub(super) bottleneck: Bottleneck,
     pub(super) grade: Grade,
+    /// The share of the echo, if its ceiling was measured.
+    pub(super) share: Option<Interval>,
+    pub(super) at_least_qps: Option<f64>,
+    /// The greatest load that was played, queries a second.
+    pub(super) most_qps: f64,
 }
 
 impl Found {
@@ -47,6 +52,9 @@ impl Found {
             spoiled: verdict.host_spoiled,
             bottleneck: verdict.bottleneck,
             grade: verdict.grade,
+            share: verdict.share,
+            at_least_qps: verdict.at_least_qps,
+            most_qps: trials.iter().map(|trial| trial.load.offered_qps).fold(0.0, f64::max),
         })
     }
 
@@ -72,7 +80,7 @@ impl Found {
 pub(super) fn find(bench: &Bench, queries: &Path, target: SocketAddr, flags: &[&str]) -> Result<Found> {
     let (player, subject) = (bench.kqps.player_cpu.to_string(), bench.kqps.subject_cpu.to_string());
     let mut command = pinned(&format!("{player},{subject}"), &bench.kqps.program);
-    command.args(["find", &target.to_string(), "--goal", "quick", "--no-ceiling", "--json", "-d"]);
+    command.args(["find", &target.to_string(), "--goal", "quick", "--json", "-d"]);
     command.arg(queries).args(["--cpus", &player, "--subject-cpus", &subject]).args(flags);
     let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
     Found::of(&ended.output)

@@ -62,7 +62,10 @@ pub(crate) fn headline(run: &Run, verdict: &RunVerdict) -> String {
         [] => format!("What the echo reaches {place}"),
         [one] => match one.figure_qps {
             Some(figure) => format!("{}: {} {place}", one.name, statistic(&figure)),
-            None => format!("No number for {}", one.name),
+            None => match one.at_least_qps {
+                Some(least_qps) => format!("{}: at least {} {place}", one.name, format::rate(least_qps)),
+                None => format!("No number for {}", one.name),
+            },
         },
         several => format!("The rates of {} name servers {place}", several.len()),
     }
@@ -191,7 +194,7 @@ fn starts(subject: &CellVerdict) -> Vec<String> {
     if subject.starts.iter().all(|start| start.failure.is_some()) {
         return Vec::new();
     }
-    let wording = Wording { rate: &format::rate, is_claimed: subject.figure_qps.is_some() };
+    let wording = Wording { rate: &format::rate, is_claimed: !subject.grade.refuses() };
     let seen = if wording.is_claimed { "" } else { ", seen" };
     let text = |start: &StartVerdict| format!("start {}{seen}: {}", start.block + 1, start.in_words(wording));
     subject.starts.iter().map(text).collect()
@@ -206,12 +209,15 @@ fn sentence(subject: &CellVerdict) -> String {
     };
     let share = match (subject.ceiling_share, &subject.ceiling) {
         (Some(share), Some(ceiling)) => {
-            format!(", {} of what {ceiling} does here", format::percent(share))
+            let range = subject.share.filter(is_range).map_or_else(String::new, |range| {
+                format!(" ({} to {})", format::percent(range.low), format::percent(range.high))
+            });
+            format!("reaches {}{range} of what {ceiling} does here, and ", format::percent(share))
         }
         _ => String::new(),
     };
     let limit = limit(subject).map_or(String::new(), |limit| format!(" Its limit: {limit}."));
-    format!("{}{share}.{limit}", rate(subject, &figure))
+    format!("{share}{}.{limit}", rate(subject, &figure))
 }
 
 /// The figure, and for a single search the load that held. The loss that the goal allows makes the figure less
@@ -226,6 +232,10 @@ fn rate(subject: &CellVerdict, figure: &Interval) -> String {
         }
         Some(held) if figure.count == 1 && is_search => {
             format!("held {held} in its one start and answered {answered} of them")
+        }
+        _ if is_range(figure) => {
+            let range = format::rate_interval(figure.low, figure.high);
+            format!("answered {} ({range})", statistic(figure))
         }
         _ => format!("answered {}", statistic(figure)),
     }
@@ -249,7 +259,7 @@ fn refusal(subject: &CellVerdict) -> String {
 
 /// What ended the climb. For a refused figure, "nothing" is left out.
 fn limit(subject: &CellVerdict) -> Option<&'static str> {
-    let refused = subject.figure_qps.is_none();
+    let refused = subject.grade.refuses();
     match subject.bottleneck.resource {
         Resource::Player => Some(subject.bottleneck.player_lack.map_or("the player", PlayerLack::in_words)),
         Resource::Places => Some("the player's window or connections, which were full"),
@@ -343,7 +353,7 @@ mod tests {
     fn an_estimate_is_not_said_to_have_held() {
         let run = searched(&Preset::Quick.goal(), &[(100_000.0, 0), (102_000.0, 9_000)]);
         let said = sentence_of(&run);
-        assert!(said.starts_with("answered 101k q/s in its one start."), "{said}");
+        assert!(said.starts_with("answered 101k q/s in its one start (97.8k to 104k q/s)."), "{said}");
     }
 
     #[test]

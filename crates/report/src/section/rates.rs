@@ -43,7 +43,9 @@ fn drawn(id: &str, title: &str, rows: &[Bar]) -> String {
 }
 
 fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
+    let at_least = subject.at_least_qps.map(|least_qps| format!("at least {}", format::rate(least_qps)));
     let note = match (subject.figure_qps, subject.ceiling_share) {
+        (None, _) if at_least.is_some() => at_least.unwrap_or_default(),
         (None, _) if seen(subject).is_empty() => format!("no number ({})", subject.grade),
         (None, _) => format!("no number ({}), only seen", subject.grade),
         (Some(figure), Some(share)) => {
@@ -51,11 +53,11 @@ fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
         }
         (Some(figure), None) => format::rate(figure.median),
     };
-    let figure_qps = subject.figure_qps.map(|figure| figure.median);
+    let figure_qps = subject.figure_qps.map(|figure| figure.median).or(subject.at_least_qps);
     Bar {
         interval: ends(subject.figure_qps),
         points: starts(subject),
-        seen: if subject.figure_qps.is_none() { seen(subject) } else { Vec::new() },
+        seen: if subject.grade.refuses() { seen(subject) } else { Vec::new() },
         ceiling: ceiling_qps(verdict, subject),
         missing: missing(verdict, subject),
         cell: Some(subject.cell).filter(|_| !subject.starts.is_empty()),
@@ -65,7 +67,7 @@ fn subject_row(verdict: &RunVerdict, subject: &CellVerdict) -> Bar {
 
 /// Why a subject has no bar. Only a figure that was refused is drawn as refused.
 fn missing(verdict: &RunVerdict, subject: &CellVerdict) -> Option<Missing> {
-    if subject.figure_qps.is_some() {
+    if !subject.grade.refuses() {
         return None;
     }
     let state =
@@ -87,11 +89,12 @@ fn ceiling_row(ceiling: &Ceiling, fill: Fill) -> Bar {
     }
 }
 
-/// The rate of each start of a subject, if the figure stands.
+/// The rate of each start of a subject, if figure and bounds stand.
 fn starts(subject: &CellVerdict) -> Vec<f64> {
     let counting = subject.starts.iter().filter(|start| start.failure.is_none());
     let figures = counting.filter_map(|start| start.bounds.as_ref()?.throughput_qps);
-    if subject.figure_qps.is_some() { several(figures.collect()) } else { Vec::new() }
+    let has_bounds = subject.lower_bound_qps.is_some() || subject.upper_bound_qps.is_some();
+    if subject.figure_qps.is_some() && has_bounds { several(figures.collect()) } else { Vec::new() }
 }
 
 /// Leaves out a single start: it lies at the end of its bar and needs no dot.

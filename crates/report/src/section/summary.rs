@@ -49,16 +49,16 @@ pub(crate) struct Row {
 
 const COLUMNS: [Column; 5] = [
     Column {
-        figure: Figure::Median,
-        name: "rate",
-        meaning: "its rate, over all of its starts",
-        term: Some("figure"),
-    },
-    Column {
         figure: Figure::CeilingShare,
         name: "of the ceiling",
-        meaning: "this rate as a share of that of the echo with the same I/O model",
+        meaning: "its rate as a share of that of the echo with the same I/O model",
         term: Some("ceiling"),
+    },
+    Column {
+        figure: Figure::Median,
+        name: "rate",
+        meaning: "this rate, over all of its starts",
+        term: Some("figure"),
     },
     Column {
         figure: Figure::Cpu,

@@ -29,7 +29,7 @@ const TABLES: &[(&str, &[&str])] = &[
     ("beside", &["name", "", "then", "now", "ratio"]),
     ("best", &["", "rate_qps", "published_qps"]),
     ("cells", &["name", "rate_qps", "", "grade"]),
-    ("cells", &["name", "rate_qps", "ceiling_share", "", "grade"]),
+    ("cells", &["name", "ceiling_share", "rate_qps", "", "grade"]),
     ("drop_reasons", &["reason", "packets"]),
     ("growth", &["what", "from_us_per_answer", "to_us_per_answer"]),
     ("hosts", &["host", "role", "address", "", "kqps"]),

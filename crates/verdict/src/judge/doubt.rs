@@ -77,8 +77,8 @@ impl Doubt {
         let core_time = core_time.filter(|core_time| core_time.refuses())?;
         let (found, whole) = (case.rate(figure.median), case.rate(core_time.whole_qps));
         let reason = format!(
-            "The server waited for its core for {} % of the time, while other programs had it: its trials show {found}, and a \
-             whole core, by its CPU time for each answer, would be worth {whole}.",
+            "The server waited for its core for {} % of the time: its trials show {found}, and a whole core would be worth \
+             {whole}.",
             percent::short(core_time.waited)
         );
         let action = Some(Action::of_warning(Code::NoisyHost, None));
@@ -88,7 +88,7 @@ impl Doubt {
     /// The doubt about trials on a host that is too unsteady.
     pub(super) fn of_unsteady(unsteady: Unsteady) -> Option<Self> {
         let reason = format!(
-            "The cores changed their speed during {} % of the trials, and what does that spoils the others, too.",
+            "The cores changed their speed during {} % of the trials. The other trials err for the same reason.",
             percent::short(unsteady.shifted)
         );
         let action = Some(Action::of_warning(Code::NoisyHost, None));
@@ -103,7 +103,7 @@ impl Doubt {
             percent::short(core_time.waited)
         );
         let action = Some(Action::of_warning(Code::NoisyHost, None));
-        core_time.widens().then_some(Self { effect: Some(Effect::Cap(Grade::C)), action, reason })
+        core_time.reaches_up().then_some(Self { effect: Some(Effect::Cap(Grade::C)), action, reason })
     }
 
     /// The doubt about a range that is wider, since the host is unsteady.
@@ -177,13 +177,17 @@ impl Doubt {
     }
 
     /// The doubts about a figure. For a refused figure, its precision is left out.
-    pub(super) fn of_figure(case: &Case<'_>, figure_qps: Option<Interval>, is_refused: bool) -> Vec<Self> {
+    pub(super) fn of_figure(
+        case: &Case<'_>,
+        (figure_qps, share): (Option<Interval>, Option<Interval>),
+        is_refused: bool,
+    ) -> Vec<Self> {
         let Some(interval) = figure_qps else {
             let reason = why_no_figure(case);
             return vec![Self { effect: Some(Effect::Refuse), action: None, reason }];
         };
         let mut doubts = Self::of_starts(case, &interval);
-        doubts.extend(Self::of_echo(case, &interval));
+        doubts.extend(Self::of_echo(case, share));
         doubts.extend(Self::of_spread(case, &interval).filter(|_| !is_refused));
         let of_searches = of_searches(case, is_refused).into_iter();
         doubts.extend(of_searches.map(|reason| Self { effect: None, action: None, reason }));
@@ -231,14 +235,14 @@ impl Doubt {
     }
 
     /// An echo that was not measured, or that does not bound the figure.
-    fn of_echo(case: &Case<'_>, interval: &Interval) -> Vec<Self> {
+    fn of_echo(case: &Case<'_>, share: Option<Interval>) -> Vec<Self> {
         let unmeasured = case.player_qps.is_none().then(|| Self {
             effect: Some(Effect::Cap(Grade::C)),
             action: Some(Action::MeasureEcho),
             reason: "The player's own ceiling was not measured, so nothing shows that it was not the limit."
                 .into(),
         });
-        let share = case.echo_qps.map(|echo_qps| interval.median / echo_qps).filter(|it| *it > ABOVE);
+        let share = share.map(|share| share.median).filter(|it| *it > ABOVE);
         let above = share.map(|share| {
             let of_it = match Form::of(&[share]) {
                 Form::Percent => format!("{:.0} % of", share * 100.0),
@@ -257,14 +261,19 @@ impl Doubt {
     fn of_spread(case: &Case<'_>, interval: &Interval) -> impl Iterator<Item = Self> {
         // The estimate accounts for what buffers hid.
         let hidden = if case.figured().is_some() { None } else { hidden_share(case.starts) };
-        let spread = interval.half_width().max(hidden.unwrap_or(0.0));
+        let (half, hidden) = (interval.half_width(), hidden.unwrap_or(0.0));
+        let spread = half.max(hidden);
         let (cap, only) = match spread {
             ..=0.01 => (None, ""),
             ..=0.05 => (Some(Grade::B), ""),
             ..=0.1 => (Some(Grade::C), ""),
             _ => (Some(Grade::D), " only"),
         };
-        let reason = format!("The figure is known to ± {:.1} %{only}.", spread * 100.0);
+        let reason = if hidden > half {
+            format!("Buffers may hide up to {:.1} % of the load.", hidden * 100.0)
+        } else {
+            format!("The figure is known to ± {:.1} %{only}.", half * 100.0)
+        };
         cap.map(|cap| Self { effect: Some(Effect::Cap(cap)), action: Some(Action::MoreTime), reason })
             .into_iter()
     }

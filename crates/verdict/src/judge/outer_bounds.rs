@@ -50,10 +50,9 @@ impl OuterBounds {
         } else {
             ("did not hold", self.upper_qps?, "above")
         };
-        let trials = case.starts.iter().map(|start| start.all.len()).sum::<usize>();
         Some(format!(
             "The bounds do not count: {} {what} in a few trials of one moment. The figure lies {place} that, and rests on all \
-             {trials} trials.",
+             undisturbed trials together.",
             case.rate(bound_qps)
         ))
     }

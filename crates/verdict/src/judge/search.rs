@@ -29,11 +29,11 @@ pub struct SearchVerdict {
     pub kind: String,
     /// The goal of the search.
     pub goal: Goal,
-    /// The Relevant Lower Bound, queries a second; `None` if the figure is refused, or if it lies
-    /// outside the bounds.
+    /// The Relevant Lower Bound, queries a second; `None` if the figure is refused, or if it does not
+    /// lie between the bounds.
     pub lower_bound_qps: Option<f64>,
     /// The Relevant Upper Bound, queries a second; `None` if the search found none, if the figure is
-    /// refused, or if it lies outside the bounds.
+    /// refused, or if it does not lie between the bounds.
     pub upper_bound_qps: Option<f64>,
     /// The bounds that the trials showed, also if the figure is refused.
     #[serde(default)]

@@ -70,6 +70,10 @@ pub(super) fn why_no_figure(case: &Case<'_>) -> String {
     if searches.iter().any(|bounds| bounds.incomplete) {
         return "The time for the search was used up before any load was known to meet the goal.".into();
     }
+    let is_known = |bounds: &&Bounds| bounds.met_qps.is_some() || bounds.missed_qps.is_some();
+    if !searches.iter().any(is_known) {
+        return "The host disturbed every trial, so there is no figure.".into();
+    }
     "No load met the goal in any start, so there is no figure.".into()
 }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::disturbed::disturbed;
 use crate::estimate::is_growing;
-use crate::evidence::{counted, counted_at_last, is_spoiled};
+use crate::evidence::{counted, counted_at_last, is_spoiled, speed};
 use crate::search::{self, Bounds, Goal, Next, Probe, bounds_found, next_trial};
 use crate::steady::full_bins;
 
@@ -45,7 +45,8 @@ pub(super) struct Start<'a> {
     pub(super) failed: Vec<&'a Trial>,
     /// Whether a load above its lower bound failed, or the queue grew throughout a trial that was answered.
     pub(super) gave_way: bool,
-    /// The load of each undisturbed trial of a search, queries a second, and whether it met the goal. Empty for given loads.
+    /// The load that each undisturbed trial of a search played, queries a second at the reference speed, and whether it met
+    /// the goal. Empty for given loads.
     pub(super) outcomes: Vec<(f64, bool)>,
     /// All trials except the warm-ups of the subject.
     pub(super) all: Vec<&'a Trial>,
@@ -147,8 +148,11 @@ impl<'a> Start<'a> {
         let shows = |(probe, one): &&(Probe, &Played<'a>)| {
             is_of_load(probe) && is_sound(one.trial) && !is_growing(one.trial)
         };
-        let outcomes =
-            probes.iter().filter(shows).map(|(probe, _)| (probe.load_qps, !probe.is_bad(goal))).collect();
+        let outcome = |(probe, one): &(Probe, &Played<'_>)| {
+            let played_qps = one.trial.load.intended_qps? / speed(one.trial);
+            Some((played_qps, !probe.is_bad(goal)))
+        };
+        let outcomes = probes.iter().filter(shows).filter_map(outcome).collect();
         Self {
             verdict: StartVerdict {
                 start: 0,

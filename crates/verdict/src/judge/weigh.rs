@@ -53,7 +53,8 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     let figure_qps = found.as_ref().map(rounded).map(widened);
     // The share moves with its figure.
     let moved = found.zip(figure_qps).map_or(1.0, |(found, figure)| figure.median / found.median);
-    let share = share(case, found).map(|share| widened(Interval { median: share.median * moved, ..share }));
+    let (share, share_rests_on_spoiled) = share(case, found);
+    let share = share.map(|share| widened(Interval { median: share.median * moved, ..share }));
     let at_least_qps = case.at_least_qps();
     let times = |ceiling_qps: Option<f64>| Some(ceiling_qps? / figure_qps?.median);
     let player_headroom = times(case.player_qps);
@@ -86,7 +87,7 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     let mut doubts: Vec<Doubt> = warnings.iter().map(doubt).chain(against).collect();
     match (figure_qps, at_least_qps) {
         (Some(figure), Some(_)) => doubts.extend(Doubt::of_starts(case, &figure)),
-        _ => doubts.extend(Doubt::of_figure(case, figure_qps, is_refused)),
+        _ => doubts.extend(Doubt::of_figure(case, (figure_qps, share), is_refused)),
     }
     if let Some(figure) = figure_qps.filter(|_| !is_refused && at_least_qps.is_none()) {
         doubts.extend(core_time.and_then(|core_time| Doubt::of_wider_range(&core_time)));
@@ -96,7 +97,7 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
         if estimated.is_some() && case.starts.iter().all(|start| start.throughput_qps().is_none()) {
             doubts.push(Doubt::without_bound());
         }
-        if estimated.is_some() && case.estimate.is_some_and(Estimate::rests_on_spoiled) {
+        if share_rests_on_spoiled || case.figured().is_some_and(Estimate::rests_on_spoiled) {
             doubts.push(Doubt::on_spoiled());
         }
     }
@@ -118,17 +119,18 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
 }
 
 fn all_trials<'a>(case: &'a Case<'_>) -> impl Iterator<Item = &'a Trial> {
-    case.starts.iter().flat_map(|start| start.all.iter().copied())
+    let measured = case.starts.iter().filter(|start| start.verdict.failure.is_none());
+    measured.flat_map(|start| start.all.iter().copied())
 }
 
-/// The figure as a share of its echo's rate. If the trials of both give an estimate, the interval covers the
-/// scatter of both.
-fn share(case: &Case<'_>, figure_qps: Option<Interval>) -> Option<Interval> {
+/// The figure as a share of its echo's rate, and whether it rests on spoiled trials of either. If the trials of both give an
+/// estimate, the interval covers the scatter of both.
+fn share(case: &Case<'_>, figure_qps: Option<Interval>) -> (Option<Interval>, bool) {
     let estimated = case.figured();
-    match estimated.zip(case.echo.as_ref()) {
-        Some((estimate, echo)) => Some(estimate.over(echo).interval()),
-        None => Some(figure_qps?.times(1.0 / case.echo_qps?)),
-    }
+    let over = estimated.zip(case.echo.as_ref()).map(|(estimate, echo)| estimate.over(echo));
+    let plain = || Some(figure_qps?.times(1.0 / case.echo_qps?));
+    let rests_on_spoiled = over.as_ref().is_some_and(Estimate::rests_on_spoiled);
+    (over.map_or_else(plain, |over| Some(over.interval())), rests_on_spoiled)
 }
 
 /// The median of the starts' conditional throughputs. The range of order statistics begins at these figures and

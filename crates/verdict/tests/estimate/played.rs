@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
+use kqps_observation::subject::{SubjectFacts, ThreadFacts};
 use kqps_observation::trial::{LoadFacts, LoadMode, Mishap};
 use kqps_observation::{Accounts, CoreGauge, GaugeFacts, Quantiles, SpeedFacts, Stall, StallFacts, Trial};
 
@@ -111,14 +112,17 @@ impl Stage {
     fn closed(&self, capacity_qps: f64, span: std::ops::Range<f64>) -> Trial {
         let duration_s = span.end - span.start;
         let pieces = self.host.pieces(span.start, span.end, std::iter::empty());
-        let running = pieces.iter().filter(|piece| !piece.is_still);
         let answered: f64 =
-            running.map(|piece| capacity_qps * piece.speed * (piece.to_s - piece.from_s)).sum();
+            pieces.iter().map(|piece| capacity_qps * piece.speed * piece.part() * piece.length_s()).sum();
+        let mut core = Core::default();
+        for piece in &pieces {
+            core.spend(piece, piece.part() * piece.length_s());
+        }
         let load =
             LoadFacts { mode: LoadMode::Closed, duration_s, timeout_s: TIMEOUT_S, ..LoadFacts::default() };
         let accounts =
             Accounts { intended: answered as u64, correct: answered as u64, ..Accounts::default() };
-        record(load, accounts, answered)
+        record(load, accounts, answered, &core)
     }
 
     fn open(&self, capacity_qps: f64, rate_qps: f64, span: std::ops::Range<f64>) -> Trial {
@@ -145,17 +149,48 @@ impl Stage {
         let accounts = Accounts { intended, correct, lost, ..Accounts::default() };
         let least_us = Some((LATENCY_S * 1e6) as u64);
         let latency_us = Quantiles { min: least_us, p50: Some(flow.median_us()), ..Quantiles::default() };
-        Trial { mishaps, latency_us, ..record(load, accounts, correct as f64) }
+        Trial { mishaps, latency_us, ..record(load, accounts, correct as f64, &flow.core) }
     }
 }
 
-fn record(load: LoadFacts, accounts: Accounts, answered: f64) -> Trial {
+/// The time of the server's core during a trial, seconds.
+#[derive(Default)]
+struct Core {
+    busy_s: f64,
+    /// While the server wanted the core and other programs had it.
+    waited_s: f64,
+}
+
+impl Core {
+    /// A busy server has half of a shared core, and waits for as long.
+    fn spend(&mut self, piece: &Piece, busy_s: f64) {
+        // All but rounding.
+        let is_busy = busy_s >= 0.499 * piece.length_s();
+        self.busy_s += busy_s;
+        self.waited_s += if piece.is_shared && is_busy { busy_s } else { 0.0 };
+    }
+
+    fn facts(&self, duration_s: f64) -> SubjectFacts {
+        let thread = ThreadFacts {
+            tid: 101,
+            cpu: CPU,
+            cpu_s: self.busy_s,
+            busy: self.busy_s / duration_s,
+            waited_s: Some(self.waited_s),
+            ..ThreadFacts::default()
+        };
+        SubjectFacts { alive: true, processes: 1, threads: vec![thread], ..SubjectFacts::default() }
+    }
+}
+
+fn record(load: LoadFacts, accounts: Accounts, answered: f64, core: &Core) -> Trial {
+    let subject = Some(core.facts(load.duration_s));
     let load = LoadFacts {
         offered_qps: accounts.intended as f64 / load.duration_s,
         answered_qps: answered / load.duration_s,
         ..load
     };
-    Trial { load, accounts: Accounts { sent: accounts.intended, ..accounts }, ..Trial::default() }
+    Trial { load, accounts: Accounts { sent: accounts.intended, ..accounts }, subject, ..Trial::default() }
 }
 
 fn nanoseconds(at_s: f64) -> u64 {
@@ -175,13 +210,14 @@ struct Flow {
     last_loss_s: Option<f64>,
     /// Latencies, each with its number of queries.
     latencies: Vec<(f64, f64)>,
+    core: Core,
 }
 
 impl Flow {
     fn pass(&mut self, piece: &Piece, capacity_qps: f64) {
-        let length_s = piece.to_s - piece.from_s;
+        let length_s = piece.length_s();
         let served_qps = capacity_qps * piece.speed;
-        let growth_qps = self.rate_qps - if piece.is_still { 0.0 } else { served_qps };
+        let growth_qps = self.rate_qps - served_qps * piece.part();
         let was = self.queue;
         let filling_s = if growth_qps > 0.0 { length_s.min((BUFFER - was) / growth_qps) } else { length_s };
         self.queue = (was + growth_qps * filling_s).clamp(0.0, BUFFER);
@@ -192,6 +228,8 @@ impl Flow {
             self.last_loss_s = Some(piece.to_s);
             self.latencies.push((2.0 * TIMEOUT_S, lost));
         }
+        let answered = self.rate_qps * length_s - lost - (self.queue - was);
+        self.core.spend(piece, answered / served_qps);
         let waiting = |queue: f64| LATENCY_S + queue / served_qps;
         self.latencies.push((waiting(f64::midpoint(was, self.queue)), self.rate_qps * filling_s));
         let kept = self.rate_qps * (length_s - filling_s) - lost;

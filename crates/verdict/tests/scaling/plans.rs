@@ -4,8 +4,9 @@ use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::{Cell, Fingerprint, Quantiles, Run};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
-use kqps_verdict::judge::{LoadPoint, RunVerdict, judge};
+use kqps_verdict::judge::{LoadPoint, RunVerdict, StartVerdict, judge};
 use kqps_verdict::plan::{HostPlan, Wanted, of_run, sentence};
+use kqps_verdict::search::Bounds;
 
 /// A run with one server, whose rate is 90,000 to 110,000 q/s, and the p99 at loads of two starts: block, load and p99.
 fn measured(latency: &[(u32, f64, u64)]) -> (Run, RunVerdict) {
@@ -90,6 +91,36 @@ fn a_start_that_began_above_the_limit_says_nothing_of_lower_loads() {
     // Nothing held below 20,000 q/s, where another start was too slow.
     let none = planned(&[(0, 20e3, 2_500), (1, 30e3, 300)], 1e6, 0.0, Some(1_000.0));
     assert!(none.refused.as_ref().unwrap().contains("20,000 q/s, p99 was 2,500 µs"), "{none:?}");
+}
+
+#[test]
+fn a_host_takes_less_than_any_start_refuted() {
+    let (run, mut verdict) = measured(&[(0, 50e3, 300), (0, 79e3, 900), (0, 80e3, 950), (1, 85e3, 990)]);
+    let wanted = Wanted { load_qps: 8e5, reserve: 0.0, p99_us: Some(1_000.0) };
+    let below = |load_qps: f64| load_qps * (1.0 - verdict.subjects[0].goal.width);
+    let (of_refuted, of_upper) = (below(80e3), below(84e3));
+    let start = |bounds| StartVerdict {
+        start: 1,
+        block: 0,
+        bounds: Some(bounds),
+        failure: None,
+        trials: Vec::new(),
+        is_searched: true,
+    };
+    let found_too_great = Bounds { upper_qps: Some(84e3), ..Bounds::default() };
+    verdict.subjects[0].starts = vec![start(found_too_great)];
+    let plan = of_run(&run, &verdict, wanted).remove(0);
+    assert!(near(plan.by_rate_qps, of_upper) && near(plan.by_latency_qps, 80e3), "{plan:?}");
+    let failed_again = Bounds { refuted_qps: Some(80e3), ..Bounds::default() };
+    verdict.subjects[0].starts.push(start(failed_again));
+    let plan = of_run(&run, &verdict, wanted).remove(0);
+    assert!(near(plan.by_rate_qps, of_refuted) && near(plan.by_latency_qps, 79e3), "{plan:?}");
+    assert!(plan.rests_on.iter().any(|one| one.starts_with("A start found 80,000 q/s too great")));
+    // A start that failed shows nothing.
+    for start in &mut verdict.subjects[0].starts {
+        start.failure = Some("it died".into());
+    }
+    assert!(near(of_run(&run, &verdict, wanted).remove(0).by_rate_qps, 90_000.0));
 }
 
 #[test]

@@ -15,61 +15,82 @@ use super::super::{Bench, Size};
 use super::apart;
 
 const SERVER: &str = "nsd";
-const ORIGIN: &str = "bench.test.";
-const RECORDS: u64 = 1_000;
+pub(super) const ORIGIN: &str = "bench.test.";
+pub(super) const RECORDS: u64 = 1_000;
 
 /// The number of searches, and the time limit of a search in the small form.
 const SEARCHES: usize = 10;
 const SMALL_LIMIT: &[&str] = &["--time-limit", "6s"];
 
-/// The greatest figure may be at most this many times the least one, in units of the gauge, unless the ranges of all hold
-/// the median.
+/// The greatest share may be at most this many times the least one, unless the ranges of all hold the truth, which is the
+/// median share without other work.
 const APART: f64 = 1.10;
 
+/// Fewer figures show no agreement.
+const FIGURES_LEAST: usize = 2;
+
 pub(super) fn prove(bench: &Bench) -> Result<()> {
+    ensure!(
+        bench.beside.first() == Some(&0),
+        "--beside: the truth is that of searches without other work, 0 first"
+    );
+    let mut truth = None;
     for &beside in &bench.beside {
-        search(&bench.anew()?, beside)?;
+        let shares = search(&bench.anew()?, beside)?;
+        let medians: Vec<f64> = shares.iter().map(|share| share.median).collect();
+        let truth = *truth.get_or_insert_with(|| median_interval(&medians).map_or(f64::NAN, |of| of.median));
+        let held = shares.iter().filter(|share| (share.low..=share.high).contains(&truth)).count();
+        let apart = (medians.len() >= FIGURES_LEAST).then(|| apart(&medians));
+        println!(
+            "searches at {SERVER} beside {beside} %: {} shares, {held} of their ranges hold the share without other work, and \
+             the greatest is {} times the least",
+            shares.len(),
+            apart.map_or("-".to_owned(), |apart| format!("{apart:.3}"))
+        );
+        ensure!(
+            apart.is_none_or(|apart| apart <= APART) || held == shares.len(),
+            "the shares are {apart:?} apart, and {} ranges do not hold the truth",
+            shares.len() - held
+        );
     }
     Ok(())
 }
 
-fn search(bench: &Bench, beside: u32) -> Result<()> {
+/// The shares that the searches beside this much other work found.
+fn search(bench: &Bench, beside: u32) -> Result<Vec<Interval>> {
     let (zone, queries) = bench.zone(RECORDS)?;
     let (searches, flags) = bench.choose((1, SMALL_LIMIT), (SEARCHES, &[]));
-    let mut ranges: Vec<Interval> = Vec::new();
+    let mut shares: Vec<Interval> = Vec::new();
     for number in 0..searches {
         let subject = match start(bench, &[Zone::new(ORIGIN, &zone)], number) {
             Err(missing @ StartError::Missing { .. }) if bench.size == Size::Small => {
                 skip(Capability::Programs, format_args!("{SERVER}: {missing}"));
-                return Ok(());
+                return Ok(shares);
             }
             started => started.with_context(|| format!("{SERVER} does not start"))?,
         };
         let work = Work::start(f64::from(beside) / 100.0, number as u64 + 1)?;
         let found: Found = find(bench, &queries, subject.address(), flags)?;
         drop(work);
-        eprintln!("beside {beside} %, find {}: {}, grade {:?}", number + 1, found.figure(), found.grade);
-        ranges.extend(found.range());
+        eprintln!(
+            "beside {beside} %, find {}: {}, {}, grade {:?}",
+            number + 1,
+            found.share.map_or("no share".to_owned(), |share| format!(
+                "{:.1} % of the echo ({:.1} to {:.1} %)",
+                share.median * 100.0,
+                share.low * 100.0,
+                share.high * 100.0
+            )),
+            found.figure(),
+            found.grade
+        );
+        shares.extend(found.share);
     }
-    ensure!(beside > 0 || ranges.len() == searches, "a search on a quiet host has no figure");
-    let figures: Vec<f64> = ranges.iter().map(|range| range.median).collect();
-    let middle = median_interval(&figures).map_or(f64::NAN, |of| of.median);
-    let held = ranges.iter().filter(|range| (range.low..=range.high).contains(&middle)).count();
-    let apart = apart(&figures);
-    println!(
-        "{searches} searches at {SERVER} beside {beside} %: {} figures, the greatest is {apart:.3} times the least, and {held} \
-         ranges hold the median",
-        ranges.len()
-    );
-    ensure!(
-        apart <= APART || held == ranges.len(),
-        "figures are {apart:.3} apart, and {} ranges do not hold the median",
-        ranges.len() - held
-    );
-    Ok(())
+    ensure!(beside > 0 || shares.len() == searches, "a search on a quiet host has no figure");
+    Ok(shares)
 }
 
-fn start(bench: &Bench, zones: &[Zone], number: usize) -> Result<Subject, StartError> {
+pub(super) fn start(bench: &Bench, zones: &[Zone], number: usize) -> Result<Subject, StartError> {
     let definition =
         builtin::servers().into_iter().find(|one| one.name == SERVER).expect("NSD is one of the servers");
     let setting = LaunchSetting {

@@ -9,8 +9,10 @@ use anyhow::{Context as _, Result, ensure};
 use comfy_table::Table;
 use comfy_table::presets::UTF8_FULL_CONDENSED;
 use kqps_observation::Store;
+use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::{Interval, median_interval};
 use kqps_verdict::judge::{CellVerdict, judge};
+use kqps_verdict::percent;
 
 use super::super::Bench;
 use super::super::work::Work;
@@ -27,9 +29,15 @@ const SHARE_APART: f64 = 1.10;
 /// Without other work, the same for rates.
 const RATE_APART: f64 = 1.15;
 
-/// The least share of ranges that must hold the truth. They claim 95 %; of 30 such ranges, 26 or fewer hold it in 6 of 100
+/// The least share of ranges that must hold the truth. They claim 95 %; of 60 such ranges, 51 or fewer hold it in 2 of 1,000
 /// proofs.
 const HELD_LEAST: f64 = 0.86;
+
+/// A figure whose range is wider than this is rough.
+const ROUGH: f64 = 0.1;
+
+/// The worst grade of a figure that is not rough.
+const CLOSE: Grade = Grade::C;
 
 /// A run may exceed its budget by this time, its page included.
 const END_WITHIN: Duration = Duration::from_secs(10);
@@ -81,9 +89,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
                 name.to_owned(),
                 format!("{beside} %"),
                 list(&shares, 0.01),
-                format!("{:.3}", apart(&shares)),
+                times(&shares),
                 list(&rates, 1e3),
-                format!("{:.3}", apart(&rates)),
+                times(&rates),
                 format!("{holding} of {}", shares.len()),
             ]);
             let rates_most = if beside == 0 { RATE_APART } else { f64::INFINITY };
@@ -103,6 +111,11 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     ensure!(share >= HELD_LEAST, "{held} of {of} ranges hold the truth");
     ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
+}
+
+/// How far values are apart, as a factor; `-` for fewer than two.
+fn times(values: &[f64]) -> String {
+    if values.len() < 2 { "-".to_owned() } else { format!("{:.3}", apart(values)) }
 }
 
 fn list(values: &[f64], unit: f64) -> String {
@@ -134,6 +147,7 @@ fn play(bench: &Bench, beside: u32, number: u64) -> Result<Vec<Found>> {
         .iter()
         .map(|subject| {
             ensure!(is_between_its_bounds(subject), "{subject:?} is not between its bounds");
+            ensure!(has_its_grade(subject, &ended.output), "{subject:?} has another grade:\n{}", ended.output);
             let figures = subject.share.zip(subject.figure_qps);
             match figures {
                 Some((share, figure)) => eprintln!(
@@ -153,6 +167,15 @@ fn play(bench: &Bench, beside: u32, number: u64) -> Result<Vec<Found>> {
         .collect::<Result<_>>()?;
     ensure!(!found.is_empty(), "run {number} measured no server");
     Ok(found)
+}
+
+/// Whether a rough figure has a grade for that, and the width of its range stands beside its grade in the first line.
+fn has_its_grade(subject: &CellVerdict, output: &str) -> bool {
+    subject.figure_qps.is_none_or(|figure| {
+        let half = figure.half_width();
+        let first = format!("grade {}, ± {} %\n", subject.grade, percent::short(half));
+        (half <= ROUGH || subject.grade > CLOSE) && output.contains(&first)
+    })
 }
 
 fn is_between_its_bounds(subject: &CellVerdict) -> bool {
