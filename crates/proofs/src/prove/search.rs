@@ -19,7 +19,7 @@ use crate::child::{Running, pinned};
 const END_WITHIN: Duration = Duration::from_mins(1);
 
 pub(super) struct Found {
-    /// Its figure in the gauge's units, queries for a turn, or why there is none.
+    /// Its figure in the gauge's units, queries for a turn, or in queries a second if nothing was gauged, or why there is none.
     figure: Result<Interval, String>,
     pub(super) spoiled: Spoiled,
     pub(super) bottleneck: Bottleneck,
@@ -42,8 +42,10 @@ impl Found {
             .context("kqps find printed what is no trial")?;
         let verdict: SearchVerdict =
             serde_json::from_str(verdict).context("kqps find printed what is not a verdict")?;
-        let speed = trials.iter().find_map(|trial| trial.speed.as_ref()).context("nothing was gauged")?;
-        let turns_per_s = usual_of(&trials) * speed.reference_turns_per_s;
+        // Loads with a greatest rate are played as they are named, and nothing is gauged.
+        let speed = trials.iter().find_map(|trial| trial.speed.as_ref());
+        let reference_turns_per_s = speed.map_or(1.0, |speed| speed.reference_turns_per_s);
+        let turns_per_s = usual_of(&trials) * reference_turns_per_s;
         Ok(Self {
             figure: verdict
                 .figure_qps

@@ -40,10 +40,8 @@ fn search(bench: &Bench, beside: u32) -> Result<()> {
         let found = find(bench, &queries, subject.address(), &["--max", MOST, "--no-ceiling"])?;
         drop(work);
         println!(
-            "beside {beside} %, find --max {MOST}: at least {:?} q/s, {} q/s were played at most, {}",
-            found.at_least_qps,
-            found.most_qps,
-            found.figure()
+            "beside {beside} %, find --max {MOST}: at least {:?} q/s, {} q/s were played at most, grade {}",
+            found.at_least_qps, found.most_qps, found.grade
         );
         ensure!(found.most_qps <= MOST_QPS * ROUNDING, "{} q/s were played", found.most_qps);
         ensure!(found.range().is_none(), "a rate stands where only its lower limit is known");
