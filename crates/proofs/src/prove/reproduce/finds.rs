@@ -22,9 +22,12 @@ pub(super) const RECORDS: u64 = 1_000;
 const SEARCHES: usize = 10;
 const SMALL_LIMIT: &[&str] = &["--time-limit", "6s"];
 
-/// The greatest share may be at most this many times the least one, unless the ranges of all hold the truth, which is the
-/// median share without other work.
+/// The greatest share may be at most this many times the least one, unless the ranges say so: they hold the truth, which is
+/// the median share without other work.
 const APART: f64 = 1.10;
+
+/// The least share of ranges that must hold the truth. They claim 95 %; of ten, eight or fewer hold it in 9 of 100 proofs.
+const HELD_LEAST: f64 = 0.85;
 
 /// Fewer figures show no agreement.
 const FIGURES_LEAST: usize = 2;
@@ -34,7 +37,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         bench.beside.first() == Some(&0),
         "--beside: the truth is that of searches without other work, 0 first"
     );
-    let mut truth = None;
+    let (mut truth, mut failures) = (None, Vec::new());
     for &beside in &bench.beside {
         let shares = search(&bench.anew()?, beside)?;
         let medians: Vec<f64> = shares.iter().map(|share| share.median).collect();
@@ -47,12 +50,12 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             shares.len(),
             apart.map_or("-".to_owned(), |apart| format!("{apart:.3}"))
         );
-        ensure!(
-            apart.is_none_or(|apart| apart <= APART) || held == shares.len(),
-            "the shares are {apart:?} apart, and {} ranges do not hold the truth",
-            shares.len() - held
-        );
+        let is_held = held as f64 >= HELD_LEAST * shares.len() as f64;
+        if apart.is_some_and(|apart| apart > APART) && !is_held {
+            failures.push(format!("{held} of {} ranges beside {beside} % hold the truth", shares.len()));
+        }
     }
+    ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())
 }
 
