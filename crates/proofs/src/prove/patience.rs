@@ -24,9 +24,13 @@ impl Patience {
     /// The flags of a player that waits so long for a reply, and listens long enough after its last query for late ones. It
     /// sends every query in the end, also after a pause.
     pub(super) fn flags(self) -> [String; 6] {
-        let ms = |time: Duration| format!("{}ms", time.as_millis());
-        let (timeout, drain) = (ms(self.timeout), ms(self.timeout * 3));
-        ["-t", &timeout, "--drain", &drain, "--lag", "1m"].map(str::to_owned)
+        let drain = format!("{}ms", (self.timeout * 3).as_millis());
+        ["-t", &self.timeout(), "--drain", &drain, "--lag", "1m"].map(str::to_owned)
+    }
+
+    /// How long a trial waits for a reply, as a flag's value.
+    pub(super) fn timeout(self) -> String {
+        format!("{}ms", self.timeout.as_millis())
     }
 
     /// The delay of replies that must be late, microseconds: far from the timeout and from the end of the drain.
