@@ -284,6 +284,9 @@ fn the_interval_holds_the_truth_as_often_as_it_says_on_hosts_that_do_not_hold_st
             assert!(of.without as f64 <= WITHOUT_MOST * runs as f64, "{kind:?}: {} have none", of.without);
         }
         if kind.beside == 0.0 {
+            // A run without an interval does not hold the truth.
+            let held = of.holding() * of.with as f64 / runs as f64;
+            assert!(held >= 0.93 - slack, "{kind:?}: {held}");
             assert!(of.holding() <= 0.98 + slack, "{kind:?}: {}", of.holding());
             assert!(of.width.is_some_and(|width| width <= 0.08), "{kind:?}: {:?}", of.width);
             assert!(of.error.is_some_and(|error| error.abs() <= 0.01), "{kind:?}: {:?}", of.error);
