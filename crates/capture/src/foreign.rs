@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use crate::logged;
+
 /// The bytes by which [`Foreign::of`] knows every format.
 pub const FIRST_BYTES: usize = 512;
 
@@ -67,7 +69,7 @@ impl Foreign {
     pub fn of(first: &[u8]) -> Option<Self> {
         let has = |(at, bytes): &Mark| first.get(*at..).is_some_and(|rest| rest.starts_with(bytes));
         let known = FORMATS.iter().find(|(marks, _)| marks.iter().all(has));
-        known.map(|(_, format)| *format).or_else(|| Self::like_taps(first))
+        known.map(|(_, format)| *format).or_else(|| Self::like_taps(first)).or_else(|| logged::of(first))
     }
 
     /// The format of a file that begins with the four bytes of a stream of dnstap and is none.

@@ -23,6 +23,7 @@ mod format;
 mod fragments;
 mod ip;
 mod link;
+mod logged;
 mod message;
 mod packets;
 mod reader;

@@ -52,6 +52,52 @@ fn a_format_is_named_with_the_command_that_helps() {
 }
 
 #[test]
+fn text_of_another_program_is_named_with_the_command_that_helps() {
+    for (line, named, helps) in [
+        (
+            "22:13:20.000000 IP 198.18.0.7.40000 > 198.18.0.53.53: 0+ A? q0.example.test. (33)",
+            "text that tcpdump printed",
+            "`tcpdump -w FILE`",
+        ),
+        (
+            "1700000000.0 IP6 2001:db8::1.40000 > 2001:db8::53.53: 0+ A? q0.example.test. (33)",
+            "text that tcpdump printed",
+            "`tcpdump -w FILE`",
+        ),
+        (
+            "14-Nov-2023 22:13:20.000 client @0x7f 198.18.0.7#4 (q0.test): query: q0.test IN A + (198.18.0.53)",
+            "a query log of BIND",
+            "`sed ",
+        ),
+        (
+            "[1700000000] unbound[5:0] info: 198.18.0.7 q0.example.test. A IN",
+            "a query log of Unbound",
+            "`sed ",
+        ),
+        (
+            "Nov 14 22:13:20 dnsmasq[5]: query[A] q0.example.test from 198.18.0.7",
+            "a query log of dnsmasq",
+            "`sed ",
+        ),
+        (
+            "14-Nov-2023 22:13:20.000 CQ 198.18.0.7:40000 -> 198.18.0.53:53 UDP 33b q0.example.test/IN/A",
+            "text that dnstap-read printed",
+            "the file of dnstap",
+        ),
+        ("#separator \\x09", "a log of Zeek", "`zeek-cut query qtype_name`"),
+    ] {
+        for end in ["\n", "\r\n"] {
+            let text = format!("{line}{end}").repeat(50);
+            for format in [Format::Auto, Format::Plain, Format::Updates] {
+                let said = refused(text.as_bytes(), format);
+                let [said] = &said[..] else { panic!("{said:?}") };
+                assert!(said.contains(named) && said.contains(helps), "{said}");
+            }
+        }
+    }
+}
+
+#[test]
 fn another_binary_file_is_one_sentence() {
     let expected = " is a binary file; expected lines of `name type`, a capture (pcap, pcapng or dnstap, plain or \
                     compressed by gzip or zstd), or with -B messages after their lengths";

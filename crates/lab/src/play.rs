@@ -41,6 +41,9 @@ const LOOK: Duration = Duration::from_millis(50);
 /// The interval at which the end of a player without output is looked for.
 const END_LOOK: Duration = Duration::from_micros(200);
 
+/// The status of a program that was asked to end by a signal is this and the signal's number.
+const SIGNALLED: i32 = 128;
+
 /// A trial to play: the message to `kqps play`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -258,7 +261,8 @@ impl Played {
         })
     }
 
-    /// The record of its trial. If the user interrupted the trial, the record says so.
+    /// The record of its trial. If the user interrupted the trial, the record says so. If the signal came after the end of
+    /// the trial, only the player's status shows it, and the record is whole.
     pub fn trial(&self) -> Result<Trial, NoTrial> {
         let failed = |reason| {
             let output = self.stderr.lines().map(str::to_string).collect();
@@ -269,7 +273,9 @@ impl Played {
         }
         let read = serde_json::from_str::<Trial>(&self.stdout);
         let is_success = self.status.is_some_and(|status| status.success());
-        let ended_well = is_success || read.as_ref().is_ok_and(|trial| trial.interrupted);
+        let code = self.status.and_then(|status| status.code());
+        let was_asked_to_end = code.is_some_and(|code| code > SIGNALLED);
+        let ended_well = is_success || read.as_ref().is_ok_and(|trial| trial.interrupted || was_asked_to_end);
         if self.stdout.is_empty() || !ended_well {
             let last = self.stderr.lines().last().unwrap_or("it printed nothing");
             let status = self.status.map_or("it did not end".to_owned(), |status| status.to_string());
@@ -297,4 +303,34 @@ fn read_all(pipe: Option<impl Read + Send + 'static>, live: Option<LiveSink>) ->
         let _ = sender.send(String::from_utf8_lossy(&bytes).into_owned());
     });
     receiver
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::process::ExitStatusExt as _;
+
+    use super::*;
+
+    /// A player that ended with this status, after it had printed a whole record.
+    fn ended_with(code: i32, trial: &Trial) -> Result<Trial, NoTrial> {
+        let played = Played {
+            status: Some(ExitStatus::from_raw(code << 8)),
+            killed: None,
+            left_behind: None,
+            stdout: serde_json::to_string(trial).unwrap(),
+            stderr: "why".into(),
+        };
+        played.trial()
+    }
+
+    #[test]
+    fn a_record_counts_that_was_whole_before_the_signal_came() {
+        let (whole, cut) = (Trial::default(), Trial { interrupted: true, ..Trial::default() });
+        for (code, trial) in [(0, &whole), (130, &whole), (143, &whole), (130, &cut), (1, &cut)] {
+            assert_eq!(ended_with(code, trial).unwrap(), *trial, "{code}");
+        }
+        for code in [1, 2, 3] {
+            assert!(ended_with(code, &whole).is_err(), "{code}");
+        }
+    }
 }

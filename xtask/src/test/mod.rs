@@ -17,7 +17,7 @@ use kqps_skips::{Capability, Skip};
 use crate::workspace::cargo;
 use crate::{deny, tidy};
 
-use cargo_test::Tally;
+use cargo_test::{Failure, Tally};
 
 /// The options of `cargo xtask test`.
 #[derive(clap::Args)]
@@ -77,6 +77,7 @@ pub fn run(options: &Options) -> ExitCode {
         }
     }
     skips::print(&sum.skips);
+    print_failures(&sum.failures);
     summarise(&done, failure.is_some());
     if let (Some(failure), Some((name, _))) = (&failure, done.last()) {
         eprintln!("\nThe step `{name}` failed: {failure}");
@@ -86,6 +87,17 @@ pub fn run(options: &Options) -> ExitCode {
     }
     println!("{} passed, {} failed, {} skipped", sum.passed, sum.failed, skips::tests(&sum.skips));
     if failure.is_some() { ExitCode::FAILURE } else { ExitCode::SUCCESS }
+}
+
+/// Prints the tests that failed, with their words, after all that the others printed.
+fn print_failures(failures: &[Failure]) {
+    if !failures.is_empty() {
+        eprintln!("\n== failed ==");
+    }
+    for Failure { test, words } in failures {
+        eprintln!("{test}");
+        words.iter().for_each(|line| eprintln!("    {line}"));
+    }
 }
 
 /// Prints the time of each step.

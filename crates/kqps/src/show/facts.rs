@@ -43,6 +43,11 @@ pub(super) struct CaptureShown {
     pub(super) other_ports: BTreeMap<u16, u64>,
     /// When the first query came, milliseconds since 1970. `None` without a query.
     pub(super) first_unix_ms: Option<u64>,
+    /// How often the clock that stamped the packets was set back by more than 5 s. From there on the gaps of the stamps
+    /// are kept.
+    pub(super) clock_steps: u64,
+    /// Packets with a stamp more than 5 s away from those around it. They got the time of the packet before them.
+    pub(super) strays: u64,
     /// Seconds from the first query to the last.
     pub(super) span_s: f64,
     /// Queries a second. `None` without a query.

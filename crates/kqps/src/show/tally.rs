@@ -146,6 +146,8 @@ impl Tally {
             skipped: skipped.map(|(why, count)| (why.name().to_owned(), count)).collect(),
             other_ports: counts.other_ports.clone(),
             first_unix_ms: first_ns.map(|first_ns| first_ns / 1_000_000),
+            clock_steps: counts.steps,
+            strays: counts.strays,
             span_s: self.rates.span_s(),
             rate: None,
             clients: self.clients.len() as u64,

@@ -57,6 +57,18 @@ fn of_capture(shown: &Shown, capture: &CaptureShown) -> String {
     if capture.further > 0 {
         line(&mut text, "Further messages", &format!("{} in packets that had one already", capture.further));
     }
+    if capture.clock_steps > 0 {
+        let times = counted(capture.clock_steps, "time");
+        line(
+            &mut text,
+            "Clock",
+            &format!("went back by more than 5 s {times}; from there on its gaps are kept"),
+        );
+    }
+    if capture.strays > 0 {
+        let had = "had a time far from those around it, and got the time before it";
+        line(&mut text, "Mistaken times", &format!("{} {had}", counted(capture.strays, "packet")));
+    }
     if let Some(SpreadShown { mean, p50, p99, max }) = capture.rate {
         let [p50, p99, max] = [p50, p99, max].map(|qps| rate(qps as f64));
         let rates = format!("mean {}, by second p50 {p50}, p99 {p99}, max {max}", rate(mean));

@@ -119,6 +119,35 @@ fn a_generated_capture_is_shown_to_the_last_packet() {
 }
 
 #[test]
+fn a_clock_that_was_set_and_mistaken_times_are_told() {
+    let captures = Captures::new();
+    captures.make("x.pcap", &[]);
+    let mut bytes = fs::read(captures.path("x.pcap")).unwrap();
+    let (out, _) = captures.said(&["show", "x.pcap"]);
+    assert!(!out.contains("Clock:") && !out.contains("Mistaken times:"), "{out}");
+    // All packets have as many bytes. Each begins with its seconds.
+    let each = (bytes.len() - 24) / 200;
+    let mut move_clock = |packet: usize, seconds: i32| {
+        let place = &mut bytes[24 + packet * each..][..4];
+        let at_s = u32::from_le_bytes((&*place).try_into().unwrap()).wrapping_add_signed(seconds);
+        place.copy_from_slice(&at_s.to_le_bytes());
+    };
+    move_clock(50, 100_000);
+    (150..200).for_each(|packet| move_clock(packet, -3600));
+    fs::write(captures.path("x.pcap"), bytes).unwrap();
+    let shown = captures.shown(&["x.pcap"]);
+    let capture = &shown["capture"];
+    assert_eq!((&capture["clock_steps"], &capture["strays"]), (&json!(1), &json!(1)), "{capture}");
+    let (out, _) = captures.said(&["show", "x.pcap"]);
+    for wanted in [
+        "  Clock:                went back by more than 5 s 1 time; from there on its gaps are kept\n",
+        "  Mistaken times:       1 packet had a time far from those around it, and got the time before it\n",
+    ] {
+        assert!(out.contains(wanted), "{wanted}: {out}");
+    }
+}
+
+#[test]
 fn query_files_are_shown_too_and_pipes_are_read() {
     let captures = Captures::new();
     let text = "a.test A D NOERROR\nA.test AAAA E NXDOMAIN\nb.test A 192.0.2.0/24\n";

@@ -122,11 +122,11 @@ fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
 
 /// A note if the window did not limit a closed loop. By Little's law, the mean number of outstanding queries
 /// is the rate times the mean time that a query was outstanding. If it is less than half of the window, the
-/// window was not the limit. `flows` are the sockets or connections.
+/// window was not the limit. `flows` are the sockets or connections. Without a correct reply there is another cause.
 fn window_not_filled(load: &LoadFacts, plan: &Plan, flows: usize) -> Option<String> {
     // With a highest rate it is the rate that keeps a window from being full.
     let is_full_speed = load.mode == LoadMode::Closed && load.intended_qps.is_none();
-    let window = load.outstanding.filter(|_| is_full_speed)?;
+    let window = load.outstanding.filter(|_| is_full_speed && load.answered_qps > 0.0)?;
     let mean = load.outstanding_mean?;
     let (each, what) = match &plan.wire {
         Wire::Udp(_) => (IDS, "sockets have only"),

@@ -98,4 +98,5 @@ fn connections_are_printed_and_a_refusal_is_explained() {
     assert_eq!(output.status.code(), Some(1), "{err}");
     assert!(out.starts_with("Nothing listens at") && out.contains("(connection: refused)"), "{out}{err}");
     assert!(out.contains("without a connection, so they never left\n"), "{out}{err}");
+    assert!(!out.contains("were outstanding on average"), "no reply came faster than anything: {out}");
 }
