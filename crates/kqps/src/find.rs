@@ -1,4 +1,4 @@
-//! `kqps find`: the highest reliable rate of a target, by the search in METHOD.md, with a grade of trust.
+//! `kqps find`: the highest reliable rate of a target, by the search of `docs/method/search.md`, with a grade of trust.
 
 mod ceiling;
 mod found;

@@ -30,7 +30,7 @@ Examples:
 /// Remember runs, and find where a figure changed between them
 ///
 /// Figures are watched that hardly depend on how fast a host is today: shares of the echo ceiling, ratios to a reference
-/// build, CPU time and memory, and latency at half load. docs/METHOD.md says how a change is found.
+/// build, CPU time and memory, and latency at half load. docs/method/history.md says how a change is found.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {

@@ -1,5 +1,5 @@
 //! The accounts of a trial. Every query that the schedule called for ends in exactly one bucket, and the buckets add
-//! up. `docs/METHOD.md`, "The accounts".
+//! up. `docs/method/accounts.md`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! Where packets were lost: `docs/METHOD.md`, "The drop ledger".
+//! Where packets were lost: `docs/method/ledger.md`.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

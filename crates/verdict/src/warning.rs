@@ -1,5 +1,5 @@
 //! Warnings about a figure. Every warning has a code, the figure behind it, advice, and an effect on the grade.
-//! They are the table of `docs/METHOD.md`, "The verdict".
+//! They are the table of `docs/method/warnings.md`.
 
 mod canary;
 mod clock;

@@ -1,5 +1,5 @@
-//! Docs that drifted: every path in them must exist, also in drawn trees, every link must lead to a heading, and the map must
-//! name every crate.
+//! Docs that drifted: every path in them must exist, also in drawn trees, every link must lead to a heading, the map must
+//! name every crate, and no page of the method is too long.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -21,6 +21,10 @@ const REQUIRED: [&str; 7] = [
 ];
 
 const MAP: &str = "docs/ARCHITECTURE.md";
+
+/// The pages of the method, and the most words of each.
+const METHOD: &str = "docs/method";
+const METHOD_WORDS_MOST: usize = 2500;
 
 /// Every statement in the docs that does not hold.
 pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
@@ -45,6 +49,10 @@ pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
             if !leads_somewhere(doc, &text, &link)? {
                 found.push(format!("{} links to {link}, which is not there", doc.display()));
             }
+        }
+        let words = text.split_whitespace().count();
+        if doc.starts_with(METHOD) && words > METHOD_WORDS_MOST {
+            found.push(format!("{} has {words} words, more than {METHOD_WORDS_MOST}", doc.display()));
         }
         if doc == Path::new(MAP) {
             found.extend(
@@ -171,7 +179,7 @@ mod tests {
         assert_eq!(headings(text).collect::<Vec<_>>(), ["the-first-one", "kqps-run-and-what-it-prints"]);
         assert_eq!(links(text), ["#the-first-one", "B.md#d"]);
         let leads = |link: &str| leads_somewhere(Path::new("docs/A.md"), text, link).unwrap();
-        assert!(leads("#the-first-one") && leads("METHOD.md#the-accounts") && leads("../README.md"));
+        assert!(leads("#the-first-one") && leads("method/accounts.md#the-accounts") && leads("../README.md"));
         assert!(!leads("#none") && !leads("METHOD.md#none") && !leads("NONE.md"));
     }
 

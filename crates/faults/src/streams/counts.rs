@@ -64,6 +64,8 @@ pub struct Counts {
     pub broken: u64,
     /// Replies that still waited when their connection ended. Unless 0, the counts are not exact.
     pub pending: u64,
+    /// Replies over QUIC whose arrival was not confirmed when their connection ended. A close may overtake them.
+    pub unacknowledged: u64,
     /// Datagrams that arrived when the socket's buffer was full. Unless 0, the counts are not exact.
     pub overflowed: u64,
     /// Connections that had not ended when the server was stopped. Unless 0, the counts are not exact.

@@ -32,7 +32,7 @@ Examples:
 ///
 /// A series is one figure over many runs. Its newest change counts if it is new (--last) and the host does not explain it.
 /// A creep, a figure that becomes worse a little with each run, counts as long as it goes on. Without --confirm only
-/// strong changes fail (docs/METHOD.md). A series with fewer than eight runs on its newest host shows no change:
+/// strong changes fail (docs/method/history.md). A series with fewer than eight runs on its newest host shows no change:
 /// --fail-on counts it as failed (status 3), unless --allow-few-runs is given.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]

@@ -17,7 +17,31 @@ fn measured_of(name: Name, only: Option<&str>, file: &str) -> Value {
     measured_for(0.3, name, only, file)
 }
 
+/// How often a table is measured in which a side has no answer, each time for four times as long. A host that takes the
+/// cores for a moment is the cause as a rule.
+const ATTEMPTS: i32 = 3;
+
 fn measured_for(seconds: f64, name: Name, only: Option<&str>, file: &str) -> Value {
+    let tables = (0..ATTEMPTS).map(|attempt| measured_once(seconds * 4_f64.powi(attempt), name, only, file));
+    let mut last = Value::Null;
+    for table in tables {
+        last = table;
+        if every_side_has_answers(&last) {
+            break;
+        }
+    }
+    last
+}
+
+/// Whether each side of each row got an answer in each block.
+fn every_side_has_answers(table: &Value) -> bool {
+    let each = |of: &Value, key: &str| of[key].as_array().cloned().unwrap_or_default();
+    let blocks = each(table, "rows").iter().flat_map(|row| each(row, "blocks")).collect::<Vec<_>>();
+    let mut sides = blocks.iter().flat_map(|block| [each(block, "a"), each(block, "b")].concat());
+    sides.all(|side| side["answered_qps"].as_f64() > Some(0.0))
+}
+
+fn measured_once(seconds: f64, name: Name, only: Option<&str>, file: &str) -> Value {
     let folder = tempfile::tempdir().unwrap();
     let extent = Extent { only, blocks: 1, seconds };
     let kqps = Path::new(env!("CARGO_BIN_EXE_kqps"));

@@ -22,7 +22,7 @@ use kqps_files::value::TIMEOUT_LEAST;
 /// The shortest warm-up that can be judged: its bins, and a second to start.
 const STEADY_LEAST_S: f64 = BINS as f64 + 1.0;
 
-/// The longest warm-up (docs/METHOD.md).
+/// The longest warm-up (`docs/method/search.md`).
 const STEADY_MOST_S: f64 = 60.0;
 
 /// The most queries that the kernel accepts in one send (`UDP_MAX_SEGMENTS` of older kernels).

@@ -3,7 +3,7 @@
 
 mod ending;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -56,6 +56,8 @@ pub(super) struct Connection {
     partial: HashMap<StreamId, Vec<u8>>,
     /// Queries without a reply.
     open: u64,
+    /// Streams whose reply was written and not yet acknowledged.
+    unacknowledged: HashSet<StreamId>,
     joined: Vec<Piece>,
     after_next: Option<Piece>,
     held_until_ns: u64,
@@ -83,6 +85,7 @@ impl Connection {
             spoiled: spoiled.filter(|fault| *fault != Fault::Retry),
             partial: HashMap::new(),
             open: 0,
+            unacknowledged: HashSet::new(),
             joined: Vec::new(),
             after_next: None,
             held_until_ns: 0,
@@ -136,6 +139,9 @@ impl Connection {
                     }
                 }
                 Event::Stream(StreamEvent::Readable { id }) => self.read(id, shared, line, now),
+                Event::Stream(StreamEvent::Finished { id }) => {
+                    self.unacknowledged.remove(&id);
+                }
                 // The player has given the query up.
                 Event::Stream(StreamEvent::Stopped { id, .. }) => self.reset(id, NO_ERROR),
                 _ => {}
@@ -354,12 +360,13 @@ impl Connection {
         let mut sending = self.inner.send_stream(piece.stream);
         // Its window is larger than a reply.
         let _ = sending.write(&piece.bytes);
-        if piece.is_last {
-            let _ = sending.finish();
+        if piece.is_last && sending.finish().is_ok() {
+            self.unacknowledged.insert(piece.stream);
         }
     }
 
     fn reset(&mut self, stream: StreamId, code: u32) {
+        self.unacknowledged.remove(&stream);
         // It may have ended already.
         let _ = self.inner.send_stream(stream).reset(VarInt::from_u32(code));
     }

@@ -1,4 +1,4 @@
-//! What a replay must send, computed from the known traffic by the rules of docs/METHOD.md: which queries, when, and
+//! What a replay must send, computed from the known traffic by the rules of `docs/method/captures.md`: which queries, when, and
 //! for which client.
 
 use super::traffic::Traffic;

@@ -99,6 +99,7 @@ impl Connection {
         let counts = &mut shared.counts;
         let waiting = self.later.len() + self.joined.len() + usize::from(self.after_next.is_some());
         counts.pending += waiting as u64;
+        counts.unacknowledged += self.unacknowledged.len() as u64;
         match self.ending {
             Some(cause) => counts.close(cause, self.open),
             None => counts.lose("time", self.open),
