@@ -1,10 +1,11 @@
 //! `cargo xtask tidy`: checks beyond those of a compiler. They cover sizes of files and functions, unused
-//! files, circles of imports, forbidden words, docs with names that do not exist, and privileged acts that SECURITY.md
-//! leaves out.
+//! files, circles of imports, forbidden words, openings of comments, docs with names that do not exist, and privileged acts
+//! that SECURITY.md leaves out.
 
 mod assets;
 mod circles;
 mod docs;
+mod openings;
 mod privileges;
 mod reach;
 mod sizes;
@@ -34,6 +35,7 @@ pub fn run() -> Result<()> {
 
     let mut faults = report.faults();
     faults.extend(words::faults(&sources));
+    faults.extend(openings::faults(&sources));
     faults.extend(reach::faults(&sources, &workspace::metadata()?));
     faults.extend(circles::faults(&sources));
     faults.extend(assets::faults(&files)?);
