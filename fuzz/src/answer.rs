@@ -20,7 +20,7 @@ const TEXTS: [&str; 4] = [
     include_str!("../../crates/zone/tests/zones/optout.zone"),
 ];
 
-/// The same zone unsigned and signed in three ways, each beside a zone that did not load.
+/// A zone unsigned and signed in three ways, each beside a zone that did not load.
 fn servers() -> &'static [Zones] {
     static SERVERS: OnceLock<Vec<Zones>> = OnceLock::new();
     SERVERS.get_or_init(|| {

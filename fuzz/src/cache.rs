@@ -85,7 +85,7 @@ fn answer(
     Some(buffer)
 }
 
-/// What was kept is answered until its TTL ends, and an answer that is put in again has the same answer.
+/// A kept reply is the answer until its TTL ends, and an answer that is put in again has the same answer.
 fn keeps(cache: &mut Cache, asked: &Question<'_>, zone: &[u8], ttl_s: u32) {
     let query = own_query(asked);
     let end_s = NOW_S + u64::from(ttl_s);

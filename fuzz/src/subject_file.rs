@@ -32,7 +32,7 @@ pub fn subject_file(bytes: &[u8]) {
     assert!(definition.check_settings(&unknown).is_err());
 }
 
-/// What a run asks of a definition with these settings.
+/// Asks a definition with these settings as a run does.
 fn questions(definition: &Definition, given: &BTreeMap<String, String>) {
     for workers in [1, 2, u32::MAX] {
         // It may not know how many ports that are, but then it says so.

@@ -1,4 +1,4 @@
-//! What the targets for files that a person writes have in common: text from any bytes, and the place of an error.
+//! Helpers of the targets for files that a person writes: text from any bytes, and the place of an error.
 
 use std::borrow::Cow;
 

@@ -53,7 +53,7 @@ pub enum Target {
     Dnstap,
     /// A client's connection, cut anywhere
     Connection,
-    /// The same in TLS
+    /// A client's connection in TLS, cut anywhere
     SecureConnection,
     /// Early data over TLS and HTTPS, cut anywhere
     EarlyData,
@@ -83,7 +83,7 @@ pub enum Target {
     TappedPacket,
     /// Requests for the live pages
     WebRequest,
-    /// What a controller and the agents on other hosts send each other
+    /// Messages between a controller and the agents on other hosts
     HostMessage,
 }
 

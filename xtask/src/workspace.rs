@@ -69,7 +69,7 @@ pub fn cargo() -> Command {
     command
 }
 
-/// The same in the user's folder, for a program that is given the user's paths.
+/// `cargo`, to be run in the user's folder, for a program that is given the user's paths.
 pub fn cargo_here() -> Command {
     Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
 }

@@ -1,6 +1,6 @@
-//! What a look-up is for, and what became of a query and of a reply.
+//! The purpose of a look-up, and the outcomes of a query and of a reply.
 
-/// What a look-up is for.
+/// The purpose of a look-up.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
     /// A client asks. The look-up counts as a use of the entry, and may ask for the answer to be fetched anew.
@@ -22,7 +22,7 @@ pub enum Failure {
     Silent,
 }
 
-/// What the cache had for a query.
+/// The outcome of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
     /// The reply is in the buffer.
@@ -47,7 +47,7 @@ pub enum Answered {
     Miss,
 }
 
-/// What became of a reply.
+/// The outcome of a reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Put {
     /// The cache answers the question from now on.

@@ -5,7 +5,7 @@
 /// The least memory of a cache in bytes.
 const MEMORY_BYTES_LEAST: u64 = 64 << 10;
 
-/// One in this many bytes is left for what is not in segments: the directory of the index and the lists of segments.
+/// The share of memory outside segments, one byte in this many: the directory of the index and the lists of segments.
 const OTHERS_SHARE: u64 = 64;
 
 /// A memory has at least 2^6 segments, unless they would be smaller than a page of the index (2^12 bytes). Beyond 2^17

@@ -206,7 +206,7 @@ pub(crate) fn outcome(rcode: u16, is_authentic: bool) -> u8 {
     rcode as u8 & RCODE | if is_authentic { AUTHENTIC } else { 0 }
 }
 
-/// What a block is written from.
+/// The content from which a block is written.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Content<'c> {
     pub(crate) key: &'c Key,

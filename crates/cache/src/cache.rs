@@ -15,7 +15,7 @@ use crate::query::{Query, Ttl, Written};
 use crate::settings::{FAILURE_S_MOST, Rules, Settings};
 use crate::store::Store;
 
-/// What is kept of answers, for one worker. [`crate::Shared`] is for all workers.
+/// Kept answers, for one worker. [`crate::Shared`] is for all workers.
 pub struct Cache {
     store: Store,
     rules: Rules,
@@ -310,7 +310,7 @@ impl Cache {
         self.counts.entries = self.store.entries();
     }
 
-    /// What the cache did and has.
+    /// The counts of the cache and its entries.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -1,4 +1,4 @@
-//! What a cache did, in numbers.
+//! Counts of a cache.
 
 use std::ops::AddAssign;
 

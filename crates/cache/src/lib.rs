@@ -1,4 +1,4 @@
-//! What a caching server keeps of the answers it got: whole replies by question, in memory with a bound.
+//! The answers that a caching server keeps: whole replies by question, in memory with a bound.
 //!
 //! For: checking a reply before it is used or kept, answering a query in its own buffer with TTLs that count down,
 //! negative answers, failures, stale answers, what to drop when memory is full, parts of chains of aliases, which answer

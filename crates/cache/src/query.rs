@@ -11,7 +11,7 @@ use crate::key::Key;
 /// The length of an OPT record without options, in bytes.
 const OPT_BYTES: usize = 11;
 
-/// What a server has read of a query, so that the cache does not read it again.
+/// Facts that a server has read of a query, so that the cache does not read it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Form {
     /// The position just after the question, which follows the header.
@@ -20,7 +20,7 @@ pub struct Form {
     pub dnssec_ok: Option<bool>,
 }
 
-/// What of a query its reply depends on.
+/// The facts of a query on which its reply depends.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Query {
     /// The end of the question.
@@ -34,7 +34,7 @@ pub(crate) struct Query {
 /// The TTLs in a reply.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Ttl {
-    /// Those of the records, less this age in seconds.
+    /// The TTLs of the records, less this age in seconds.
     After(u32),
     /// This many seconds in all records.
     All(u32),

@@ -20,8 +20,8 @@ const SHARD_BYTES_LEAST: u64 = 4 << 20;
 /// With this many shards, two of 16 workers that look something up at every moment seldom meet.
 const SHARDS_MOST: u64 = 64;
 
-/// What is kept of answers, for all workers. All questions about a name are in one shard. Its lock is held for one
-/// look-up and the copy of one reply; what is done to a new reply is done before.
+/// Kept answers, for all workers. All questions about a name are in one shard. Its lock is held for one look-up and the
+/// copy of one reply; what is done to a new reply is done before.
 pub struct Shared {
     shards: Box<[Shard]>,
     rules: Rules,

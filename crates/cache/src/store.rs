@@ -21,7 +21,7 @@ const SMALL_SHARE: usize = 10;
 /// An entry of the small queue that was used this often moves to the main queue.
 const USED_TO_STAY: u8 = 2;
 
-/// One in this many segments belongs to the ghost. With 64 bytes to an entry, it remembers as many as there are.
+/// The ghost's share of the segments, one in this many. With 64 bytes to an entry, it remembers as many as there are.
 const GHOST_SHARE: u32 = 32;
 
 /// The directory of the index takes at most one in this many bytes.

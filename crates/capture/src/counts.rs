@@ -120,7 +120,7 @@ pub fn ports_in_words(packets_by_port: &BTreeMap<u16, u64>) -> String {
     }
 }
 
-/// What became of the packets of a capture. A frame of dnstap counts as a packet.
+/// The packets of a capture, counted by their fates. A frame of dnstap counts as a packet.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Packets read.

@@ -47,7 +47,7 @@ pub(crate) struct Taps {
 }
 
 impl Taps {
-    /// Of the settings, the addresses of servers count. The ports do not: a frame says itself what it is.
+    /// Takes the addresses of servers from the settings. The ports do not count: a frame says itself what it is.
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
             frames: Frames::new(),

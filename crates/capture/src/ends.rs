@@ -1,4 +1,4 @@
-//! Which end of a packet is the server, and so what is a query and what a response.
+//! The ends of a packet: which one is the server, and so what is a query and what a response.
 
 use std::net::{IpAddr, SocketAddr};
 
@@ -66,7 +66,7 @@ impl Ends {
     }
 }
 
-/// What a message is that goes in this direction, or why it is skipped.
+/// The kind of a message that goes in this direction, or why it is skipped.
 #[inline]
 pub(crate) fn kind(direction: Direction, message: &[u8]) -> Result<Kind, Why> {
     let header = Header::of(message).ok_or(Why::BadMessage)?;

@@ -36,7 +36,7 @@ pub enum CaptureError {
     Damaged {
         /// The place in the capture after decompression, in bytes from its beginning.
         offset: u64,
-        /// What is wrong there.
+        /// The fault there.
         what: String,
     },
 }
@@ -69,7 +69,7 @@ impl CaptureError {
     }
 }
 
-/// What a decompressor reports, on its way through [`io::Error`].
+/// The error of a decompressor, on its way through [`io::Error`].
 #[derive(Debug, thiserror::Error)]
 #[error("the {packing} data cannot be decompressed after byte {offset}: {error}")]
 pub(crate) struct Unpacking {

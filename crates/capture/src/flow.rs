@@ -1,4 +1,4 @@
-//! What packets carry: datagrams of UDP, and segments of TCP, which complete messages together.
+//! The content of packets: datagrams of UDP, and segments of TCP, which complete messages together.
 
 use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
@@ -62,7 +62,7 @@ impl Way {
     }
 }
 
-/// What a packet brought.
+/// The messages that a packet brought.
 pub(crate) enum Taken {
     /// A message, at a place of the payload.
     Message(Head, Range<usize>),
@@ -70,7 +70,7 @@ pub(crate) enum Taken {
     Messages(usize),
 }
 
-/// What a connection brought.
+/// An event that a connection brought.
 pub(crate) enum Brought {
     /// A message.
     Message(Head),
@@ -172,7 +172,7 @@ impl Flow {
         Some(completed)
     }
 
-    /// What connections brought since it was asked last: the next message, which is counted, or the next end.
+    /// The next event that connections brought: a message, which is counted, or an end.
     pub(crate) fn brought(&mut self, counts: &mut Counts) -> Option<Brought> {
         while self.is_waiting {
             let Some(done) = self.streams.next() else {

@@ -31,7 +31,7 @@ struct Held {
     key: Key,
     at_ns: u64,
     buffer: IpDefragBuf,
-    /// What the first fragment carries; the others need not say it.
+    /// The protocol that the first fragment carries; the others need not say it.
     protocol: Option<IpNumber>,
 }
 
@@ -59,7 +59,7 @@ struct Refused {
     why: Why,
 }
 
-/// What the fragments of a datagram have in common (RFC 791, section 3.2; RFC 8200, section 4.5).
+/// The fields that the fragments of a datagram have in common (RFC 791, section 3.2; RFC 8200, section 4.5).
 #[derive(Clone, Copy, PartialEq, Eq)]
 struct Key {
     from: IpAddr,
@@ -156,7 +156,7 @@ pub(crate) fn has_ports(next: IpNumber) -> bool {
 pub(crate) fn may_be_dns(next: IpNumber) -> bool {
     match next {
         ip_number::UDP | ip_number::TCP => true,
-        // What is encrypted stays unread.
+        // Encrypted payloads stay unread.
         ip_number::ENCAP_SEC => false,
         _ => next.is_ipv6_ext_header_value(),
     }

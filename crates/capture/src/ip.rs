@@ -32,7 +32,7 @@ const IPV6_FRAGMENT_HEADER_BYTES: usize = 8;
 pub(crate) struct Ip {
     pub(crate) from: IpAddr,
     pub(crate) to: IpAddr,
-    /// What follows the headers of IP.
+    /// The protocol of the payload, which follows the headers of IP.
     pub(crate) protocol: IpNumber,
     /// Its place in the packet, as far as it was captured.
     pub(crate) payload: Range<usize>,

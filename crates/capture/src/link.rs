@@ -17,7 +17,7 @@ pub(crate) enum Link {
     Ethernet,
     /// The device `any` of Linux.
     Sll,
-    /// The same in its second version.
+    /// The device `any` of Linux, in the second version of its frame.
     Sll2,
     /// A packet without a frame.
     Raw,

@@ -1,10 +1,10 @@
-//! What a capture holds: messages, and the ends of connections.
+//! The events of a capture: messages, and the ends of connections.
 
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
 
-/// What happened next in the capture.
+/// The next event of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event<'a> {
     /// A query or a response.
@@ -31,7 +31,7 @@ pub struct Message<'a> {
     pub client: SocketAddr,
     /// The server's address and port.
     pub server: SocketAddr,
-    /// What it came by.
+    /// The transport that it came by.
     pub transport: Transport,
     /// The number of its connection, counted from 0 over the whole capture; `None` over UDP.
     pub connection: Option<u64>,
@@ -48,7 +48,7 @@ pub enum Kind {
     Response,
 }
 
-/// What a message came by. Packets show UDP and TCP; dnstap records the others as well.
+/// The transport of a message. Packets show UDP and TCP; dnstap records the others as well.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Transport {

@@ -73,7 +73,7 @@ impl Packets {
                 self.held = held;
                 self.layers.take(at_ns, self.held.form, &self.held.frame)
             } else if let Some(end) = self.end.take() {
-                // What waited for missing bytes comes out, without a packet of its own.
+                // Messages that waited for missing bytes come out, without a packet of their own.
                 let Some(completed) = self.layers.flow.finish() else { return end.map(|()| None) };
                 counts.further += completed as u64;
                 self.end = Some(end);
@@ -150,7 +150,7 @@ struct Layers {
     flow: Flow,
 }
 
-/// What a packet brought.
+/// The messages that a packet brought.
 enum Found {
     /// A message, at a place of the frame.
     InPacket(Head, Range<usize>),

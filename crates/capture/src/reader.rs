@@ -72,7 +72,7 @@ impl Reader {
         event
     }
 
-    /// What became of the packets that were read so far.
+    /// The counts of the packets that were read so far.
     pub fn counts(&self) -> &Counts {
         &self.counts
     }

@@ -1,4 +1,4 @@
-//! What is DNS in a capture.
+//! Settings for what is DNS in a capture.
 
 use std::net::IpAddr;
 

@@ -85,7 +85,7 @@ pub(crate) struct Segment<'a> {
     pub(crate) missing: usize,
 }
 
-/// What a segment completed or ended.
+/// A message that a segment completed, or a connection that it ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Done<'a> {
     /// A message without its length prefix, of at least 12 bytes, whose QR bit is that of its direction. Its time is

@@ -25,7 +25,7 @@ const FAR_FOR_EACH_NEAR: usize = 4;
 pub(crate) struct Timeline<T> {
     /// The latest stamp, without strays; `None` before the first.
     newest_ns: Option<u64>,
-    /// What is added to stamps, as the clock was set back by so much.
+    /// The time that is added to stamps, as the clock was set back by so much.
     offset_ns: u64,
     held: Vec<(u64, T)>,
     /// The latest stamp before those that are held.
@@ -33,7 +33,7 @@ pub(crate) struct Timeline<T> {
     /// How many of those that are held are far from the stamps before them, and how many of these are before those.
     far: usize,
     back: usize,
-    /// What was held and has its time.
+    /// Packets that were held and have their times.
     ready: VecDeque<(u64, T)>,
 }
 

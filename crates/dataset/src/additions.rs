@@ -1,6 +1,6 @@
-//! What every query of a file gets as it is encoded: labels before its name, EDNS options, and a TSIG record. A player
-//! fills in the bytes of labels and record as it sends the query. All lengths are known here, so that nothing is moved
-//! then.
+//! Additions to every query of a file as it is encoded: labels before its name, EDNS options, and a TSIG record. A
+//! player fills in the bytes of labels and record as it sends the query. All lengths are known here, so that nothing is
+//! moved then.
 
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::name::NAME_BYTES_MAX;
@@ -11,7 +11,7 @@ use kqps_message::{NameFault, edns};
 /// The byte of labels that a player fills in.
 const FILLER: u8 = b'x';
 
-/// What every query gets beside what its line says.
+/// Parts that every query gets beside those of its line.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Additions {
     /// The UDP payload size of OPT records that the options add, in bytes; `None` for the usual one.
@@ -65,7 +65,7 @@ impl Additions {
         Ok(())
     }
 
-    /// What changes the encoded form.
+    /// Appends the additions that change the encoded form.
     pub(crate) fn shape(&self, shape: &mut Vec<u8>) {
         let Self { udp_payload_bytes, edns_options, labels, tsig } = self;
         shape.extend_from_slice(&udp_payload_bytes.unwrap_or_default().to_le_bytes());

@@ -330,7 +330,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
                 other_ports,
             }));
         }
-        // What waited is gone, and its memory is there for the networks.
+        // The room is empty, and its memory is there for the networks.
         drop(self.room);
         write_tail(self.writer, self.clients, self.facts, source_hash, self.skipped)
             .map_err(CompileError::Output)

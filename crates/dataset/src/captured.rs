@@ -1,4 +1,4 @@
-//! What a capture says of a query besides its bytes: when it was due, who asked, and how it was carried.
+//! Facts of a query in a capture besides its bytes: when it was due, who asked, and how it was carried.
 
 use kqps_capture::Transport as Carried;
 

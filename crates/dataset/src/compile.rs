@@ -35,7 +35,7 @@ pub fn compile(
     })
 }
 
-/// The same for a source whose hash may be known.
+/// Encodes the queries of a source whose hash may be `known`, and returns the header.
 pub(crate) fn encode(
     source: impl Read + Send + 'static,
     path: &Path,

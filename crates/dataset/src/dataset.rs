@@ -22,7 +22,7 @@ pub struct Dataset {
     path: PathBuf,
     file: MappedFile,
     header: Header,
-    /// What is known of the capture, if the source is one.
+    /// The facts of the capture, if the source is one.
     capture: Option<CaptureFacts>,
     bad: Bad,
     note: Option<String>,
@@ -130,7 +130,7 @@ impl Dataset {
         Self { path: path.to_owned(), file, header, capture, bad, note, check }
     }
 
-    /// The same queries with another check of their answers. [`Check::Off`] is for a server that cannot give the
+    /// These queries with another check of their answers. [`Check::Off`] is for a server that cannot give the
     /// answers that the file expects, such as an echo.
     #[must_use]
     pub fn checked(self, check: Check) -> Self {
@@ -173,7 +173,7 @@ impl Dataset {
         &self.bad
     }
 
-    /// What was wrong with them, and how often.
+    /// The faults of bad lines or messages, and how often each was seen.
     pub fn skipped_causes(&self) -> impl Iterator<Item = (&'static str, u64)> {
         self.header.skipped.causes()
     }

@@ -58,7 +58,7 @@ pub(crate) fn message_at(parts: u16) -> usize {
     digest_at(parts) + usize::from((parts | parts >> 1) & DIGEST) * DIGEST_BYTES
 }
 
-/// What is known about a query besides its bytes.
+/// The facts of a query besides its bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Facts {
     pub(crate) question_bytes: u16,

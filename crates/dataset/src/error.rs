@@ -79,7 +79,7 @@ pub enum DatasetError {
     Capture {
         /// The path of the file.
         path: PathBuf,
-        /// What is wrong with the capture, and where.
+        /// The fault of the capture, and its place.
         error: CaptureError,
     },
     /// The capture holds no query that can be sent.
@@ -105,7 +105,7 @@ pub enum DatasetError {
         path: PathBuf,
         /// The most clients.
         most: usize,
-        /// What makes a client.
+        /// How clients are told apart.
         by: Client,
     },
     /// The encoded queries would exceed the largest position, 32 GiB.
@@ -131,7 +131,7 @@ impl DatasetError {
     }
 }
 
-/// What is wrong with a line.
+/// The fault of a line.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum LineFault {
     /// The name is wrong.
@@ -211,7 +211,7 @@ pub enum LineFault {
     TooLong(usize),
 }
 
-/// What is wrong with a message of a binary file.
+/// The fault of a message of a binary file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum RecordFault {
     /// The file ends within the message.

@@ -1,4 +1,4 @@
-//! What is known of a capture as a whole.
+//! The facts of a capture as a whole.
 
 use std::collections::BTreeMap;
 

@@ -15,7 +15,7 @@ use crate::tail::Tail;
 pub(crate) struct Mapped {
     pub(crate) file: MappedFile,
     pub(crate) header: Header,
-    /// What is known of the capture, if the source is one.
+    /// The facts of the capture, if the source is one.
     pub(crate) capture: Option<CaptureFacts>,
     /// The bad lines or messages that were skipped.
     pub(crate) bad: Bad,

@@ -159,7 +159,7 @@ impl Known {
     }
 }
 
-/// What changes with a file's content: number, size, and times of change.
+/// Marks of a file that change with its content: number, size, and times of change.
 fn state_of(facts: &Metadata) -> [i64; 6] {
     let (number, bytes) = (facts.ino() as i64, facts.len() as i64);
     [number, bytes, facts.mtime(), facts.mtime_nsec(), facts.ctime(), facts.ctime_nsec()]

@@ -25,7 +25,7 @@ pub struct Options {
     pub cache_dir: Option<PathBuf>,
     /// How a capture is read.
     pub capture: CaptureOptions,
-    /// What every query of a file gets beside EDNS. A capture gets none of it.
+    /// Additions to every query of a file beside EDNS. A capture gets none of them.
     pub additions: Additions,
 }
 
@@ -83,7 +83,8 @@ pub enum Format {
     Plain,
     /// 16-bit big-endian lengths and messages.
     Binary,
-    /// The same, of which every message of two bytes or more is sent as it is, whatever its bytes are.
+    /// Lengths and messages as in [`Self::Binary`]. Every message of two bytes or more is sent as it is, whatever its
+    /// bytes are.
     AnyBytes,
     /// Dynamic updates (RFC 2136) in the text form of dnsperf: a zone, prerequisites and changes, and `send`.
     Updates,
@@ -99,7 +100,7 @@ pub struct CaptureOptions {
     pub ports: Vec<u16>,
     /// The servers whose queries are taken; empty for all.
     pub servers: Vec<IpAddr>,
-    /// What makes a client.
+    /// How clients are told apart.
     pub client: Client,
 }
 
@@ -109,7 +110,7 @@ impl Default for CaptureOptions {
     }
 }
 
-/// What makes a client of a capture.
+/// How clients of a capture are told apart.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Client {

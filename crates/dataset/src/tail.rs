@@ -1,4 +1,4 @@
-//! What an encoded file says of its source as a whole, as JSON at its end.
+//! Facts of the source as a whole, as JSON at the end of an encoded file.
 
 use std::io;
 

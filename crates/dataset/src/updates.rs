@@ -43,7 +43,7 @@ type Column<'a> = (usize, &'a [u8]);
 /// The place of a fault in a line, counted from 1, and the fault.
 type Fault = (usize, LineFault);
 
-/// What a line does.
+/// The command of a line.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Command {
     Require,

@@ -317,7 +317,7 @@ fn a_bad_message_is_named_with_its_place() {
     reply[2] |= 0x80;
     let mut counts_a_record = WWW.to_vec();
     counts_a_record[7] = 1;
-    // One additional record of nearly the largest size that fits.
+    // An additional record of nearly the largest size that fits.
     let mut long = [WWW, b"\0\x00\x0a\x00\x01\x00\x00\x00\x00\xff\xd0", &vec![0; 0xffd0]].concat();
     long[11] = 1;
     for (content, error) in [

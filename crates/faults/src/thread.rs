@@ -9,7 +9,7 @@ use kqps_kernel::affinity;
 
 /// A thread that works until it is stopped, and then returns what it counted. Dropping it stops it.
 pub(crate) struct CountingThread<T> {
-    /// What it does, as messages name it: `the relay`.
+    /// Its work, as messages name it: `the relay`.
     what: &'static str,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<T>>>,

@@ -32,7 +32,7 @@ pub struct TomlError {
     pub line: usize,
     /// The column in characters, counted from 1.
     pub column: usize,
-    /// What was found and what was expected.
+    /// The fault: what was found and what was expected.
     pub what: String,
 }
 

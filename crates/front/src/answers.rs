@@ -1,4 +1,4 @@
-//! What became of the queries of another server of this process, until it takes the outcomes.
+//! Outcomes of the queries of another server of this process, kept until it takes them.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ enum Kept {
     Dropped(Cause),
 }
 
-/// What became of a query.
+/// The outcome of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Outcome<'a> {
     /// The message that a back end sent, which answers the query.

@@ -1,4 +1,4 @@
-//! What the front reads of a query.
+//! The parts of a query that the front reads.
 
 use kqps_message::header::{HEADER_BYTES, OPCODE, QR};
 use kqps_message::question::QUESTION_TAIL_BYTES;

@@ -48,7 +48,7 @@ pub(super) struct BackEnd {
     pub(super) counts: BackEndReport,
 }
 
-/// What happened to a link.
+/// A fault of a link, or its end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Trouble {
     /// The back end closed the connection between two messages.

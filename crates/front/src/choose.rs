@@ -140,7 +140,7 @@ mod tests {
         for choice in [Choice::Random, Choice::Hash] {
             let seen = shares(&chosen(choice, &weighted, 40_000));
             for (seen, expected) in seen.into_iter().zip([0.125, 0.25, 0.625]) {
-                // One standard deviation is at most 0.0025.
+                // The standard deviation is at most 0.0025.
                 assert!((seen - expected).abs() < 0.025, "{choice:?}: {seen} for {expected}");
             }
         }

@@ -27,7 +27,7 @@ pub(super) struct Cookies {
     server: Vec<u8>,
 }
 
-/// What the cookie of a reply says about its sender.
+/// The verdict on the sender of a reply, by its cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     /// It returns the client cookie, or the back end is not known to have cookies.

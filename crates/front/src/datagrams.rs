@@ -27,7 +27,7 @@ const TIME_OF_PORT_NS: u64 = 10_000_000_000;
 /// The space for a query that is sent again, in bytes.
 const AGAIN_BYTES: usize = 1024;
 
-/// One of the sockets. It is connected to the back end, so the kernel delivers only packets from there.
+/// A socket. It is connected to the back end, so the kernel delivers only packets from there.
 pub(super) struct Socket {
     pub(super) socket: UdpSocket,
     pub(super) ids: Ids,

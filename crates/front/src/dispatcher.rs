@@ -59,7 +59,7 @@ pub(super) struct Dispatcher {
     looks_soon: bool,
     /// The queries that wait for a connection to a back end.
     parked: Vec<Parked>,
-    /// What became of queries of another server of this process.
+    /// The outcomes of queries of another server of this process.
     pub(super) answers: Answers,
     /// The query with a cookie that is being sent.
     with_cookie: Vec<u8>,

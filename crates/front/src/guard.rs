@@ -1,5 +1,5 @@
-//! Which answers by datagrams are believed. An attacker who does not see the queries must guess the port, the ID, the
-//! case of every letter (draft-vixie-dnsext-dns0x20) and, if the back end has cookies, 64 bits more (RFC 7873).
+//! Judges which answers by datagrams are believed. An attacker who does not see the queries must guess the port, the
+//! ID, the case of every letter (draft-vixie-dnsext-dns0x20) and, if the back end has cookies, 64 bits more (RFC 7873).
 
 use kqps_message::header::HEADER_BYTES;
 

@@ -89,7 +89,7 @@ pub struct FrontSettings {
     pub outstanding: usize,
     /// The maximum number of queries outstanding at one back end, at least 1.
     pub back_end_outstanding: usize,
-    /// Which query gets no answer when a maximum is exceeded.
+    /// The query that gets no answer when a maximum is exceeded.
     pub overload: Overload,
     /// The receive and send buffers of sockets to back ends, in bytes.
     pub buffer_bytes: usize,
@@ -106,7 +106,7 @@ pub struct FrontSettings {
     pub metrics: Option<SocketAddr>,
 }
 
-/// Which query gets no answer when too many are outstanding.
+/// The query that gets no answer when too many are outstanding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Overload {
     /// The query that has just arrived.
@@ -115,7 +115,7 @@ pub enum Overload {
     Oldest,
 }
 
-/// What a back end needs to send a query.
+/// Values that a back end needs to send a query.
 struct SendContext<'a> {
     random: &'a mut RandomIds,
     now_ns: u64,

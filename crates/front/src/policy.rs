@@ -72,7 +72,7 @@ pub enum Choice {
     Hash,
 }
 
-/// Which queries go to which back ends. A condition that is not set matches every query.
+/// The back ends for the queries that match. A condition that is not set matches every query.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rule {
     /// The RD bit that a query must have; `None` for any.

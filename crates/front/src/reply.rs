@@ -147,7 +147,7 @@ mod tests {
             let own = [0, 0, 41, 0x04, 0xd0, upper, 0, 0x80, 0, 0, 0];
             assert_eq!(reply[..bytes], [&head[..], question, &own].concat());
         }
-        // Of two OPT records, one comes back. The same holds behind two questions, of which none comes back.
+        // Two OPT records bring one back. The same holds behind two questions, of which none comes back.
         let mut twice = [&query[..], opt].concat();
         twice[11] = 2;
         let mut two = [&query[..26], question, opt].concat();

@@ -1,4 +1,5 @@
-//! What the workers of a front and its other threads share: the policy that was loaded last, and the workers' counts.
+//! State that the workers of a front and its other threads share: the policy that was loaded last, and the workers'
+//! counts.
 
 use std::io;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,7 +11,7 @@ use kqps_server::report::{Counted, Report};
 use super::Policy;
 use super::status::Reports;
 
-/// What the workers and the other threads share.
+/// State that the workers and the other threads share.
 #[derive(Default)]
 pub(super) struct Shared {
     /// The policy that was loaded last, and how many were loaded.

@@ -1,4 +1,4 @@
-//! One connection to a back end. One call writes many queries, and replies are cut out of the bytes received, in any
+//! A connection to a back end. One call writes many queries, and replies are cut out of the bytes received, in any
 //! order (RFC 7766, sections 6.2.1.1 and 7). The connection is opened in advance and kept. After it has ended it is
 //! opened again, each time after a longer pause.
 

@@ -59,7 +59,7 @@ impl Upstream {
         })
     }
 
-    /// What ends [`Self::wait`] from another thread.
+    /// A waker that ends [`Self::wait`] from another thread.
     pub fn waker(&self) -> io::Result<Waker> {
         Waker::new(self.poll.registry(), token(Source::Waker, 0, 0))
     }

@@ -46,7 +46,7 @@ pub struct Beside {
     pub then_name: String,
     /// The address of the earlier run's page, as seen from the page of the later one.
     pub then_page: Option<String>,
-    /// What differs between the hosts, kqps, and the versions of subjects, each in a few words.
+    /// Differences between the hosts, kqps, and the versions of subjects, each in a few words.
     pub differences: Vec<String>,
     /// Whether hosts, kqps and the cores of all common cells are the same.
     pub is_same_host: bool,
@@ -254,8 +254,8 @@ fn ratio(then: &Figure, now: &Figure) -> (f64, f64, f64) {
     ((by - reach).exp(), by.exp(), (by + reach).exp())
 }
 
-/// Of the runs of a history, the one to put beside this run: an earlier one of the same study that has a cell of this
-/// run. Runs on the same host come before others, and of these the last.
+/// The run of a history to put beside this run: an earlier one of the same study that has a cell of this run. Runs on
+/// the same host come before others, and of these the last.
 pub fn run_before<'a>(entries: &'a [Entry], run: &Run) -> Option<&'a Entry> {
     let host = Host::of(run).id;
     let has_common = |one: &Entry| {

@@ -50,7 +50,7 @@ mod tests {
         })
     }
 
-    /// Of the 84 ways to choose three of nine points, two are at an end.
+    /// Two of the 84 ways to choose three of nine points are at an end.
     #[test]
     fn three_of_nine_points_have_the_chance_that_counting_gives() {
         let counted = of(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0], 9_999, 1);

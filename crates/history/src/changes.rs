@@ -42,8 +42,8 @@ pub struct Found {
     pub reach: f64,
     /// The probability that points without a change diverge as much in the permutation test, 0 to 1.
     pub chance: f64,
-    /// The same, or more if levels with this scatter may differ as much at any place and in any of the looks that a
-    /// growing series has had so far. It decides whether the change is strong.
+    /// The value of `chance`, or more if levels with this scatter may differ as much at any place and in any of the
+    /// looks that a growing series has had so far. It decides whether the change is strong.
     pub chance_over_time: f64,
     /// The least magnitude that could be claimed, a share: the greater of what the points' scatter allows to detect and
     /// the median of the runs' own effects.

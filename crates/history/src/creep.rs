@@ -32,7 +32,7 @@ pub fn creep(samples: &[Sample], found: &[Found], permutations: u32, seed: u64) 
     let from = if begin == 0 { 0 } else { counted[begin] };
     let reaches = |points: &[f64], limit: f64| Line::through(points).closeness() >= limit;
     let chance = chance(&all[from..], line.closeness(), permutations, WEAK, seed, reaches);
-    // One line was tried every time that the series grew. If each look at `count` points has this share, the sum of
+    // A line was tried every time that the series grew. If each look at `count` points has this share, the sum of
     // `1 / looks` over all lengths from 8 on stays below a half, however long the series becomes.
     let count = counted.len() as f64;
     let looks = count * count.ln().powi(2);

@@ -1,4 +1,4 @@
-//! What the history keeps of a run.
+//! The entry that the history keeps of a run.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::key::Key;
 /// The version that is written into every entry. A reader accepts this version and all older ones.
 pub const SCHEMA: u32 = 1;
 
-/// One run.
+/// A run.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Entry {
     /// The version of the record, [`SCHEMA`].
@@ -36,7 +36,7 @@ impl Entry {
     }
 }
 
-/// One figure of one run.
+/// A figure of a run.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Reading {
     /// The series.

@@ -21,7 +21,7 @@ pub struct History {
     pub tests: u32,
 }
 
-/// One series.
+/// A series.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Series {
     /// Its identity.
@@ -106,10 +106,10 @@ pub enum Shape {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Strength {
-    /// One series in 20 would diverge as much by chance. A comparison of both builds can decide.
+    /// A change that one series in 20 would have by chance. A comparison of both builds can decide.
     Weak,
-    /// Of all series together, looked at every time that they grew, fewer than one in 20 such histories has such a
-    /// change by chance.
+    /// A change that fewer than one in 20 histories would have by chance, each with all of these series, looked at
+    /// every time that they grew.
     Strong,
 }
 
@@ -145,7 +145,7 @@ pub struct Level {
 pub struct Move {
     /// The first point on the other host, as an index into the points of the series.
     pub at: usize,
-    /// What differs, each in words.
+    /// The differences of the hosts, each in words.
     pub differences: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What makes figures of two runs members of one series.
+//! The key that makes figures of two runs members of one series.
 
 use std::collections::BTreeMap;
 

@@ -17,8 +17,8 @@ const AROUND: usize = 5;
 /// Fewer points than this show no usual scatter.
 const LEAST: usize = 5;
 
-/// One point in so many, and one more, may be single. If more are, the host has two speeds: every point counts then,
-/// since what is left out would decide what is found.
+/// Single points are rare: one in so many, and one more, may be single. If more are, the host has two speeds: every
+/// point counts then, since what is left out would decide what is found.
 const RARE: usize = 25;
 
 /// The median distance of two neighbours, divided by the standard deviation of one point.

@@ -1,5 +1,5 @@
-//! One SQLite file with an entry for each run. It can be made anew from the folders of the runs, so it holds nothing
-//! that a run's folder does not.
+//! The SQLite file of a history, with an entry for each run. It can be made anew from the folders of the runs, so it
+//! holds nothing that a run's folder does not.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -43,7 +43,7 @@ pub struct Records {
     pub hosts: BTreeMap<String, Host>,
 }
 
-/// What adding a run changed.
+/// The effect of adding a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Added {
     /// The run is new.

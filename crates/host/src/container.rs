@@ -1,4 +1,4 @@
-//! What a container takes away from this process: read as facts, and explained by a function of them.
+//! Rights and resources that a container denies this process: read as facts, and explained by a function of them.
 //!
 //! Sources: capabilities(7), `Seccomp` in `proc_pid_status(5)`, namespaces(7), cgroups(7), and the files that engines
 //! leave (`/.dockerenv`, and `/run/.containerenv` of podman).
@@ -50,16 +50,16 @@ const MARKS: [&str; 2] = ["/.dockerenv", "/run/.containerenv"];
 /// Names of folders in the path of a cgroup that engines use.
 const ENGINES: [&str; 6] = ["docker", "libpod_parent", "kubepods", "kubepods.slice", "lxc", "lxc.payload"];
 
-/// What such a name begins with if the rest is a name of the engine's choice.
+/// Beginnings of such names if the rest is a name of the engine's choice.
 const BEGINS: [&str; 2] = ["kubepods-", "lxc.payload."];
 
-/// What such a name begins with if the ID of a container follows.
+/// Beginnings of such names if the ID of a container follows.
 const BEFORE_ID: [&str; 4] = ["docker-", "libpod-", "crio-", "cri-containerd-"];
 
 /// The variables by which engines report themselves.
 const VARIABLES: [&str; 2] = ["container", "KUBERNETES_SERVICE_HOST"];
 
-/// What is known about this process and its surroundings. A fact that cannot be read is `None`.
+/// Facts about this process and its surroundings. A fact that cannot be read is `None`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Facts {
     /// Why this is a container, each in words; empty if nothing shows it.
@@ -74,15 +74,15 @@ pub struct Facts {
     pub cpu_limit_cores: Option<f64>,
     /// Memory that the cgroup may use, bytes; `None` if there is no limit.
     pub memory_limit_bytes: Option<u64>,
-    /// Those of `/sys` and `/proc/sys` that are mounted read-only.
+    /// The folders `/sys` and `/proc/sys`, as far as they are mounted read-only.
     pub read_only: Vec<&'static str>,
-    /// What the network devices reach.
+    /// The reach of the network devices.
     pub network: Option<Network>,
     /// The number of the highest capability that the kernel knows (`/proc/sys/kernel/cap_last_cap`).
     pub last_capability: Option<u32>,
 }
 
-/// What the network devices of a process reach.
+/// The reach of a process's network devices.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Network {
     /// There is loopback and no other device.
@@ -98,7 +98,7 @@ pub enum Network {
 pub struct Taken {
     /// The kind of thing: `capabilities`, `system calls`, `cpu`, `memory`, `settings` or `network`.
     pub what: &'static str,
-    /// What is missing, and what does not work without it.
+    /// The missing part, and all that does not work without it.
     pub reason: String,
     /// How to start the container with it.
     pub remedy: String,
@@ -131,8 +131,8 @@ impl Facts {
         }
     }
 
-    /// What the container takes away; empty if this is no container. `fails` says whether a capability of `kqps probe`
-    /// does not work.
+    /// Lists all that the container takes away; empty if this is no container. `fails` says whether a capability of
+    /// `kqps probe` does not work.
     pub fn taken(&self, fails: impl Fn(&str) -> bool) -> Vec<Taken> {
         if self.signs.is_empty() {
             return Vec::new();
@@ -257,7 +257,7 @@ impl Facts {
     }
 }
 
-/// What shows that this is a container. A mark or a variable alone does not: images of virtual machines have them too.
+/// Signs that this is a container. A mark or a variable alone is not enough: images of virtual machines have them too.
 fn signs(root: &Root, cgroups: &str, variables: impl Iterator<Item = &'static str>) -> Vec<String> {
     let marks = MARKS.into_iter().filter(|mark| root.path(mark).exists());
     let mut signs: Vec<String> = marks.map(|mark| format!("{mark} exists")).collect();
@@ -301,7 +301,7 @@ fn is_read_only(mounts: &str, path: &str) -> bool {
     options(path).or_else(|| options(above)).is_some_and(|options| options.split(',').any(|one| one == "ro"))
 }
 
-/// What the devices of this network reach. `None` if no device can be seen.
+/// Returns the reach of this network's devices. `None` if no device can be seen.
 fn network(root: &Root) -> Option<Network> {
     let mut devices = root.names("/sys/class/net");
     // Files such as `bonding_masters` are no devices.
@@ -311,7 +311,8 @@ fn network(root: &Root) -> Option<Network> {
     }
     devices.retain(|device| device != "lo");
     let number = |device: &str, file: &str| root.number(&format!("/sys/class/net/{device}/{file}")).ok();
-    // What a device leads to has another number; a device of the host has its own. That of a program has flags.
+    // A device of the host has its own number in `iflink`. A device that leads to another one has the other's number
+    // there. A device of a program has flags.
     let is_inner = |device: &String| {
         let numbers = number(device, "ifindex").zip(number(device, "iflink"));
         numbers.is_some_and(|(own, other)| own != other)

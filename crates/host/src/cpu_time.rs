@@ -7,7 +7,7 @@ use kqps_observation::host::CpuFacts;
 /// The unit of `/proc/stat` and `/proc/PID/stat`, `USER_HZ`: 100 on every architecture that kqps runs on.
 pub(crate) const TICKS_PER_S: f64 = 100.0;
 
-/// One core's columns since boot, in ticks. <https://docs.kernel.org/filesystems/proc.html>, 1.7.
+/// The columns of a core since boot, in ticks. <https://docs.kernel.org/filesystems/proc.html>, 1.7.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct CpuTicks {
     cpu: u32,

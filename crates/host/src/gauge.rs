@@ -81,7 +81,7 @@ pub(crate) fn cores(cpus: &[u32]) -> io::Result<Vec<u32>> {
     Ok(cpus)
 }
 
-/// One core's part. If another core fails, the caller drops the result.
+/// Gauges a core. If another core fails, the caller drops the result.
 fn work(cpu: u32, mut turn: Turn, together: &Together) -> io::Result<CoreGauge> {
     let of = |error: io::Error| io::Error::new(error.kind(), format!("cannot gauge core {cpu}: {error}"));
     affinity::pin_thread(cpu).map_err(of)?;
@@ -109,7 +109,7 @@ fn work(cpu: u32, mut turn: Turn, together: &Together) -> io::Result<CoreGauge> 
     Ok(tally.facts(cpu))
 }
 
-/// What the threads of a reading share, so that they begin and end at the same time.
+/// State that the threads of a reading share, so that they begin and end at the same time.
 struct Together {
     threads: usize,
     duration_ns: u64,
@@ -197,7 +197,7 @@ impl Turn {
     }
 }
 
-/// What one core has done.
+/// A core's turns so far, and its times of work and of stalls.
 struct Tally {
     /// When the last turn ended.
     looked_ns: u64,

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::Root;
 
-/// One interrupt of a network device.
+/// An interrupt of a network device.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Interrupt {
     /// The kernel's number of the interrupt.

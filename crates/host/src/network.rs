@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// One core's counters of the backlog since boot.
+/// A core's counters of the backlog since boot.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Softnet {
     pub(crate) dropped: u64,

@@ -1,4 +1,4 @@
-//! One process and its threads, from `/proc/PID`.
+//! A process and its threads, from `/proc/PID`.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -49,7 +49,7 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
     })
 }
 
-/// One thread at one moment.
+/// A thread at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Thread {
     pub(crate) pid: u32,
@@ -86,7 +86,7 @@ impl Thread {
     }
 }
 
-/// One process at one moment.
+/// A process at one moment.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Process {
     pub(crate) pid: u32,

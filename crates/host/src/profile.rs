@@ -63,7 +63,7 @@ pub struct Profile {
     unreadable: BTreeMap<String, String>,
 }
 
-/// What the reading thread took.
+/// The result of the reading thread.
 #[derive(Debug)]
 enum Taken {
     Sampled(ProfileSource, Gathered),
@@ -171,7 +171,7 @@ fn read(
             rings.stop();
             after_ns = Some(members.on_core_ns());
         }
-        // What is older is in the rings by now.
+        // Older records are in the rings by now.
         let settled_ns = now_ns.saturating_sub(LATE_NS);
         rings.drain(&mut collector, &mut members);
         // Samples after the load are of no load.

@@ -36,7 +36,7 @@ const SNAP_BYTES: u32 = 18 + 60 + 8 + 12 + 255 + 4;
 /// The interval at which a watch looks for its end.
 const LOOK_NS: u64 = 20_000_000;
 
-/// What the distance of two clocks may seem to change because they are read one after the other.
+/// The most by which the distance of two clocks may seem to change because they are read one after the other.
 const READ_WITHIN_NS: u64 = 1_000_000;
 
 /// Whose packets are stamped.
@@ -45,7 +45,7 @@ const READ_WITHIN_NS: u64 = 1_000_000;
 pub struct Stamped {
     /// The addresses of the subject.
     pub servers: Vec<SocketAddr>,
-    /// One query in so many is stamped, rounded up to a power of two.
+    /// The number of queries of which one is stamped, rounded up to a power of two.
     pub one_in: u32,
 }
 

@@ -150,7 +150,7 @@ fn share_between(before: (u64, u64), after: (u64, u64)) -> Option<f64> {
     (user + system > 0).then(|| user as f64 / (user + system) as f64)
 }
 
-/// What threads used between two readings, busiest first. Threads that used nothing are left out.
+/// The usage of threads between two readings, busiest first. Threads that used nothing are left out.
 pub(crate) fn threads_between(before: &[Thread], after: &[Thread], wall_s: f64) -> Vec<ThreadFacts> {
     let mut facts: Vec<ThreadFacts> = after
         .iter()

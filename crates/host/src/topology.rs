@@ -19,7 +19,7 @@ pub struct Topology {
     pub cores: Vec<CoreFacts>,
     /// Interrupts of network devices, by number; empty if they cannot be read.
     pub interrupts: Vec<Interrupt>,
-    /// What could not be read, and why.
+    /// Facts that could not be read, and why.
     pub unreadable: BTreeMap<String, String>,
 }
 

@@ -19,7 +19,7 @@ pub struct Usage {
 }
 
 impl Usage {
-    /// That of these processes.
+    /// The usage of these processes.
     pub fn of(pids: &[u32]) -> Self {
         Self { pids: pids.to_vec(), families: None }
     }

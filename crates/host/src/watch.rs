@@ -41,9 +41,9 @@ pub use taken::{SPARE_NS, Taken};
 /// The differences between the two readings of both sides.
 #[derive(Clone, Debug, Default)]
 pub struct WatchResult {
-    /// What the player's host did.
+    /// The record of the player's host.
     pub host: HostFacts,
-    /// What the subject did, if it was watched.
+    /// The record of the subject, if it was watched.
     pub subject: Option<SubjectFacts>,
     /// Where the subject is.
     pub side: SubjectSide,
@@ -101,7 +101,7 @@ impl TrialWatch for Watch {
     }
 }
 
-/// One result of what both sides saw, on one host or on two.
+/// Joins the observations of both sides to one result, on one host or on two.
 pub fn join(mut player: PlayerSeen, subject: SubjectSeen) -> WatchResult {
     let (player_threads, player_cpu_s) = (std::mem::take(&mut player.threads), player.cpu_s);
     let cores = player.cores.clone();
@@ -133,7 +133,7 @@ fn frequencies(cpus: impl Iterator<Item = u32>) -> BTreeMap<u32, f64> {
     cpus.filter_map(|cpu| Some((cpu, frequency::mhz(&Root::real(), cpu)?))).collect()
 }
 
-/// What identifies a process's network namespace.
+/// The link that identifies a process's network namespace.
 fn namespace(process: &str) -> Option<PathBuf> {
     fs::read_link(format!("{process}/ns/net")).ok()
 }

@@ -52,7 +52,7 @@ pub struct Witness {
     threads: Vec<(u32, JoinHandle<io::Result<CoreStalls>>)>,
 }
 
-/// What the threads share.
+/// State that the threads share.
 #[derive(Debug)]
 struct Watch {
     began_ns: u64,

@@ -170,7 +170,7 @@ fn a_subject_that_waits_for_an_ordinary_program_is_seen_to_stand_still() {
     }
 }
 
-/// What must hold for the result of any witness of this core.
+/// Checks conditions that the result of any witness of this core must meet.
 fn plausible(facts: &StallFacts, cpu: u32) {
     assert_eq!(facts.cores, [cpu]);
     let periods = (facts.ended_ns - facts.began_ns) / 1000 / facts.period_us;

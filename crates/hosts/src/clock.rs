@@ -3,7 +3,7 @@
 
 use serde::{Deserialize, Serialize};
 
-/// One ping. `sent_ns` and `received_ns` are of our clock, `at_ns` is of theirs, each `CLOCK_MONOTONIC` in nanoseconds.
+/// A ping. `sent_ns` and `received_ns` are of our clock, `at_ns` is of theirs, each `CLOCK_MONOTONIC` in nanoseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ping {
     /// When it was about to be written.
@@ -33,7 +33,7 @@ pub fn estimate(pings: &[Ping]) -> Option<Offset> {
         pings.iter().filter_map(|ping| Some((rtt(ping)?, ping))).min_by_key(|(rtt, _)| *rtt)?;
     let middle = i128::from(best.sent_ns) + i128::from(rtt_ns / 2);
     let ns = i64::try_from(i128::from(best.at_ns) - middle).ok()?;
-    // One more, since the half is rounded down.
+    // A nanosecond more, since the half is rounded down.
     Some(Offset { ns, uncertainty_ns: rtt_ns / 2 + 1, rtt_ns })
 }
 

@@ -75,7 +75,7 @@ fn for_shell(word: &str) -> String {
     format!("{home}{rest}")
 }
 
-/// What the user set in the words behind `ssh`.
+/// Options that the user set in the words behind `ssh`.
 #[derive(Debug, Default)]
 struct Given {
     /// The names of options by `-o`, in lower case.

@@ -1,4 +1,4 @@
-//! The same with many hosts, some of them at a time. A server of ssh refuses logins at random once ten of them are not
+//! Runs a function for many hosts, eight at once. A server of ssh refuses logins at random once ten of them are not
 //! complete (`MaxStartups`, `sshd_config(5)`), and many hosts may be behind one such server.
 
 use std::panic::resume_unwind;

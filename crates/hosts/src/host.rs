@@ -24,7 +24,7 @@ pub struct Hosts {
     pub players: Vec<Host>,
 }
 
-/// One host, as the hosts' file describes it.
+/// A host, as the hosts' file describes it.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Host {
     /// Its name in output and records: letters, digits, `-`, `_` and `.`.
@@ -89,12 +89,12 @@ pub(crate) struct Words<'w> {
     pub(crate) device: Option<&'w str>,
 }
 
-/// What is wrong with a host.
+/// A wrong value of a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Wrong {
     /// The key whose value is wrong.
     pub(crate) key: &'static str,
-    /// What was found and what was expected.
+    /// The error: what was found and what was expected.
     pub(crate) what: String,
 }
 

@@ -1,5 +1,5 @@
-//! Which build of kqps a process is. Two hosts of a run must have the same one: figures of two builds are not those of
-//! one trial.
+//! The build of kqps that a process is. Two hosts of a run must have the same one: figures of two builds are not those
+//! of one trial.
 
 use std::fmt;
 use std::fs::File;

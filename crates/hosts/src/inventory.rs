@@ -365,7 +365,7 @@ mod tests {
         );
     }
 
-    /// What is read by a stand-in for `ansible-inventory`.
+    /// Reads hosts by a stand-in for `ansible-inventory`, which is this script.
     fn read_with(script: &str) -> Result<Hosts, String> {
         let mut command = Command::new("sh");
         command.args(["-c", script, "lister"]);

@@ -74,7 +74,7 @@ pub enum JobError {
     /// The agent could not do it.
     #[error("{reason}")]
     Failed {
-        /// What happened, in one sentence.
+        /// The failure, in one sentence.
         reason: String,
         /// The last lines that the job's programs printed.
         output: Vec<String>,
@@ -152,7 +152,7 @@ impl Link {
         &self.host
     }
 
-    /// What the agent said of itself.
+    /// The hello of the agent, which describes it.
     pub fn there(&self) -> &AgentHello {
         &self.there
     }
@@ -180,7 +180,7 @@ impl Link {
             let sent = self.remote.outbox().send_stamped(line, Arc::clone(&sent_ns));
             sent.map_err(|unsent| self.unsent(unsent))?;
             let pong = self.await_until(until, |inbox| inbox.pong(id))?;
-            // Those that came so far may be enough.
+            // Pings that were answered so far may be enough.
             let Some((at_ns, received_ns)) = pong else { break };
             seen.push(Ping { sent_ns: sent_ns.load(SeqCst), at_ns, received_ns });
         }
@@ -280,7 +280,7 @@ impl Link {
     ) -> Result<Option<R>, HostsError> {
         loop {
             let slice = until.min(Instant::now() + LOOK);
-            // What came before the end counts.
+            // Messages from before the end count.
             let seen = self.remote.wait_for(slice, |known| match look(&mut known.collected) {
                 Some(found) => Some(Some(found)),
                 None => known.is_over.then_some(None),

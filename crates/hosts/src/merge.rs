@@ -1,4 +1,4 @@
-//! One trial of those that several players played at the same time, and of what was seen on the subject's host.
+//! Merges the trials that several players played at the same time into one, with what was seen on the subject's host.
 //!
 //! Counts are added and histograms are added. Quantiles are read from the added histograms, and never averaged. The
 //! drop ledger is computed again from the counters of all hosts. Bins of time are added by when the players truly
@@ -19,7 +19,7 @@ use kqps_observation::{StartFacts, Trial};
 
 pub use error::MergeError;
 
-/// What one player recorded.
+/// The record of one player, with its host and the timing of its start.
 #[derive(Clone, Debug)]
 pub struct Part {
     /// The name of its host.

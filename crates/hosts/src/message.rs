@@ -19,7 +19,7 @@ pub(crate) const ALIVE: &[u8] = b"{\"alive\":{}}\n";
 /// The beginning of every `hello`.
 pub(crate) const HELLO: &[u8] = b"{\"hello\":";
 
-/// What a host does in a run.
+/// The role of a host in a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Role {
@@ -29,12 +29,12 @@ pub enum Role {
     Server,
 }
 
-/// What a controller says of itself and of the agent's part, beside its identity.
+/// Facts that a controller states about itself and the agent's part, beside its identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct HelloFacts {
     /// The only addresses at which this agent may play.
     pub targets: Vec<IpAddr>,
-    /// What this agent may be asked for.
+    /// The role of this agent: it is asked for no job of the other role.
     pub role: Role,
     /// The agent's host, as the hosts' file names it.
     pub name: String,
@@ -47,7 +47,7 @@ pub struct ControllerHello {
     pub identity: Identity,
     /// The only addresses at which this agent may play.
     pub targets: Vec<IpAddr>,
-    /// What this agent may be asked for.
+    /// The role of this agent: it is asked for no job of the other role.
     pub role: Role,
     /// The agent's host, as the hosts' file names it.
     pub name: String,
@@ -78,7 +78,7 @@ pub struct AgentHello {
     pub refused: Option<String>,
 }
 
-/// What an agent receives. `H` is a hello and `J` a job.
+/// A message to an agent. `H` is a hello and `J` a job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ToAgent<H, J> {
@@ -90,7 +90,7 @@ pub(crate) enum ToAgent<H, J> {
     End {},
 }
 
-/// What a controller receives. `H` is a hello and `D` the result of a job.
+/// A message to a controller. `H` is a hello and `D` the result of a job.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum ToController<H, D> {

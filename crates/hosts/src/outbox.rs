@@ -1,4 +1,4 @@
-//! What is sent to the other side: a thread writes it, so that a pipe that nobody reads holds up that thread alone.
+//! The queue to the other side: a thread writes it, so that a pipe that nobody reads holds up that thread alone.
 
 use std::io::{self, Write};
 use std::sync::Arc;

@@ -73,7 +73,7 @@ pub fn find_pushed(host: &Host, program: &Path) -> Result<Option<String>, HostsE
     Ok((found.kind == Kind::Have).then_some(found.text))
 }
 
-/// What is known of the program that is brought.
+/// Facts about the program that is brought.
 struct Build {
     arch: &'static str,
     /// Its BLAKE3 hash, in hexadecimal digits.
@@ -148,7 +148,7 @@ fn sha256_of(program: &Path) -> io::Result<(String, u64)> {
     Ok((digits, bytes))
 }
 
-/// What the script says.
+/// The kind of an answer of the script.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     Have,

@@ -38,7 +38,7 @@ const LOOK: Duration = Duration::from_millis(5);
 /// The wait for the last lines of a program that ended. A process that it left may hold its standard error open.
 const LAST_WORDS: Duration = Duration::from_millis(300);
 
-/// What takes the lines of a program.
+/// A collector of the lines of a program.
 pub(crate) trait Collects: Send + 'static {
     /// Takes a line, which was read at `read_ns` (`CLOCK_MONOTONIC`). An error ends the program.
     fn take(&mut self, line: &[u8], read_ns: u64) -> Result<Taken, String>;
@@ -47,7 +47,7 @@ pub(crate) trait Collects: Send + 'static {
     fn line_most(&self) -> usize;
 }
 
-/// What became of a line.
+/// The fate of a line.
 #[derive(Debug)]
 pub(crate) enum Taken {
     /// It was a message.
@@ -73,16 +73,16 @@ struct Shared<T> {
     heard_ns: Arc<AtomicU64>,
 }
 
-/// What is known of the program.
+/// The known state of the program.
 #[derive(Debug)]
 pub(crate) struct Known<T> {
-    /// What its lines said.
+    /// The collector of its lines.
     pub(crate) collected: T,
     /// Whether nothing more will come, and the program has ended.
     pub(crate) is_over: bool,
     /// How it ended; `None` while it runs, and if that could not be found out.
     pub(crate) exit: Option<ExitStatus>,
-    /// What was wrong with its lines, so that it was ended.
+    /// The error in its lines for which it was ended.
     pub(crate) fault: Option<String>,
     /// Its process group, as long as it can be signalled.
     group: Option<u32>,
@@ -161,7 +161,7 @@ impl<T: Collects> Remote<T> {
 }
 
 impl<T> Remote<T> {
-    /// What is sent to it.
+    /// The queue of bytes to it.
     pub(crate) fn outbox(&self) -> &Outbox {
         &self.outbox
     }

@@ -33,12 +33,12 @@ pub const ENDED_WITHIN: Duration = LEASE.saturating_add(session::END_WITHIN);
 /// The time that the last lines may take to be written.
 const WRITE_WITHIN: Duration = Duration::from_millis(500);
 
-/// What an agent does.
+/// The work of an agent.
 pub trait Worker {
-    /// What it is asked for.
+    /// The job that it is asked for.
     type Job: DeserializeOwned;
 
-    /// What it answers.
+    /// The answer to a job.
     type Done: Serialize;
 
     /// Does a job. An error is one sentence, and the last lines that the job's programs printed. The interrupts are

@@ -30,7 +30,7 @@ pub(crate) struct Bells {
 }
 
 impl Bells {
-    /// What rings the bell of this number.
+    /// The waker that rings the bell of this number.
     pub(crate) fn waker(&mut self, number: u32) -> Waker {
         while self.wakers.len() <= number as usize {
             let bell = Bell { number: self.wakers.len() as u32, rung: Arc::clone(&self.rung) };

@@ -21,7 +21,7 @@ use crate::values::is_dns_message;
 /// recommends.
 const STREAMS_AT_FIRST: usize = 100;
 
-/// What the library has for that number until then. No server can say it, since it has 32 bits.
+/// The library's value for that number until then. No server can say it, since a server's number has 32 bits.
 const UNKNOWN: usize = usize::MAX - 1;
 
 /// Bytes that the server may send on a stream, and on the connection, before the client has taken them: more than what
@@ -32,7 +32,7 @@ const CONNECTION_WINDOW: u32 = 1 << 24;
 /// After so many bytes were taken, the session grants the server new ones at once, and not with the next request.
 const RELEASED_MOST: usize = 1 << 20;
 
-/// What became of a request.
+/// The fate of a request.
 #[derive(Debug, PartialEq, Eq)]
 pub enum Fate<'a> {
     /// A whole response.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What the peer did that HTTP/2 forbids, in words.
+/// The act of the peer that HTTP/2 forbids, in words.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Failure(String);
 

@@ -73,7 +73,7 @@ pub fn authority(name: &str, port: u16) -> String {
     if port == PORT { host } else { format!("{host}:{port}") }
 }
 
-/// What makes the requests to one server. The connections of a thread share it.
+/// Maker of the requests to one server. The connections of a thread share it.
 pub struct Requests {
     method: Method,
     authority: Authority,

@@ -89,7 +89,7 @@ struct Arriving {
     unused: usize,
 }
 
-/// What has become of a body.
+/// The fate of a body.
 enum Body {
     Whole,
     /// The client gave the request up.
@@ -127,8 +127,8 @@ impl ServerSession {
         self.receive_early(bytes, |_| true, each)
     }
 
-    /// The same for bytes that may be early data, and a replay: a query that is not `safe` gets status 425 (RFC 8470,
-    /// section 5.2).
+    /// Takes bytes as [`Self::receive`] does, which may be early data, and a replay: a query that is not `safe` gets
+    /// status 425 (RFC 8470, section 5.2).
     pub fn receive_early(
         &mut self,
         bytes: &[u8],

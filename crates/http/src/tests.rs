@@ -20,7 +20,7 @@ fn query(id: u16, bytes: usize) -> Vec<u8> {
     message
 }
 
-/// What the client learned of a request.
+/// The fate of a request, as the client learned it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Seen {
     Response(u16, bool, Vec<u8>),
@@ -275,7 +275,7 @@ fn what_http_forbids_ends_the_connection() {
     let bytes = [response(1, &[OK, DNS], &query(0, 30)), frame(DATA, 0, 0, b"x")].concat();
     let failure = client.receive(&bytes, |key, fate| seen.push((key, Seen::of(&fate)))).unwrap_err();
     assert!(failure.to_string().starts_with("HTTP/2: "), "{failure}");
-    // What arrived before is whole, and the other request ends with the connection.
+    // The response that arrived before is whole, and the other request ends with the connection.
     assert_eq!(seen, [(0, Seen::Response(200, true, query(0, 30)))]);
     assert!(client.take_outgoing(kinds).contains(&GOAWAY));
     assert!(client.is_going_away() && !client.has_room());

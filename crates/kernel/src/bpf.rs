@@ -23,7 +23,7 @@ const PER_CORE_ARRAY: u32 = 6;
 const XDP_SOCKETS: u32 = 17;
 const ATTACH_TO_XDP: u32 = 37;
 
-/// What a program runs for: its type, and the place that it is for (linux/bpf.h).
+/// The purpose of a program: its type, and the place that it is for (linux/bpf.h).
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ProgramKind {
     kind: u32,

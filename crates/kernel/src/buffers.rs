@@ -15,7 +15,7 @@ pub(crate) fn set_receive(fd: RawFd, bytes: usize) -> io::Result<()> {
     set(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
 }
 
-/// The same of a send buffer.
+/// Sets the size of a send buffer, by the same rule.
 pub(crate) fn set_send(fd: RawFd, bytes: usize) -> io::Result<()> {
     set(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
 }

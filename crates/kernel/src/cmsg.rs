@@ -22,7 +22,7 @@ const fn align(bytes: usize) -> usize {
     bytes.next_multiple_of(size_of::<usize>())
 }
 
-/// What the control messages of a received message say about it.
+/// Facts about a received message, from its control messages.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ControlData {
     pub(crate) segment_bytes: Option<u16>,

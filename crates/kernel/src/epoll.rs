@@ -8,7 +8,7 @@ use crate::sys::{check, is_not_now, timespec};
 /// The size of the kernel's signal set in bytes, which `epoll_pwait2` asks for even without one.
 const SIGNAL_SET_BYTES: usize = 8;
 
-/// What a descriptor is watched for. Errors and the end of the peer's direction count as readable.
+/// The events that a descriptor is watched for. Errors and the end of the peer's direction count as readable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Interest {
     /// Nothing but its end: an error, or the end of both directions.

@@ -13,7 +13,7 @@ use crate::namespace::netlink::Netlink;
 /// The most VLANs within each other.
 const STACK_MOST: usize = 4;
 
-/// What an interface does with packets.
+/// How an interface handles packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Kind {
     /// They stay on this host.

@@ -1,4 +1,4 @@
-//! Which addresses belong to this host. Packets to them never leave the host.
+//! Addresses that belong to this host. Packets to them never leave the host.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 

@@ -48,7 +48,7 @@ impl NetNs {
         File::open(format!("/proc/{pid}/ns/net")).map(Self)
     }
 
-    /// The same namespace by another descriptor.
+    /// Returns the same namespace by another descriptor.
     pub fn try_clone(&self) -> io::Result<Self> {
         self.0.try_clone().map(Self)
     }

@@ -35,7 +35,7 @@ const PERF_EVENT_IOC_DISABLE: u64 = 0x2401;
 const PERF_EVENT_IOC_SET_OUTPUT: u64 = 0x2405;
 const PERF_EVENT_IOC_ID: u64 = 0x8008_2407;
 
-/// What causes samples.
+/// The cause of samples.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Source {
     /// The CPU clock: a timer that samples whatever runs.
@@ -53,7 +53,7 @@ pub enum Source {
 /// An event that is sampled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Event {
-    /// What causes its samples.
+    /// The cause of its samples.
     pub source: Source,
     /// Whether samples have the call chain, of the kernel and of the program.
     pub has_stack: bool,
@@ -68,7 +68,7 @@ pub enum Scope<'a> {
     /// On these cores, of every thread and of interrupts. Needs `CAP_PERFMON`, or `kernel.perf_event_paranoid` of 0 or
     /// less for the CPU clock.
     Cores(&'a [u32]),
-    /// Of these threads, on whatever core. Needs the right to trace them, and `kernel.perf_event_paranoid` of 1 or less
+    /// These threads, on whatever core. Needs the right to trace them, and `kernel.perf_event_paranoid` of 1 or less
     /// for call chains of the kernel. A thread that has ended is left out.
     Threads(&'a [u32]),
 }

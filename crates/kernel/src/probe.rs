@@ -1,4 +1,4 @@
-//! Which capabilities work on this host, and why the others do not. Each one is tried with the rights of this process,
+//! Capabilities that work on this host, and why the others do not. Each one is tried with the rights of this process,
 //! on loopback or in private networks. The trials change nothing on the host.
 
 use std::io;
@@ -19,7 +19,7 @@ use crate::{affinity, limits, namespace, steer, sys, tap, tracefs, uring, xdp};
 pub struct Capability {
     /// The name of the capability: `gso`, `uring`, …
     pub name: &'static str,
-    /// What the capability is for, in a few words.
+    /// The purpose of the capability, in a few words.
     pub purpose: &'static str,
     /// `Ok` if the capability works, else the reason why not.
     pub outcome: Result<(), String>,

@@ -8,7 +8,7 @@ use socket2::SockRef;
 
 use crate::sys::{check, set_option};
 
-/// What a program returns to leave the choice to the kernel: an index that no group has.
+/// The index that a program returns to leave the choice to the kernel; no group has it.
 const NONE_OF_THEM: u32 = u32::MAX;
 
 /// Steers each packet, or each new connection of TCP, to a socket of the core that received it. The sockets form an

@@ -20,14 +20,14 @@ use filter::{Filter, nothing};
 use ring::Ring;
 pub use sample::Sample;
 
-/// Which packets a tap copies.
+/// The settings of a tap: the packets that it copies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TapSettings {
     /// The name of an interface of the calling thread's network namespace.
     pub interface: String,
     /// The ports of a server. Packets come in to one of these, and go out from it.
     pub ports: Vec<u16>,
-    /// Which of these packets: by the first two bytes of their payload.
+    /// The sample of these packets: by the first two bytes of their payload.
     pub sample: Sample,
     /// The bytes of the frame that are copied. Of several datagrams that travel as one packet, all bytes are copied.
     pub snap_bytes: u32,

@@ -1,4 +1,4 @@
-//! What the kernel knows of a TCP connection (tcp(7), `TCP_INFO`).
+//! The kernel's counts of a TCP connection (tcp(7), `TCP_INFO`).
 
 use std::io;
 use std::mem::size_of;

@@ -189,7 +189,7 @@ mod tests {
         let mut batch = SendBatch::new(8, 1 << 18);
         let target = to.local_addr().unwrap().into();
         batch.add(&target, 3, None).copy_from_slice(b"one");
-        // One byte more than an IPv4 datagram holds (RFC 791: 65,535 less both headers).
+        // A byte more than an IPv4 datagram holds (RFC 791: 65,535 less both headers).
         batch.add(&target, 65_508, None).fill(0);
         batch.add(&target, 5, None).copy_from_slice(b"three");
         let mut outcomes = Vec::new();

@@ -63,7 +63,7 @@ fn found(run: &Run, folder: &Path) -> anyhow::Result<Option<(Run, PathBuf)>> {
     Ok(Some((then, other)))
 }
 
-/// The same without the address of the other run's page, for a page that is not in the run's folder.
+/// Removes the address of the other run's page, for a page that is not in the run's folder.
 pub(crate) fn without_link(beside: Option<&Beside>) -> Option<Beside> {
     beside.map(|beside| Beside { then_page: None, ..beside.clone() })
 }

@@ -1,4 +1,4 @@
-//! Which messages of a capture belong to the server: the flags that all commands with captures share.
+//! Flags that say which messages of a capture belong to the server. All commands with captures share them.
 
 use std::net::IpAddr;
 

@@ -49,7 +49,7 @@ Examples:
 #[command(after_help = EXAMPLES)]
 #[command(group = ArgGroup::new("what").args(["runs", "a", "target", "resume"]).multiple(true).required(true))]
 pub(crate) struct Args {
-    /// One stored run, or two, of six blocks each
+    /// Stored runs, one or two, of six blocks each
     #[arg(value_name = "DIR", num_args = 0..=2, conflicts_with = "connections_to_targets")]
     runs: Vec<PathBuf>,
 
@@ -176,7 +176,7 @@ struct LiveArgs {
 /// The outcome of a comparison.
 #[derive(Default)]
 pub(crate) struct Compared {
-    /// What was found, for each figure.
+    /// The comparison of each figure.
     pub(crate) comparisons: Vec<Comparison>,
     /// The page with all trials, if the comparison has a run of its own, or the error of writing it.
     pub(crate) report: Option<anyhow::Result<PathBuf>>,
@@ -248,7 +248,7 @@ pub(crate) fn print_result(compared: &Compared, json: bool) -> anyhow::Result<()
     Ok(())
 }
 
-/// What `--json` prints of each comparison.
+/// A comparison as `--json` prints it.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PrintedComparison<'a> {
     schema: u32,

@@ -197,8 +197,8 @@ fn conclude(command: &Command, counts: &Counts, ended: Ended) {
     }
 }
 
-/// What kqps adds: notes on what the flags leave out of the figures, the accounts, and warnings. `missed` is how many
-/// lines about single queries were not printed.
+/// Text that kqps adds: notes on what the flags leave out of the figures, the accounts, and warnings. `missed` is how
+/// many lines about single queries were not printed.
 fn own(command: &Command, trial: &Trial, planned: &Planned, missed: u64) -> String {
     let surroundings = planned.surroundings();
     let warnings = of_trial(trial, &surroundings);

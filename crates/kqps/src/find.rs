@@ -92,7 +92,7 @@ pub(crate) struct Args {
     #[command(flatten)]
     live: LiveArgs,
 
-    /// What counts as reliable: quick, default, lossless or rfc2544
+    /// The goal: quick, default, lossless or rfc2544
     ///
     /// quick allows a loss of 0.1 %, default 0.01 %, lossless and rfc2544 none. The trials of rfc2544 last 60 s.
     #[arg(long, value_name = "NAME", default_value = "default", help_heading = "Goal")]
@@ -262,7 +262,7 @@ fn capture_of(player: &PlayerArgs, queries: &Queries) -> Option<Captured> {
     Some(Captured::of(facts, plan, false))
 }
 
-/// What the trials of a search share.
+/// Settings and state that the trials of a search share.
 struct Search<'a> {
     json: bool,
     goal: &'a Goal,

@@ -106,7 +106,7 @@ struct QueriesArgs {
     #[arg(long, value_name = "HOW", help_heading = "Queries")]
     popularity: Option<Popular>,
 
-    /// What the file has of each right answer: nothing, rcode, or answers (default: the recipe's, or rcode)
+    /// How much of each right answer to write: nothing, rcode, or answers (default: the recipe's, or rcode)
     ///
     /// With answers it is the rcode and a digest of the answer. Of a capture's answers the file has nothing by default.
     #[arg(long, value_name = "WHAT", value_parser = flags::parse_expect, help_heading = "Queries")]

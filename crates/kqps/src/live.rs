@@ -1,4 +1,4 @@
-//! What a command shows while it measures: `--tui`, `--metrics` and `--live`. All of it reads one source of figures
+//! Views of a command while it measures: `--tui`, `--metrics` and `--live`. All of them read one source of figures
 //! (`kqps-live`), which the command feeds.
 
 mod address;
@@ -64,7 +64,7 @@ pub(crate) struct LiveArgs {
     linger: Option<Duration>,
 }
 
-/// What shows a measurement while it goes on.
+/// The views of a measurement while it goes on.
 pub(crate) struct Views {
     /// `None` if nothing shows it.
     hub: Option<Arc<Hub>>,
@@ -168,7 +168,7 @@ impl Views {
         }
     }
 
-    /// What makes the page of a run that goes on; `None` if no page is shown.
+    /// The maker of the page of a run that goes on; `None` if no page is shown.
     pub(crate) fn page(&self) -> Option<PageSoFar> {
         let hub = self.hub.as_ref().filter(|_| self.has_page)?;
         Some(PageSoFar::new(hub.clone()))
@@ -184,7 +184,7 @@ impl Views {
         self.wants_tui
     }
 
-    /// What passes on the counts of players in processes of their own; `None` if nothing shows them.
+    /// The sink that passes on the counts of players in processes of their own; `None` if nothing shows them.
     pub(crate) fn sink(&self) -> Option<LiveSink> {
         let hub = self.hub.clone()?;
         Some(LiveSink::new(EVERY, move |counts| hub.count(counts)))

@@ -383,7 +383,7 @@ fn load_of(args: &Args, threads: u64) -> LoadPlan {
     }
 }
 
-/// What ends the sending, or an error if the flags ask for a load that sends nothing or prints without end.
+/// The end of the sending, or an error if the flags ask for a load that sends nothing or prints without end.
 fn stop_of(args: &Args) -> anyhow::Result<Stop> {
     if args.outstanding == Some(0) {
         return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));

@@ -59,7 +59,7 @@ pub(crate) struct Args {
     json: bool,
 }
 
-/// What `--json` prints of each plan.
+/// A plan as `--json` prints it.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct PrintedPlan<'a> {
     schema: u32,

@@ -52,10 +52,10 @@ struct Waiting {
 
 static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
 
-/// What gets lines.
+/// A receiver of lines.
 type Receiver = Box<dyn Fn(&str) + Send + Sync>;
 
-/// What also gets each line that is printed on stderr.
+/// The receiver that also gets each line that is printed on stderr.
 static PASSED_TO: OnceLock<Receiver> = OnceLock::new();
 
 fn waiting() -> MutexGuard<'static, Option<Waiting>> {

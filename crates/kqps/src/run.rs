@@ -221,7 +221,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(status)
 }
 
-/// What the user typed, in short.
+/// The user's command, in short.
 fn typed(args: &Args) -> String {
     let study = args.study.as_ref().map(|study| format!(" {}", study.display()));
     format!("kqps run{}", study.unwrap_or_default())

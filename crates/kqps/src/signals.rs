@@ -48,7 +48,7 @@ struct Received {
 
 static RECEIVED: OnceLock<Received> = OnceLock::new();
 
-/// What is called when the user asks to end.
+/// The function that is called when the user asks to end.
 static ON_ASKING: OnceLock<Box<dyn Fn() + Send + Sync>> = OnceLock::new();
 
 fn received() -> &'static Received {

@@ -70,7 +70,7 @@ impl Lab {
         Self { folder }
     }
 
-    /// One server and two players, all of which are this host.
+    /// A server and two players, all of which are this host.
     fn hosts(&self) -> PathBuf {
         let kqps = env!("CARGO_BIN_EXE_kqps");
         self.file(&format!(
@@ -148,7 +148,7 @@ impl Lab {
         self.stored()
     }
 
-    /// What a run over the hosts of this file prints, which cannot begin.
+    /// The error output of a run over the hosts of this file, which cannot begin.
     fn refused(&self, text: &str, status: i32) -> String {
         let hosts = self.file(text).display().to_string();
         let output = self.study(&["--hosts", &hosts]).output().unwrap();
@@ -244,7 +244,7 @@ fn expect_latencies(metrics: &Values) {
     }
 }
 
-/// Of each cell one trial was stamped at loopback: every query once, with its reply.
+/// Checks that one trial of each cell was stamped at loopback: every query once, with its reply.
 fn expect_residence(run: &Run, words: &str) {
     if let Err(reason) = kqps_kernel::probe::probe_one("packet-stamps") {
         assert!(run.skipped["residence"].contains(&reason), "{:?}", run.skipped);

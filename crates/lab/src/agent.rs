@@ -217,7 +217,7 @@ impl Worker for Agent {
     }
 }
 
-/// What this host is and can do, if it has these addresses and this device.
+/// Reads the facts and capabilities of this host. Fails if it lacks one of these addresses or this device.
 fn facts(address: IpAddr, sources: &[IpAddr], device: Option<&str>) -> Result<Done, Failure> {
     address::check(address)?;
     address::check_sources(sources)?;

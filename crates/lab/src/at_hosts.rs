@@ -59,9 +59,9 @@ pub struct Session {
     server_address: IpAddr,
     site: Site,
     members: RefCell<Members>,
-    /// What the cells of the run need on every host, once it is known.
+    /// Materials that the cells of the run need on every host, once they are known.
     supplies: RefCell<Option<Supplies>>,
-    /// What subjects reported when they were started.
+    /// Versions and programs that subjects reported when they were started.
     reports: RefCell<Reports>,
     lateness: RefCell<Lateness>,
     /// The numbers of the players that ever got a reply in this run.
@@ -70,7 +70,7 @@ pub struct Session {
     unreachable: RefCell<Option<String>>,
     /// The time that went into reaching lost hosts since it was taken last.
     away: Holder<Duration>,
-    /// What a run must know of the settings of the subjects' host.
+    /// Notes for the run on the settings of the subjects' host.
     settings: RefCell<SettingsNotes>,
     /// Prints a line while the run goes on.
     pub(crate) print: Box<dyn Fn(&str)>,
@@ -183,7 +183,7 @@ impl Session {
         Ok(Some(session))
     }
 
-    /// What the hosts offer.
+    /// The site that the hosts offer.
     pub(crate) fn site(&self) -> Site {
         self.site.clone()
     }
@@ -224,7 +224,7 @@ impl Session {
         Ok(Box::new(Running::start(self, start)?))
     }
 
-    /// What subjects reported at their starts so far.
+    /// Versions and programs that subjects reported at their starts so far.
     pub(crate) fn reports(&self) -> Reports {
         self.reports.borrow().clone()
     }
@@ -272,7 +272,7 @@ impl Session {
         reached
     }
 
-    /// What the run lacks because of its hosts, and why. `of_run` are the hosts as they are stored.
+    /// Notes on what the run lacks because of its hosts, and why. `of_run` are the hosts as they are stored.
     pub(crate) fn notes(&self, of_run: &[RunHost]) -> BTreeMap<String, String> {
         let members = self.members.borrow();
         let all = [&members.server].into_iter().chain(&members.players);
@@ -298,7 +298,7 @@ fn own_identity() -> Result<Identity, LabError> {
     own.map_err(|error| LabError::Hosts(format!("reading the running program: {error}")))
 }
 
-/// What the hosts offer a layout.
+/// The site that the hosts offer a layout.
 fn site_of(members: &Members) -> Result<Site, String> {
     let Members { server, players } = members;
     let player = |member: &Member| {

@@ -30,7 +30,7 @@ pub const NAME: &str = "compare";
 /// Every run names a goal, although a comparison searches nothing.
 const GOAL: &str = "quick";
 
-/// One side of a comparison: a subject that kqps starts, or a server that already runs.
+/// A side of a comparison: a subject that kqps starts, or a server that already runs.
 #[derive(Clone, Debug)]
 pub enum Side {
     /// A subject that kqps starts.

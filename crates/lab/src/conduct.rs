@@ -52,7 +52,7 @@ pub enum Event<'a> {
         cell: &'a Cell,
         /// The block, from 0.
         block: u32,
-        /// What is played.
+        /// The request for the trial.
         request: &'a TrialRequest,
     },
     /// A trial was committed to the store.
@@ -404,7 +404,7 @@ fn seconds(since: Instant) -> f64 {
     since.elapsed().as_secs_f64()
 }
 
-/// One start of a subject: its cell, its block, and its number in the run.
+/// A start of a subject: its cell, its block, and its number in the run.
 #[derive(Clone, Copy)]
 struct StartKey {
     cell: usize,

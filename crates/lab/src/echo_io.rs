@@ -29,7 +29,7 @@ pub fn models() -> impl Iterator<Item = &'static str> {
     MODELS.iter().map(|model| model.name)
 }
 
-/// Those of them that work over loopback.
+/// The names of the echo's I/O models that work over loopback.
 pub fn over_loopback() -> impl Iterator<Item = &'static str> {
     models().filter(|model| *model != XDP)
 }

@@ -12,7 +12,7 @@ use kqps_observation::{Cell, GaugeFacts, SpeedFacts, StallFacts, Trial};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
 
-/// One reading of the gauge takes this long, which is enough to show a core's speed.
+/// The time of one reading of the gauge, which is enough to show a core's speed.
 const READING: Duration = Duration::from_millis(10);
 
 /// The reference is the median of this many readings.

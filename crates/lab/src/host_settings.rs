@@ -62,17 +62,17 @@ fn changes_of(factors: &Factors) -> Result<Vec<Change>, String> {
 /// The changes that a cell asks for.
 #[derive(Debug, Default)]
 pub(crate) struct Wanted {
-    /// Of the host.
+    /// Changes to the host.
     pub(crate) of_host: Vec<Change>,
-    /// Of the network namespace of the subject.
+    /// Changes to the network namespace of the subject.
     of_subject: Vec<Change>,
-    /// Of the network namespace of the player.
+    /// Changes to the network namespace of the player.
     of_player: Vec<Change>,
 }
 
 impl Wanted {
-    /// What a cell asks for on its path. What the subject's namespace has itself is set there, and all receive work is
-    /// that of both ends of the path, since both are on this host.
+    /// The changes that a cell asks for on its path. Settings that the subject's namespace has itself are set there,
+    /// and all receive work is that of both ends of the path, since both are on this host.
     pub(crate) fn of(cell: &Cell, path: &LaidPath) -> Result<Self, String> {
         let core = match cell.factors.receive_core() {
             Some(ReceiveCore::Core(core)) => Some(core),
@@ -113,20 +113,20 @@ pub(crate) struct HostSettings<'a> {
     guard: RefCell<Option<Arc<Guard>>>,
     /// The changes that the host has, and what undoes them.
     held: RefCell<Option<(Vec<Change>, Held)>>,
-    /// What could not be undone after a cell.
+    /// Settings that could not be undone after a cell.
     left: RefCell<Leftovers<Held>>,
-    /// What may keep settings from having their effect.
+    /// Remarks on what may keep settings from having their effect.
     remarks: RefCell<BTreeSet<String>>,
 }
 
-/// What a run lacks if settings of cells could not be undone after the last of them.
+/// The lack that a run notes if settings of cells could not be undone after the last of them.
 pub(crate) const AS_BEFORE: &str = "the host's settings from before the run";
 
-/// What a run lacks if something may keep settings from having their effect.
+/// The lack that a run notes if something may keep settings from having their effect.
 pub(crate) const CERTAIN: &str = "certainty that the host's settings held";
 
 impl<'a> HostSettings<'a> {
-    /// Those of a run that sets none yet. `kqps` is the path of this program, which is the guard.
+    /// The settings of a run that sets none yet. `kqps` is the path of this program, which is the guard.
     pub(crate) fn new(kqps: &'a Path) -> Self {
         Self {
             kqps,
@@ -162,7 +162,7 @@ impl<'a> HostSettings<'a> {
         }
     }
 
-    /// What the run lacks because of its settings, and why.
+    /// Notes on what the run lacks because of its settings, and why.
     pub(crate) fn notes(&self) -> BTreeMap<String, String> {
         self.take_back(self.held.borrow_mut().take());
         let remarks: Vec<String> = self.remarks.borrow().iter().cloned().collect();

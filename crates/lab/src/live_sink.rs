@@ -20,7 +20,7 @@ pub struct LiveLine {
 /// How a [`LiveLine`] begins.
 const BEGIN: &[u8] = br#"{"live":"#;
 
-/// What gets the counts.
+/// The receiver of the counts.
 #[derive(Clone)]
 pub struct LiveSink {
     /// How often a player prints its counts.

@@ -70,15 +70,15 @@ pub struct Materials {
     pub is_file: bool,
 }
 
-/// Which of the query files of [`Materials`].
+/// The kind of a query file of [`Materials`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum QueriesKind {
     /// Queries with the expected rcode of each.
     Expecting,
-    /// The same queries without expectation.
+    /// Queries without expectation, otherwise the same.
     Plain,
-    /// One query for one name.
+    /// A single query, for one name.
     One,
 }
 
@@ -145,8 +145,8 @@ pub fn records_of(cells: &[Cell]) -> u64 {
     recipes.map(|recipe| recipe.records.saturating_mul(recipe.zones)).fold(0, u64::saturating_add)
 }
 
-/// One zone with this many address records, at least 1, and queries for its names. A few of the names do not
-/// exist.
+/// The recipe of one zone with this many address records, at least 1, and of queries for its names. A few of the names
+/// do not exist.
 pub fn one_zone(records: u64) -> Recipe {
     let outcomes =
         Outcomes { noerror: 1.0 - NXDOMAIN_SHARE, nxdomain: NXDOMAIN_SHARE, ..Outcomes::default() };

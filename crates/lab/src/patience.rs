@@ -20,7 +20,7 @@ pub struct Patience {
 }
 
 impl Patience {
-    /// The same limits, later by the time for which a host was away.
+    /// Moves the limits later by the time for which a host was away.
     pub(crate) fn later(self, away: Duration) -> Self {
         Self {
             until: self.until.map(|(ready, over)| (ready + away, over + away)),

@@ -21,13 +21,13 @@ pub enum CoreRequest {
     EverySet(usize, usize),
 }
 
-/// Which of the requested sets are measured.
+/// The choice of the requested sets that are measured.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Placement {
     /// All of them.
     All,
-    /// One of each kind: sets are of one kind if their cores share the same with each other, with the player's
+    /// A set of each kind: sets are of one kind if their cores share the same with each other, with the player's
     /// cores and with the interrupts, so that no experiment could distinguish them.
     #[default]
     Distinct,
@@ -152,7 +152,7 @@ fn core(topology: &Topology, cpu: u32) -> Option<&CoreFacts> {
     topology.cores.iter().find(|core| core.cpu == cpu)
 }
 
-/// What two cores share: a physical core, caches by name, a NUMA node.
+/// Hardware that two cores share: a physical core, caches by name, a NUMA node.
 type Shared = (bool, Vec<String>, bool);
 
 /// A placement without core numbers: for each of the subject's cores, what it shares with the player's cores

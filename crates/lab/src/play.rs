@@ -101,7 +101,7 @@ impl QueryFile {
     }
 }
 
-/// What starts player processes.
+/// The starter of player processes.
 #[derive(Clone, Copy, Debug)]
 pub struct PlayerProgram<'a> {
     /// The path of this kqps program.
@@ -110,7 +110,7 @@ pub struct PlayerProgram<'a> {
     pub path: &'a LaidPath,
     /// Interrupts of the user, which end the trial.
     pub interrupts: &'a Interrupts,
-    /// What gets the player's counts while it plays; `None` if nothing does.
+    /// The receiver of the player's counts while it plays; `None` if there is none.
     pub live: Option<&'a LiveSink>,
     /// The time that a trial may take beyond sending and draining, usually [`SPARE`].
     pub spare: Duration,

@@ -44,7 +44,7 @@ pub struct Player<'a> {
     pub subject_cpus: &'a [u32],
     /// Interrupts of the user, which end the trial.
     pub interrupts: &'a Interrupts,
-    /// What gets the counts of trials while they are played; `None` if nothing does.
+    /// The receiver of the counts of trials while they are played; `None` if there is none.
     pub live: Option<&'a LiveSink>,
     /// The time that a trial may take beyond sending and draining.
     pub spare: Duration,

@@ -15,7 +15,7 @@ use crate::words::counted;
 /// The hosts that play, and where their subject is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PlayerHosts {
-    /// What identifies the machine of the subject.
+    /// The ID of the subject's machine.
     pub server_machine: String,
     /// The interface that carries the queries there; `None` if it is not known.
     pub server_device: Option<String>,
@@ -28,7 +28,7 @@ pub struct PlayerHosts {
 pub struct PlayerHost {
     /// Its name in the hosts' file.
     pub name: String,
-    /// What identifies its machine. Two hosts on one machine share its cores.
+    /// The ID of its machine. Two hosts on one machine share its cores.
     pub machine: String,
     /// The cores that it may play on.
     pub topology: Topology,

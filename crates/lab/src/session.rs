@@ -67,7 +67,7 @@ pub struct Session {
     clock: Option<(Clock, Instant)>,
     /// The hosts of subjects and players; `None` if all is done on this host.
     hosts: Option<at_hosts::Session>,
-    /// What gets the counts of trials while they are played; `None` if nothing does.
+    /// The receiver of the counts of trials while they are played; `None` if there is none.
     live: Option<LiveSink>,
 }
 

@@ -42,7 +42,7 @@ pub struct StudyFile {
     /// The path of queries and replies.
     #[serde(default)]
     pub path: question::Path,
-    /// Which of several sets of cores are measured.
+    /// The choice of the sets of cores that are measured, if there are several.
     #[serde(default)]
     pub placement: Placement,
     /// How many times every cell is started.
@@ -77,7 +77,7 @@ pub struct StudyFile {
     pub file: String,
 }
 
-/// One matrix: every combination of its factors' values is a cell, except those that it excludes.
+/// A matrix: every combination of its factors' values is a cell, except those that it excludes.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Experiment {
@@ -85,7 +85,7 @@ pub struct Experiment {
     pub name: String,
     /// The headline.
     pub title: String,
-    /// What the experiment varies, and why.
+    /// A description: what the experiment varies, and why.
     #[serde(default)]
     pub about: String,
     /// Names of subjects, or of files with definitions; the echo by default.

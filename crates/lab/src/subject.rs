@@ -61,7 +61,7 @@ pub struct LaunchSetting<'a> {
     pub settings: &'a BTreeMap<String, String>,
 }
 
-/// What carries the queries to a subject.
+/// The transport to a subject, and its certificate.
 #[derive(Clone, Copy, Debug)]
 pub struct Over<'a> {
     /// The transport. The subject is ready when it answers over it.
@@ -141,7 +141,7 @@ pub enum StartError {
         within_s: f64,
         /// Whether the limit is a share of the budget, and less than its definition allows.
         is_share: bool,
-        /// What is wrong with its last answer; `None` if there was none.
+        /// The error in its last answer; `None` if there was no answer.
         said: Option<String>,
         /// The last lines of its output.
         output: Vec<String>,

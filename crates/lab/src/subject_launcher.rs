@@ -47,7 +47,7 @@ pub(crate) struct SubjectLauncher<'a> {
     pub(crate) gauges: Gauges,
     /// The hosts of subjects and players; `None` if all is done on this host.
     pub(crate) hosts: Option<&'a at_hosts::Session>,
-    /// What gets the counts of trials while they are played; `None` if nothing does.
+    /// The receiver of the counts of trials while they are played; `None` if there is none.
     pub(crate) live: Option<&'a LiveSink>,
     /// The settings of this host that cells ask for.
     pub(crate) settings: HostSettings<'a>,
@@ -164,7 +164,7 @@ impl SubjectLauncher<'_> {
         }))
     }
 
-    /// What carries the queries to the subject of a cell.
+    /// The transport to the subject of a cell, and its certificate.
     fn over(&self, cell: &Cell) -> Over<'_> {
         let transport = cell.factors.transport();
         Over { transport, certificate: self.certificate(cell) }

@@ -7,7 +7,7 @@ use kqps_verdict::evidence;
 /// A trial that the lab requests from the player: one load for one duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct TrialRequest {
-    /// What decides when the next query leaves.
+    /// The pace, which decides when the next query leaves.
     pub pace: RequestedPace,
     /// Seconds during which queries are sent.
     pub duration_s: f64,
@@ -15,7 +15,7 @@ pub struct TrialRequest {
     pub purpose: Purpose,
 }
 
-/// What decides when the next query leaves.
+/// A pace, by what decides when the next query leaves.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum RequestedPace {
     /// A schedule (open loop).

@@ -1,4 +1,4 @@
-//! One cell in one block: its trials, and its next trial. A function of the stored trials, so that a run that
+//! A cell in one block: its trials, and its next trial. A function of the stored trials, so that a run that
 //! was killed continues where it was.
 
 use kqps_observation::run::{Outcome, Purpose, Role};
@@ -44,7 +44,7 @@ pub enum Ending {
     Failed(String),
 }
 
-/// One cell in one block, with its trials.
+/// A cell in one block, with its trials.
 #[derive(Clone, Debug)]
 pub struct Unit {
     role: Role,

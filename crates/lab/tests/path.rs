@@ -200,7 +200,7 @@ fn nothing_is_left_of_it_after_a_kill() {
     if laid().is_none() {
         return;
     }
-    // One end is kept open here, and shows that the other one is gone: a device disappears with its peer.
+    // The end that is kept open here shows that the other one is gone: a device disappears with its peer.
     for kept in 0..2 {
         let (mut holder, children) = held();
         let ends = children.map(|pid| NetNs::of_process(pid).unwrap());

@@ -12,7 +12,7 @@ use crate::hub::Snapshot;
 /// The lines of output that the page shows while the measurement goes on.
 const LINES_SHOWN: usize = 12;
 
-/// What a trial does now, in a few words: `sending, 3.2 of 10 s`.
+/// The phase of a trial, in a few words: `sending, 3.2 of 10 s`.
 pub fn phase_words(snapshot: &Snapshot) -> String {
     if snapshot.is_over {
         return "over".to_owned();
@@ -115,7 +115,7 @@ fn latency_words(counts: &LiveCounts) -> String {
     if words.is_empty() { "-".to_owned() } else { words.join(", ") }
 }
 
-/// What is bad so far: its share and its parts.
+/// The share of bad queries so far, with its parts.
 fn bad_words(counts: &LiveCounts) -> String {
     let accounts = &counts.accounts;
     let parts = [
@@ -139,7 +139,7 @@ pub fn standing_words(snapshot: &Snapshot) -> String {
     parts.into_iter().filter(|part| !part.is_empty()).collect::<Vec<_>>().join(" · ")
 }
 
-/// What the page's panel shows.
+/// The figures for the page's panel.
 pub fn panel(snapshot: &Snapshot) -> LiveInput {
     let history = &snapshot.history;
     let time_us = |seen: Option<Percentile>| seen.map(|seen| seen.time_us() as f64);

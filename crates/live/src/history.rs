@@ -1,4 +1,4 @@
-//! What happened by time: intervals of equal age, of which there are never more than a few hundred. When there would be
+//! Counts by time: intervals of equal age, of which there are never more than a few hundred. When there would be
 //! more, every two become one, so that the history always covers the whole command.
 
 use kqps_observation::{LiveCounts, LiveTimes, Percentile};
@@ -12,7 +12,7 @@ const BEYOND: f64 = 10.0;
 /// Intervals whose replies are taken together for a bound, at most.
 const TOGETHER_MOST: usize = 12;
 
-/// What happened in one interval.
+/// An interval with its counts.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Interval {
     /// Its end, seconds since the command began.

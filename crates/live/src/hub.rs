@@ -16,13 +16,13 @@ const LINES_MOST: usize = 100;
 /// rate would say nothing.
 const SHORTEST_S: f64 = 0.1;
 
-/// What is shown as "now" is that of so many seconds at least, if the trial has had them.
+/// The figures of "now" are those of so many seconds at least, if the trial has had them.
 const NOW_S: f64 = 1.0;
 
 /// All that is known at one moment.
 #[derive(Clone, Debug, Default)]
 pub struct Snapshot {
-    /// What the user typed, in short: `kqps load 127.0.0.1:5300`.
+    /// The command that the user typed, in short: `kqps load 127.0.0.1:5300`.
     pub command: String,
     /// Where the command stands.
     pub standing: Standing,
@@ -30,9 +30,9 @@ pub struct Snapshot {
     pub now: LiveCounts,
     /// The counts of all trials so far, the present one among them.
     pub totals: LiveCounts,
-    /// What happened by time.
+    /// The counts by time.
     pub history: Arc<History>,
-    /// What happened in the last second of the present trial, or a little more; `None` before its first interval.
+    /// The last second of the present trial, or a little more; `None` before its first interval.
     pub last: Option<Interval>,
     /// The trials so far, the present one among them.
     pub trials: u64,
@@ -44,7 +44,7 @@ pub struct Snapshot {
     pub page_version: u64,
     /// Where else this is shown, in words: `page http://127.0.0.1:8080/`.
     pub addresses: Vec<String>,
-    /// What the command printed as its result; empty before the end, and if a page shows that.
+    /// The result that the command printed; empty before the end, and if a page shows that.
     pub result: Arc<str>,
     /// Whether the user has asked the command to end.
     pub is_ending: bool,
@@ -132,7 +132,7 @@ impl Hub {
         });
     }
 
-    /// What is shown is also at this address, in words.
+    /// The snapshot is also shown at this address, in words.
     pub fn served_at(&self, words: String) {
         self.change(|snapshot| snapshot.addresses.push(words));
     }
@@ -155,7 +155,7 @@ impl Hub {
         });
     }
 
-    /// What the command prints as its result. In a view without a page it replaces the figures of the moment.
+    /// The command prints its result. In a view without a page it replaces the figures of the moment.
     pub fn result(&self, words: &str) {
         self.change(|snapshot| snapshot.result = words.into());
     }
@@ -188,7 +188,7 @@ impl Hub {
 }
 
 impl Snapshot {
-    /// What the player does. Between trials the next one is prepared, until the command has printed its result.
+    /// The phase of the player. Between trials the next one is prepared, until the command has printed its result.
     pub fn phase(&self) -> LivePhase {
         match self.totals.phase {
             LivePhase::Over if !self.is_over => LivePhase::Preparing,

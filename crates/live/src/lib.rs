@@ -1,4 +1,4 @@
-//! What a running command shows of itself: one source of figures, and three consumers that only read it.
+//! The live view of a running command: one source of figures, and three consumers that only read it.
 //!
 //! ```text
 //!  counts of the player ──┐                 ┌──► terminal (`tui`)

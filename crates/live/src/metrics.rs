@@ -59,7 +59,7 @@ fn trial(snapshot: &Snapshot) -> Option<Vec<(&'static str, String)>> {
     (!snapshot.is_over && !what.is_empty() && purpose != STARTING).then(labels)
 }
 
-/// What is exported of a snapshot.
+/// The exported figures of a snapshot.
 #[derive(Debug)]
 struct OpenMetrics {
     totals: LiveCounts,
@@ -90,7 +90,7 @@ impl Collector for OpenMetrics {
 }
 
 impl OpenMetrics {
-    /// What the command does at this moment, and its CPU time.
+    /// The state of the command at this moment, and its CPU time.
     fn state(&self, to: &mut DescriptorEncoder<'_>) -> fmt::Result {
         let mut family = to.encode_descriptor(
             "kqps_phase",

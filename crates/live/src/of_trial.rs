@@ -87,7 +87,7 @@ mod tests {
         for (time_us, count) in [(90, 5), (3_000, 2), (250_000, 4), (400_000, 3)] {
             histogram.record_many_us(time_us, count);
         }
-        // One reply came right at the timeout; three queries were lost, and three replies were late.
+        // A reply came right at the timeout; three queries were lost, and three replies were late.
         let accounts = Accounts { sent: 14, correct: 8, late: 3, lost: 3, ..Accounts::default() };
         let trial = Trial {
             accounts,

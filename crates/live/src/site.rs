@@ -1,4 +1,4 @@
-//! What a client of `--live` and of `--metrics` can get: the page with its stream of events, and the text for
+//! The answers to a client of `--live` and of `--metrics`: the page with its stream of events, and the text for
 //! Prometheus. A client that comes late, or reads slowly, misses states in between and nothing else.
 
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const EVENTS: &str = "/events/";
 /// The paths of one address.
 #[derive(Debug)]
 pub struct LiveSite {
-    /// What is shown.
+    /// The source of all that is shown.
     pub hub: Arc<Hub>,
     /// The version of kqps.
     pub version: &'static str,

@@ -7,7 +7,7 @@ use kqps_verdict::rate::rate;
 /// The purpose of a cell whose subject starts: it has no trial yet.
 pub const STARTING: &str = "starting";
 
-/// One of several, counted from 1.
+/// A place among several, counted from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Place {
     /// Its number.
@@ -29,17 +29,17 @@ pub enum Load {
 /// Where a command stands.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Standing {
-    /// What is measured: a cell of a study, or a target.
+    /// The name of the measured cell of a study, or of a target.
     pub what: String,
-    /// What the cell is for. A target is a subject.
+    /// The role of the cell. A target is a subject.
     pub role: Role,
-    /// Which of the cells of this block it is; `None` outside of a study.
+    /// The place of the cell in this block; `None` outside of a study.
     pub cell: Option<Place>,
-    /// Which block it is; `None` outside of a study.
+    /// The place of the block; `None` outside of a study.
     pub block: Option<Place>,
     /// The number of the trial since the subject was started, from 1; 0 before it.
     pub trial: u64,
-    /// What the trial is for, in a word; empty if it has no purpose but itself.
+    /// The purpose of the trial, in a word; empty if it has none but itself.
     pub purpose: String,
     /// Its load.
     pub load: Load,

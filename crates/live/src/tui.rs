@@ -94,7 +94,7 @@ impl Drop for Tui {
 }
 
 fn show(mut screen: Screen, hub: &Hub, is_over: &AtomicBool, is_colored: bool, end: &impl Fn()) {
-    // What is measured comes first.
+    // The measurement comes first.
     let _ = priority::run_last();
     let mut look = Look { is_colored, ..Look::default() };
     let mut next_at = Instant::now();
@@ -126,7 +126,7 @@ fn show(mut screen: Screen, hub: &Hub, is_over: &AtomicBool, is_colored: bool, e
     }
 }
 
-/// What the user did until `until`, or in the next moment. Without a keyboard this only waits.
+/// An event of the user until `until`, or in the next moment. Without a keyboard this only waits.
 fn key(until: Instant) -> Option<Event> {
     let patience = until.saturating_duration_since(Instant::now()).min(LOOK);
     match event::poll(patience) {

@@ -97,7 +97,7 @@ fn encode_labels(text: &[u8], wire: &mut Vec<u8>, start: usize) -> Result<(), Na
 /// Appends bytes to the label whose length byte is at `label`. If they do not fit, the error holds how many
 /// would.
 fn extend(wire: &mut Vec<u8>, start: usize, label: usize, bytes: &[u8]) -> Result<(), (usize, NameFault)> {
-    // One byte stays free for the root label.
+    // A byte stays free for the root label.
     let in_name = (NAME_BYTES_MAX - 1).saturating_sub(wire.len() - start);
     let in_label = LABEL_BYTES_MAX - usize::from(wire[label]);
     if bytes.len() > in_name.min(in_label) {

@@ -1,4 +1,4 @@
-//! Which queries may be sent as early data, which an attacker can replay (RFC 8446, section 8; RFC 9250, section 4.5).
+//! Queries that may be sent as early data, which an attacker can replay (RFC 8446, section 8; RFC 9250, section 4.5).
 
 use crate::header::{HEADER_BYTES, Header};
 use crate::rtype;

@@ -114,7 +114,7 @@ pub const SOA: u16 = 6;
 pub const PTR: u16 = 12;
 /// A mail exchange of a domain (RFC 1035, section 3.3.9).
 pub const MX: u16 = 15;
-/// One or more character strings (RFC 1035, section 3.3.14).
+/// Character strings, at least one (RFC 1035, section 3.3.14).
 pub const TXT: u16 = 16;
 /// The IPv6 address of a host (RFC 3596, section 2.1).
 pub const AAAA: u16 = 28;

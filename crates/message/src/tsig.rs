@@ -86,7 +86,7 @@ pub struct KeyName {
     algorithm: Algorithm,
     /// In wire form, in lower case.
     name: Box<[u8]>,
-    /// Of the algorithm, in wire form.
+    /// The name of the algorithm, in wire form.
     algorithm_name: Box<[u8]>,
 }
 
@@ -150,7 +150,7 @@ impl fmt::Debug for KeyName {
     }
 }
 
-/// What it takes to sign messages to which [`KeyName::append`] added a record.
+/// The data for signing messages to which [`KeyName::append`] added a record.
 #[derive(Clone, Debug)]
 pub struct Signing {
     /// The name of the key, its class, its TTL and the name of the algorithm (RFC 8945, section 4.3.3).

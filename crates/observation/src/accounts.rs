@@ -36,7 +36,7 @@ pub struct Accounts {
     pub unsolicited: u64,
 }
 
-/// One of the identities of the accounts does not hold. This is a bug in the player, and never rounded away.
+/// A violated identity of the accounts. This is a bug in the player, and never rounded away.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum IdentityViolated {
     /// `intended = sent + unsent + send_failed`

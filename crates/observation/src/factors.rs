@@ -216,7 +216,7 @@ impl Factors {
         &self.values.player
     }
 
-    /// What carries queries and replies.
+    /// The transport of queries and replies.
     pub fn transport(&self) -> Transport {
         self.values.player.transport.unwrap_or_default()
     }

@@ -36,7 +36,7 @@ pub struct Fingerprint {
     pub unreadable: BTreeMap<String, String>,
 }
 
-/// One logical CPU, and the CPUs with which it shares parts.
+/// A logical CPU, and the CPUs with which it shares parts.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[allow(missing_docs)]
 pub struct CoreFacts {

@@ -7,14 +7,14 @@ use std::ops::Range;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One reading: the speed of cores that all did the same work at the same time.
+/// A reading: the speed of cores that all did the same work at the same time.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct GaugeFacts {
     /// Each core once, ascending.
     pub cores: Vec<CoreGauge>,
 }
 
-/// One core in a reading.
+/// A core in a reading.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CoreGauge {
     /// The core's number.
@@ -47,7 +47,7 @@ pub struct StallFacts {
     pub cost_s: f64,
 }
 
-/// One late wake of a witness. The core stood still for as long as the wake was late, or for up to a period longer.
+/// A late wake of a witness. The core stood still for as long as the wake was late, or for up to a period longer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Stall {
     /// The core's number.

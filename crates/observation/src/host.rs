@@ -1,4 +1,4 @@
-//! What the host did during a trial, as differences of counters read before and after it.
+//! Facts of the host over a trial, as differences of counters read before and after it.
 
 use std::collections::BTreeMap;
 
@@ -29,7 +29,7 @@ pub struct HostFacts {
     /// CPU seconds on the used cores of processes other than player and subject. If one of them is not pinned, all
     /// cores are used. `None` if it is not known.
     pub foreign_cpu_s: Option<f64>,
-    /// What could not be read, and why.
+    /// Facts that could not be read, and why.
     pub unreadable: BTreeMap<String, String>,
     /// The kernel's random number of this boot. Hosts with the same number are one machine. `None` if the kernel has
     /// none, and in records older than the field.

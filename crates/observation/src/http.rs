@@ -23,6 +23,6 @@ pub struct HttpFacts {
     pub goaways: BTreeMap<String, u64>,
     /// Reason → streams that the subject ended (`RST_STREAM`), such as `REFUSED_STREAM`.
     pub resets: BTreeMap<String, u64>,
-    /// What went wrong → how often, in words: what the subject did that HTTP/2 forbids.
+    /// Failure → how often, in words: what the subject did that HTTP/2 forbids.
     pub failures: BTreeMap<String, u64>,
 }

@@ -1,4 +1,4 @@
-//! What a trial has counted so far, while it is played. The record of the trial says the same when it is over, with more
+//! Counts of a trial so far, while it is played. The record of the trial says the same when it is over, with more
 //! detail. It passes from a player's process to the program that shows it, and is stored nowhere.
 
 use std::collections::BTreeMap;
@@ -13,7 +13,7 @@ use crate::percentile::{Percentile, left_out};
 pub struct LiveCounts {
     /// Seconds since the trial's start; 0 before it.
     pub at_s: f64,
-    /// What the player does.
+    /// The player's phase.
     pub phase: LivePhase,
     /// The fates of the queries that have one. The buckets add up when the trial is over.
     pub accounts: Accounts,
@@ -42,7 +42,7 @@ pub struct LiveCounts {
     pub subject_cpu_s: Option<f64>,
 }
 
-/// What a player does.
+/// A phase of a player.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum LivePhase {
@@ -197,7 +197,7 @@ pub fn live_range_end_us(range: usize) -> u64 {
 }
 
 impl LiveCounts {
-    /// What happened since an earlier state of the same trial. What is outstanding and open is that of now.
+    /// The counts since an earlier state of the same trial. What is outstanding and open is that of now.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, u64::saturating_sub, LiveTimes::since, |now, then| (now - then).max(0.0))

@@ -61,7 +61,7 @@ impl NetworkFacts {
 pub struct IpFacts {
     /// Packets that reached IP. Coalesced packets count once.
     pub in_receives: u64,
-    /// The same packets, counted as they were on the wire. The kernel counts congestion marks (`InNoECTPkts` and
+    /// Packets that reached IP, counted as they were on the wire. The kernel counts congestion marks (`InNoECTPkts` and
     /// the like) segment by segment.
     pub in_segments: u64,
     /// Packets that IP passed to UDP, TCP or ICMP.
@@ -188,7 +188,7 @@ impl TcpFacts {
     }
 }
 
-/// One interface over a trial.
+/// An interface over a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceFacts {
     /// The interface's name.

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::Accounts;
 use crate::histogram::Quantiles;
 
-/// What one player did in a trial of several hosts. The trial has the sums and the merged histograms of all players.
+/// The part of one player in a trial of several hosts. The trial has the sums and the merged histograms of all players.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PlayerPart {
     /// The name of the player's host, as in [`crate::Run::hosts`].

@@ -10,9 +10,9 @@ const MANY: f64 = 300.0;
 /// The quantile of the standard normal distribution at [`CONFIDENCE`].
 const NORMAL: f64 = 1.645;
 
-/// Of `count` samples, the most of the greatest to leave out, so that the greatest of the rest is an upper bound of a
-/// percentile with [`CONFIDENCE`]. Each sample is beyond the percentile with this `chance`. `None` if even the greatest
-/// sample is no such bound.
+/// How many of the greatest of `count` samples to leave out at most, so that the greatest of the rest is an upper bound
+/// of a percentile with [`CONFIDENCE`]. Each sample is beyond it with this `chance`. `None` if even the greatest sample
+/// is no such bound.
 pub fn left_out(count: u64, chance: f64) -> Option<u64> {
     let mean = count as f64 * chance;
     if mean > MANY {
@@ -21,8 +21,8 @@ pub fn left_out(count: u64, chance: f64) -> Option<u64> {
     last_below(count, chance, 1.0 - CONFIDENCE)
 }
 
-/// Of `count` samples, the least of the greatest to leave out, so that the greatest of the rest is a lower bound of a
-/// percentile with [`CONFIDENCE`]. Each sample is beyond the percentile with this `chance`. `None` if no sample is left.
+/// How many of the greatest of `count` samples to leave out at least, so that the greatest of the rest is a lower bound
+/// of a percentile with [`CONFIDENCE`]. Each sample is beyond it with this `chance`. `None` if no sample is left.
 pub fn left_out_at_least(count: u64, chance: f64) -> Option<u64> {
     let mean = count as f64 * chance;
     let beyond = if mean > MANY {

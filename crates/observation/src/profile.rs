@@ -31,7 +31,7 @@ pub struct ProfileFacts {
     /// Time on a core by call chain: a tree, parents before children. What is less than 0.2 % of all counts for its
     /// caller, or is in [`StackNode::OTHERS`].
     pub stacks: Vec<StackNode>,
-    /// What could not be sampled or named, and why.
+    /// Parts that could not be sampled or named, and why.
     pub unreadable: BTreeMap<String, String>,
 }
 
@@ -58,14 +58,14 @@ pub struct ThreadProfile {
     pub tid: u32,
     /// The thread's name.
     pub name: String,
-    /// What the thread spent its time on.
+    /// The time that the thread spent in each state.
     pub times: ThreadTimes,
 }
 
 /// The state of [`ThreadTimes::core_s`] in words.
 const READY: &str = "waiting for a core";
 
-/// What threads spent their time on, seconds.
+/// The time that threads spent in each state, seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadTimes {
     /// In their own program.
@@ -129,7 +129,7 @@ impl ThreadTimes {
 }
 
 impl ProfileFacts {
-    /// What all threads spent their time on, together.
+    /// The times of all threads together.
     pub fn times(&self) -> ThreadTimes {
         let mut all = ThreadTimes::default();
         self.threads.iter().for_each(|thread| all.add(&thread.times));

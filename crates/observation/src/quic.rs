@@ -36,7 +36,7 @@ pub struct QuicFacts {
     pub packets_sent: u64,
     /// How many of them were lost; what they held was sent again.
     pub packets_lost: u64,
-    /// What went wrong, in words → how often: the code with which the subject closed a connection or reset a stream, or
-    /// what it did that QUIC or RFC 9250 forbids.
+    /// Failure, in words → how often: the code with which the subject closed a connection or reset a stream, or what it
+    /// did that QUIC or RFC 9250 forbids.
     pub failures: BTreeMap<String, u64>,
 }

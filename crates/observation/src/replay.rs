@@ -1,4 +1,4 @@
-//! What a trial that replayed a capture was made of, and how the answers differed from the captured ones.
+//! Facts of a trial that replayed a capture, and how the answers differed from the captured ones.
 
 use std::collections::BTreeMap;
 
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 pub struct Replay {
     /// BLAKE3 of the capture's content, in hex.
     pub hash: String,
-    /// What is in the capture.
+    /// The content of the capture.
     pub capture: CaptureContent,
     /// The beginning of the window, seconds after the capture's first query.
     pub from_s: f64,
@@ -55,7 +55,7 @@ pub struct Replay {
     pub closed_early: u64,
 }
 
-/// What is in a capture.
+/// The content of a capture.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CaptureContent {
     /// Packets, or frames of dnstap.
@@ -118,7 +118,7 @@ pub struct Example {
     /// The digest of the captured answer in hex, if the answer is another one under the same rcode.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub digest: Option<String>,
-    /// What came.
+    /// The reply that came, if any, in words.
     pub got: String,
 }
 

@@ -12,7 +12,7 @@ use crate::histogram::Quantiles;
 pub struct ResidenceFacts {
     /// The interface at which packets were stamped.
     pub device: String,
-    /// One query in so many was stamped, with its reply. Its ID decides whether it was. 1 for all queries.
+    /// Sampling: one query in so many was stamped, with its reply. Its ID decides whether it was. 1 for all queries.
     pub one_in: u32,
     /// Queries that came in.
     pub queries: u64,

@@ -13,7 +13,7 @@ use crate::question::Question;
 use crate::run_host::{HostRole, RunHost};
 use crate::trial::{Trial, rate_unit};
 
-/// One execution of a study, as the store returns it.
+/// An execution of a study, as the store returns it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Run {
     /// The version of the record, [`crate::SCHEMA`].
@@ -48,9 +48,9 @@ pub struct Run {
     /// all ran on the host that ran kqps, and in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hosts: Vec<RunHost>,
-    /// What was left out, and why (`echo uring`: the kernel forbids `io_uring`). A key selects cells by values of
-    /// their factors. A name and a colon at its beginning limit it to one experiment: `udp: io=uring; workers=4`, or
-    /// `uring`.
+    /// Parts of the study that were left out, and why (`echo uring`: the kernel forbids `io_uring`). A key selects
+    /// cells by values of their factors. A name and a colon at its beginning limit it to one experiment:
+    /// `udp: io=uring; workers=4`, or `uring`.
     pub skipped: BTreeMap<String, String>,
     /// The measured configurations.
     pub cells: Vec<Cell>,
@@ -58,7 +58,7 @@ pub struct Run {
     pub trials: Vec<RunTrial>,
 }
 
-/// One configuration of a study: a value for every factor.
+/// A configuration of a study: a value for every factor.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Cell {
     /// Unique in its run and short: `echo mmsg`, `nsd`.
@@ -211,7 +211,7 @@ pub enum Purpose {
     Latency,
     /// The closed loop that a cell asks for.
     Closed,
-    /// One of the fixed rates that a cell asks for.
+    /// A fixed rate that a cell asks for.
     Rate,
     /// A trial of the canary.
     Canary,
@@ -280,7 +280,7 @@ pub enum Outcome {
     Measured(Box<Trial>),
     /// The trial could not be measured: the subject died, or the player could not run.
     Failed {
-        /// What happened, in one sentence.
+        /// The reason, in one sentence.
         reason: String,
         /// The last lines of the subject's output.
         output: Vec<String>,

@@ -12,7 +12,7 @@ use crate::fingerprint::{BinaryFacts, Fingerprint};
 pub struct RunHost {
     /// Its name in the file of hosts; unique in the run.
     pub name: String,
-    /// What ran on it.
+    /// The role of the host, by what ran on it.
     pub role: HostRole,
     /// The address at which its subjects listen, or from which its player sends.
     pub address: IpAddr,
@@ -22,7 +22,7 @@ pub struct RunHost {
     pub kqps: BinaryFacts,
 }
 
-/// What ran on a host.
+/// The role of a host, by what ran on it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum HostRole {

@@ -1,6 +1,6 @@
-//! One file that holds a run: SQLite with a write-ahead log, one row and one transaction per trial. Every row
-//! is a JSON record with its schema version. A trial whose commit returned survives the death of the process
-//! and of the machine. Any other trial is either whole or absent.
+//! The file that holds a run: SQLite with a write-ahead log, one row and one transaction per trial. Every row is a JSON
+//! record with its schema version. A trial whose commit returned survives the death of the process and of the machine.
+//! Any other trial is either whole or absent.
 
 mod claim;
 mod error;
@@ -243,7 +243,7 @@ fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
 }
 
 fn read_run(path: &Path, connection: &Connection) -> Result<Run, StoreError> {
-    // One transaction, so that cells and trials are of the same moment while another process writes.
+    // A single transaction, so that cells and trials are of the same moment while another process writes.
     let moment = connection.unchecked_transaction().map_err(|error| StoreError::of(path, error))?;
     let runs: Vec<Run> = read_records(path, &moment, Table::Runs)?;
     let Some(run) = runs.into_iter().next() else {

@@ -1,4 +1,4 @@
-//! What the subject's processes used during a trial, read from `/proc` before and after it.
+//! Resources that the subject's processes used during a trial, read from `/proc` before and after it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,7 +64,7 @@ impl SubjectFacts {
     }
 }
 
-/// One thread over one trial.
+/// A thread over one trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ThreadFacts {
     /// The thread's process.

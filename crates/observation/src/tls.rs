@@ -12,8 +12,8 @@ use crate::histogram::Quantiles;
 /// made.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TlsFacts {
-    /// Which certificates the player accepted: those of issuers that its host trusts (`system`), those of given issuers
-    /// (`ca`), or any, without a check (`anyone`).
+    /// The certificates that the player accepted: those of issuers that its host trusts (`system`), those of given
+    /// issuers (`ca`), or any, without a check (`anyone`).
     pub trust: String,
     /// Whether connections resumed the sessions of earlier ones, if they had a ticket.
     pub resume: bool,
@@ -26,7 +26,7 @@ pub struct TlsFacts {
     pub handshakes: BTreeMap<String, u64>,
     /// Kind → time of a handshake, from the made connection of TCP, or over QUIC from its own beginning, to its end.
     pub handshake_us: BTreeMap<String, Quantiles>,
-    /// What handshakes agreed on, the most frequent first.
+    /// The sessions that handshakes agreed on, the most frequent first.
     pub sessions: Vec<SessionFacts>,
     /// Tickets that the subject sent.
     pub tickets_received: u64,
@@ -36,8 +36,8 @@ pub struct TlsFacts {
     /// Early data; `None` if the player was not to send it, and in records older than the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub early: Option<EarlyFacts>,
-    /// What went wrong → how often, in words: the alert that the subject sent, what was wrong with its certificate, or
-    /// what it did that TLS forbids.
+    /// Failure → how often, in words: the alert that the subject sent, what was wrong with its certificate, or what it
+    /// did that TLS forbids.
     pub failures: BTreeMap<String, u64>,
 }
 
@@ -88,7 +88,7 @@ pub struct EarlyFacts {
     pub queries_again: u64,
 }
 
-/// What a number of handshakes agreed on.
+/// The session that a number of handshakes agreed on.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SessionFacts {
     /// `TLSv1.3` or `TLSv1.2`.

@@ -22,7 +22,7 @@ use crate::subject::{SubjectFacts, ThreadFacts};
 
 pub use crate::arrivals::{ReplyFacts, WallClockFacts};
 
-/// One measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
+/// A measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Trial {
     /// The version of the record, [`crate::SCHEMA`].
@@ -47,8 +47,8 @@ pub struct Trial {
     /// All targets, in the order in which sockets take turns over them. Empty in older records, which have one.
     #[serde(default)]
     pub targets: Vec<String>,
-    /// What carried queries and replies. If several transports did in a replay, it is UDP or the first of the others,
-    /// and [`Replay::sent`] has each.
+    /// The transport of queries and replies. If a replay used several, it is UDP or the first of the others, and
+    /// [`Replay::sent`] has each.
     #[serde(default)]
     pub transport: Transport,
     /// The facts of the dataset.
@@ -133,8 +133,8 @@ pub struct Trial {
     /// the field.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub residence: Option<ResidenceFacts>,
-    /// What other running subjects did, which had to be idle during the trial. Empty if there were none, and in records
-    /// older than the field.
+    /// The work of other running subjects, which had to be idle during the trial. Empty if there were none, and in
+    /// records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub beside: Vec<Beside>,
     /// The part of each player, if other hosts than the one that ran kqps took part; empty if not, and in records older
@@ -159,7 +159,7 @@ pub struct Trial {
     pub sent_per_100ms: Vec<u64>,
 }
 
-/// What carries queries and replies.
+/// The transport of queries and replies.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Transport {
@@ -168,7 +168,7 @@ pub enum Transport {
     Udp,
     /// Connections on which each message follows its length (RFC 7766).
     Tcp,
-    /// The same in TLS (RFC 7858).
+    /// Connections in TLS on which each message follows its length (RFC 7858).
     Tls,
     /// HTTP/2 in TLS, on which each message has a stream (RFC 8484).
     Https,
@@ -315,8 +315,8 @@ pub fn rate_unit(has_connections_alone: bool) -> &'static str {
     if has_connections_alone { "connections/s" } else { "q/s" }
 }
 
-/// Of the unsent queries, by cause, those that an open loop did not send because its window was full, or because every
-/// connection had as many as it takes.
+/// Counts the unsent queries, given by cause, that an open loop did not send because its window was full, or because
+/// every connection had as many as it takes.
 pub fn held_back(unsent_causes: &BTreeMap<String, u64>) -> u64 {
     let of_load = [UNSENT_WINDOW, UNSENT_CONNECTIONS];
     of_load.iter().filter_map(|cause| unsent_causes.get(*cause)).sum()
@@ -357,7 +357,7 @@ pub struct DatasetFacts {
     /// Bad lines or messages that were left out.
     #[serde(default)]
     pub skipped: u64,
-    /// What was wrong with them → how many. Sums to `skipped`. Empty in records older than the field.
+    /// Flaw of a bad line or message → how many had it. Sums to `skipped`. Empty in records older than the field.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub skipped_causes: BTreeMap<String, u64>,
     /// How answers were checked: `off`, `rcode` or `answers`. Older records, which do not have it, were made with `rcode`,
@@ -424,7 +424,7 @@ impl LoadFacts {
     }
 }
 
-/// What decides when the next query leaves.
+/// The mode of a load, by what decides when the next query leaves.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum LoadMode {
@@ -468,7 +468,7 @@ pub struct PlayerFacts {
     pub per_thread: Vec<ThreadFacts>,
 }
 
-/// One second of a trial.
+/// A second of a trial.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
     /// The end of the interval, in seconds since the trial began.

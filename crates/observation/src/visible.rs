@@ -14,8 +14,8 @@ pub fn visible(text: &str) -> Cow<'_, str> {
     })
 }
 
-/// The same as [`visible`] for text that must stay one line. A name from outside may hold a line feed, and must not look
-/// like a second line of the program's output.
+/// Escapes as [`visible`] does, for text that must stay one line. A name from outside may hold a line feed, and must
+/// not look like a second line of the program's output.
 pub fn visible_line(text: &str) -> Cow<'_, str> {
     match visible(text) {
         safe if safe.contains('\n') => Cow::Owned(safe.replace('\n', "\\x0a")),
@@ -23,8 +23,8 @@ pub fn visible_line(text: &str) -> Cow<'_, str> {
     }
 }
 
-/// The same as [`visible`] for JSON. Such characters stand only within its strings, where `\u001b` means the same as the
-/// character.
+/// Escapes as [`visible`] does, for JSON. Such characters stand only within its strings, where `\u001b` means the same
+/// as the character.
 pub fn visible_json(json: &str) -> Cow<'_, str> {
     escaped(json, |safe, c| write!(safe, "\\u{:04x}", u32::from(c)))
 }

@@ -1,5 +1,5 @@
-//! What the player costs by itself: its loop past the kernel plays against rings that another thread of this program
-//! empties and fills with replies. No kernel is in between, and nothing waits.
+//! The player's own cost: its loop past the kernel plays against rings that another thread of this program empties and
+//! fills with replies. No kernel is in between, and nothing waits.
 //!
 //! ```sh
 //! cargo run --release -p kqps-player --example rings                  # as fast as it goes
@@ -38,7 +38,7 @@ const USUAL_OUTSTANDING: u64 = 2048;
 /// Where a message begins: after Ethernet, IPv4 and UDP.
 const MESSAGE_AT: usize = 42;
 
-/// What the device did.
+/// Counts of the device's turns.
 struct Turns {
     /// Queries that it took.
     queries: u64,

@@ -55,7 +55,7 @@ pub struct Books<'a, T> {
     /// Flows whose numbers differ in so many lower bits share a path, such as a socket. A burst of a capture's queries
     /// may be of all of them.
     path_bits: u32,
-    /// Of each query of a capture in the last burst, where it comes from.
+    /// The origins of the queries in the last burst, if they are those of a capture.
     origins: Vec<Origin>,
     /// The flows of the places of a capture; `None` unless connections begin and end as captured.
     seats: Option<Seats>,
@@ -110,7 +110,7 @@ pub struct Due<K = u16> {
     pub query: Position,
     /// When it is due, nanoseconds since the start.
     pub due_ns: u64,
-    /// What the reply will be known by. Over UDP it is the ID, which is written into the query.
+    /// The key by which the reply will be known. Over UDP it is the ID, which is written into the query.
     pub key: K,
     /// Its length in bytes.
     pub bytes: u16,

@@ -78,13 +78,13 @@ pub struct TlsCounts {
     /// The time of completed handshakes by [`Kind::number`], from the connection of TCP on, or over QUIC from the
     /// attempt.
     pub handshakes: [Histogram; Kind::NAMES.len()],
-    /// What handshakes agreed on, with the number of those that did, whatever their kind.
+    /// Sessions that handshakes agreed on, each with the number of its handshakes, whatever their kind.
     pub sessions: Vec<(Session, u64)>,
     /// Tickets.
     pub tickets: TicketCounts,
     /// Early data.
     pub early: EarlyCounts,
-    /// What failed, in words → how often.
+    /// Failures, in words → how often.
     pub failures: BTreeMap<String, u64>,
 }
 
@@ -159,7 +159,7 @@ pub struct HttpCounts {
     pub goaways: BTreeMap<String, u64>,
     /// Streams that the subject ended (`RST_STREAM`), by its reason.
     pub resets: BTreeMap<String, u64>,
-    /// What failed, in words → how often.
+    /// Failures, in words → how often.
     pub failures: BTreeMap<String, u64>,
 }
 
@@ -191,7 +191,7 @@ pub struct QuicCounts {
     pub send_waits: u64,
     /// Packets, datagrams and tokens.
     pub client: ClientCounts,
-    /// What failed, in words → how often.
+    /// Failures, in words → how often.
     pub failures: BTreeMap<String, u64>,
 }
 

@@ -58,7 +58,7 @@ struct Seen {
     got: Got,
 }
 
-/// What came.
+/// The reply that came, if any.
 #[derive(Clone, Debug)]
 enum Got {
     Nothing,

@@ -35,7 +35,7 @@ pub enum PlayError {
         address: IpAddr,
         /// The number of ports that each address has.
         ports: usize,
-        /// What to do.
+        /// Advice for the user.
         advice: String,
     },
     /// Another program has the port that the plan names.

@@ -154,7 +154,7 @@ fn fits_as_unsigned_negative(query: &Query<'_>) -> bool {
 
 /// The cut replies to one question.
 struct OfMessage {
-    /// One of the question's positions in the dataset.
+    /// A position of the question in the dataset.
     first: Position,
     count: u64,
 }
@@ -212,7 +212,7 @@ impl Cut {
         }
     }
 
-    /// The same counts by the bytes of the query.
+    /// Counts of cut replies by the bytes of the query.
     fn by_message<'a>(&self, dataset: &'a Dataset) -> HashMap<&'a [u8], OfMessage> {
         let mut by_message: HashMap<&[u8], OfMessage> = HashMap::new();
         for (first, count) in self.counts() {
@@ -363,7 +363,7 @@ mod tests {
         assert_eq!(held_back(text, &[(0, Bare(0)), (0, Bare(0)), (1, Whole(0, 60))]), (2, 0));
         assert_eq!(held_back(text, &[(0, Bare(0)), (2, Whole(0, 60))]), (0, 0), "EDNS gives more room");
         assert_eq!(held_back(text, &[(0, Refused), (1, Whole(0, 60))]), (0, 1));
-        // One question on two lines, cut each time.
+        // A question on two lines, cut each time.
         assert_eq!(held_back(text, &[(3, Bare(0)), (4, Bare(0)), (5, Whole(0, 40))]), (0, 0));
     }
 

@@ -81,7 +81,7 @@ impl Inflight {
         }
     }
 
-    /// The same table for the queries of a connection that loses nothing, where a reply is known by its ID.
+    /// Lets IDs of lost queries rest, for a connection that loses nothing and where a reply is known by its ID.
     #[must_use]
     pub fn of_connection(self) -> Self {
         Self { lets_rest: true, ..self }
@@ -417,7 +417,7 @@ mod tests {
             id
         };
         assert_eq!(next(&mut inflight), 0);
-        // One more than may rest.
+        // Lost queries, 1 more than IDs may rest.
         let lost = SLOTS_MOST - IDS_FREE_LEAST + 1;
         (0..lost).for_each(|_| assert!(inflight.issue(0, query()) > 0));
         assert_eq!(inflight.expire(u64::MAX, u64::MAX, |_, _| (), |_, _| ()).lost, lost as u64);

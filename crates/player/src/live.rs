@@ -96,14 +96,14 @@ impl Live {
         }
     }
 
-    /// The same with [`Snapshot::detail`], which costs the player some nanoseconds for each reply.
+    /// Counts of zero with [`Snapshot::detail`] as well, which costs the player some nanoseconds for each reply.
     pub fn detailed(threads: usize) -> Self {
         let thread = || ThreadLive { detail: Some(Box::default()), ..ThreadLive::default() };
         Self::of((0..threads).map(|_| thread()).collect())
     }
 
-    /// The same with what [`Self::counts`] needs. The threads publish it once in a millisecond, from counts that they
-    /// have in any case, so that a query costs them nothing.
+    /// Adds the fates that [`Self::counts`] needs. The threads publish them once in a millisecond, from counts that
+    /// they have in any case, so that a query costs them nothing.
     #[must_use]
     pub fn with_fates(mut self) -> Self {
         self.threads.iter_mut().for_each(|thread| thread.fates = Some(Box::default()));
@@ -163,7 +163,7 @@ impl Live {
             .map(|bucket| self.threads.iter().map(|thread| thread.latency[bucket].load(Relaxed)).sum())
     }
 
-    /// What the player does.
+    /// The present phase of the player.
     fn phase(&self) -> LivePhase {
         match self.began_ns() {
             _ if self.ended_ns.get().is_some() => LivePhase::Over,
@@ -302,7 +302,7 @@ impl ThreadLive {
 }
 
 impl Snapshot {
-    /// What happened since an earlier snapshot.
+    /// Counts since an earlier snapshot.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

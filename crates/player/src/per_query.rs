@@ -15,7 +15,7 @@ pub(crate) struct PerQuery {
 }
 
 impl PerQuery {
-    /// What a plan asks for; `None` if it asks for nothing. Random labels depend on `seed`.
+    /// The changes that a plan asks for; `None` if it asks for none. Random labels depend on `seed`.
     pub(crate) fn new(plan: &PerQueryPlan, seed: u64) -> Option<Box<Self>> {
         let PerQueryPlan { prefix, tsig } = plan;
         if prefix.is_none() && tsig.is_none() {

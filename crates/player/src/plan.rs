@@ -32,7 +32,7 @@ pub use replay::{Lane, PILE_MOST, ReplayPlan};
 pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
 pub use window::window_most;
 
-/// One trial, before it is played. It can be sent to a player in another process.
+/// A trial before it is played. It can be sent to a player in another process.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -83,7 +83,7 @@ pub struct Plan {
     pub seed: u64,
     /// Whether to count the kernel's reasons for dropping packets, which disturbs the trial.
     pub drop_reasons: bool,
-    /// What is done to each query as it is sent.
+    /// Changes to each query as it is sent.
     #[serde(default)]
     pub per_query: PerQueryPlan,
 }
@@ -132,7 +132,7 @@ impl Wire {
         self.each().iter().all(|wire| matches!(wire, Self::Udp(_)))
     }
 
-    /// What only TLS needs; `None` without TLS. Of lanes it is that of the first with TLS.
+    /// The part that only TLS needs; `None` without TLS. Of lanes it is that of the first with TLS.
     pub(crate) fn tls(&self) -> Option<&TlsPlan> {
         match self {
             Self::Udp(_) => None,
@@ -260,7 +260,7 @@ impl QuicPlan {
 pub struct TlsPlan {
     /// The name of each target in its certificate, a DNS name or an address, in the order of the targets.
     pub names: Vec<String>,
-    /// What the player accepts, offers and resumes.
+    /// The client's settings: what the player accepts, offers and resumes.
     pub client: ClientSettings,
     /// Whether queries that leave together share records. Otherwise each query, or over HTTPS the frames of each
     /// request, has records of its own, as with most clients. Has no effect over QUIC, which has no records (RFC 9001,
@@ -321,7 +321,7 @@ impl Plan {
         self.has_own_cores() && self.is_open() && self.coalesce <= AWAKE_COALESCE_MOST
     }
 
-    /// What only TLS needs; `None` without TLS.
+    /// The part that only TLS needs; `None` without TLS.
     pub(crate) fn tls(&self) -> Option<&TlsPlan> {
         self.wire.tls()
     }

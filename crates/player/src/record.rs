@@ -31,7 +31,7 @@ use player::player;
 
 pub use tls::{NO_EARLY_DATA, PACKED_AND_LOST};
 
-/// What a thread returns when it ends.
+/// The result of a thread at its end.
 #[derive(Debug)]
 pub(crate) struct ThreadResult {
     pub(crate) tid: u32,
@@ -73,7 +73,7 @@ pub(crate) struct FinishedTrial<'a> {
     pub(crate) dataset: &'a Dataset,
     /// The names of the I/O models.
     pub(crate) io: String,
-    /// Those of all threads, in their order.
+    /// The results of all threads, in their order.
     pub(crate) results: Vec<ThreadResult>,
     /// Whether cores were kept from deep sleep states.
     pub(crate) cores_awake: bool,
@@ -195,7 +195,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     }
 }
 
-/// What the ledger of packets rests on.
+/// The evidence on which the ledger of packets rests.
 fn evidence<'a>(
     played: &'a FinishedTrial<'_>,
     accounts: &'a Accounts,

@@ -75,7 +75,7 @@ pub fn source_addresses(plan: &Plan, dataset: &Dataset, most: usize) -> Vec<IpAd
     (0..count).map(|index| sources.of_number(numbers[index * last / (count - 1).max(1)])).collect()
 }
 
-/// What the threads of one wire replay.
+/// The part of a replay that the threads of one wire play.
 pub(crate) struct Replayed {
     pub(crate) window: Arc<Window>,
     pub(crate) crowd: Arc<Crowd>,

@@ -2,7 +2,7 @@
 
 use kqps_observation::trial::ReplyFacts;
 
-/// One thread's replies in time.
+/// The replies in time of one thread.
 #[derive(Clone, Debug, Default)]
 pub struct Replies {
     count: u64,

@@ -17,14 +17,14 @@ pub struct Reports {
     pub replies: bool,
 }
 
-/// What became of a query.
+/// The report of a query's fate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Report {
     /// Its position in the dataset.
     pub query: Position,
-    /// What its reply is known by: its ID, unless the transport has streams.
+    /// The key by which its reply is known: its ID, unless the transport has streams.
     pub key: u64,
-    /// What became of it.
+    /// Its fate.
     pub fate: Fate,
 }
 

@@ -20,7 +20,7 @@ pub struct Schedule {
     common_period_ns: f64,
 }
 
-/// What decides when the next query is due.
+/// The cause that makes the next query due.
 #[derive(Debug)]
 enum Gaps {
     /// The query's number.
@@ -51,8 +51,8 @@ impl Schedule {
         schedule
     }
 
-    /// The same schedule with every query later by this share of the mean time between two queries of all threads, so
-    /// that players that share a load take turns. Random gaps stay as they are.
+    /// Delays every query by this share of the mean time between two queries of all threads, so that players that share
+    /// a load take turns. Random gaps stay as they are.
     #[must_use]
     pub fn later_by(mut self, share: f64) -> Self {
         if self.is_even() {

@@ -1,4 +1,4 @@
-//! What a thread and a flow get of the whole: sockets and window by thread, room for outstanding queries by flow.
+//! Shares of the whole for a thread and a flow: sockets and window by thread, room for outstanding queries by flow.
 
 use std::ops::Range;
 use std::time::Duration;
@@ -18,7 +18,7 @@ pub(crate) fn share_of(whole: u64, threads: usize, number: usize) -> Range<u64> 
     upto(number)..upto(number + 1)
 }
 
-/// Which thread has which part of a whole, by the numbers of the parts.
+/// The thread that has each part of a whole, by the numbers of the parts.
 #[derive(Debug)]
 pub(crate) struct Owners {
     /// Where the share of each thread ends.

@@ -18,9 +18,9 @@ const TICK_LONGEST_NS: u64 = 20_000_000;
 pub struct ThreadState<'a, T = Inflight> {
     /// The time since the common start.
     pub clock: TrialClock,
-    /// What to send, and when.
+    /// The queries to send, and when.
     pub supply: Supply<'a>,
-    /// What was sent, and what became of it.
+    /// The queries sent, and what became of them.
     pub books: Books<'a, T>,
 }
 

@@ -26,7 +26,7 @@ pub struct Supply<'a> {
     sent_for_ns: u64,
     all_sent_ns: Option<u64>,
     last_send_ns: u64,
-    /// What is done to each query as it is sent.
+    /// Changes to each query as it is sent.
     per_query: Option<Box<PerQuery>>,
 }
 

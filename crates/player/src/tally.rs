@@ -1,4 +1,4 @@
-//! What one thread counts. Plain numbers without a lock: every thread has its own, and they are added up at the end.
+//! The counts of one thread: plain numbers without a lock. Every thread has its own, and they are added up at the end.
 
 use std::collections::BTreeMap;
 
@@ -17,7 +17,7 @@ const BIN_NS: u64 = 100_000_000;
 
 const BINS_IN_1S: usize = 10;
 
-/// One thread's counts.
+/// The counts of one thread.
 #[derive(Debug, Default)]
 pub struct Tally {
     /// The bucket of every query. `lost` grows as time passes, so the identities hold only at the end.
@@ -26,11 +26,11 @@ pub struct Tally {
     pub wrong_causes: [u64; Cause::NAMES.len()],
     /// Replies in time with the right ID and question, by rcode, below 16.
     pub rcodes: [u64; 16],
-    /// The same replies by rcode from 16 on, for which an OPT record is needed.
+    /// Replies in time with the right ID and question, by rcode from 16 on, for which an OPT record is needed.
     pub extended_rcodes: BTreeMap<u16, u64>,
     /// Replies in time with an unexpected rcode: by expected, then received rcode, both below 16.
     pub wrong_rcodes: [[u64; 16]; 16],
-    /// The same replies, if one of the two rcodes is 16 or more: (expected, received) → count.
+    /// Replies in time with an unexpected rcode, if one of the two rcodes is 16 or more: (expected, received) → count.
     pub extended_wrong_rcodes: BTreeMap<(u16, u16), u64>,
     /// Replies whose status by HTTP is not 2xx, by status.
     pub wrong_statuses: BTreeMap<u16, u64>,

@@ -20,7 +20,7 @@ pub(crate) struct Team {
     pub(crate) plan: Plan,
     /// Their numbers among all threads.
     pub(crate) threads: Range<usize>,
-    /// What they replay; `None` unless the queries are a capture.
+    /// Their part of a replay; `None` unless the queries are a capture.
     pub(crate) replay: Option<Replayed>,
 }
 
@@ -54,7 +54,7 @@ pub(crate) fn teams(plan: &Plan, dataset: &Dataset) -> Vec<Team> {
     }
 }
 
-/// What the teams of a replay have in common.
+/// The data that the teams of a replay have in common.
 struct OfAll<'a> {
     plan: &'a Plan,
     replay: &'a ReplayPlan,

@@ -214,7 +214,7 @@ impl<'a, W> PlayerThread<'a, W> {
         Ok(())
     }
 
-    /// What the thread counted, without what only its wire knows. `None` if the trial was called off.
+    /// The counts of the thread, without what only its wire knows. `None` if the trial was called off.
     pub(crate) fn into_result(self) -> Option<ThreadResult> {
         let Self { state, begun, precedence, wait, .. } = self;
         let (sent_ns, played_ns, drain_ns) =

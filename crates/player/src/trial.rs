@@ -93,7 +93,7 @@ impl StartGate {
     }
 }
 
-/// What the threads share.
+/// The parts of a trial that its threads share.
 #[derive(Clone, Copy)]
 struct TrialContext<'a> {
     plan: &'a Plan,
@@ -103,7 +103,7 @@ struct TrialContext<'a> {
     gate: &'a StartGate,
 }
 
-/// What to watch of the player while the threads with these IDs play.
+/// Returns what to watch of the player while the threads with these IDs play.
 fn watched(plan: &Plan, threads: Vec<u32>) -> PlayerWatched {
     PlayerWatched { threads, cpus: plan.cpus.clone(), drop_reasons: plan.drop_reasons }
 }

@@ -1,5 +1,5 @@
-//! What carries the queries of a trial. The wire of a whole trial is opened before its threads start, and each thread
-//! gets its part of it.
+//! The wire, which carries the queries of a trial. It is opened for the whole trial before the threads start, and each
+//! thread gets its part of it.
 
 mod attempts;
 pub mod quic;
@@ -80,7 +80,7 @@ enum Carrier {
     Udp(UdpIo, Vec<UdpSocket>),
     Tcp(TcpIo, Option<Arc<Client>>),
     Quic(Arc<Client>, Vec<Option<UdpSocket>>),
-    /// What a thread takes when it begins.
+    /// The part past the kernel, which a thread takes when it begins.
     UdpPast(Option<PastPart>, Numbers),
     TcpPast(Option<PastPart>, Option<Arc<Client>>),
 }

@@ -32,10 +32,10 @@ use stream::{Server, query, reply};
 /// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
+/// The time for a reply if lost queries wait for it: longer than other programs keep a thread of the test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The same in a trial whose first query is lost by time.
+/// The time for a reply in a trial whose first query is lost by time.
 const HASTE: Duration = Duration::from_millis(500);
 const NAME: &str = "dns.test";
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };

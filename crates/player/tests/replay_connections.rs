@@ -21,7 +21,7 @@ use kqps_tls::{Acceptor, ClientSettings, Identity, Kind, Trust};
 use stream::Server;
 use support::{Queries, no_subject};
 
-/// What a connection carried: its client, its queries, and when it ended.
+/// The traffic of a connection: its client, its queries, and when it ended.
 #[derive(Debug, Default)]
 struct Carrying {
     from: Option<SocketAddr>,

@@ -20,7 +20,7 @@ use support::{Queries, no_subject};
 /// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The same if lost queries wait for it: longer than other programs keep the subject from a core.
+/// The time for a reply if lost queries wait for it: longer than other programs keep the subject from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 
 const QUERIES: u64 = 60;
@@ -30,7 +30,7 @@ fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
     played_within(PATIENCE, io, answer)
 }
 
-/// The same with this timeout.
+/// Plays as [`played`] does, with this timeout.
 fn played_within(timeout: Duration, io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
     let text = (0..QUERIES).fold(String::new(), |text, number| text + &format!("n{number}.example.test A\n"));
     let queries = Queries::of(text, Format::Text);

@@ -21,7 +21,7 @@ fn played(start_at_ns: Option<u64>) -> (Trial, u64) {
     watched(start_at_ns, no_subject)
 }
 
-/// The same with this watch.
+/// Plays as [`played`] does, with this watch.
 fn watched(start_at_ns: Option<u64>, watch: impl Fn(&PlayerWatched) -> Watch) -> (Trial, u64) {
     let queries = Queries::of("a.example.test A\n", Format::Text);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();

@@ -26,10 +26,10 @@ use support::{Queries, no_subject};
 /// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
+/// The time for a reply if lost queries wait for it: longer than other programs keep a thread of the test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 
-/// The same in trials whose queries are all lost by time.
+/// The time for a reply in trials whose queries are all lost by time.
 const HASTE: Duration = Duration::from_millis(300);
 
 /// Answers all queries of a connection.

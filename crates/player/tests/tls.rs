@@ -38,7 +38,7 @@ use stream::{Server, query, reply};
 /// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The same if lost queries wait for it: longer than other programs keep a thread of the test from a core.
+/// The time for a reply if lost queries wait for it: longer than other programs keep a thread of the test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
 const NAME: &str = "dns.test";
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };

@@ -23,7 +23,7 @@ use support::{Queries, no_subject};
 /// by it.
 const PATIENCE: Duration = Duration::from_secs(3);
 
-/// The same in a trial whose queries are all lost by time.
+/// The time for a reply in a trial whose queries are all lost by time.
 const HASTE: Duration = Duration::from_millis(300);
 
 fn plan(target: SocketAddr, io: Io) -> Plan {

@@ -168,8 +168,8 @@ fn other_queries_are_not_replayed() {
     assert_eq!(plan.check_against(&queries.dataset), Err(PlanError::NoCapture));
 }
 
-/// What a study of connections asks for: TCP from a capture of UDP, a connection for each query, from the addresses of
-/// the capture's clients.
+/// The replay that a study of connections asks for: TCP from a capture of UDP, a connection for each query, from the
+/// addresses of the capture's clients.
 #[test]
 fn queries_by_udp_are_replayed_over_a_connection_each() {
     // A place for each query at each thread, and places that are used again. An open loop gives up queries that find none.

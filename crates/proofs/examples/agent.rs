@@ -65,7 +65,8 @@ impl Silent {
     }
 }
 
-/// What is known if it was found out before. The lock is held until the caller has written it.
+/// Reads the facts of the host; `None` if no agent has found them out. The caller holds the lock until it has written
+/// them.
 fn known(file: &Path) -> Result<(Option<Done>, File)> {
     let lock = File::create(file.with_extension("lock"))?;
     lock.lock()?;

@@ -35,7 +35,7 @@ pub struct Running {
 pub struct Ended {
     /// Its exit status; `None` if a signal ended it.
     pub code: Option<i32>,
-    /// What it wrote to standard output since that was last read.
+    /// Its standard output since the last read.
     pub output: String,
     /// CPU time of its threads, user and system, seconds; to 10 ms.
     pub cpu_s: f64,

@@ -26,7 +26,7 @@ pub(crate) fn one_queue() -> VethSettings {
     VethSettings { queues: Some(1), ..VethSettings::default() }
 }
 
-/// The same with other settings of a pair of devices.
+/// Lays a path as [`lay`] does, with these settings of a pair of devices.
 pub(crate) fn lay_with(kind: Kind, settings: &VethSettings) -> Result<LaidPath> {
     if kind == Kind::Loopback {
         return Ok(LaidPath::Loopback);

@@ -29,7 +29,7 @@ pub struct Program {
     pub subject_cpu: u32,
 }
 
-/// What carries the messages of an echo's connections.
+/// The protocol that carries the messages of an echo's connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Carrier {
     /// TCP (RFC 7766).

@@ -39,7 +39,7 @@ pub struct Client {
     counts: ClientCounts,
     /// A query after its length.
     frame: Vec<u8>,
-    /// What the endpoint itself would send, which a client never needs.
+    /// A buffer for packets of the endpoint itself, which a client never needs.
     unused: Vec<u8>,
 }
 
@@ -52,14 +52,14 @@ struct Target {
     name: String,
 }
 
-/// What happened on a connection.
+/// An event of a connection.
 #[derive(Debug)]
 pub enum ClientEvent<'a> {
     /// Its handshake is complete.
     Opened {
-        /// What was agreed on.
+        /// The session on which the handshake agreed.
         session: Session,
-        /// What became of early data.
+        /// The outcome of early data.
         early: EarlyData,
     },
     /// The query of this key must be handed again, since the server did not take early data.
@@ -75,7 +75,7 @@ pub enum ClientEvent<'a> {
     Ended(End),
 }
 
-/// What became of early data (0-RTT).
+/// The outcome of early data (0-RTT).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EarlyData {
     /// No ticket allowed it.
@@ -99,7 +99,7 @@ pub struct ClientCounts {
     pub datagrams_received: u64,
     /// Packets sent. A datagram may hold several.
     pub packets_sent: u64,
-    /// Of them, packets that were lost and whose contents were sent again.
+    /// Sent packets that were lost and whose contents were sent again.
     pub packets_lost: u64,
 }
 

@@ -42,7 +42,7 @@ const DELAY_NS: u64 = 1_000_000;
 /// Both ends have an outcome after so many steps: datagrams that arrive, or timers.
 const STEPS: u32 = 5_000;
 
-/// What makes the TLS of both ends, without early data or with it.
+/// The makers of the TLS of both ends, without early data or with it.
 fn makers(is_early: bool) -> &'static (kqps_tls::Client, Acceptor) {
     static MAKERS: OnceLock<[(kqps_tls::Client, Acceptor); 2]> = OnceLock::new();
     let both = MAKERS.get_or_init(|| {
@@ -247,7 +247,7 @@ fn changed(mut datagrams: Vec<Vec<u8>>, changes: &[u8]) -> Vec<Vec<u8>> {
     datagrams
 }
 
-/// Which end is fed.
+/// The end that is fed.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Fed {
     Client,

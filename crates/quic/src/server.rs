@@ -44,7 +44,7 @@ pub trait Responder {
     fn next(&mut self, many: &mut Self::Many, message: &mut Vec<u8>) -> bool;
 }
 
-/// What becomes of a query.
+/// The outcome of a query.
 #[derive(Debug)]
 pub enum Reply<M> {
     /// A reply of one message.
@@ -75,7 +75,7 @@ pub enum Admission {
     Refuse,
 }
 
-/// What happened to a connection.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ServerEvent {
     /// Its handshake is complete.
@@ -127,9 +127,9 @@ impl<R: Responder> Server<R> {
         Self::numbered(acceptor, idle, congestion, 0)
     }
 
-    /// The same server with a number among those at its address. The connection IDs that it chooses begin with the
-    /// number, in network byte order, and have [`crate::transport::SERVER_ID_BYTES`] bytes, so that what distributes
-    /// packets over the servers can read it.
+    /// A server like [`Self::new`], with a number among those at its address. The connection IDs that it chooses begin
+    /// with the number, in network byte order, and have [`crate::transport::SERVER_ID_BYTES`] bytes, so that what
+    /// distributes packets over the servers can read it.
     pub fn numbered(acceptor: &Acceptor, idle: Duration, congestion: Congestion, number: u16) -> Self {
         let mut config =
             ServerConfig::with_crypto(Arc::new(ServerCrypto::new(Arc::clone(acceptor.config()))));

@@ -29,14 +29,14 @@ const RETRY_KEY: [u8; 16] =
 const RETRY_NONCE: [u8; 12] = [0x46, 0x15, 0x99, 0xd3, 0x5d, 0x63, 0x2b, 0xf2, 0x23, 0x98, 0x25, 0xbb];
 const TAG_BYTES: usize = 16;
 
-/// What a handshake agreed on so far, and why it failed, if it did.
+/// The session on which a handshake agreed so far, and why it failed, if it did.
 pub(crate) struct Agreed {
     pub(crate) session: Session,
     pub(crate) failure: Option<Failure>,
 }
 
 impl Agreed {
-    /// Of the handshake of this connection, whose session this crate made.
+    /// Returns the agreement of this connection's handshake, whose session this crate made.
     pub(crate) fn of(connection: &quinn_proto::Connection) -> Option<Self> {
         let agreed = connection.crypto_session().handshake_data()?;
         agreed.downcast::<Self>().ok().map(|agreed| *agreed)
@@ -84,7 +84,7 @@ impl crypto::ClientConfig for ClientCrypto {
 /// Makes the handshakes of a server.
 pub(crate) struct ServerCrypto {
     config: Arc<ServerConfig>,
-    /// What protects first packets and Retry packets.
+    /// The protection of first packets and Retry packets.
     packets: QuicServerConfig,
 }
 
@@ -119,7 +119,7 @@ fn written(parameters: &TransportParameters) -> Vec<u8> {
     bytes
 }
 
-/// One handshake, and the keys that come of it.
+/// A handshake, and the keys that come of it.
 struct Handshake {
     connection: Connection,
     next_secrets: Option<Secrets>,

@@ -60,7 +60,7 @@ struct Datagram {
     bytes: Vec<u8>,
 }
 
-/// What both sides saw.
+/// Events and replies that both sides saw.
 #[derive(Default)]
 struct Seen {
     opened: Vec<(Kind, EarlyData)>,

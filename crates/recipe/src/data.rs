@@ -15,7 +15,7 @@ pub(super) const TTL_S: u32 = 3600;
 /// Addresses are taken in turn from 198.18.0.0/15, which is reserved for benchmarks (RFC 2544).
 const ADDRESSES: u64 = 1 << 17;
 const FIRST_ADDRESS: u32 = u32::from_be_bytes([198, 18, 0, 0]);
-/// The same for IPv6: `2001:2::/48` (RFC 5180).
+/// IPv6 addresses are taken likewise from `2001:2::/48` (RFC 5180).
 const FIRST_ADDRESS_6: u128 = 0x2001_0002 << 96;
 /// The distance between the addresses of neighbouring zones.
 const ZONE_STRIDE: u64 = 7919;

@@ -57,7 +57,7 @@ pub enum GenerateError {
     /// The recipe asks for something impossible.
     #[error(transparent)]
     Recipe(#[from] RecipeFault),
-    /// One file was to hold several zones.
+    /// A single file was to hold several zones.
     #[error("the recipe has {zones} zones, which are written into a folder of their own")]
     ManyZones {
         /// The number of zones.

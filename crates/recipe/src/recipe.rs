@@ -156,7 +156,7 @@ pub struct Asked {
     pub dnssec: f64,
     /// The share of queries whose letters have random case, 0 to 1.
     pub mixed_case: f64,
-    /// What the query file says about the right answer.
+    /// The part of the right answer that the query file states.
     pub expect: Expect,
     /// The attack among the queries.
     pub attack: Attack,
@@ -205,7 +205,7 @@ pub struct Outcomes {
     pub refused: f64,
 }
 
-/// What the query file says about the right answer.
+/// The part of the right answer that the query file states.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Expect {

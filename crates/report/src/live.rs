@@ -14,7 +14,7 @@ use crate::page;
 /// The figures of this moment.
 #[derive(Clone, Debug, Default)]
 pub struct LiveInput {
-    /// What is measured, in a line.
+    /// The command that measures, in a line.
     pub headline: String,
     /// Where the measurement stands, in a line.
     pub standing: String,
@@ -24,7 +24,7 @@ pub struct LiveInput {
     pub moments: Vec<LiveMoment>,
     /// The last lines that the command printed.
     pub lines: Vec<String>,
-    /// What the command printed as its result; empty before it.
+    /// The result that the command printed; empty before it.
     pub result: String,
 }
 

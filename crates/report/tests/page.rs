@@ -169,7 +169,7 @@ fn expect_marks(charts: &Value, verdict: &RunVerdict) {
 #[test]
 fn a_refused_figure_shows_what_was_seen_and_no_bar() {
     let mut run = sample::run();
-    // One wrong answer at half of the rate, in a search that found its bounds.
+    // A wrong answer at half of the rate, in a search that found its bounds.
     let of_nsd = run.trials.iter_mut().find(|one| one.purpose == Purpose::Latency).unwrap();
     let Outcome::Measured(trial) = &mut of_nsd.outcome else { panic!() };
     trial.accounts.correct -= 1;

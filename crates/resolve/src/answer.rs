@@ -1,5 +1,5 @@
-//! What a worker, or a thread of connections, does with a query: it answers from the cache in the buffer of the query,
-//! or hands the query to a resolver at the end of its turn.
+//! Answers the queries of a worker, or of a thread of connections: from the cache, in the buffer of the query, or by a
+//! resolver, which gets the query at the end of the turn.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -21,7 +21,7 @@ use crate::resolvers::Resolvers;
 use crate::tally::{Count, Tally};
 use crate::upstreams::Zones;
 
-/// What all threads of a server have.
+/// Data that all threads of a server have.
 #[derive(Clone)]
 pub(crate) struct Common {
     pub(crate) resolvers: Arc<Resolvers>,

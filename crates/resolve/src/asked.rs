@@ -1,4 +1,4 @@
-//! What the server reads of a query.
+//! The parts of a query that the server reads.
 
 use kqps_cache::Form;
 use kqps_message::edns::DO;
@@ -85,7 +85,7 @@ impl Asked {
         &query[HEADER_BYTES..][..usize::from(self.name_bytes)]
     }
 
-    /// What the cache needs to know of the query.
+    /// The form of the query, for the cache.
     #[inline]
     pub(crate) fn form(self) -> Form {
         Form { question_end: self.end(), dnssec_ok: self.payload_bytes.map(|_| self.dnssec_ok) }

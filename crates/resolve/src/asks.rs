@@ -26,7 +26,7 @@ pub(crate) struct Ask {
 pub(crate) struct Waiter {
     pub(crate) asker: Asker,
     pub(crate) asked: Asked,
-    /// What its reply needs of its query ([`Asked::write_short`]).
+    /// The query as far as its reply needs it ([`Asked::write_short`]).
     pub(crate) query: Box<[u8]>,
     /// The longest reply in bytes.
     pub(crate) limit_bytes: usize,

@@ -1,5 +1,4 @@
-//! What a resolver does with the bytes of clients and servers, for the fuzz target. It panics if a property does not
-//! hold.
+//! Feeds a resolver the bytes of clients and servers, for the fuzz target. Panics if a property does not hold.
 
 use kqps_cache::{Bailiwick, Settings, Shared};
 use kqps_message::{HEADER_BYTES, Header, edns, question, rcode, record};

@@ -38,7 +38,7 @@ pub(crate) enum Asker {
 pub(crate) struct Job {
     pub(crate) asker: Asker,
     pub(crate) asked: Asked,
-    /// What the reply needs of it, as a place in the bytes of the batch.
+    /// The query as far as the reply needs it, as a place in the bytes of the batch.
     query: Range<usize>,
     /// The longest reply in bytes.
     pub(crate) limit_bytes: usize,

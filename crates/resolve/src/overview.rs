@@ -14,11 +14,11 @@ use crate::tally::{COUNTS, Count, Tally};
 /// The queries that a thread has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Duty {
-    /// Those of datagrams.
+    /// Queries of datagrams.
     Datagrams,
-    /// Those of connections.
+    /// Queries of connections.
     Connections,
-    /// Those that wait for a server.
+    /// Queries that wait for a server.
     Resolver,
 }
 

@@ -31,7 +31,7 @@ use late::Late;
 /// How often the counts of servers are reported while there is work, in nanoseconds.
 const REPORT_NS: u64 = 100_000_000;
 
-/// What a resolver is made of.
+/// The parts of which a resolver is made.
 pub(crate) struct Parts {
     /// Its number.
     pub(crate) number: usize,
@@ -55,7 +55,7 @@ pub(crate) struct Resolver {
     asks: Asks,
     /// When clients of questions get stale answers, the first at the front.
     late: VecDeque<Late>,
-    /// What became of queries in this turn, and the questions that came in.
+    /// The outcomes of queries in this turn, and the questions that came in.
     answers: Answers,
     batch: Batch,
     /// Working memory: a key, a query, and a reply.
@@ -256,7 +256,7 @@ impl Resolver {
                 if failure == Failure::Unusable {
                     self.tally.add(Count::Unusable);
                 }
-                // What is in the cache is still good if its renewal failed.
+                // An answer in the cache is still good if its renewal failed.
                 if !waiters.is_empty() {
                     self.parts.cache.failed(&question, failure, self.now_s);
                 }

@@ -1,4 +1,4 @@
-//! Which resolver has which question.
+//! Assignment of questions to resolvers.
 
 use std::hash::Hasher as _;
 
@@ -15,8 +15,8 @@ pub(crate) struct Resolvers {
 }
 
 impl Resolvers {
-    /// One resolver for each worker, with room for `most` questions each. `seed` keeps clients from choosing names that
-    /// meet in one resolver.
+    /// Makes one resolver for each worker, with room for `most` questions each. `seed` keeps clients from choosing
+    /// names that meet in one resolver.
     pub(crate) fn new(workers: usize, most: usize, sharing: Sharing, seed: [u64; 2]) -> Self {
         Self { inboxes: (0..workers).map(|_| Inbox::new(most)).collect(), sharing, seed }
     }

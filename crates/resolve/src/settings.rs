@@ -8,9 +8,9 @@ use crate::upstreams::Zones;
 /// The settings of a caching forwarder.
 #[derive(Clone, Debug)]
 pub struct CacheSettings {
-    /// What is kept of answers, and for how long. The memory is that of all caches together.
+    /// How answers are kept, and for how long. The memory is that of all caches together.
     pub kept: kqps_cache::Settings,
-    /// Which workers have a cache together.
+    /// Whether workers have a cache together.
     pub sharing: Sharing,
     /// The servers that are asked, and how: a policy of [`crate::Upstreams`], limits for each resolver, and where the
     /// counts can be read.
@@ -27,7 +27,7 @@ pub struct CacheSettings {
     pub limits: Limits,
 }
 
-/// Which workers have a cache together.
+/// Whether workers have a cache together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Sharing {
     /// All of them have one.

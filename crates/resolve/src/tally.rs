@@ -3,7 +3,7 @@
 use std::array;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-/// What is counted.
+/// The names of the counters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Count {
     /// Queries that a worker or a thread of connections got.
@@ -12,7 +12,7 @@ pub(crate) enum Count {
     Answered,
     /// Later replies to connections.
     AnsweredConnection,
-    /// Those of [`kqps_server::report::CacheReport`], in its order.
+    /// Counts of [`kqps_server::report::CacheReport`], in its order.
     Hits,
     Stale,
     Failures,

@@ -1,4 +1,4 @@
-//! Which servers are asked about which names: forwarders for all, and the servers of single zones.
+//! The servers that are asked about names: forwarders for all names, and the servers of single zones.
 
 use std::net::SocketAddr;
 

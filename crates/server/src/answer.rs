@@ -48,7 +48,7 @@ impl<'a> Query<'a> {
         Self { buffer, bytes, client: Client::Udp(source), origin: Origin::default() }
     }
 
-    /// The same query, which arrived at the endpoint with this index in its worker. `local` is the address to which it
+    /// Notes that the query arrived at the endpoint with this index in its worker. `local` is the address to which it
     /// was sent, if the reply must name it.
     #[inline]
     #[must_use]
@@ -63,7 +63,7 @@ impl<'a> Query<'a> {
     }
 }
 
-/// What becomes of a query.
+/// The outcome of a query.
 #[derive(Debug)]
 pub enum Answered<M> {
     /// A reply of one message, with this length in bytes.

@@ -84,7 +84,7 @@ pub struct ConnectionThread {
     thread: JoinHandle<io::Result<ConnectionReport>>,
 }
 
-/// What makes a thread look at its [`StopFlag`].
+/// Means to make a thread look at its [`StopFlag`].
 enum Waking {
     Waker(Arc<Waker>),
     Sockets(Vec<Arc<UdpSocket>>),

@@ -17,7 +17,7 @@ pub enum ServeError {
     Unavailable {
         /// The name of the I/O model.
         model: &'static str,
-        /// What the host lacks.
+        /// The capability that the host lacks.
         reason: String,
     },
     /// The device did not become one whose frames pass the kernel.
@@ -58,7 +58,7 @@ pub enum ServeError {
     Process {
         /// The number of the process, from 0.
         process: usize,
-        /// What the process did, as the end of a sentence.
+        /// The fault of the process, as the end of a sentence.
         how: String,
     },
     /// Another error of the operating system.

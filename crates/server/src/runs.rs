@@ -16,7 +16,7 @@ pub struct Longest(usize);
 impl Longest {
     /// As many segments as the kernel takes.
     pub const ANY: Self = Self(SEGMENTS);
-    /// One datagram per message.
+    /// A single datagram per message.
     pub const ONE: Self = Self(1);
 }
 

@@ -146,7 +146,7 @@ impl Server {
 fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
     let model = setup.io.name();
     device::check(setup)?;
-    // What a host lacks for frames past the kernel depends on the device, and shows when that is opened.
+    // Frames past the kernel have needs that depend on the device. A lack shows when the device is opened.
     if !setup.io.needs_device() {
         setup.io.available().map_err(|reason| ServeError::Unavailable { model, reason })?;
     }

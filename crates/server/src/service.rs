@@ -1,4 +1,4 @@
-//! What a server does with queries, apart from how it receives them.
+//! The work of a server on queries, apart from how it receives them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -139,7 +139,7 @@ pub trait RunningService {
     }
 }
 
-/// What a server does after SIGHUP.
+/// The effect of SIGHUP on a server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AfterHangUp {
     /// It serves on.

@@ -18,15 +18,16 @@ pub enum Sockets {
     PortEach,
 }
 
-/// Which sockets accept connections: those of TCP, or those of QUIC.
+/// The sockets that accept connections: those of TCP, or those of QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Listeners {
-    /// One at each address; one thread of each process serves its connections. Processes cannot share a socket of QUIC.
+    /// A socket at each address; one thread of each process serves its connections. Processes cannot share a socket of
+    /// QUIC.
     #[default]
     Shared,
-    /// One at each address for each worker (`SO_REUSEPORT`), with a thread of its own on the worker's core.
+    /// A socket at each address for each worker (`SO_REUSEPORT`), with a thread of its own on the worker's core.
     ReusePort,
-    /// One for each worker on its own port, with a thread of its own: worker *k* on the given port plus *k*.
+    /// A socket for each worker on its own port, with a thread of its own: worker *k* on the given port plus *k*.
     PortEach,
 }
 
@@ -61,7 +62,7 @@ pub struct ServerSetup {
     pub threads: u32,
     /// How sockets are divided among workers.
     pub sockets: Sockets,
-    /// Which TCP sockets accept connections, if the service has any. Beside datagrams they have the ports of these.
+    /// The TCP sockets that accept connections, if the service has any. Beside datagrams they have the ports of these.
     pub listeners: Listeners,
     /// The socket that sends replies.
     pub reply: Reply,
@@ -102,7 +103,7 @@ pub struct TlsSetup {
 pub struct QuicSetup {
     /// The addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
-    /// Which sockets accept connections.
+    /// The sockets that accept connections.
     pub listeners: Listeners,
     /// The server's certificate and key.
     pub identity: Identity,
@@ -124,7 +125,7 @@ impl ServerSetup {
 
 #[cfg(test)]
 impl ServerSetup {
-    /// One worker with default settings.
+    /// A setup of one worker with default settings.
     pub(crate) fn small(listen: Vec<SocketAddr>, io: Model) -> Self {
         let listen = listen.into_iter().map(|address| Listen { address, with_tcp: true }).collect();
         Self {

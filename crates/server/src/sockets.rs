@@ -317,7 +317,7 @@ fn open(
     }
 }
 
-/// One socket for all of `workers` workers, or one for each.
+/// Binds one socket for all of `workers` workers, or one for each.
 fn receivers(setup: &ServerSetup, address: SocketAddr, workers: usize) -> io::Result<Vec<Arc<UdpSocket>>> {
     let (group, own) = (setup.sockets == Sockets::ReusePort, setup.reply == Reply::Own);
     // The first socket is bound alone: a port in use is an error, even if its owner would share it.

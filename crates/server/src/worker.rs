@@ -1,4 +1,4 @@
-//! One worker thread: what surrounds its loop.
+//! A worker thread, apart from its loop.
 
 pub mod threads;
 
@@ -10,7 +10,7 @@ use crate::counts::Counts;
 use crate::frames::Queue;
 use crate::sockets::Endpoint;
 
-/// What a loop works with.
+/// The state with which a loop works.
 pub(crate) struct Worker<A> {
     /// The addresses that the worker serves, at least one.
     pub(crate) endpoints: Vec<Endpoint>,

@@ -1,4 +1,4 @@
-//! What a test may need of its host.
+//! Capabilities of a host that a test may need.
 
 /// Something that tests need and a host may lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

@@ -27,9 +27,9 @@ const HEAD: &str = "skipped: ";
 pub struct Skip {
     /// The test, after its package if that is known.
     pub test: String,
-    /// What was not tried, and why; one line.
+    /// The part that was not tried, and why; one line.
     pub reason: String,
-    /// What the host lacks.
+    /// The capability that the host lacks.
     pub capability: Capability,
 }
 

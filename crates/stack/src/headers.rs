@@ -1,4 +1,4 @@
-//! What stands before UDP and TCP in a frame: Ethernet, at most one VLAN tag, and IPv4 or IPv6.
+//! Headers before UDP and TCP in a frame: Ethernet, at most one VLAN tag, and IPv4 or IPv6.
 
 use std::net::IpAddr;
 
@@ -23,7 +23,7 @@ pub(crate) const TYPE_IPV6: u16 = 0x86dd;
 /// options.
 const OPTIONS: [u8; 2] = [0, 60];
 
-/// What a packet of IP carries.
+/// The protocol that a packet of IP carries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
     /// Datagrams (RFC 768).

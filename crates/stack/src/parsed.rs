@@ -48,7 +48,7 @@ fn addresses(frame: &[u8], layout: &Layout) -> Option<(IpAddr, IpAddr)> {
 }
 
 impl<'f> Parsed<'f> {
-    /// What the packet carries.
+    /// The protocol that the packet carries.
     #[inline]
     pub fn protocol(&self) -> Protocol {
         self.layout.protocol

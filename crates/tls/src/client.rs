@@ -28,7 +28,7 @@ use crate::{ALPN, ALPN_QUIC};
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ClientSettings {
-    /// Which certificates the client accepts.
+    /// The certificates that the client accepts.
     pub trust: Trust,
     /// Whether connections resume sessions by the tickets of earlier ones (RFC 8446, section 2.2).
     pub resume: bool,
@@ -53,13 +53,14 @@ impl ClientSettings {
     }
 }
 
-/// Which certificates a client accepts. Their names, dates and signatures are checked in any case but the last.
+/// The certificates that a client accepts. Their names, dates and signatures are checked in any case but the last.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Trust {
-    /// Those of issuers that this host trusts.
+    /// Certificates of issuers that this host trusts.
     System,
-    /// Those of the issuers in this text, as PEM, and those in the text itself, such as one that signs itself.
+    /// Certificates of the issuers in this text, as PEM, and the certificates in the text itself, such as one that
+    /// signs itself.
     Ca(String),
     /// Any certificate. The client then does not know which server it speaks to.
     Anyone,
@@ -71,7 +72,7 @@ pub struct Client {
     resume: bool,
 }
 
-/// What makes the TLS of one thread's connections to one server.
+/// Begins the TLS of one thread's connections to one server.
 pub struct Connector {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -117,16 +118,16 @@ impl Client {
         Ok(Self { config, resume: settings.resume })
     }
 
-    /// The same client, which offers this application protocol (ALPN) instead of DNS over TLS.
+    /// Makes the client offer this application protocol (ALPN) instead of DNS over TLS.
     #[must_use]
     pub fn speaking(mut self, protocol: &[u8]) -> Self {
         self.config.alpn_protocols = vec![protocol.to_vec()];
         self
     }
 
-    /// What the calling thread needs to connect to the server of this name. It keeps `tickets` tickets at most, of all
-    /// clients together; if sessions are not resumed, it only counts them. The first handshake of a thread seeds its
-    /// random numbers, which takes some 10 ms, so one is begun here and forgotten.
+    /// Returns a connector, by which the calling thread connects to the server of this name. It keeps `tickets` tickets
+    /// at most, of all clients together; if sessions are not resumed, it only counts them. The first handshake of a
+    /// thread seeds its random numbers, which takes some 10 ms, so one is begun here and forgotten.
     pub fn connector(&self, name: ServerName<'static>, tickets: usize) -> Connector {
         let tickets = Arc::new(Tickets::new(if self.resume { tickets } else { 0 }));
         let mut config = self.config.clone();
@@ -152,8 +153,9 @@ impl Connector {
         self.connect_from(None, false, outgoing)
     }
 
-    /// The same for a client with this address, whose tickets are its own, or for one of those without a known
-    /// address, which share theirs. With `is_early` it offers early data, if the settings and a ticket allow it.
+    /// Begins a handshake like [`Self::connect`], for a client with this address, whose tickets are its own, or for a
+    /// client without a known address. All of the latter share their tickets. With `is_early` it offers early data, if
+    /// the settings and a ticket allow it.
     pub fn connect_from(
         &self,
         client: Option<IpAddr>,
@@ -202,7 +204,7 @@ impl fmt::Debug for Connector {
     }
 }
 
-/// What decides about certificates.
+/// Makes the verifier of certificates.
 fn verifier(
     settings: &ClientSettings,
     provider: &Arc<CryptoProvider>,
@@ -234,7 +236,7 @@ fn roots_of_system() -> Result<RootCertStore, TlsError> {
     Ok(roots)
 }
 
-/// What accepts the certificates of a text, and those of the issuers in it.
+/// Makes a verifier that accepts the certificates of a text, and certificates of the issuers in it.
 fn trusting(text: &str, provider: &Arc<CryptoProvider>) -> Result<Trusting, TlsError> {
     let wrong = |reason: String| TlsError::Pem { what: "the certificates to trust", reason };
     let (mut roots, mut all) = (RootCertStore::empty(), Vec::new());
@@ -253,7 +255,7 @@ fn trusting(text: &str, provider: &Arc<CryptoProvider>) -> Result<Trusting, TlsE
 pub(crate) mod tests {
     use super::*;
 
-    /// What decides about certificates by these settings.
+    /// Makes the verifier of certificates by these settings.
     pub(crate) fn verifier_of(settings: &ClientSettings) -> Arc<dyn ServerCertVerifier> {
         let provider = provider(&settings.suites, &settings.groups, settings.certificate);
         verifier(settings, &Arc::new(provider)).unwrap()

@@ -34,17 +34,17 @@ const HANDSHAKE_BYTES: usize = 512;
 const FRAGMENT_BYTES: usize = 1 << 14;
 const RECORD_BYTES: usize = 32;
 
-/// What a record of early data adds to its bytes: its type and its tag (RFC 8446, section 5.2). It counts against the
-/// ticket's limit here. The limit is one of the bytes alone (RFC 8446, section 4.2.10), but a server that rejects early
+/// Bytes that a record of early data adds: its type and its tag (RFC 8446, section 5.2). They count against the
+/// ticket's limit here. The limit is one of the data alone (RFC 8446, section 4.2.10), but a server that rejects early
 /// data may skip no more than that of encrypted records, as rustls does, and ends the connection otherwise.
 const EARLY_RECORD_BYTES: usize = 17;
 
 /// The room for an alert.
 const ALERT_BYTES: usize = 64;
 
-/// One end of a connection, as rustls has it.
+/// An end of a connection, as rustls has it.
 pub trait Side: DerefMut<Target = UnbufferedConnectionCommon<Self::Data>> {
-    /// What rustls keeps for this end alone.
+    /// Data that rustls keeps for this end alone.
     type Data: 'static;
 
     /// Whether early data may arrive that is skipped.
@@ -123,7 +123,7 @@ pub enum Peer {
     Closed,
 }
 
-/// What rustls needs next.
+/// The next step of a connection, as rustls says.
 enum Step {
     /// Another call.
     Again,
@@ -165,7 +165,7 @@ impl<S: Side> Tls<S> {
         self.side.alpn_protocol()
     }
 
-    /// What the handshake agreed on; meaningful once it is complete.
+    /// The session on which the handshake agreed; meaningful once it is complete.
     pub fn session(&self) -> Session {
         let session = Session::of(&self.side);
         let kind = if self.early == Early::Accepted { Kind::Early } else { session.kind };
@@ -177,7 +177,7 @@ impl<S: Side> Tls<S> {
         self.side.negotiated_cipher_suite().and_then(|suite| suite.tls13())
     }
 
-    /// What became of early data; final once the handshake is complete.
+    /// The state of early data; final once the handshake is complete.
     pub fn early(&self) -> Early {
         self.early
     }
@@ -440,7 +440,7 @@ impl ClientTls {
     }
 }
 
-/// What the records of so many bytes of early data add to them.
+/// Bytes that records add to so many bytes of early data.
 fn added_to_early(bytes: usize) -> usize {
     EARLY_RECORD_BYTES * (1 + bytes / FRAGMENT_BYTES)
 }

@@ -20,9 +20,9 @@ pub enum TlsError {
     /// A text that should hold certificates holds none, or bad ones.
     #[error("{what}: {reason}")]
     Pem {
-        /// What the text is.
+        /// The kind of text.
         what: &'static str,
-        /// What is wrong with it.
+        /// Why the text is bad.
         reason: String,
     },
     /// A file could not be read.

@@ -45,7 +45,7 @@ impl From<Error> for Failure {
     }
 }
 
-/// What is wrong with a certificate.
+/// The fault of a certificate, in words.
 fn fault(error: &CertificateError) -> Cow<'static, str> {
     Cow::Borrowed(match error {
         CertificateError::ExpiredContext { not_after, .. } => return when("expired at", *not_after),

@@ -19,7 +19,7 @@ const NAME: &str = "fuzz.test";
 const AFTER_A_HANDSHAKE: u8 = 0x80;
 const SEALED: u8 = 0x40;
 
-/// What makes the two ends.
+/// The makers of the two ends.
 struct Makers {
     connector: Connector,
     acceptor: Acceptor,
@@ -36,7 +36,8 @@ fn makers() -> &'static Makers {
     })
 }
 
-/// The same server with the same sessions, whose connections take so many bytes of early data, whatever its tickets allow.
+/// Copies a server with its sessions. The copy's connections take so many bytes of early data, whatever its tickets
+/// allow.
 pub fn taking(acceptor: &Acceptor, early_bytes: u32) -> Acceptor {
     let mut config = (*acceptor.config).clone();
     config.max_early_data_size = early_bytes;
@@ -123,9 +124,9 @@ pub fn server(bytes: &[u8]) {
     feed(&mut server, &mut client, choice, bytes);
 }
 
-/// What two bytes of [`server_in_handshake`] say: the first is the number of zeros behind a part, or one of these, the
-/// second how many bytes follow. `AS_THEY_ARE` sends them without a seal, and `FINISHED` seals the last message in parts
-/// of so many bytes.
+/// The meaning of two bytes of [`server_in_handshake`]: the first is the number of zeros behind a part, or one of
+/// these, the second how many bytes follow. `AS_THEY_ARE` sends them without a seal, and `FINISHED` seals the last
+/// message in parts of so many bytes.
 const AS_THEY_ARE: u8 = 0xff;
 const FINISHED: u8 = 0xfe;
 

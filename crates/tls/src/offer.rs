@@ -1,4 +1,4 @@
-//! What a client offers: cipher suites and groups for the exchange of keys, by the names that IANA lists.
+//! Offers of a client: cipher suites and groups for the exchange of keys, by the names that IANA lists.
 
 use std::fmt;
 use std::str::FromStr;

@@ -44,7 +44,7 @@ impl fmt::Debug for Identity {
     }
 }
 
-/// What makes the TLS of a server's connections. Threads share it, and with it the key of tickets.
+/// Accepts the TLS of a server's connections. Threads share it, and with it the key of tickets.
 #[derive(Clone)]
 pub struct Acceptor {
     pub(crate) config: Arc<ServerConfig>,
@@ -57,7 +57,7 @@ impl Acceptor {
         Self::speaking(ALPN, identity)
     }
 
-    /// The same, with another protocol than `dot`.
+    /// A server like [`Self::new`], with another protocol than `dot`.
     pub fn speaking(protocol: &[u8], identity: &Identity) -> Result<Self, TlsError> {
         Self::over_tcp(protocol, identity, false)
     }
@@ -77,7 +77,8 @@ impl Acceptor {
         Ok(Self { config: Arc::new(config) })
     }
 
-    /// The same, without an application protocol: the handshake agrees on none, whatever the client offers.
+    /// A server like [`Self::new`], without an application protocol: the handshake agrees on none, whatever the client
+    /// offers.
     pub fn without_protocol(identity: &Identity) -> Result<Self, TlsError> {
         let mut config = config(ALPN, DEFAULT_VERSIONS, identity)?;
         config.alpn_protocols.clear();

@@ -1,4 +1,4 @@
-//! What a handshake agreed on.
+//! The parameters on which a handshake agreed.
 
 use rustls::{CipherSuite, CommonState, HandshakeKind, ProtocolVersion};
 
@@ -29,7 +29,7 @@ impl Kind {
     }
 }
 
-/// What a handshake agreed on.
+/// The parameters on which a handshake agreed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Session {
     /// How it was agreed on.
@@ -46,8 +46,8 @@ pub struct Session {
 }
 
 impl Session {
-    /// What the handshake of this connection agreed on; meaningful once it is complete. Whether early data was taken is
-    /// not part of the state.
+    /// The parameters on which this connection's handshake agreed; meaningful once it is complete. Whether early data
+    /// was taken is not part of the state.
     pub fn of(state: &CommonState) -> Self {
         let kind = match state.handshake_kind() {
             Some(HandshakeKind::Resumed) => Kind::Resumed,

@@ -48,7 +48,7 @@ struct State {
     early_bytes: u32,
 }
 
-/// What is kept of one client, each with its number.
+/// The session and the tickets that are kept of one client, each with its number.
 #[derive(Default)]
 struct Kept {
     /// The latest session of TLS 1.2.

@@ -1,4 +1,4 @@
-//! What decides about the certificate of a server.
+//! Verifiers of a server's certificate.
 
 use std::fmt;
 use std::sync::Arc;

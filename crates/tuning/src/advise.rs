@@ -27,7 +27,7 @@ use place::Wanted;
 
 pub use layout::{Kind, Layout};
 
-/// What is asked, and what is known of the server.
+/// A request for advice, with known facts of the server.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Ask {
     /// The device that carries the queries; `None` for the fastest one.
@@ -54,11 +54,11 @@ pub struct Advice {
     pub layouts: Vec<Layout>,
     /// Settings for the first layout, in the order in which they must be applied. What is so already is left out.
     pub pieces: Vec<Piece>,
-    /// What the advice does not know, and what it cannot set. Each is a sentence or two.
+    /// Facts that the advice lacks, and settings that it cannot change. Each is a sentence or two.
     pub notes: Vec<String>,
 }
 
-/// One piece of advice.
+/// A piece of advice.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Piece {
     /// Settings with their values, as `kqps host apply` takes them.
@@ -67,7 +67,7 @@ pub struct Piece {
     pub reason: String,
     /// Who found that it helps, or what documents it.
     pub source: String,
-    /// What it may cost.
+    /// The possible cost of the changes.
     pub cost: String,
     /// Whether applying it takes the device's link down for a while.
     pub takes_link_down: bool,

@@ -23,7 +23,7 @@ pub struct Made {
     pub now: String,
 }
 
-/// What became of changes.
+/// The outcome of changes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Applied {
     /// The single settings that were changed, in their order.

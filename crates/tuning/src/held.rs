@@ -31,12 +31,12 @@ impl Held {
         Ok(Self { system, guard: Arc::clone(guard), applied, ended })
     }
 
-    /// What was undone before for processes that have ended.
+    /// The outcome of undoing beforehand, for processes that have ended.
     pub fn ended(&self) -> &Undone {
         &self.ended
     }
 
-    /// What was changed.
+    /// The outcome of the changes.
     pub fn applied(&self) -> &Applied {
         &self.applied
     }
@@ -72,7 +72,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        // What cannot be undone stays in the journal, where `kqps host status` shows it.
+        // Settings that cannot be undone stay in the journal, where `kqps host status` shows them.
         let _ = self.back(Links::Leave);
     }
 }

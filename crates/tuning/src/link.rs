@@ -22,7 +22,7 @@ pub struct TakesLinkDown {
     pub change: Change,
     /// The device.
     pub device: String,
-    /// What the device carries.
+    /// The route or connection that the device carries.
     pub way: String,
 }
 

@@ -64,7 +64,7 @@ pub(crate) struct Memory {
     pub(crate) refused: RefCell<Option<Setting>>,
     /// A setting that cannot be read.
     pub(crate) unreadable: RefCell<Option<Setting>>,
-    /// What devices are, by name.
+    /// Identities of devices, by name.
     pub(crate) identities: RefCell<BTreeMap<String, Identity>>,
     /// The devices that have their link.
     pub(crate) linked: RefCell<BTreeSet<String>>,
@@ -143,7 +143,7 @@ impl Memory {
         }
     }
 
-    /// What the driver does when the number of queues changes: as many receive queues, and a table that spreads over
+    /// Follows a new number of queues as the driver does: with as many receive queues, and a table that spreads over
     /// them.
     fn reshape(&self, device: &str, value: &str) {
         let count: u32 = pairs(value)["combined"].parse().unwrap();
@@ -158,7 +158,7 @@ impl Memory {
         }
     }
 
-    /// What the kernel makes of a value.
+    /// Returns a value in the form that the kernel makes of it.
     fn taken(setting: &Setting, value: &str) -> String {
         match (setting, value.parse::<u64>()) {
             (Setting::Sysctl(name), Ok(number)) if name == "net.core.rps_sock_flow_entries" => {

@@ -99,7 +99,7 @@ fn in_turn(device: &str, cores: &str) -> String {
     )
 }
 
-/// What sed makes of the name of a handler: the number of its queue. Names with a colon are those of no queue.
+/// Scripts of sed that turn the name of a handler into the number of its queue. Names with a colon belong to no queue.
 const MLX5: &str = r"s/^mlx5_comp([0-9]+)(@.*)?$/\1/p";
 const NAMED: &str = r"s/^[^:@]*-([Tt]x-?[Rr]x|[Rr]x[Tt]x|[Rr]x|[Tt]x|input|output)[-.]([0-9]+)(@.*)?$/\2/p";
 

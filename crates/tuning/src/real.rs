@@ -169,7 +169,7 @@ impl System for Real {
         let queues = |prefix: &'static str| self.at(|| files::queues(name, prefix)).unwrap_or_default();
         let rps = queues("rx-").into_iter().map(|queue| Setting::Rps { device: device(), queue });
         let xps = queues("tx-").into_iter().map(|queue| Setting::Xps { device: device(), queue });
-        // Those that the kernel places cannot be put back, and go where they were by themselves.
+        // Interrupts that the kernel places cannot be put back, and go where they were by themselves.
         let irqs = if self.places_interrupts(name) {
             Vec::new()
         } else {

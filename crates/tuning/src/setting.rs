@@ -49,12 +49,12 @@ pub enum Setting {
         /// The device.
         device: String,
     },
-    /// Which queue each hash of a packet selects (RSS), `rss.eth0`.
+    /// The queue that each hash of a packet selects (RSS), `rss.eth0`.
     RssTable {
         /// The device.
         device: String,
     },
-    /// Which fields of a packet are hashed, `rss-fields.eth0.udp4`.
+    /// The fields of a packet that are hashed, `rss-fields.eth0.udp4`.
     RssFields {
         /// The device.
         device: String,
@@ -72,7 +72,7 @@ pub enum Setting {
     Napi {
         /// The device.
         device: String,
-        /// Which of the settings.
+        /// The setting of polling.
         of: NapiSetting,
     },
     /// The cores of one interrupt, by its number or the name of its handler: `irq.45`, `irq.eth0-TxRx-3`.

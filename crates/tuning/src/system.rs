@@ -1,4 +1,4 @@
-//! What reads and writes settings: this host, or a host in memory in tests.
+//! Readers and writers of settings: this host, or a host in memory in tests.
 
 use std::fmt;
 
@@ -14,7 +14,7 @@ pub enum SettingError {
     Absent {
         /// The setting.
         setting: Setting,
-        /// What is missing.
+        /// The missing part, in words.
         why: String,
     },
     /// The kernel or the driver refused.
@@ -39,7 +39,7 @@ impl SettingError {
     }
 }
 
-/// What a device is, whatever its name: by its address and its place if it has hardware, and by its number if not.
+/// The identity of a device, whatever its name: its address and its place if it has hardware, and its number if not.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Identity {
     /// The name that it had.
@@ -104,7 +104,7 @@ impl fmt::Display for Identity {
     }
 }
 
-/// What reads and writes settings. Only a setting that stands for itself alone is read and written; [`System::parts`]
+/// A reader and writer of settings. Only a setting that stands for itself alone is read and written; [`System::parts`]
 /// divides the others.
 pub trait System {
     /// The present value, in the form of [`crate::setting::value::checked`].
@@ -123,7 +123,7 @@ pub trait System {
         Vec::new()
     }
 
-    /// What the device of a setting is; empty if it has none, or none is known.
+    /// The identity of a setting's device; empty if it has none, or none is known.
     fn identity(&self, _setting: &Setting) -> Identity {
         Identity::default()
     }

@@ -31,7 +31,7 @@ pub struct Left {
     pub reason: String,
     /// The value that it had before kqps changed it.
     pub old: String,
-    /// What kind of reason it is.
+    /// The kind of the reason.
     pub kind: LeftKind,
 }
 
@@ -67,7 +67,7 @@ impl fmt::Display for Left {
     }
 }
 
-/// What undoing did.
+/// The outcome of undoing.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Undone {
     /// Settings that have their old value again.
@@ -80,7 +80,7 @@ pub struct Undone {
     pub held: Vec<(Setting, Owner)>,
     /// Settings of another network namespace, with its number. They can be undone from there only.
     pub elsewhere: Vec<(Setting, u64)>,
-    /// What else went wrong, such as a record that cannot be read. Each is a sentence without its full stop.
+    /// Other troubles, such as a record that cannot be read. Each is a sentence without its full stop.
     pub troubles: Vec<String>,
     /// The settings that were left for good, each with the number of its record, for [`Journal::forget`].
     pub over: Vec<(u64, Setting)>,
@@ -252,8 +252,8 @@ fn once(
     Ok(undone)
 }
 
-/// What can be done about a record of another network namespace. One that its owner made has ended with the owner. Of
-/// any other nobody can say here that it is gone: it may be kept without a process (ip-netns(8)).
+/// Removes a record of another network namespace, or keeps it. A namespace that its owner made has ended with the
+/// owner. Of any other nobody can say here that it is gone: it may be kept without a process (ip-netns(8)).
 fn of_another_network(journal: &Journal, record: &Record, undone: &mut Undone) {
     if record.is_private && record.owner.is_some_and(|owner| !owner.lives()) {
         undone.note(journal.remove(record.number));
@@ -273,8 +273,8 @@ fn one(
     links: Links,
     undone: &mut Undone,
 ) {
-    // What the driver changed by itself is looked at first, since undoing changes it again. From here on it counts as
-    // ours, also if undoing is cut short and done again.
+    // Settings that the driver changed by itself are looked at first, since undoing changes them again. From here on
+    // they count as ours, also if undoing is cut short and done again.
     record.beside.retain(|part| is_as_left(system, part));
     let beside = record.beside.clone();
     if !beside.is_empty() {

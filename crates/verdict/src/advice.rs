@@ -1,5 +1,5 @@
-//! What to do about the doubts in the figures of a run: the few sentences that a reader should see first. The
-//! reason of each doubt states it in full. Here, doubts that ask for the same action share one sentence.
+//! Actions against the doubts in the figures of a run: the few sentences that a reader should see first. The reason of
+//! each doubt states it in full. Here, doubts that ask for the same action share one sentence.
 
 pub mod summary;
 
@@ -102,7 +102,7 @@ impl Action {
         }
     }
 
-    /// One sentence of advice. `whom` names the servers that it concerns.
+    /// A sentence of advice. `whom` names the servers that it concerns.
     pub fn sentence(self, whom: &str) -> String {
         match self {
             Self::CheckZones => {

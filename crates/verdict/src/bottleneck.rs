@@ -67,7 +67,7 @@ pub struct Bottleneck {
     pub thread: Option<BusyThread>,
     /// How busy the busiest player thread or its core was, 0 to 1, if known.
     pub player_busy: Option<f64>,
-    /// What the player lacked; `None` if it was not the bottleneck, if nothing shows it, and in older records.
+    /// The player's lack; `None` if the player was not the bottleneck, if nothing shows it, and in older records.
     #[serde(default)]
     pub player_lack: Option<PlayerLack>,
     /// The share of the bad queries that this resource accounts for, 0 to 1; `None` if the losses do not show
@@ -248,11 +248,11 @@ struct Losses {
     bad: u64,
     /// All that the player lost or did not send: `refused`, `dropped`, and what it gave up, `without_id` among them.
     player: u64,
-    /// Those that the player's kernel refused.
+    /// Queries that the player's kernel refused.
     refused: u64,
-    /// Those whose replies the player's sockets dropped.
+    /// Queries whose replies the player's sockets dropped.
     dropped: u64,
-    /// Those that found every ID outstanding.
+    /// Queries that found every ID outstanding.
     without_id: u64,
     places: u64,
     path: u64,

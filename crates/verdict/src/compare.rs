@@ -170,7 +170,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// One pair of subjects with its verdict.
+/// A pair of subjects with its verdict.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Comparison {
     /// The observations.

@@ -176,7 +176,7 @@ impl Estimate {
         Self { first, step, chances, starts: one.starts.min(other.starts), rests_on_spoiled }
     }
 
-    /// The same distribution on a grid with this step, which is at least as large.
+    /// Moves the distribution to a grid with this step, which is at least as large.
     fn with_step(&self, step: f64) -> Self {
         let ratio = self.step / step;
         let mut chances = vec![0.0; ((self.chances.len() - 1) as f64 * ratio).ceil() as usize + 2];

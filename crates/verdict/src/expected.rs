@@ -1,4 +1,4 @@
-//! Which answers lost queries expected, in words.
+//! Answers that lost queries expected, in words.
 
 use std::collections::BTreeMap;
 

@@ -54,7 +54,7 @@ pub struct Figures {
     /// Rate at n workers, divided by n times the rate at one worker, all else equal; `None` if one worker was
     /// not measured.
     pub efficiency: Option<f64>,
-    /// The same efficiency, from the published rates.
+    /// The efficiency from the published rates.
     pub published_efficiency: Option<f64>,
     /// The rate as a share of the ceiling of the ordinary socket interface, 0 to 1.
     pub ceiling_share: Option<f64>,

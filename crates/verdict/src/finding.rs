@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 use contrast::{Difference, Known, Tests, contrasts, interactions};
 pub(crate) use facts::of_run;
 
-/// What is compared between the cells of an experiment.
+/// A quantity that is compared between the cells of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
@@ -157,7 +157,7 @@ pub enum Outcome {
 /// The finding of an experiment. Its `Display` is a few sentences.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// What was compared.
+    /// The compared quantity.
     pub quantity: Quantity,
     /// The factors that vary. Factors that change together are one, named by the first of them in the study.
     pub factors: Vec<String>,
@@ -197,7 +197,7 @@ pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Fin
         cells.iter().map(Known::of).filter(|known| !known.starts.is_empty()).collect();
     let shares_base = quantity == Quantity::MemoryPerConnection;
     let mut found = contrasts(factors, &known, shares_base);
-    // Of equal contrasts, the first factor's stands first.
+    // Equal contrasts stay in the order of their factors, the first factor's first.
     found.sort_by(|a, b| b.spread.by.total_cmp(&a.spread.by));
     let tests = Tests::of(&found);
     let reported: Vec<Contrast> = found.iter().map(|one| one.contrast(factors, &known, &tests)).collect();

@@ -12,7 +12,7 @@ pub enum Grade {
     A,
     /// Interval within ± 5 %, or minor warnings.
     B,
-    /// One host, or a figure that is only good for comparisons within the same run.
+    /// A single host, or a figure that is only good for comparisons within the same run.
     C,
     /// A rough figure: its range is wide, other programs had the subject's cores, or nothing shows what its limit was.
     D,

@@ -52,7 +52,7 @@ pub use wording::Wording;
 pub struct RunVerdict {
     /// The goal of every search in the run.
     pub goal: Goal,
-    /// What the player reached, and what the echo reached under each I/O model.
+    /// The rates that the player reached, and that the echo reached under each I/O model.
     pub ceilings: Ceilings,
     /// The verdict on every subject, in the order of the run's cells.
     pub subjects: Vec<CellVerdict>,

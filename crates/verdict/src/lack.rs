@@ -1,4 +1,4 @@
-//! What a player lacked, in words.
+//! The lack of a player, in words.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 /// the kernel counts CPU time in hundredths of a second and a trial may last half a second.
 pub(crate) const SATURATED: f64 = 0.9;
 
-/// What the player lacked.
+/// The player's lack.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum PlayerLack {
@@ -43,7 +43,7 @@ impl PlayerLack {
         matches!(self, Self::Threads | Self::Core | Self::CpuTime)
     }
 
-    /// What a player lacked that had too little CPU time. `own` is how busy its busiest thread was, 0 to 1, with the
+    /// The lack of a player that had too little CPU time. `own` is how busy its busiest thread was, 0 to 1, with the
     /// interrupts for its packets, and `busy` the same with all other work on its core; `None` if it is not known.
     pub(crate) fn of_shares(own: Option<f64>, busy: Option<f64>) -> Option<Self> {
         match (own, busy) {

@@ -18,7 +18,7 @@ use crate::percent;
 use crate::rate::rate;
 use crate::warning::Code;
 
-/// What the hosts together must do.
+/// The demands on the hosts together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Wanted {
     /// The load on all hosts together, queries a second, above 0.
@@ -38,7 +38,7 @@ pub struct HostPlan {
     pub name: String,
     /// The grade of its rate.
     pub grade: Grade,
-    /// What the hosts together must do.
+    /// The demands on the hosts together.
     pub wanted: Wanted,
     /// The rate of one host with its range, queries a second; `None` if it is refused.
     pub rate_qps: Option<Interval>,
@@ -54,7 +54,7 @@ pub struct HostPlan {
     pub hosts: Option<u64>,
     /// The load of each of these hosts, queries a second.
     pub each_qps: Option<f64>,
-    /// What the number rests on, in sentences.
+    /// The grounds of the number, in sentences.
     pub rests_on: Vec<String>,
     /// Why there is no number, in a sentence; `None` if there is one.
     pub refused: Option<String>,
@@ -171,7 +171,7 @@ fn by_latency(subject: &CellVerdict, p99_us: f64, refuted_qps: f64) -> Result<Wi
     ))
 }
 
-/// What a plan rests on: the host, the range, the limit of latency, and what may make the number wrong.
+/// The grounds of a plan: the host, the range, the limit of latency, and what may make the number wrong.
 fn rests_on(run: &Run, subject: &CellVerdict, within: Option<Within>, refuted_qps: f64) -> Vec<String> {
     let mut sentences = vec![host(run, subject)];
     if let Some(figure) = subject.figure_qps {

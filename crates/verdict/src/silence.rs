@@ -93,7 +93,7 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
     }
 }
 
-/// What to ask by instead if connections without TLS go to the port of DNS over TLS, or to that of HTTPS.
+/// The scheme to ask by instead if connections without TLS go to the port of DNS over TLS, or to that of HTTPS.
 fn wants_tls(trial: &Trial, connections: &ConnectionFacts) -> Option<&'static str> {
     let all_at =
         |port: &str| !trial.targets.is_empty() && trial.targets.iter().all(|one| one.ends_with(port));

@@ -238,7 +238,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is known of a trial's surroundings beside its own record. Unknown facts are not judged.
+/// Known facts of a trial's surroundings beside its own record. Unknown facts are not judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Surroundings {
     /// Whether player and subject run on one host. With `None`, this is known only for loopback targets and for

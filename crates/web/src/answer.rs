@@ -1,4 +1,4 @@
-//! What a path shows, and how it is written to a client (RFC 9112).
+//! The answer at a path, and how it is written to a client (RFC 9112).
 
 use std::fmt::Write as _;
 use std::io::{self, BufWriter, Write};
@@ -11,7 +11,7 @@ const ROOM_BYTES: usize = 1 << 15;
 /// How long a stream may be silent. A comment then shows whether the client is still there.
 const SILENCE_MOST: Duration = Duration::from_secs(5);
 
-/// What a path shows.
+/// The answer at a path.
 pub enum Answer {
     /// A whole body with its media type.
     Body {
@@ -32,7 +32,7 @@ pub trait Events: Send {
     fn next(&mut self, patience: Duration) -> Next;
 }
 
-/// What comes next in a stream of events.
+/// The next step of a stream of events.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Next {
     /// An event: its name and its data, which may have several lines. Clients share the data.
@@ -110,7 +110,7 @@ fn stream(events: &mut dyn Events, to: &mut impl Write) -> io::Result<()> {
         }
     };
     let outcome = each();
-    // What a client did not take is not written again.
+    // Bytes that a client did not take are not written again.
     drop(to.into_parts());
     outcome
 }

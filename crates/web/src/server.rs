@@ -31,7 +31,7 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// How often clients are counted that have not got their whole answer.
 const LOOK: Duration = Duration::from_millis(5);
 
-/// What the paths show.
+/// The paths with their answers.
 pub trait Site: Send + Sync + 'static {
     /// The answer to a `GET` of this path, which begins with a slash if the client keeps to HTTP. `accept` are the media types
     /// that the client accepts (RFC 9110, section 12.5.1), and empty if it names none.
@@ -49,11 +49,11 @@ pub struct Serving {
 /// How many clients there are.
 #[derive(Debug, Default)]
 struct Counts {
-    /// Those that have not gone.
+    /// Clients that have not gone.
     clients: AtomicUsize,
-    /// Those of them that an answer is written to.
+    /// Clients that an answer is written to.
     answered: AtomicUsize,
-    /// Those of them that get a stream of events.
+    /// Clients that get a stream of events.
     streams: AtomicUsize,
 }
 
@@ -81,7 +81,7 @@ pub fn serve(listener: TcpListener, name: &str, site: Arc<dyn Site>) -> io::Resu
 }
 
 fn accept(listener: &TcpListener, counts: &Arc<Counts>, site: &Arc<dyn Site>) {
-    // What is measured comes first.
+    // The measurement comes first.
     let _ = priority::run_last();
     for stream in listener.incoming() {
         let Ok(stream) = stream else {
@@ -157,7 +157,7 @@ fn refuse(stream: &TcpStream, status: u16, why: &str) -> io::Result<()> {
     Ok(())
 }
 
-/// One of a number of things, as long as it lives.
+/// A client that is counted as long as this value lives.
 struct Counted<'a>(&'a AtomicUsize);
 
 impl<'a> Counted<'a> {

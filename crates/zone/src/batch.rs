@@ -4,7 +4,7 @@
 use std::path::Path;
 use std::sync::Arc;
 
-/// One record of a zone. Its class is IN.
+/// A record of a zone. Its class is IN.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Record<'a> {
     /// Its owner in wire form, uncompressed, 1 to 255 bytes, in the case of the file.
@@ -42,7 +42,7 @@ impl Batch {
         Self { bytes: Vec::with_capacity(bytes), ..Self::default() }
     }
 
-    /// The same records, from a file that the zone's own file includes.
+    /// Marks the records as read from a file that the zone's own file includes.
     pub(crate) fn included_from(self, file: Arc<Path>) -> Self {
         Self { file: Some(file), ..self }
     }

@@ -43,7 +43,7 @@ pub struct Builder {
 pub struct Compiled {
     /// The zone; `None` if an error prevents serving it.
     pub zone: Option<Zone>,
-    /// What is wrong, by line; at most the first 20 errors and 20 warnings.
+    /// The errors and warnings, by line; at most the first 20 of each.
     pub faults: Vec<Fault>,
     /// The number of further errors.
     pub more_errors: u64,

@@ -73,7 +73,7 @@ pub struct Report {
     pub path: PathBuf,
     /// Its name in wire form, if that is known.
     pub apex: Option<Box<[u8]>>,
-    /// Which version of it is served.
+    /// The version of it that is served.
     pub served: Served,
     /// The errors, at most 20.
     pub errors: Vec<LoadRemark>,
@@ -88,7 +88,7 @@ pub struct Report {
     pub more_warnings: u64,
 }
 
-/// Which version of a zone is served.
+/// The version of a zone that is served.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Served {
     /// The present content of its file.

@@ -56,7 +56,7 @@ pub enum SourceError {
         line: usize,
         /// The byte of the line, counted from 1.
         column: usize,
-        /// What is wrong there.
+        /// The error there.
         what: String,
     },
     /// Several files that a configuration includes cannot be read.
@@ -65,9 +65,9 @@ pub enum SourceError {
     /// The text before the equals sign of an argument is not a name.
     #[error("{text:?} is not the name of a zone: {fault}; write NAME=FILE, or only FILE")]
     Name {
-        /// That text.
+        /// The text before the equals sign.
         text: String,
-        /// What is wrong with it.
+        /// Why the text is not a name.
         fault: NameFault,
     },
     /// A directory or list has no zones.

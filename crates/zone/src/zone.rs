@@ -15,8 +15,8 @@ use denial::{Chain, Denial};
 use node::{CUT, DNAME, Node, OCCLUDED};
 use part::ZonePart;
 
-/// One zone, ready to be served. It never changes. Two zones are equal if they have the same records; records of
-/// one name must also be in the same order.
+/// A zone, ready to be served. It never changes. Two zones are equal if they have the same records; records of one name
+/// must also be in the same order.
 #[derive(PartialEq)]
 pub struct Zone {
     pub(crate) apex: Box<[u8]>,
@@ -50,8 +50,8 @@ impl NodeRef {
     }
 }
 
-/// What a zone has for a name (RFC 1034, section 4.3.2, step 3). The number counts the labels of the name before the
-/// node.
+/// The match of a zone for a name (RFC 1034, section 4.3.2, step 3). The number counts the labels of the name before
+/// the node.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum NameMatch<'z> {
     /// The name exists, with this node.
@@ -161,7 +161,7 @@ impl Zone {
         name.labels().saturating_sub(usize::from(self.apex_labels))
     }
 
-    /// What the zone has for a name and `qtype`. The name must be the apex or below it.
+    /// Finds the match for a name and `qtype`. The name must be the apex or below it.
     #[inline]
     pub(crate) fn locate(&self, name: &Name, qtype: u16) -> NameMatch<'_> {
         let Some(node) = self.find(name, 0) else { return self.without(name) };
@@ -174,7 +174,7 @@ impl Zone {
         self.occluder(name).unwrap_or(NameMatch::Here(node))
     }
 
-    /// What the zone has for a name that does not exist.
+    /// Finds the match for a name that does not exist.
     fn without(&self, name: &Name) -> NameMatch<'_> {
         let (encloser, labels) = self.closest_encloser(name);
         if encloser.is(CUT | DNAME | OCCLUDED) {

@@ -68,7 +68,7 @@ impl Zones {
         Self { entries, index, depths, named: HashMap::new() }
     }
 
-    /// The same zones, with the names that these files gave.
+    /// Remembers the names that these files gave.
     pub(crate) fn remembering(self, named: HashMap<PathBuf, Box<[u8]>>) -> Self {
         Self { named, ..self }
     }

@@ -349,7 +349,7 @@ fn records_far_apart_are_of_one_set() {
     let loaded = load_all(&[Source { apex: None, path }], None);
     let differ = "a.zone:150006:1: the TTLs of M.a. MX differ; the least, 60, is used for all".to_owned();
     assert_eq!(reports(folder.path(), &loaded), [(Served::New, vec![differ])]);
-    // Of three equal records the first is kept.
+    // The first of three equal records is kept.
     let answer = answer(&loaded.zones, "m.a", 15);
     let kept: Vec<(u32, u8)> = answer.iter().map(|(ttl_s, data)| (*ttl_s, data[1])).collect();
     assert_eq!((kept, answer[0].1.get(2..7)), (vec![(60, 10), (60, 20)], Some(&b"\x04Mail"[..])));

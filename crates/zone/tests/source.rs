@@ -122,7 +122,7 @@ fn the_case_of_keywords_does_not_matter() {
 }
 
 const NAMED_CONF: &str = r#"
-// What a user of BIND has.
+// The file of a user of BIND.
 include "options.conf";
 acl "trusted" { 10.0.0.0/8; !{ 10.1.0.0/16; }; };
 logging { channel x { file "x.log" versions 3; severity info; }; };

@@ -19,7 +19,7 @@ use super::licences::Crate;
 use super::{Release, licences, pages, program, third_party, tools, write};
 use crate::workspace;
 
-/// What of the repository is in the archive.
+/// Files and folders of the repository that are in the archive.
 const FROM_HERE: [Place; 9] = [
     ("CHANGELOG.md", "CHANGELOG.md"),
     ("LICENSE-APACHE", "LICENSE-APACHE"),

@@ -69,7 +69,7 @@ fn copyright_with(
 /// The first words of the MIT licence after the notice of who has the copyright.
 const MIT_BEGINS: &str = "Permission is hereby granted";
 
-/// What stands for the text of Apache-2.0, which every Debian has (Debian policy, section 12.5).
+/// The sentence in place of the text of Apache-2.0, which every Debian has (Debian policy, section 12.5).
 const APACHE: &str =
     " On Debian systems, the text of Apache-2.0 is in /usr/share/common-licenses/Apache-2.0.\n";
 

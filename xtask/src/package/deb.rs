@@ -32,7 +32,7 @@ const MADE: [&str; 10] = [
     "doc/**/*",
 ];
 
-/// What of the repository is in the folder of documents.
+/// Files and folders of the repository that are in the folder of documents.
 const FROM_HERE: [Place; 9] = [
     ("deploy/debian/README.Debian", "README.Debian"),
     ("README.md", "README.md"),

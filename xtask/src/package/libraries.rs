@@ -1,4 +1,4 @@
-//! What the program contains beside crates: Rust's standard library, `SQLite`, and in a static program musl and LLVM's
+//! Libraries in the program beside crates: Rust's standard library, `SQLite`, and in a static program musl and LLVM's
 //! libunwind.
 
 use std::fs;

@@ -30,7 +30,7 @@ use crate::workspace;
 /// The options of `cargo xtask package`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// What to make (default: all)
+    /// The packages to make (default: all)
     kinds: Vec<Kind>,
     /// The folder for what is made (default: target/package)
     #[arg(long, value_name = "DIR")]

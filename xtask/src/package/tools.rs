@@ -1,5 +1,5 @@
-//! What making packages needs: Debian packages, crates with programs for cargo, and a Rust target. Missing ones are
-//! installed if that is allowed; otherwise the error says what to install.
+//! Requirements for making packages: Debian packages, crates with programs for cargo, and a Rust target. Missing ones
+//! are installed if that is allowed; otherwise the error says what to install.
 
 use std::path::PathBuf;
 use std::process::Command;

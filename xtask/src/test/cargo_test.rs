@@ -26,7 +26,7 @@ pub(super) struct Tally {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Failure {
     pub(super) test: String,
-    /// What it printed, without its backtrace.
+    /// The lines that it printed, without its backtrace.
     pub(super) words: Vec<String>,
 }
 
@@ -61,7 +61,7 @@ pub(super) fn run(kinds: &[&str]) -> Result<Tally> {
         None => (TESTS_PER_CORE * available_parallelism().map_or(1, usize::from)).to_string().into(),
     };
     let skipped = workspace::metadata()?.target_directory.join("skips");
-    // That of the last run.
+    // The file of the last run.
     if skipped.exists() {
         fs::remove_file(&skipped).with_context(|| format!("cannot remove {}", skipped.display()))?;
     }

@@ -30,7 +30,7 @@ pub struct Options {
     strict: bool,
 }
 
-/// One check.
+/// A check.
 struct Step {
     name: &'static str,
     /// Returns the counts of its tests. An error is a failure of the step itself.

@@ -1,4 +1,4 @@
-//! What tests could not try on this host: the lines that they left, and whether continuous integration accepts them.
+//! Skipped parts of tests on this host: the lines that they left, and whether continuous integration accepts them.
 
 use std::collections::BTreeSet;
 use std::fs;

@@ -1,5 +1,5 @@
-//! One answer made of those along a chain of aliases that leads from the zone of one server to that of another (RFC 1034,
-//! section 5.2.2).
+//! Joins answers along a chain of aliases that leads from the zone of one server to that of another into one answer
+//! (RFC 1034, section 5.2.2).
 
 use kqps_message::rtype;
 

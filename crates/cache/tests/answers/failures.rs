@@ -36,7 +36,7 @@ fn failures_that_go_on_are_cached_twice_as_long_each_up_to_five_minutes() {
         server.failed(WWW, PLAIN);
         server.now_s += lasts_s - 1;
         check(&mut server, WWW, PLAIN, "failed SERVFAIL");
-        // That it failed for another client, too, is nothing new.
+        // A failure for another client, too, is nothing new.
         server.failed(WWW, PLAIN);
         server.now_s += 1;
         check(&mut server, WWW, PLAIN, "miss");

@@ -1,5 +1,5 @@
-//! What is kept of a reply, and which replies are not: forged records, records of other zones, chains of aliases, ANY
-//! (RFC 8482).
+//! The parts of a reply that are kept, and replies that are not: forged records, records of other zones, chains of
+//! aliases, ANY (RFC 8482).
 
 use kqps_cache::{Put, Settings, Why};
 

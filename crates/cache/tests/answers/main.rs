@@ -1,4 +1,4 @@
-//! What a cache answers after a reply, at the boundary of bytes: each rule of an RFC by an example.
+//! Answers of a cache after a reply, at the boundary of bytes: each rule of an RFC by an example.
 
 mod chain;
 mod edns;

@@ -47,7 +47,7 @@ fn step() -> impl Strategy<Value = Step> {
     ]
 }
 
-/// What is kept: since when, for how long, and what.
+/// The kept entries: since when, for how long, and their text.
 #[derive(Default)]
 struct Model {
     data: BTreeMap<Asked, (u64, u64, String)>,

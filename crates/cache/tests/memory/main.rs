@@ -1,4 +1,4 @@
-//! What a cache keeps when its memory is full: the bound, the memory of an entry, and which entries stay.
+//! A cache when its memory is full: the bound, the memory of an entry, and which entries stay.
 
 mod bound;
 mod policy;

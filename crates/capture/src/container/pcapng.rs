@@ -44,7 +44,7 @@ const TS_OFFSET: u16 = 14;
 #[derive(Clone)]
 pub(crate) struct Pcapng {
     is_big_endian: bool,
-    /// Of the section.
+    /// The interfaces of the section.
     interfaces: Vec<Interface>,
     /// The time of the last packet that had one.
     last_ns: u64,
@@ -73,7 +73,7 @@ impl Pcapng {
             }
             let kind = self.word(window.here(), 0);
             match kind {
-                // The same in both byte orders.
+                // A number that is the same in both byte orders.
                 SHB_MAGIC => self.section(window)?,
                 IDB_MAGIC => self.interface(window)?,
                 EPB_MAGIC | OLD_PACKET | SPB_MAGIC => return self.packet(window, kind).map(Some),

@@ -1,4 +1,4 @@
-//! What a frame of dnstap holds: a message, when it came, and between which ends; with a response perhaps its query.
+//! A frame of dnstap: a message, when it came, and between which ends; with a response perhaps its query.
 
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
@@ -23,7 +23,7 @@ pub(super) struct Tapped {
     pub(super) bytes: Vec<u8>,
 }
 
-/// What a frame holds.
+/// The content of a frame.
 #[derive(Debug)]
 pub(super) struct Frame {
     pub(super) message: Tapped,

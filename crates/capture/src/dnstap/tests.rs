@@ -27,7 +27,7 @@ const STOP: &[u8] = b"\0\0\0\0\0\0\0\x04\0\0\0\x03";
 const QUERY: &[u8] = b"\0\x07\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
 const REPLY: &[u8] = b"\0\x07\x81\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
 
-/// What came out.
+/// An event that came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Message {

@@ -1,4 +1,4 @@
-//! One connection: two directions, how it begins and how it ends.
+//! A connection: two directions, how it begins and how it ends.
 
 use super::ends::Ends;
 use super::half::Half;

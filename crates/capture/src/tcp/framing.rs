@@ -29,7 +29,7 @@ pub(super) struct Framing {
     is_sure: bool,
 }
 
-/// What bytes at the place of a message are.
+/// Whether bytes at the place of a message are one.
 enum Judgement {
     /// Too few bytes to judge.
     Unknown,

@@ -1,4 +1,4 @@
-//! One direction of a connection: its segments in the order of their bytes.
+//! A direction of a connection: its segments in the order of their bytes.
 
 use std::collections::VecDeque;
 

@@ -18,7 +18,7 @@ const STEP_NS: u64 = 1_000_000;
 
 const S_NS: u64 = 1_000_000_000;
 
-/// What came out.
+/// An event that came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum Seen {
     Message { connection: u64, to_server: bool, at_ns: u64, bytes: Vec<u8> },
@@ -91,7 +91,7 @@ impl Wire {
         assert_eq!(self.syn_ack(1000), Err(Why::TcpControl));
     }
 
-    /// What came out since the last call.
+    /// The events that came out since the last call.
     fn seen(&mut self) -> Vec<Seen> {
         std::mem::take(&mut self.seen)
     }

@@ -159,7 +159,7 @@ impl Outcome {
         self.messages.iter().map(|message| u16::from_be_bytes([message.bytes[0], message.bytes[1]])).collect()
     }
 
-    /// What was skipped, and how often.
+    /// Why packets were skipped, and how often.
     pub(crate) fn skipped(&self) -> Vec<(Why, u64)> {
         self.counts.skipped().collect()
     }

@@ -147,7 +147,7 @@ fn blocks_of_impossible_lengths_are_errors() {
     }
     let most = "a block of 4294967292 bytes; 524288 are the most";
     check_block(&of_length(1, 0xffff_fffc), most);
-    // What is passed over may have any length, but it must be there.
+    // A block that is passed over may have any length, but it must be there.
     let what = "the capture ends within a block of 4294967292 bytes; `head -c 48` of the uncompressed capture keeps \
                 what is whole";
     check_block(&of_length(0x8000_0000, 0xffff_fffc), what);

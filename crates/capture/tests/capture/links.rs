@@ -11,7 +11,7 @@ fn frames_of_ipv4() -> Vec<(u32, Vec<u8>)> {
     let ethernet = |rest: &[u8]| [&STATIONS[..], rest].concat();
     vec![
         (1, ethernet(&[8, 0])),
-        // One tag, two, and three.
+        // Frames with one tag, two, and three.
         (1, ethernet(&[0x81, 0, 0, 10, 8, 0])),
         (1, ethernet(&[0x88, 0xa8, 0, 5, 0x81, 0, 0, 10, 8, 0])),
         (1, ethernet(&[0x91, 0, 0, 5, 0x81, 0, 0, 10, 0x81, 0, 0, 11, 8, 0])),

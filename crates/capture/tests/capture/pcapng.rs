@@ -144,7 +144,7 @@ fn simple_packets_are_of_the_first_interface_and_of_the_time_before() {
             simple(&asked(1)),
             LITTLE.packet(0, AT_US, &asked(2)),
             simple(&asked(3)),
-            // One byte more than the interface takes of a packet.
+            // A byte more than the interface takes of a packet.
             simple(&ip(client(), server(), UDP, 4, &udp(client(), server(), &[0; 20]))),
         ]
         .concat(),

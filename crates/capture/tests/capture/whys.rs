@@ -61,7 +61,7 @@ fn packets_that_the_capture_cut_are_counted() {
         capture.extend(pcap_packet(1_700_000_000, 0, &whole[..bytes], whole.len()));
         assert_eq!(read(capture).skipped(), [(Why::Cut, 1)], "{bytes} bytes");
     }
-    // What is known not to be DNS is not counted as cut.
+    // Packets that are known not to be DNS are not counted as cut.
     let other = sent(client(), at_port(123), &query(1));
     let mut capture = pcap_header(0xa1b2_3c4d, RAW, false);
     capture.extend(pcap_packet(1_700_000_000, 0, &other[..24], other.len()));
@@ -177,7 +177,7 @@ fn between_two_servers_a_handshake_or_a_message_says_which_one_is_asked() {
 fn mirrored_packets_are_counted_once() {
     let at = |after_us: u32, packet: &[u8]| pcap_packet(1_700_000_000, after_us * 1000, packet, packet.len());
     let mut hopped = asked(1);
-    // One hop later, with other checksums, of which the device computed that of UDP.
+    // A hop later, with other checksums, of which the device computed that of UDP.
     hopped[8] -= 1;
     hopped[10] = 0xaa;
     hopped[26..28].copy_from_slice(&[0x12, 0x34]);

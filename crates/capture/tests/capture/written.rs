@@ -1,4 +1,4 @@
-//! What the writer writes: read back, and its checksums compared by another implementation.
+//! The writer's captures: read back, and their checksums compared by another implementation.
 
 use std::net::SocketAddr;
 

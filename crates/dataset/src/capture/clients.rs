@@ -14,7 +14,7 @@ pub(super) type ClientKey = [u8; 18];
 /// The bytes of /24 of IPv4 or /48 of IPv6, after a byte for the family.
 type NetworkKey = [u8; 7];
 
-/// What makes a client, by its address and port.
+/// The key of a client, by its address and port.
 pub(super) fn key_of(client: SocketAddr, by: Client) -> ClientKey {
     let mut key = [0; 18];
     key[..16].copy_from_slice(&address_bytes(client.ip()));

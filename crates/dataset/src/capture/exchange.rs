@@ -8,8 +8,8 @@ use xxhash_rust::xxh3::xxh3_64;
 
 use super::clients::address_bytes;
 
-/// What a query and its response have in common: client, server, transport, connection, ID and question. `scratch` is a
-/// buffer to reuse, with any content.
+/// The number that a query and its response have in common, from client, server, transport, connection, ID and
+/// question. `scratch` is a buffer to reuse, with any content.
 pub(super) fn of(message: &Message<'_>, question: &[u8], scratch: &mut Vec<u8>) -> u64 {
     scratch.clear();
     for end in [message.client, message.server] {
@@ -22,8 +22,8 @@ pub(super) fn of(message: &Message<'_>, question: &[u8], scratch: &mut Vec<u8>) 
     xxh3_64(scratch)
 }
 
-/// What a truncated response over UDP and the query that follows over TCP have in common: the addresses of client and
-/// server, and the question.
+/// The number that a truncated response over UDP and the query that follows over TCP have in common, from the addresses
+/// of client and server, and the question.
 pub(super) fn retry_of(message: &Message<'_>, question: &[u8], scratch: &mut Vec<u8>) -> u64 {
     scratch.clear();
     scratch.extend_from_slice(&address_bytes(message.client.ip()));

@@ -1,4 +1,4 @@
-//! What a response in the capture says of the right answer.
+//! The right answer, as far as a response in the capture shows it.
 
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{Header, edns, rtype};
@@ -22,9 +22,9 @@ impl Expectation {
     /// Nothing is expected.
     pub(super) const NONE: Self = Self { digest: 0, after_us: 0, rcode: NO_RCODE, has_digest: false };
 
-    /// What a response with this header says to this question. A truncated one need not hold the whole answer, nor does
-    /// the first one of a zone transfer, so its rcode alone is expected. `scratch` is a buffer to reuse, with any
-    /// content.
+    /// The expectation from a response with this header to this question. A truncated one need not hold the whole
+    /// answer, nor does the first one of a zone transfer, so its rcode alone is expected. `scratch` is a buffer to
+    /// reuse, with any content.
     pub(super) fn of(header: Header<'_>, response: &[u8], question: &[u8], scratch: &mut Vec<u8>) -> Self {
         let rcode = edns::rcode(header, response);
         if rcode == BADCOOKIE {
@@ -36,7 +36,7 @@ impl Expectation {
         Self { digest: number, after_us: 0, rcode, has_digest }
     }
 
-    /// The same from a response that came so long after its query, ns.
+    /// This expectation, from a response that came so long after its query, ns.
     #[must_use]
     pub(super) fn after(self, ns: u64) -> Self {
         Self { after_us: u32::try_from(ns / 1000).unwrap_or(u32::MAX), ..self }

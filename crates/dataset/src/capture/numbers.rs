@@ -42,7 +42,7 @@ impl<const BYTES: usize> Numbers<BYTES> {
         &self.keys
     }
 
-    /// The same, without the table.
+    /// The keys in the order of their numbers, without the table.
     pub(super) fn into_keys(self) -> Vec<[u8; BYTES]> {
         self.keys
     }

@@ -1,5 +1,5 @@
-//! What was seen lately, in a fixed number of places. What is new may take the place of what is older, so a search may
-//! find nothing; it never finds what was not there.
+//! Values that were seen lately, in a fixed number of places. A new one may take the place of an older one, so a search
+//! may find nothing; it never finds what was not there.
 
 use std::ops::RangeInclusive;
 

@@ -18,11 +18,11 @@ const BUCKETS: usize = 1 << 17;
 /// Stands for no slot.
 const NONE: u32 = u32::MAX;
 
-/// What waits, without the bytes of a message.
+/// A query or an end of a connection that waits, without the bytes of a message.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Waiting {
     pub(super) at_ns: u64,
-    /// What the query has in common with its response.
+    /// The number that the query has in common with its response.
     pub(super) exchange: u64,
     pub(super) connection: Option<Connection>,
     pub(super) expectation: Expectation,
@@ -202,7 +202,7 @@ mod tests {
         }
     }
 
-    /// What leaves the room: times, states and messages.
+    /// The content that leaves the room: times, states and messages.
     fn all(room: &mut Room) -> Vec<(u64, State, Vec<u8>)> {
         let mut message = b"anything".to_vec();
         let mut left = Vec::new();

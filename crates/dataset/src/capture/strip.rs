@@ -20,7 +20,7 @@ const OPTION_BYTES: usize = 4;
 /// The bytes of a subnet's family and two prefix lengths, before its address.
 const SUBNET_BYTES: usize = 4;
 
-/// What a query had and has no more.
+/// The parts that a query had and has no more.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[allow(clippy::struct_excessive_bools, reason = "each is counted on its own")]
 pub(super) struct Stripped {

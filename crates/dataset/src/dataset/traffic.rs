@@ -1,4 +1,4 @@
-//! What a dataset knows of its queries if they come from a capture: their times, clients, transports and connections.
+//! Facts of queries that come from a capture: their times, clients, transports and connections.
 
 use super::{Dataset, Position};
 use crate::captured::Captured;
@@ -6,7 +6,7 @@ use crate::encoded::{CAPTURED_BYTES, PREFIX_BYTES, STRIDE, UNIT_BYTES};
 use crate::facts::{CaptureFacts, ClientPlace, PLACE_BYTES};
 
 impl Dataset {
-    /// What is known of the capture; `None` if the source is a query file.
+    /// The facts of the capture; `None` if the source is a query file.
     pub fn capture(&self) -> Option<&CaptureFacts> {
         self.capture.as_ref()
     }

@@ -1,4 +1,4 @@
-//! What the tests have in common: a folder with a capture and a cache, and messages to put into it.
+//! Common parts of the tests: a folder with a capture and a cache, and messages to put into it.
 
 use std::fs;
 use std::io;
@@ -97,7 +97,7 @@ pub(crate) fn positions(dataset: &Dataset) -> Vec<Position> {
     all.take(dataset.queries() as usize).collect()
 }
 
-/// What the capture says of each query.
+/// The facts of each query that the capture gives.
 pub(crate) fn captured(dataset: &Dataset) -> Vec<Captured> {
     positions(dataset).into_iter().map(|position| dataset.captured(position)).collect()
 }

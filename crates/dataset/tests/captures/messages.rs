@@ -1,4 +1,4 @@
-//! What becomes of the messages: parts that are removed, EDNS that is added, and messages that are left out.
+//! Changes to the messages: parts that are removed, EDNS that is added, and messages that are left out.
 
 use kqps_dataset::Check;
 use kqps_message::edns;

@@ -1,4 +1,4 @@
-//! What responses say of the right answers.
+//! The right answers, as far as responses show them.
 
 use kqps_dataset::{Check, Dataset, Digest, Expected};
 

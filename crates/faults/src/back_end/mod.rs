@@ -43,7 +43,7 @@ enum Endpoint {
     Unix(PathBuf),
 }
 
-/// What a back end did so far.
+/// Counts of a back end so far.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Truth {
     /// Queries that it read.
@@ -115,7 +115,7 @@ impl BackEnd {
         self.shared.fault.store(fault as usize, Ordering::Relaxed);
     }
 
-    /// What it did so far.
+    /// Its counts so far.
     pub fn truth(&self) -> Truth {
         let read = |count: &AtomicU64| count.load(Ordering::Relaxed);
         Truth {

@@ -26,12 +26,12 @@ pub enum Fault {
     WrongId,
     /// The reply's question has another name: wrong, `question`.
     WrongQuestion,
-    /// One bit of the reply's question is flipped: wrong, `question`.
+    /// A bit of the reply's question is flipped: wrong, `question`.
     Corrupt,
     /// The reply has the rcode SERVFAIL: wrong, `rcode` (if the dataset expects another one).
     WrongRcode,
-    /// One bit of the data of the reply's first answer is flipped: wrong, `answer` (if the dataset expects
-    /// the answer, and there is one).
+    /// A bit of the data of the reply's first answer is flipped: wrong, `answer` (if the dataset expects the answer,
+    /// and there is one).
     WrongData,
     /// The reply has QR=0: wrong, `not-a-response`.
     NotAReply,
@@ -103,7 +103,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// One `NAME=SHARE` of the command line. The name `every` stands for all faults.
+/// A `NAME=SHARE` of the command line. The name `every` stands for all faults.
 #[derive(Clone, Debug)]
 pub struct Share {
     faults: Vec<Fault>,

@@ -1,4 +1,4 @@
-//! One socket of the player, as the relay sees it: its IDs, and the decision for each.
+//! A socket of the player, as the relay sees it: its IDs, and the decision for each.
 
 use kqps_kernel::Address;
 

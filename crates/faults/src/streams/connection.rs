@@ -1,4 +1,4 @@
-//! One connection of TCP: the queries that it brings, what becomes of each, and how it ends.
+//! A connection of TCP: the queries that it brings, what becomes of each, and how it ends.
 
 mod answering;
 mod ending;
@@ -34,7 +34,7 @@ enum Ending {
 /// A connection that was accepted.
 pub(super) struct Connection {
     pub(super) socket: TcpStream,
-    /// What the kernel reports of it.
+    /// Events of it that the kernel reports.
     pub(super) interest: Interest,
     layer: Layer,
     out: Outbox,
@@ -120,7 +120,7 @@ impl Connection {
                 self.finish(shared);
                 return Turn::Ended;
             }
-            // What the player sent before it went is still there to read.
+            // Bytes that the player sent before it went are still there to read.
             Written::Gone => self.out.clear(),
             Written::All | Written::NoRoom => {}
         }

@@ -12,15 +12,15 @@ use crate::thread::doubt_of;
 /// The datagrams of a server over QUIC.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 pub struct Datagrams {
-    /// Those that arrived, with those that it dropped then.
+    /// Datagrams that arrived, dropped ones included.
     pub received: u64,
     /// How many of them it dropped.
     pub received_dropped: u64,
-    /// Those that it sent, with those that it dropped instead.
+    /// Datagrams sent, dropped ones included.
     pub sent: u64,
     /// How many of them it dropped.
     pub sent_dropped: u64,
-    /// Those of both directions that it passed on after the next one.
+    /// Datagrams of both directions that it passed on after the next one.
     pub swapped: u64,
 }
 
@@ -74,7 +74,7 @@ pub struct Counts {
     pub longest_away_us: u64,
 }
 
-/// What the player must report.
+/// The report that the player must make.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Expected {
     /// The accounts. What never left the player is not among them.
@@ -116,7 +116,7 @@ impl Counts {
         ])
     }
 
-    /// What a player must report that sent these queries and no others, except one for each spoiled handshake.
+    /// The report of a player that sent these queries and no others, except one for each spoiled handshake.
     pub fn expected(&self) -> Expected {
         let right_after = Fault::ALL.into_iter().filter(|fault| fault.is_correct());
         let correct = self.right + right_after.map(|fault| self.of(fault)).sum::<u64>();

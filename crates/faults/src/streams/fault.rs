@@ -31,9 +31,9 @@ pub enum Fault {
     ContentType,
     /// The stream ends without a reply, with `REFUSED_STREAM` or `DOQ_EXCESSIVE_LOAD`: lost by `stream-reset`.
     StreamRefused,
-    /// The same, with `INTERNAL_ERROR` or `DOQ_INTERNAL_ERROR`.
+    /// The stream ends without a reply, with `INTERNAL_ERROR` or `DOQ_INTERNAL_ERROR`: lost by `stream-reset`.
     StreamFailed,
-    /// The same, with `CANCEL`.
+    /// The stream ends without a reply, with `CANCEL`: lost by `stream-reset`.
     StreamCancelled,
     /// The reply waits for more than the timeout and less than the drain: late.
     Late,
@@ -41,13 +41,13 @@ pub enum Fault {
     Never,
     /// The connection is reset, over QUIC by a stateless reset: lost by `reset`.
     Reset,
-    /// The same after half of the reply.
+    /// The connection is reset after half of the reply: lost by `reset`.
     ResetInReply,
     /// The connection is closed with open queries: lost by `closed`, or over QUIC by `quic-close`.
     Close,
-    /// The same, with the code `DOQ_INTERNAL_ERROR`.
+    /// The connection is closed with open queries and the code `DOQ_INTERNAL_ERROR`: lost by `quic-close`.
     CloseFailed,
-    /// The same, with the code `DOQ_EXCESSIVE_LOAD`.
+    /// The connection is closed with open queries and the code `DOQ_EXCESSIVE_LOAD`: lost by `quic-close`.
     CloseLoaded,
     /// The reply comes, and the server closes its direction: correct, and the connection is closed as `idle`, or as
     /// with [`Self::Close`] if the player sent another query meanwhile.
@@ -96,7 +96,7 @@ pub enum Fault {
     Silent,
 }
 
-/// What a fault is about.
+/// The stage at which a fault is made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Stage {
     /// The reply to a query.
@@ -204,7 +204,7 @@ impl Fault {
         }
     }
 
-    /// What it is about.
+    /// The stage at which it is made.
     pub fn stage(self) -> Stage {
         if self >= Self::HandshakeAlert {
             Stage::Handshake

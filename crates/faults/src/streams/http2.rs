@@ -37,7 +37,7 @@ const MAX_CONCURRENT_STREAMS: u16 = 3;
 /// The bytes that a client may send on the connection beside those of its first window: more than it ever does.
 const WINDOW: u32 = 1 << 30;
 
-/// One connection.
+/// A connection of HTTP/2.
 #[derive(Default)]
 pub(super) struct Http {
     /// The server's first frames, until they are sent.

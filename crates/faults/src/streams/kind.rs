@@ -1,11 +1,11 @@
 //! The wires by name.
 
-/// What carries messages.
+/// The protocol that carries messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
     /// TCP: each message after its length (RFC 7766).
     Tcp,
-    /// The same in TLS (RFC 7858).
+    /// TLS: each message after its length (RFC 7858).
     Tls,
     /// HTTP/2 in TLS: a stream for each message (RFC 8484).
     Https,

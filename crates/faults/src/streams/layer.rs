@@ -1,4 +1,4 @@
-//! What lies between messages and the bytes of a connection, at the server's end: nothing, TLS, or HTTP/2 in TLS.
+//! Layers between messages and the bytes of a connection, at the server's end: none, TLS, or HTTP/2 in TLS.
 
 use kqps_tls::{Failure, ServerTls};
 

@@ -57,7 +57,7 @@ use quic::QuicEngine;
 pub struct ServerSettings {
     /// The address that it listens at; port 0 stands for any free one.
     pub listen: SocketAddr,
-    /// What its connections carry.
+    /// The protocol of its connections, with certificates.
     pub wire: Wire,
     /// The faults and their shares.
     pub plan: Plan,
@@ -69,7 +69,7 @@ pub struct ServerSettings {
     pub late_us: u64,
     /// The streams that a player may have open on a connection of HTTP/2; `None` for as many as it likes.
     pub streams_most: Option<u32>,
-    /// What it does with datagrams, over QUIC.
+    /// Drops and swaps of datagrams, over QUIC.
     pub disorder: Disorder,
     /// A time in which it refuses connections.
     pub refusal: Option<Refusal>,
@@ -84,7 +84,7 @@ pub struct ServerSettings {
     pub witness: bool,
 }
 
-/// What a server over QUIC does with datagrams, in each direction.
+/// Drops and swaps of datagrams by a server over QUIC, in each direction.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Disorder {
     /// It drops one of so many; none if this is 0.
@@ -184,8 +184,8 @@ impl Server {
         self.stop_with_witness().map(|(counts, _)| counts)
     }
 
-    /// The same with the times of replies, in the order in which queries were read. Without
-    /// [`ServerSettings::witness`] there are none.
+    /// Stops it as [`Self::stop`] does, and returns also the times of replies, in the order in which queries were read.
+    /// Without [`ServerSettings::witness`] there are none.
     pub fn stop_with_witness(self) -> Result<(Counts, Witness)> {
         self.thread.stop()
     }

@@ -6,7 +6,7 @@ use std::net::TcpStream;
 
 use kqps_kernel::clock;
 
-/// What follows bytes when they are written.
+/// The step of the server after bytes are written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Then {
     /// The server closes its direction.
@@ -32,7 +32,7 @@ pub(super) struct Left {
     pub(super) after_ns: u64,
 }
 
-/// What a round of writing found.
+/// The result of a round of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Written {
     /// All that is due has left.

@@ -39,7 +39,8 @@ const SLEEP_NS: u64 = 10_000_000;
 /// How long the server waits for its connections to end after it was stopped, nanoseconds.
 const LAST_NS: u64 = 2_000_000_000;
 
-/// The same if it drops datagrams: some that say that the player ended a connection are among them.
+/// How long it waits if it drops datagrams, nanoseconds: some that say that the player ended a connection are among
+/// them.
 const LAST_DROPPED_NS: u64 = 300_000_000;
 
 /// The state of the loop.
@@ -52,7 +53,7 @@ pub(super) struct QuicEngine {
     endpoint: Endpoint,
     configs: Configs,
     attempts: Attempts,
-    /// What is at 0 ns of the monotonic clock. Only differences matter.
+    /// The instant at 0 ns of the monotonic clock. Only differences matter.
     origin: Instant,
     /// By their handles.
     places: Vec<Option<Connection>>,

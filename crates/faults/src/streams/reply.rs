@@ -27,14 +27,14 @@ pub(super) fn right(mut query: Vec<u8>) -> Vec<u8> {
     query
 }
 
-/// The same with an ID that is not outstanding, and is not 0 if that of the query is.
+/// The reply with an ID that is not outstanding, and is not 0 if that of the query is.
 pub(super) fn with_wrong_id(mut query: Vec<u8>) -> Vec<u8> {
     let id = u16::from_be_bytes([query[0], query[1]]).wrapping_add(FAR);
     query[..2].copy_from_slice(&id.to_be_bytes());
     right(query)
 }
 
-/// The same with another first letter in the question's name.
+/// The reply with another first letter in the question's name.
 pub(super) fn with_wrong_question(mut query: Vec<u8>) -> Vec<u8> {
     query[HEADER + 1] ^= 1;
     right(query)

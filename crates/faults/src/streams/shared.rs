@@ -1,4 +1,4 @@
-//! What all connections of the server share, one at a time.
+//! State that all connections of the server share, one at a time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,7 +13,7 @@ use crate::relay::{Handed, Witness};
 /// Bytes of one read.
 const READ_BYTES: usize = 1 << 16;
 
-/// What all connections share.
+/// State that all connections share.
 pub(super) struct Shared {
     pub(super) settings: ServerSettings,
     pub(super) random: Rng,

@@ -11,7 +11,7 @@ fn framed(message: &[u8]) -> Vec<u8> {
     [&(message.len() as u16).to_be_bytes(), message].concat()
 }
 
-/// What came back on a connection.
+/// Bytes that came back on a connection, and whether it was reset.
 #[derive(Debug, PartialEq, Eq)]
 struct Seen {
     bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! What carries messages, and the certificates of a server in TLS: a right one, and those that no player accepts.
+//! Wires that carry messages, and the certificates of a server in TLS: a right one, and those that no player accepts.
 
 use anyhow::Result;
 use kqps_tls::certificate::{KeyType, make, make_valid};
@@ -10,12 +10,12 @@ use super::kind::Kind;
 /// The name of HTTP/2 in ALPN (RFC 9113, section 3.2).
 const ALPN_HTTP: &[u8] = b"h2";
 
-/// What the connections of a server carry, with the certificates that it needs for that.
+/// The protocol of a server's connections, with the certificates that it needs for that.
 #[derive(Clone, Debug)]
 pub enum Wire {
     /// Messages, each after its length (RFC 7766).
     Tcp,
-    /// The same in TLS (RFC 7858).
+    /// Messages in TLS, each after its length (RFC 7858).
     Tls(Box<Certificates>),
     /// HTTP/2 in TLS (RFC 8484).
     Https(Box<Certificates>),
@@ -58,7 +58,7 @@ impl Certificates {
         })
     }
 
-    /// What makes the TLS of a connection whose handshake has this fault.
+    /// The acceptor for a connection whose handshake has this fault.
     pub(super) fn acceptor(&self, fault: Option<Fault>) -> &Acceptor {
         match fault {
             Some(Fault::OtherName) => &self.other_name,

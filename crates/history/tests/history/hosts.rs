@@ -1,4 +1,4 @@
-//! What the host does is shown and raises no alarm; what the subject does is found, also where hosts take turns.
+//! Changes by the host are shown and raise no alarm; changes by the subject are found, also where hosts take turns.
 
 use kqps_history::{Kind, LAST, Shape, Strength, judge};
 
@@ -96,7 +96,7 @@ fn runs_without_a_figure_and_outliers_are_kept_apart() {
     assert!(series.changes().is_empty());
 }
 
-/// One series in 400 has a change whose chance is 2 in 10,000 at best.
+/// A single series in 400 has a change whose chance is 2 in 10,000 at best.
 #[test]
 fn with_more_series_a_change_must_be_surer() {
     let keys: Vec<_> = (0..300).map(|cell| key(&format!("cell {cell}"), Kind::Share)).collect();

@@ -1,4 +1,4 @@
-//! Which figures of a run are watched. The runs are written by hand.
+//! The watched figures of a run. The runs are written by hand.
 
 use std::collections::BTreeMap;
 

@@ -28,7 +28,7 @@ impl Host {
         Self { name: "calm", spread: 0.048 / DETECTS, mde: Some(0.048), disturbed: 0.0, step: 0.0 };
     /// Runs scatter three times as much as their MDE says.
     pub(crate) const RESTLESS: Self = Self { name: "restless", spread: 0.144 / DETECTS, ..Self::CALM };
-    /// One run in fifty is disturbed.
+    /// A fiftieth of the runs is disturbed.
     pub(crate) const DISTURBED: Self = Self { name: "disturbed", disturbed: 0.02, ..Self::CALM };
     /// Figures without a known MDE, such as memory, which is often equal to the byte.
     pub(crate) const COARSE: Self = Self { name: "coarse", mde: None, step: 0.01, ..Self::CALM };

@@ -30,7 +30,7 @@ fn a_run_is_there_once_and_in_the_order_of_time() {
     assert_eq!(folders, ["/elsewhere/run-0", "/runs/run-1", "/runs/run-2"]);
     assert_eq!((records.hosts.len(), records.entries[0].name()), (1, "run-0"));
 
-    // The same runs in another order give the same history.
+    // These runs in another order give the same history.
     let other = folder.path().join("other.sqlite");
     runs.reverse();
     Store::open(&other).unwrap().add(&runs).unwrap();

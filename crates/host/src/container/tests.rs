@@ -79,7 +79,7 @@ fn a_container_that_takes_nothing_lacks_nothing() {
     };
     assert_eq!(found.taken(|_| true), []);
     assert!(found.for_setcap().is_empty());
-    // What is not known is not said to be missing.
+    // Unknown facts are not said to be missing.
     assert_eq!(Facts { signs: found.signs, ..Facts::default() }.taken(|_| true), []);
 }
 
@@ -172,7 +172,7 @@ fn only_whole_names_in_the_path_of_a_cgroup_show_an_engine() {
     }
 }
 
-/// What devices reach, each with its `ifindex`, its `iflink`, and whether a program made it.
+/// Reads the reach of made-up devices, each with its `ifindex`, its `iflink`, and whether a program made it.
 fn network_of(devices: &[(&str, u32, u32, bool)]) -> Option<Network> {
     let folder = TempDir::new().unwrap();
     let net = folder.path().join("sys/class/net");

@@ -28,7 +28,7 @@ pub struct Sides<'a> {
     pub server: Option<(&'a SubjectFacts, &'a HostFacts)>,
 }
 
-/// Which players are in the network namespace of the subject's host.
+/// Whether no, all or some players are in the network namespace of the subject's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Inside {
     /// None: each side has counters of its own.
@@ -101,7 +101,7 @@ fn together(players: &[&HostFacts]) -> NetworkFacts {
     sum
 }
 
-/// Of several views of one network namespace, the one that saw the most packets. There is at least one view.
+/// Picks the view that saw the most packets, of several views of one network namespace. There is at least one view.
 fn widest<'a>(views: &[&'a HostFacts]) -> &'a NetworkFacts {
     let packets = |network: &NetworkFacts| {
         let of = |ip: &IpFacts| ip.in_receives.saturating_add(ip.out_requests);

@@ -1,4 +1,4 @@
-//! What a call chain says: what a thread does on its core, what it sleeps for, and which lock it waits for.
+//! The meaning of a call chain: what a thread does on its core, what it sleeps for, and which lock it waits for.
 
 use kqps_observation::profile::LockFacts;
 
@@ -118,7 +118,7 @@ fn is_one_of(names: &[&str], name: &Name) -> bool {
     names.contains(&name.text.as_str())
 }
 
-/// What a thread does on a core. The chain begins with the innermost function.
+/// Returns the state of a thread on a core. The chain begins with the innermost function.
 pub(super) fn on_core(chain: &[Name]) -> State {
     let Some(innermost) = chain.first() else { return State::System };
     if !innermost.kernel {
@@ -134,7 +134,8 @@ pub(super) fn on_core(chain: &[Name]) -> State {
     State::System
 }
 
-/// What a thread sleeps for. `is_for_lock` says that it would be a lock if the thread sleeps in futex(2).
+/// Returns the state of a thread that sleeps, which names the reason. `is_for_lock` says that the reason would be a
+/// lock if the thread sleeps in futex(2).
 pub(super) fn asleep(chain: &[Name], is_for_lock: bool) -> State {
     let has = |parts: &[&str]| {
         let mut kernel = chain.iter().filter(|name| name.kernel);

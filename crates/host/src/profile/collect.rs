@@ -11,7 +11,7 @@ use super::members::Members;
 use super::stacks::{ByNumber, StackId, Stacks, TakenBy, Told};
 use super::symbols::Kernel;
 
-/// What a record is about.
+/// The kind of a record, with its details.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
     /// The thread was on a core when the clock sampled it.
@@ -35,7 +35,7 @@ pub(super) enum Kind {
     Lost,
 }
 
-/// What a thread spent time on.
+/// How a thread spent its time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) enum Spent {
     /// It ran.
@@ -83,7 +83,7 @@ const LOCKS_MOST: usize = 4;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Whose {
     Subject,
-    /// Of the kernel: it handles interrupts on a core of the subject.
+    /// A thread of the kernel that handles interrupts on a core of the subject.
     Interrupts,
     Others,
 }
@@ -139,7 +139,7 @@ pub(super) struct Collector {
     is_after_gap: bool,
 }
 
-/// What was summed up.
+/// The sums of a profile, with its call chains, threads and counts.
 #[derive(Debug, Default)]
 pub(super) struct Gathered {
     /// Thread, what it did and its call chain → how long.
@@ -376,7 +376,7 @@ fn lost_at(time_ns: u64) -> Entry {
     Entry { time_ns, tid: 0, whose: Whose::Others, kind: Kind::Lost, stack: 0 }
 }
 
-/// What a thread leaves its core for.
+/// How a thread spends its time after it leaves its core.
 fn left_for(is_ready: bool, lock: Option<u64>) -> Spent {
     if is_ready { Spent::Ready } else { Spent::Asleep { lock } }
 }

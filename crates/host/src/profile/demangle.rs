@@ -40,7 +40,7 @@ fn itanium(text: &str) -> Option<String> {
     (!words.is_empty()).then(|| words.join("::"))
 }
 
-/// What Rust's older scheme writes for characters that symbols cannot have.
+/// Replaces the escapes that Rust's older scheme writes for characters that symbols cannot have.
 fn unescaped(word: &str) -> String {
     let pairs = [
         ("..", "::"),

@@ -58,7 +58,7 @@ pub(super) fn facts(mut gathered: Gathered, names: Names<'_>) -> ProfileFacts {
             Spent::Asleep { lock } => classify::asleep(chain, lock.is_some()),
             Spent::Ready => State::Core,
         });
-        // Of other threads only interrupts are of interest.
+        // Other threads matter only for their interrupts.
         if tid == 0 && state != State::Softirq || spent != Spent::OnCore && !has_waits {
             continue;
         }
@@ -99,9 +99,9 @@ pub(super) fn facts(mut gathered: Gathered, names: Names<'_>) -> ProfileFacts {
     }
 }
 
-/// What the samples of each thread are multiplied with to show the CPU time that the kernel counted for it, and the
-/// share of that time that samples show over all of these threads. Timers are late while interrupts are off and while
-/// a hypervisor runs something else.
+/// Factors that the samples of each thread are multiplied with to show the CPU time that the kernel counted for it, and
+/// the share of that time that samples show over all of these threads. Timers are late while interrupts are off and
+/// while a hypervisor runs something else.
 fn factors(gathered: &Gathered) -> (HashMap<u32, f64>, Option<f64>) {
     let mut sampled_ns: HashMap<u32, u64> = HashMap::new();
     for ((tid, spent, _), total) in &gathered.sums {
@@ -185,7 +185,7 @@ impl Tree {
         let (mut nodes, least_s) = (Vec::new(), self.seconds() * SHARE_LEAST);
         self.list(None, least_s, &mut nodes);
         let small = self.children.values().map(Self::seconds).filter(|seconds| *seconds < least_s);
-        // What has no caller, or no call chain.
+        // The time of small functions without a caller, and of samples without a call chain.
         others(None, self.own_s + small.sum::<f64>(), &mut nodes);
         nodes
     }
@@ -306,7 +306,7 @@ mod tests {
     fn locks_are_named_with_how_long_they_were_waited_for() {
         let facts = facts(gathered(), &mut names);
         let locks: Vec<_> = facts.locks.iter().map(|lock| (lock.place.as_str(), lock.waits)).collect();
-        // Of 398 ms of spinning, events show 390 ms: the second thread at a lock spins without one.
+        // Events show 390 ms of 398 ms of spinning: the second thread at a lock spins without an event.
         assert!((facts.locks[0].seconds - 0.398).abs() < 1e-9, "{:?}", facts.locks);
         assert_eq!(locks, [("udp_recvmsg", 30), ("answer", 40)]);
         assert_eq!([facts.locks[0].kind.as_str(), facts.locks[1].kind.as_str()], ["spinlock", "futex"]);

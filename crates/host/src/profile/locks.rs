@@ -7,8 +7,8 @@ use kqps_observation::profile::LockFacts;
 /// Locks beyond this number are left out.
 const LOCKS_MOST: usize = 40;
 
-/// What tells locks apart: the kind and the place; and the address if no caller is known, since such places are those
-/// of the C library.
+/// The key that tells locks apart: the kind and the place; and the address if no caller is known, since such places are
+/// those of the C library.
 type Key = (String, String, Option<u64>);
 
 /// Locks by kind and place.
@@ -53,7 +53,7 @@ impl Locks {
         }
     }
 
-    /// Those with the most time.
+    /// Returns the locks with the most time.
     pub(super) fn most(self) -> Vec<LockFacts> {
         let facts = |((kind, place, _), sum): (Key, Sum)| {
             let ways = sum.ways.into_iter();

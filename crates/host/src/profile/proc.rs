@@ -27,7 +27,7 @@ const THREADS_MOST: usize = 64;
 /// Time asleep whose reason was not seen is reported from this share of the profile's time on.
 const UNKNOWN_MOST: f64 = 0.1;
 
-/// What was read.
+/// Readings of the threads' states from `/proc`.
 #[derive(Debug, Default)]
 pub(super) struct Read {
     members: Members,
@@ -41,13 +41,13 @@ pub(super) struct Read {
 /// A thread over all readings.
 #[derive(Debug, Default)]
 struct Seen {
-    /// What the thread slept for, as its place in [`ASLEEP`], and the kernel's function → readings.
+    /// The reason of a sleep, as its place in [`ASLEEP`], and the kernel's function → readings.
     waiting: BTreeMap<(usize, String), u64>,
     /// Its times at the first reading and at the last one.
     times: Option<[Times; 2]>,
 }
 
-/// What a thread may sleep for.
+/// The states of a thread that sleeps.
 const ASLEEP: [State; 3] = [State::Lock, State::Io, State::Sleep];
 
 /// The kernel's own times of a thread.

@@ -64,7 +64,7 @@ impl Rings for Samplers {
     fn stop(&self) {
         let events = self.events.iter().flat_map(|(_, events, wakeups)| [events, wakeups]);
         for sampler in events.chain([&self.clock]) {
-            // What is sampled after the end is left out in any case.
+            // Samples after the end are left out in any case.
             let _ = sampler.stop();
         }
     }
@@ -130,7 +130,7 @@ fn events(cores: &[u32], all: &[u32]) -> Result<(Tracepoints, Sampler, Sampler),
     Ok((tracepoints, events, wakeups))
 }
 
-/// What a sample of the events on the subject's cores is about.
+/// Returns the kind of a sample of the events on the subject's cores.
 fn event_kind(tracepoints: &Tracepoints, sample: &Sample<'_>) -> Option<Kind> {
     match sample.event {
         0 => {

@@ -34,22 +34,23 @@ const STATES: [State; 8] = [
 /// More call chains than these are not kept apart.
 const STACKS_MOST: usize = 16_384;
 
-/// Of these, events have this many. They come in many more ways than samples of the clock, which need room, too.
+/// More call chains of events than these are not kept apart. Events come in many more ways than samples of the clock,
+/// which need room, too.
 const OF_EVENTS_MOST: usize = STACKS_MOST / 2;
 
 /// Frames of a chain beyond this number, the outermost ones, are left out.
 const FRAMES_MOST: usize = 96;
 
-/// What a call chain says of its thread, by the names of the kernel's functions alone.
+/// The states that a call chain tells of its thread, by the names of the kernel's functions alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
-    /// What the thread does on a core.
+    /// The state of the thread on a core.
     pub(super) on_core: State,
-    /// What it sleeps for; the second is for threads that wait on the value of a lock in futex(2).
+    /// The states of the thread asleep; the second is for threads that wait on the value of a lock in futex(2).
     pub(super) asleep: [State; 2],
 }
 
-/// What takes a call chain.
+/// The source of a call chain.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum TakenBy {
     /// A sample of the clock.
@@ -64,7 +65,7 @@ pub(super) struct Stacks {
     kernel: Arc<Kernel>,
     /// Process → chain → number.
     numbers: HashMap<u32, HashMap<Box<[Frame]>, StackId>>,
-    /// What each chain says, from number 1 on.
+    /// The states that each chain tells, from number 1 on.
     told: Vec<Told>,
     scratch: Vec<Frame>,
     /// The samples and events whose chain had no room.
@@ -119,7 +120,7 @@ impl Stacks {
         next
     }
 
-    /// What stands for a chain where there is no room for its sum.
+    /// Returns the stand-in for a chain where there is no room for its sum.
     pub(super) fn without_room(&mut self, stack: StackId, state: impl Fn(Told) -> State) -> StackId {
         if stack >= ROOMLESS {
             return stack;

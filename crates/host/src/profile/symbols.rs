@@ -147,7 +147,7 @@ impl Mapped {
     }
 }
 
-/// What the kernel adds to the path of a file that was removed.
+/// The suffix that the kernel adds to the path of a file that was removed.
 const DELETED: &str = " (deleted)";
 
 /// The code in the memory of a process, from its `maps` (`proc_pid_maps(5)`).

@@ -1,4 +1,4 @@
-//! What devices' drivers answer.
+//! Answers of devices' drivers.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -10,7 +10,7 @@ use super::facts::{Channels, Coalesce, Rings, Rss};
 
 /// A way to ask the drivers of devices. It does not fail: what it cannot read is in the answers, with the reason.
 pub trait Driver {
-    /// What the driver of a device answers.
+    /// Returns the answers of a device's driver.
     fn answers(&self, device: &str) -> Answers;
 }
 
@@ -34,7 +34,7 @@ pub struct Answers {
     pub rss: Option<Rss>,
     /// Name of an offload → whether it is on.
     pub features: BTreeMap<String, bool>,
-    /// What could not be read (`rings`) → why.
+    /// Settings that could not be read (`rings`) → why.
     pub unreadable: BTreeMap<String, String>,
 }
 
@@ -80,7 +80,7 @@ impl Driver for Ioctls {
         let features = noted("features", ethtool::features(device).map(Some), unreadable).unwrap_or_default();
         let states = FEATURES.iter().filter_map(|name| {
             let feature = features.get(ethtool::kernel_name(name))?;
-            // Those that are off for good say nothing of a device.
+            // Features that are off for good say nothing of a device.
             (feature.on || feature.changeable).then(|| ((*name).to_owned(), feature.on))
         });
         answers.features = states.collect();

@@ -24,7 +24,7 @@ pub struct HostSetup {
     pub conntrack: Conntrack,
     /// The process of the daemon that moves interrupts between cores; `None` if this process sees none.
     pub irqbalance: Option<u32>,
-    /// What could not be read (`eth0/rings`) → why.
+    /// Facts that could not be read (`eth0/rings`) → why.
     pub unreadable: BTreeMap<String, String>,
 }
 
@@ -179,9 +179,9 @@ pub struct Coalesce {
 pub struct Rss {
     /// The queue of each entry of the table. A packet's hash selects the entry.
     pub queues: Vec<u32>,
-    /// What the hash of UDP over IPv4 is made from, as letters of ethtool(8): `sd` addresses, `sdfn` also ports.
+    /// Fields that the hash of UDP over IPv4 is made from, as letters of ethtool(8): `sd` addresses, `sdfn` also ports.
     pub fields_udp4: Option<String>,
-    /// The same for UDP over IPv6.
+    /// Fields that the hash of UDP over IPv6 is made from, in the same letters.
     pub fields_udp6: Option<String>,
 }
 
@@ -194,7 +194,7 @@ pub struct QueueInterrupt {
     pub name: String,
     /// The queue that it serves; `None` if its name does not say, or if it serves none.
     pub queue: Option<u32>,
-    /// What the queue does.
+    /// The direction of the queue.
     pub direction: Direction,
     /// The cores to which it may go.
     pub cpus: Vec<u32>,
@@ -213,7 +213,7 @@ impl QueueInterrupt {
     }
 }
 
-/// What the queue of an interrupt does.
+/// The direction of an interrupt's queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Direction {

@@ -4,7 +4,7 @@ use super::facts::{Direction, QueueInterrupt};
 use crate::files::Root;
 use crate::interrupts::Interrupt;
 
-/// Those of `all` that belong to a device.
+/// The interrupts among `all` that belong to a device.
 pub(super) fn of_device(root: &Root, device: &str, all: &[Interrupt]) -> Vec<QueueInterrupt> {
     let own = all.iter().filter(|interrupt| interrupt.device == device);
     own.map(|interrupt| read(root, interrupt)).collect()

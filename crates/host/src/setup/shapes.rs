@@ -49,7 +49,7 @@ impl Driver for Shape {
 }
 
 impl Shape {
-    /// What is read of the host, after `change` changed its files.
+    /// Reads the setup of the host, after `change` changed its files.
     pub(super) fn setup(&self, change: impl FnOnce(&Path)) -> HostSetup {
         let folder = TempDir::new().unwrap();
         self.write(folder.path());

@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_moment_that_is_near_is_not_spent_on_readings_that_do_not_count() {
-        // One was tried, and there was no time for another.
+        // A first reading was tried, and there was no time for another.
         let (near, _) = begun(100 * MS, Duration::from_millis(90));
         assert_eq!(near.len(), 2);
         let (over, _) = begun(0, Duration::ZERO);

@@ -23,7 +23,7 @@ impl HostId {
     }
 }
 
-/// What the cores of a host did during a trial, and which of them one side used.
+/// The busy time of a host's cores during a trial, and the cores that one side used.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub(super) struct Cores {
     /// The host that the cores belong to.
@@ -147,7 +147,7 @@ mod tests {
     fn sides_of_two_hosts_have_their_own_cores() {
         // Core 0 of each: 1 s busy, less the side's own time and a tick.
         assert!((foreign_s(&side("a", &[0], 0.75), &side("b", &[0], 0.5)) - (0.24 + 0.49)).abs() < 1e-9);
-        // What one host has to spare does not cover the other's neighbour.
+        // Time to spare on one host does not cover the other's neighbour.
         assert!((foreign_s(&side("a", &[0], 9.0), &side("b", &[0], 0.5)) - 0.49).abs() < 1e-9);
     }
 

@@ -34,12 +34,12 @@ impl HostWatch {
     }
 }
 
-/// What was seen on the subject's host. It can be sent to the host on which the parts of a trial are merged.
+/// Observations on the subject's host. They can be sent to the host on which the parts of a trial are merged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct ServerSeen {
-    /// What the subject did.
+    /// Observations of the subject.
     pub subject: SubjectSeen,
-    /// What its host did.
+    /// The record of its host.
     pub host: HostFacts,
     /// How long queries stayed there, if packets were stamped.
     #[serde(default)]

@@ -16,7 +16,7 @@ use crate::network::{self, Softnet};
 use crate::process::Thread;
 use crate::subject;
 
-/// What to watch of the player, which is this process.
+/// Settings for the watch of the player, which is this process.
 #[derive(Clone, Debug, Default)]
 pub struct PlayerWatched {
     /// Thread IDs of the sending threads. They must live until sending has ended, or until the end of the watch if
@@ -28,7 +28,7 @@ pub struct PlayerWatched {
     pub drop_reasons: bool,
 }
 
-/// What the player and its host did.
+/// Observations of the player and its host.
 #[derive(Clone, Debug, Default)]
 pub struct PlayerSeen {
     /// Seconds from the first reading of CPU time to the second.
@@ -47,12 +47,12 @@ pub struct PlayerSeen {
     /// CPU seconds of this whole process.
     pub(super) cpu_s: f64,
     pub(super) cores: Cores,
-    /// What could not be read, and why.
+    /// Facts that could not be read, and why.
     pub(super) unreadable: BTreeMap<String, String>,
 }
 
 impl PlayerSeen {
-    /// What its host did, without the frequencies of cores and the CPU time of other programs.
+    /// Returns the record of the player's host, without the frequencies of cores and the CPU time of other programs.
     pub(super) fn into_host(self) -> HostFacts {
         HostFacts {
             wall_s: self.wall_s,

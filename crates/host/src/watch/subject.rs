@@ -22,7 +22,7 @@ use crate::profile::Profile;
 use crate::subject;
 use crate::topology::online;
 
-/// What to watch of the subject.
+/// Settings for the watch of the subject.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct SubjectWatched {
@@ -86,15 +86,15 @@ pub enum PlayerPlace {
     Elsewhere,
 }
 
-/// What the subject and its host did. It can be sent from the subject's host to the player's.
+/// Observations of the subject and its host. They can be sent from the subject's host to the player's.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SubjectSeen {
-    /// What the subject did, if it was watched.
+    /// The record of the subject, if it was watched.
     pub(super) facts: Option<SubjectFacts>,
     /// Where it is.
     pub(super) side: SubjectSide,
     pub(super) cores: Cores,
-    /// What could not be read, and why.
+    /// Facts that could not be read, and why.
     pub(super) unreadable: BTreeMap<String, String>,
     /// Whether it is known to be on another host, so that this watch saw none of it.
     #[serde(default)]
@@ -102,7 +102,7 @@ pub struct SubjectSeen {
 }
 
 impl SubjectSeen {
-    /// What the subject did, if it was watched.
+    /// The record of the subject, if it was watched.
     pub fn facts(&self) -> Option<&SubjectFacts> {
         self.facts.as_ref()
     }

@@ -13,7 +13,7 @@ pub const SPARE_NS: u64 = 2_000_000;
 /// A reading, with its times on this host's monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub struct Taken<W> {
-    /// What was read.
+    /// The reading itself.
     pub reading: W,
     /// When it was over, nanoseconds.
     pub over_ns: u64,

@@ -1,4 +1,4 @@
-//! What came from an agent.
+//! Messages that came from an agent.
 
 use std::collections::BTreeMap;
 

@@ -29,7 +29,7 @@ fn check_alone(part: &Part) -> Result<(), MergeError> {
 }
 
 fn check_against(part: &Part, first: &Part) -> Result<(), MergeError> {
-    /// What must be equal, and how a record has it.
+    /// A property that must be equal, and how a record has it.
     type Equal = (&'static str, fn(&Trial) -> String);
     const EQUAL: [Equal; 8] = [
         ("the kind of load", |trial| format!("{:?}", trial.load.mode).to_lowercase()),

@@ -75,7 +75,7 @@ fn early(all: &[&TlsFacts]) -> Option<EarlyFacts> {
     (!all.is_empty()).then_some(early)
 }
 
-/// What the handshakes of all players agreed on, the most frequent first.
+/// Sessions that the handshakes of all players agreed on, the most frequent first.
 fn sessions(all: &[&TlsFacts]) -> Vec<SessionFacts> {
     type Agreed<'a> = (&'a str, &'a str, Option<&'a str>, Option<&'a str>);
     let mut sums: BTreeMap<Agreed<'_>, u64> = BTreeMap::new();

@@ -33,7 +33,7 @@ pub enum MergeError {
         host: String,
         /// The first player's host.
         other: String,
-        /// What differs.
+        /// The property that differs.
         what: &'static str,
         /// Its value on `host`.
         value: String,

@@ -39,7 +39,7 @@ fn a_program_is_brought_once_and_is_whole() {
     assert_eq!(push(&host, &program).unwrap(), there);
     let again = fs::metadata(&expected).unwrap();
     assert_eq!(facts.modified().unwrap(), again.modified().unwrap());
-    // One that was cut short is brought anew, and nothing else is left.
+    // A program that was cut short is brought anew, and nothing else is left.
     File::options().write(true).open(&expected).unwrap().set_len(10).unwrap();
     push(&host, &program).unwrap();
     assert_eq!(identity::hash(&expected).unwrap(), hash);
@@ -196,7 +196,7 @@ fn a_host_does_not_choose_the_words_of_commands_here() {
 fn a_program_that_needs_libraries_is_refused_here() {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("program");
-    // One entry, which is an interpreter: for 64 bits, the lowest byte first.
+    // A single program header, which is an interpreter: for 64 bits, the lowest byte first.
     let mut bytes = vec![0; 64 + 56];
     bytes[..7].copy_from_slice(b"\x7fELF\x02\x01\x01");
     bytes[18] = 0x3e;

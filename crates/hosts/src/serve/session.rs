@@ -1,4 +1,4 @@
-//! What the threads of an agent share: the jobs that wait, the job that runs, and whether the conversation is over.
+//! Shared state of an agent's threads: the jobs that wait, the job that runs, and whether the conversation is over.
 
 use std::collections::VecDeque;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -56,7 +56,7 @@ pub(super) struct Asked {
 /// The conversation.
 #[derive(Debug)]
 pub(super) struct Session {
-    /// What is sent to the controller.
+    /// The queue of lines to the controller.
     pub(super) outbox: Outbox,
     /// When bytes came last (`CLOCK_MONOTONIC`, nanoseconds).
     pub(super) heard_ns: Arc<AtomicU64>,
@@ -75,7 +75,7 @@ struct State {
     phase: Phase,
 }
 
-/// What the watching thread does next.
+/// The next step of the watching thread.
 #[derive(Debug, PartialEq, Eq)]
 enum Next {
     Sleep(Duration),
@@ -218,7 +218,7 @@ impl State {
         }
     }
 
-    /// What to do after `silence`, and when to look again.
+    /// Decides what to do after `silence`, and when to look again.
     fn next(&mut self, silence: Duration, lease: Duration, now: Instant) -> Next {
         if self.phase == Phase::Over {
             return Next::End;

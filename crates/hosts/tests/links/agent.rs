@@ -28,7 +28,7 @@ pub(crate) fn build(version: &str) -> Identity {
     }
 }
 
-/// What a controller says of itself.
+/// Facts that a controller states about itself.
 pub(crate) fn facts(name: &str) -> HelloFacts {
     HelloFacts { targets: vec![IpAddr::V4(Ipv4Addr::LOCALHOST)], role: Role::Player, name: name.into() }
 }

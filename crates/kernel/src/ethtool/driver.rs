@@ -1,4 +1,4 @@
-//! What a driver says about itself and its device.
+//! Facts that a driver reports about itself and its device.
 
 use std::io;
 

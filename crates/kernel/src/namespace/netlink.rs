@@ -14,7 +14,7 @@ use netlink_sys::{Socket, SocketAddr};
 /// More bytes than any acknowledgement, which contains the request.
 const REPLY_BYTES: usize = 4096;
 
-/// What a request requires of the object that it names, and does to it.
+/// The state that a request requires of the object that it names, and its effect on it.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Wanted {
     /// The object must not exist; the request creates it.

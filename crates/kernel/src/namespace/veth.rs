@@ -49,7 +49,7 @@ pub struct VethSettings {
     pub sysctls: BTreeMap<String, String>,
 }
 
-/// One side of a pair of devices.
+/// A side of a pair of devices.
 #[derive(Clone, Copy, Debug)]
 pub struct End<'a> {
     /// The namespace that holds the device.
@@ -172,7 +172,7 @@ fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
         .map_err(|error| explained(&format!("setting {name} to {value}"), &error))
 }
 
-/// The same error, with the action that failed before it.
+/// Prefixes an error with the action that failed.
 fn explained(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }

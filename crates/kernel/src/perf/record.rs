@@ -16,7 +16,7 @@ pub(super) const ARGUMENTS: u64 = 0b111;
 #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
 pub(super) const ARGUMENTS: u64 = 0;
 
-/// What the samples of one opened event have.
+/// The layout of the samples of one opened event.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Shape {
     /// The kernel's number of the event.
@@ -109,7 +109,7 @@ pub(super) fn parse<'a>(record: &'a [u8], shapes: &[Shape]) -> Option<Record<'a>
     }
 }
 
-/// What is left of a record.
+/// The rest of a record.
 struct Reader<'a>(&'a [u8]);
 
 impl<'a> Reader<'a> {

@@ -1,4 +1,4 @@
-//! Which packets a tap copies, as a program that the kernel runs for each packet of the interface.
+//! The choice of packets that a tap copies, as a program that the kernel runs for each packet of the interface.
 
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
@@ -8,12 +8,12 @@ use crate::bpf::assembler::Register::{R0, R1, R2, R3, R4, R6, R7, R10};
 use crate::bpf::assembler::{Assembler, Instruction, Is, Label, Width};
 use crate::sys::check;
 
-/// Which packets are copied.
+/// The choice of packets to copy.
 pub(super) struct Filter<'a> {
-    /// Those that come in to one of these ports, and those that go out from it.
+    /// The ports to which packets come in, and from which they go out.
     pub(super) ports: &'a [u16],
-    /// Those of them whose payload begins so. Several datagrams that travel as one packet are all copied, since their
-    /// payloads begin differently.
+    /// The sample of these packets, by the beginning of their payload. Several datagrams that travel as one packet are
+    /// all copied, since their payloads begin differently.
     pub(super) sample: Sample,
     /// The bytes of a frame that are copied.
     pub(super) snap_bytes: u32,

@@ -1,7 +1,7 @@
-//! Which packets a tap takes: some of the values that the first two bytes of a payload may have. A request and its reply
-//! that begin with the same two bytes are both taken, or neither.
+//! The sample of packets that a tap takes: some of the values that the first two bytes of a payload may have. A request
+//! and its reply that begin with the same two bytes are both taken, or neither.
 
-/// One in a power of two of all values. Values that follow each other are spread evenly.
+/// A share of all values: one in a power of two. Values that follow each other are spread evenly.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Sample {
     bits: u8,
@@ -11,12 +11,12 @@ pub struct Sample {
 pub(super) const FACTOR: u16 = 0x9e37;
 
 impl Sample {
-    /// One in `number`, rounded up to a power of two and at most one in 4096. 0 and 1 take all.
+    /// A sample of one in `number`, rounded up to a power of two and at most one in 4096. 0 and 1 take all.
     pub fn one_in(number: u32) -> Self {
         Self { bits: number.clamp(1, 1 << 12).next_power_of_two().ilog2() as u8 }
     }
 
-    /// One in how many values it takes.
+    /// The number of values of which it takes one.
     pub fn number(self) -> u32 {
         1 << self.bits
     }

@@ -86,7 +86,7 @@ pub struct Stream {
     slot: u32,
 }
 
-/// What became of an operation on the connection with this key.
+/// The outcome of an operation on the connection with this key.
 #[derive(Debug)]
 #[allow(missing_docs)] // the fields' names say it
 pub enum StreamCompletion {
@@ -306,7 +306,7 @@ impl StreamRing {
         }
         let key = slot.key;
         if let Err(error) = outcome(entry.result()) {
-            // What has arrived is read, and then the receive ends, whatever the error is.
+            // Bytes that have arrived are read, and then the receive ends, whatever the error is.
             if let Some(client) = &slot.client {
                 client.end_reading();
             }

@@ -13,7 +13,7 @@ use crate::bpf;
 /// More queues than a device has.
 const QUEUES_MOST: u32 = 1 << 12;
 
-/// What to do if the device has a program. Some players leave theirs there when they end.
+/// Advice for a device that has a program. Some players leave theirs there when they end.
 const IS_TAKEN: &str = "attaching an XDP program: the device has one already; end the command that it belongs to, or \
                         take a forgotten one away with `ip link set DEVICE xdp off`";
 

@@ -20,12 +20,12 @@ pub struct Device {
     pub driver: Option<String>,
     /// The number of queues that receive; `None` if the kernel does not say.
     pub queues: Option<u32>,
-    /// What the driver can do; the reason if it is unknown.
+    /// The abilities of the driver; the reason if they are unknown.
     pub features: Result<XdpFeatures, String>,
 }
 
-/// What a driver can do. Without all of it, frames still get past the stack on every device: a program then runs in the
-/// stack, and frames are copied.
+/// The abilities of a driver. Without all of them, frames still get past the stack on every device: a program then runs
+/// in the stack, and frames are copied.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct XdpFeatures {
     /// The driver itself runs programs, and hands frames to sockets. Some drivers can do it only with certain numbers

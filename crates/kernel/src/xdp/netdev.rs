@@ -1,4 +1,4 @@
-//! What the kernel says that drivers can do for XDP: the generic netlink family `netdev` (Linux 6.3,
+//! Abilities of drivers for XDP, as the kernel reports them: the generic netlink family `netdev` (Linux 6.3,
 //! Documentation/netlink/specs/netdev.yaml).
 
 use std::collections::BTreeMap;

@@ -1,4 +1,4 @@
-//! Which frames a program hands to sockets: UDP or TCP over Ethernet to addresses and ports of this host, all others go
+//! Frames that a program hands to sockets: UDP or TCP over Ethernet to addresses and ports of this host, all others go
 //! on to the kernel.
 //!
 //! The program leaves to the kernel what it would have to put together or to interpret: fragments, IPv4 headers with
@@ -15,7 +15,7 @@ use crate::bpf::assembler::Register::{R0, R1, R2, R3, R6, R7, R8, R10};
 use crate::bpf::assembler::{Assembler, Instruction, Is, Label, Width};
 use ip::Family;
 
-/// Which frames of a device go to sockets.
+/// Conditions for frames of a device to go to sockets.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Filter {
     /// The index of the device (netdevice(7)) in the network namespace of the calling thread.
@@ -26,7 +26,7 @@ pub struct Filter {
     pub ports: RangeInclusive<u16>,
     /// The source must be one of these; with none, any source is good.
     pub peers: Vec<SocketAddr>,
-    /// What the IP packet carries.
+    /// The protocols that the IP packet may carry.
     pub protocols: Protocols,
     /// `None`: only frames without a VLAN tag match. Otherwise those with a tag of this number do (IEEE 802.1Q, and no
     /// tag before it).

@@ -47,7 +47,7 @@ struct NextHop {
     mtu: Option<u32>,
 }
 
-/// What a device is.
+/// A device, with the facts that a route needs.
 pub(super) struct Link {
     mac: [u8; 6],
     pub(super) mtu: u32,

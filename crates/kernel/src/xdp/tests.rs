@@ -82,7 +82,7 @@ fn frames_are_written_and_sent_with_their_tokens() {
     let Some((near, far)) = networks() else { return };
     let (_attached, mut socket) = open(&near, 64).unwrap();
     let client = client(&far).unwrap();
-    // One frame of the client is the pattern.
+    // A frame of the client is the pattern.
     client.send(&[7; 20], &near_end()).unwrap();
     assert!(socket.wait(PATIENCE_NS).unwrap());
     let mut pattern = Vec::new();

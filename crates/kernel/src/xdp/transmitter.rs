@@ -20,7 +20,7 @@ pub(super) const ENTRIES_PER_FRAME: u32 = 2;
 /// Frames on their way to the device.
 pub(super) struct Transmitter {
     ring: Outgoing<libc::xdp_desc>,
-    /// What the caller knows each frame by, at the place of its entry.
+    /// The caller's token of each frame, at the place of its entry.
     tokens: Box<[u64]>,
     /// How many frames the kernel may see at a time.
     budget: u32,

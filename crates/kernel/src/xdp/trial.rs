@@ -1,4 +1,4 @@
-//! One frame past the stack and back, over a veth pair between two private networks: shows whether a host can do it.
+//! A frame past the stack and back, over a veth pair between two private networks: shows whether a host can do it.
 
 use std::io;
 use std::net::{Ipv4Addr, SocketAddr};

@@ -66,7 +66,7 @@ impl Umem {
         Ok((Self { map, frames }, (0..frames).map(Frame).collect()))
     }
 
-    /// What the kernel must know of it. The kernel keeps its pages as long as it may use them, even if they are
+    /// Describes the memory to the kernel. The kernel keeps its pages as long as it may use them, even if they are
     /// unmapped before.
     pub(super) fn registration(&self) -> libc::xdp_umem_reg {
         libc::xdp_umem_reg {

@@ -122,7 +122,7 @@ impl Extent {
         )))
     }
 
-    /// What to print before a comparison that has too few blocks for a verdict; `None` if it has enough.
+    /// The note before a comparison that has too few blocks for a verdict; `None` if it has enough.
     pub(super) fn too_few_blocks(&self) -> Option<String> {
         (self.blocks < LEAST_BLOCKS).then(|| {
             format!(

@@ -9,7 +9,7 @@ use crate::exit::bad_input;
 use crate::run::subjects::{named, of_commands};
 use crate::run::targets;
 
-/// One side, as the user's words name it.
+/// A side, as the user's words name it.
 enum Word {
     Command(String),
     /// A subject that kqps starts, with its settings.

@@ -1,4 +1,4 @@
-//! What is printed while the queries are played: a line for each query, and statistics at intervals.
+//! Output while the queries are played: a line for each query, and statistics at intervals.
 
 use std::fmt::Write as _;
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
@@ -22,13 +22,13 @@ const LOOK_EVERY: Duration = Duration::from_millis(20);
 /// Reports that are printed together at most.
 const TOGETHER_MOST: usize = 4096;
 
-/// What it takes to print them.
+/// The output beside a run, with its sources and the user's signals.
 #[derive(Clone, Copy)]
 pub(super) struct Beside<'a> {
     pub(super) command: &'a Command,
     /// Ends the trial.
     pub(super) stop: &'a Interrupts,
-    /// What the user asked for by signals.
+    /// Requests of the user by signals.
     pub(super) interrupts: &'a Interrupts,
     pub(super) live: &'a Live,
     pub(super) text: QueryText<'a>,
@@ -59,7 +59,7 @@ impl Intervals {
         self.next_at.saturating_sub(self.elapsed())
     }
 
-    /// What happened in an interval that is over.
+    /// The counts of the interval, if it is over.
     fn next(&mut self, live: &Live) -> Option<Counts> {
         let now_at = self.elapsed();
         if now_at < self.next_at {

@@ -20,17 +20,17 @@ const IDS: u64 = 1 << 16;
 
 const LETTERS: Letters = Letters { with_value: "fmspaxdcTnlbtEyqQSO", alone: "eDuBvWjhH" };
 
-/// What a command line asks for.
+/// The request of a command line.
 #[derive(Debug)]
 pub(super) enum Parsed {
     Run(Box<Command>),
-    /// One of the helps.
+    /// A single help text.
     Help(&'static str),
     /// All of them, as `--help` asks other commands of kqps.
     LongHelp,
 }
 
-/// What to measure, and what to print.
+/// Settings of the measurement, and of its output.
 #[derive(Clone, Debug, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(super) struct Command {
@@ -217,7 +217,7 @@ impl Command {
         self.outstanding.min(self.threads_used() * IDS)
     }
 
-    /// What dnsperf says of values that it lowers.
+    /// The warnings of dnsperf about values that it lowers.
     pub(super) fn adjustments(&self) -> Vec<String> {
         let (Self { threads, clients, outstanding, .. }, mut said) = (self, Vec::new());
         let left = self.rate_qps.map_or(*threads, |rate_qps| *threads.min(&rate_qps));

@@ -1,4 +1,4 @@
-//! What dnsperf logs beside its statistics.
+//! Lines that dnsperf logs beside its statistics.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 

@@ -1,5 +1,5 @@
-//! What the flags of dnsperf measure otherwise than they seem to, what they do not do here, and what a reader of the
-//! figures should know.
+//! Notes on the flags of dnsperf: what they measure otherwise than they seem to, what they do not do here, and what a
+//! reader of the figures should know.
 
 use kqps_observation::Trial;
 
@@ -25,7 +25,7 @@ pub(super) fn notes(command: &Command, trial: &Trial, missed: u64) -> Vec<String
     notes
 }
 
-/// What sets the rate, and what no latency includes.
+/// The note on what sets the rate, and on what no latency includes.
 fn pace(command: &Command) -> String {
     if command.rate_qps.is_some() {
         return format!(

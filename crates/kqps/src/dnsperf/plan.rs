@@ -85,7 +85,7 @@ fn server_of(command: &Command) -> Result<IpAddr, Fault> {
     first.ok_or_else(|| Fault::usage(format!("invalid server address {}", command.server)))
 }
 
-/// The same command line in the flags of `kqps load`.
+/// The command line in the flags of `kqps load`.
 fn words(command: &Command, server: IpAddr) -> Vec<String> {
     let is_udp = command.mode == Transport::Udp;
     // Every thread needs a place in the window.

@@ -9,7 +9,7 @@ use kqps_player::reply::Cause;
 
 use super::command::Command;
 
-/// What a run or an interval came to.
+/// The counts of a run or an interval.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Counts {
     pub(super) sent: u64,
@@ -25,7 +25,7 @@ pub(super) struct Counts {
     pub(super) http_statuses: Option<BTreeMap<String, u64>>,
 }
 
-/// What ended a run.
+/// The cause that ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Ended {
     /// The input, as often as it was to be played.
@@ -35,7 +35,7 @@ pub(super) enum Ended {
 }
 
 impl Ended {
-    /// What ended the run of an input with so many queries.
+    /// The cause that ended the run of an input with so many queries.
     pub(super) fn of(trial: &Trial, command: &Command, queries: u64) -> Self {
         let runs = command.runs.or(command.limit.is_none().then_some(1));
         let all = runs.map(|runs| runs.saturating_mul(queries));
@@ -69,7 +69,7 @@ impl Counts {
         }
     }
 
-    /// What a trial came to.
+    /// The counts of a trial.
     pub(super) fn of(trial: &Trial, replies: Detail) -> Self {
         let sent = trial.accounts.sent;
         // A query without a reply does not prolong the run.
@@ -86,7 +86,7 @@ impl Counts {
         }
     }
 
-    /// What happened in an interval of `counted_s` seconds, `run_time_s` seconds after the run began.
+    /// The counts of an interval of `counted_s` seconds, `run_time_s` seconds after the run began.
     pub(super) fn of_interval(interval: Snapshot, counted_s: f64, run_time_s: f64) -> Self {
         let replies = interval.detail.unwrap_or_default();
         Self {
@@ -251,7 +251,7 @@ fn percent(count: u64, of: u64) -> f64 {
 mod tests {
     use super::*;
 
-    /// What `Live` counts for replies with these rcodes and latencies.
+    /// The counts of `Live` for replies with these rcodes and latencies.
     fn replied(replies: &[(u16, u64)]) -> Detail {
         let mut detail = Detail {
             latency: replies.iter().map(|(_, latency_us)| *latency_us).collect(),

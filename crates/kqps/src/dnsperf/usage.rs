@@ -3,7 +3,7 @@
 /// The version whose flags are taken. Scripts read it as one word, so it does not name kqps.
 pub(super) const VERSION: &str = "2.15.0";
 
-/// What `-h` prints, and what follows an error of the command line.
+/// The text that `-h` prints, and that follows an error of the command line.
 pub(super) const USAGE: &str = "\
 Usage: dnsperf [-f family] [-m mode] [-s server_addr] [-p port]
                [-a local_addr] [-x local_port] [-d datafile] [-c clients]
@@ -41,7 +41,7 @@ Usage: dnsperf [-f family] [-m mode] [-s server_addr] [-p port]
   -O set long options: <name>=<value>
 ";
 
-/// What `-H` prints.
+/// The text that `-H` prints.
 pub(super) const LONG: &str = "\
 Usage: dnsperf ... -O <name>[=<value>] ...
 

@@ -34,7 +34,7 @@ const DURATION: Duration = Duration::from_millis(500);
 /// How the subject receives queries, as far as kqps knows. The echo behind its ceiling does the same.
 #[derive(Clone, Debug)]
 pub(super) struct Interface {
-    /// What carries the queries.
+    /// The transport that carries the queries.
     pub(super) transport: Transport,
     /// The closest I/O model of the echo.
     pub(super) io: String,
@@ -141,7 +141,7 @@ pub(super) fn measure(
             echo: measured(Role::EchoCeiling, &interface.io, interface.workers),
         };
     }
-    // One echo serves for both, and has one figure.
+    // The cheapest echo may also be the subject's. A single figure then stands for both.
     let is_both = |io: &str| io == interface.io && interface.workers == 1;
     let role = |io| if is_both(io) { Role::EchoCeiling } else { Role::PlayerCeiling };
     let mut cheapest = echo_io::cheapest_first();

@@ -25,7 +25,7 @@ pub(super) struct Found<'a> {
     pub(super) interface: &'a Interface,
     pub(super) ceilings: &'a Ceilings,
     pub(super) played: Vec<Played>,
-    /// What ended the search before it was over.
+    /// The reason that ended the search before it was over.
     pub(super) cut_short: Option<CutShort>,
 }
 

@@ -32,11 +32,11 @@ pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
     Ok(Claimed::new(&named(folder)?)?)
 }
 
-/// What the cells of a search have in common.
+/// The setup that the cells of a search have in common.
 pub(super) struct Setup<'a> {
     pub(super) plan: &'a Plan,
     pub(super) watched: &'a SubjectWatched,
-    /// What the flags say beside the plan.
+    /// Factors of the flags beside the plan.
     pub(super) flags: Factors,
 }
 
@@ -173,7 +173,7 @@ fn of_connections(tcp: &TcpPlan, of_all: PlayerFactors) -> PlayerFactors {
     }
 }
 
-/// The same over QUIC.
+/// Adds the settings of connections over QUIC to those that every transport has.
 fn of_quic(quic: &QuicPlan, of_all: PlayerFactors) -> PlayerFactors {
     let of_connections = PlayerFactors {
         queries_per_connection: quic.queries_per_connection,

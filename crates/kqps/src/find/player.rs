@@ -1,4 +1,4 @@
-//! What plays the trials of a search.
+//! The player of a search's trials.
 
 use std::cell::{Cell, OnceCell};
 use std::time::{Duration, Instant};
@@ -13,7 +13,7 @@ use kqps_player::Plan;
 use super::Ended;
 use crate::load::Queries;
 
-/// What plays the trials of a search, each in a process of its own.
+/// Plays the trials of a search, each in a process of its own.
 pub(super) struct Player<'a> {
     pub(super) program: PlayerProgram<'a>,
     /// Every plan of the search is this plan with another load or target.

@@ -12,7 +12,7 @@ use kqps_verdict::search::Goal;
 
 use crate::live::asked;
 
-/// What shows a search, and the trials of the search so far.
+/// The hub that shows a search, and the trials of the search so far.
 pub(super) struct Shown<'a> {
     /// `None` if nothing shows it.
     hub: Option<&'a Hub>,

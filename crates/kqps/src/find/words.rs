@@ -25,7 +25,7 @@ use crate::run::words::subject::{costs, rates, share, within};
 use crate::run::words::wrapped;
 use tls::tls_lines;
 
-/// What the words about a search need.
+/// The inputs of the words about a search.
 pub(super) struct Searched<'a> {
     pub(super) verdict: &'a SearchVerdict,
     pub(super) targets: String,

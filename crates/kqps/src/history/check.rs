@@ -141,7 +141,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(if fails { ExitCode::from(exit::REFUSED) } else { ExitCode::SUCCESS })
 }
 
-/// What the flags ask to confirm. They are checked whether there is a change to confirm or not.
+/// The confirmation that the flags ask for. They are checked whether there is a change to confirm or not.
 fn asked(args: &Args) -> anyhow::Result<confirm::Asked> {
     let extent =
         AskedExtent { blocks: args.blocks, budget: args.budget, duration: args.duration, rate_qps: None };
@@ -218,7 +218,7 @@ impl Checked<'_> {
     }
 }
 
-/// What `--json` prints of each change.
+/// A change as `--json` prints it.
 #[derive(Serialize, JsonSchema)]
 #[allow(clippy::struct_excessive_bools)] // each is a field of its own
 pub(crate) struct PrintedChange {

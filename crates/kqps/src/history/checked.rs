@@ -34,7 +34,7 @@ pub(super) fn changed((low, ratio, high): (f64, f64, f64)) -> (String, String) {
     (form.change(ratio), form.range(low, high))
 }
 
-/// What a comparison of both builds says about a change.
+/// The verdict of a comparison of both builds on a change.
 #[derive(Clone, Debug, PartialEq, Serialize, JsonSchema)]
 #[serde(tag = "verdict", rename_all = "kebab-case")]
 pub(crate) enum Confirmation {

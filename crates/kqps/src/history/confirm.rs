@@ -19,7 +19,7 @@ use crate::exit::bad_input;
 use crate::run::subjects;
 use crate::signals;
 
-/// What the user asks for.
+/// The confirmation that the user asks for.
 pub(super) struct Asked {
     /// The builds that the user names, before and after.
     pub(super) sides: Option<[Configured; 2]>,

@@ -83,7 +83,7 @@ pub(super) fn verdict(one: &Checked<'_>) -> String {
     format!("{is}, {}, {new}", one.change.strength.word())
 }
 
-/// What a comparison said, without a full stop.
+/// The result of a comparison, without a full stop.
 pub(super) fn confirmed(confirmation: &Confirmation) -> String {
     match confirmation {
         Confirmation::Confirmed { comparison } => {

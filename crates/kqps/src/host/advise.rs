@@ -68,11 +68,11 @@ pub(crate) struct Args {
     plain: bool,
 }
 
-/// What `--json` prints.
+/// Advice as `--json` prints it.
 #[derive(Serialize, JsonSchema)]
 #[serde(tag = "kind", rename = "advice")]
 pub(crate) struct Advised {
-    /// What was asked, and what is known of the server.
+    /// The request, with the known facts about the server.
     ask: Ask,
     #[serde(flatten)]
     advice: Advice,
@@ -102,7 +102,7 @@ fn check_device(setup: &HostSetup, device: Option<&str>) -> anyhow::Result<()> {
     Err(bad_input(format!("no device is called `{device}`{hint} (known: {})", names.join(", "))))
 }
 
-/// What the flags ask for. The subject's settings say how many workers it has and whether they share a socket.
+/// The request of the flags. The subject's settings say how many workers it has and whether they share a socket.
 fn ask(args: &Args, measured: Option<&Measured>) -> anyhow::Result<Ask> {
     let mut ask = Ask {
         device: args.device.clone(),

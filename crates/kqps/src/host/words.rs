@@ -1,4 +1,4 @@
-//! What the commands that change host settings print.
+//! Output of the commands that change host settings.
 
 use std::fmt::Write as _;
 
@@ -14,7 +14,7 @@ use serde::Serialize;
 
 use crate::print;
 
-/// What `--json` prints of host settings.
+/// Host settings as `--json` prints them.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct TuningOutput {
     schema: u32,
@@ -27,7 +27,7 @@ pub(crate) struct TuningOutput {
     remarks: Vec<String>,
 }
 
-/// One setting of this host.
+/// A setting of this host.
 #[derive(Default, Serialize, JsonSchema)]
 struct SettingOutput {
     setting: String,
@@ -37,7 +37,7 @@ struct SettingOutput {
     wanted: Option<String>,
     /// The value now; null if it cannot be read.
     now: Option<String>,
-    /// What became of it: `set`, `undone`, `left`, `gone`, `changed`; `planned` in a dry run, `unknown` if it cannot be
+    /// Its state: `set`, `undone`, `left`, `gone`, `changed`; `planned` in a dry run, `unknown` if it cannot be
     /// read, `covered` if kqps has changed it again since, and `elsewhere` if it was set in another network namespace.
     state: &'static str,
     /// Why it was left, or is gone.
@@ -50,7 +50,7 @@ struct SettingOutput {
     command: Option<String>,
 }
 
-/// What a dry run would do.
+/// A setting in a dry run.
 pub(super) struct Planned {
     pub(super) setting: String,
     /// The value now; `None` if it is not there yet.
@@ -213,7 +213,7 @@ pub(super) fn print_status(
 ) -> anyhow::Result<()> {
     let system = Real::host();
     let parts = records.iter().flat_map(|record| {
-        // Of a change that was undone, what its driver had changed with it may be left.
+        // Settings that a driver changed too may be left of a change that was undone.
         let of_driver = record.beside.iter().filter(move |_| record.parts.is_empty());
         record.parts.iter().chain(of_driver).map(move |part| (record, part))
     });

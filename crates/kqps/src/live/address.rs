@@ -12,8 +12,8 @@ pub(super) fn parse_shown_at(text: &str) -> Result<SocketAddr, String> {
     }
 }
 
-/// The same address. An IPv4-mapped one (RFC 4291, section 2.5.5.2) becomes IPv4, since a socket with `IPV6_V6ONLY` cannot be
-/// bound to it.
+/// Turns an IPv4-mapped address (RFC 4291, section 2.5.5.2) into IPv4, since a socket with `IPV6_V6ONLY` cannot be
+/// bound to it. Others stay as they are.
 fn canonical(address: SocketAddr) -> SocketAddr {
     match address.ip().to_canonical() {
         IpAddr::V4(ip) => (ip, address.port()).into(),

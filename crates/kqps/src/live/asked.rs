@@ -1,4 +1,4 @@
-//! What a trial of a search or a study asks for, as it is shown.
+//! The request of a trial of a search or a study, as it is shown.
 
 use kqps_lab::trial_request::{RequestedPace, TrialRequest};
 use kqps_live::{Load, Standing};

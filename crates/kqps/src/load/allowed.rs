@@ -1,4 +1,4 @@
-//! Which targets and source addresses a load may have: a load generator is a weapon.
+//! Targets and source addresses that a load may have: a load generator is a weapon.
 //! Loopback, this host's own addresses and the benchmarking network 198.18.0.0/15 (RFC 2544, appendix C.2.2)
 //! are always allowed as targets, any other address if the user names it twice. An address of another network
 //! namespace on this host is not allowed, since a packet from here may go to another machine with the same

@@ -14,8 +14,8 @@ use crate::value::{parse_timeout, parse_within};
 /// Connections of each thread, if the flags do not say how many.
 const CONNECTIONS_PER_THREAD: u64 = 8;
 
-/// The same for connections with one query each, or none, of an open loop. A place is free again once its query was
-/// answered, or its connection made.
+/// Connections of each thread of an open loop with one query to each connection, or none, if the flags do not say how
+/// many. A place is free again once its query was answered, or its connection made.
 const ALONE_PER_THREAD: u64 = 256;
 
 /// Parses what carries the queries, as `-m` and the scheme of a URL name it.

@@ -82,7 +82,7 @@ pub(crate) fn parse_key(text: &str) -> Result<TsigKey, KeyFault> {
     Ok(key)
 }
 
-/// The same for a flag.
+/// Parses the key of a flag.
 fn parse_tsig(text: &str) -> Result<TsigKey, String> {
     parse_key(text).map_err(|fault| match fault {
         KeyFault::Parts => "expected [ALG:]NAME:SECRET, such as hmac-sha256:my-key:c2VjcmV0".into(),
@@ -136,7 +136,7 @@ impl PerQueryArgs {
         Reading { format, additions: additions(&self.edns_option, labels, self.tsig.as_ref()) }
     }
 
-    /// What is done to each query with these flags.
+    /// The plan for each query with these flags.
     pub(super) fn plan(&self) -> PerQueryPlan {
         PerQueryPlan { prefix: self.prefix.clone(), tsig: self.tsig.clone() }
     }
@@ -153,7 +153,7 @@ impl PerQueryArgs {
     }
 }
 
-/// What every query gets with these options, label lengths and key.
+/// Additions to every query with these options, label lengths and key.
 pub(crate) fn additions(options: &[EdnsOption], labels: Vec<u8>, key: Option<&TsigKey>) -> Additions {
     let mut edns_options = Vec::new();
     for EdnsOption { code, data } in options {

@@ -36,7 +36,7 @@ pub(super) fn parse_repeat(text: &str) -> Result<Repeat, String> {
     Ok(Repeat { times: parse_count(times)?, gap: gap.map(parse_some_time).transpose()? })
 }
 
-/// What the flags of a load ask of a capture.
+/// The load that the flags ask of a capture.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Asked {
     pub(super) rate_qps: Option<f64>,

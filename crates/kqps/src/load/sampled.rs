@@ -10,12 +10,12 @@ use kqps_kernel::priority;
 use kqps_observation::LiveCounts;
 use kqps_player::Live;
 
-/// What gets the counts, and how often.
+/// The receiver of the counts, and how often it gets them.
 #[derive(Clone, Copy)]
 pub(crate) struct Sampled<'a> {
     /// The time between two readings.
     pub(crate) every: Duration,
-    /// What gets them. Another thread calls it.
+    /// The receiver. Another thread calls it.
     pub(crate) receive: &'a (dyn Fn(LiveCounts) + Sync),
 }
 
@@ -35,7 +35,7 @@ pub(super) fn beside<T>(
     let (over, is_over) = mpsc::channel::<()>();
     let outcome = std::thread::scope(|scope| {
         scope.spawn(move || {
-            // What is measured comes first.
+            // The measured trial comes first.
             let _ = priority::run_last();
             read();
             while is_over.recv_timeout(every) == Err(RecvTimeoutError::Timeout) {

@@ -11,7 +11,7 @@ use crate::exit::Lines;
 /// The number of servers that stands for as many or more.
 const SERVERS_MOST: u32 = 64;
 
-/// What a capture has, and what of it is no query.
+/// Counts of a capture: its queries, responses and packets, and the other packets by cause.
 pub(crate) fn captured(dataset: &Dataset, facts: &CaptureFacts) -> String {
     let CaptureFacts { packets, queries, responses, .. } = facts;
     let others = facts.skipped.values().sum::<u64>();
@@ -30,7 +30,7 @@ pub(crate) fn captured(dataset: &Dataset, facts: &CaptureFacts) -> String {
     )
 }
 
-/// One sentence for each doubt about a capture: whose queries it has, and its clock.
+/// A sentence for each doubt about a capture: whose queries it has, and its clock.
 fn doubts(dataset: &Dataset, facts: &CaptureFacts) -> Vec<String> {
     let file = dataset.path().display();
     let mut said = Vec::new();
@@ -70,7 +70,7 @@ pub(crate) fn unreadable(error: &DatasetError, more: &str) -> anyhow::Error {
     anyhow::Error::new(Lines { text: lines.join("\nkqps: "), is_about_input: true })
 }
 
-/// One sentence for each kind of line, with the first bad lines, and for each doubt about a capture.
+/// A sentence for each kind of line, with the first bad lines, and for each doubt about a capture.
 pub(crate) fn skipped(dataset: &Dataset) -> Vec<String> {
     let file = dataset.path().display();
     let mut said = dataset.capture().map_or_else(Vec::new, |facts| doubts(dataset, facts));

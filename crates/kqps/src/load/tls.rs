@@ -102,7 +102,7 @@ impl TlsArgs {
                 "--early-data needs tickets of earlier connections: leave --resume no out",
             ));
         }
-        // What a player cannot use should be an error of the flags, and not of a trial.
+        // Settings that a player cannot use should be an error of the flags, and not of a trial.
         client(&settings).map_err(|error| self.bad(&error))?;
         Ok(TlsPlan { names, client: settings, packing: self.tls_packing, http: None })
     }

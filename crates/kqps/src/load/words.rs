@@ -35,7 +35,7 @@ pub(super) fn words(
     format!("{first}{statistics}\n{}", after_statistics(trial, warnings, workers))
 }
 
-/// What follows dnsperf's statistics.
+/// The text after dnsperf's statistics.
 pub(crate) fn after_statistics(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
     let mut text = String::from("Accounts:\n\n");
     text += &accounts(trial);
@@ -142,7 +142,7 @@ fn lost(trial: &Trial) -> String {
     text + &lost_expected(trial)
 }
 
-/// Which answers the lost queries expected: one line, which is no cause of the loss.
+/// Expected answers of the lost queries: one line, which is no cause of the loss.
 fn lost_expected(trial: &Trial) -> String {
     let expected = expected_by_lost(&trial.lost_expected);
     expected.map_or_else(String::new, |expected| format!("  of the lost, {expected}\n"))
@@ -206,7 +206,7 @@ fn load(trial: &Trial) -> String {
 
 /// The player's sockets or connections, or both. A replay has places for its connections.
 fn flows(trial: &Trial) -> String {
-    // Of a replay, those that were used, and no spare ones.
+    // A replay counts the sockets and places that it used, without spare ones.
     let of_replay = trial.replay.as_ref().map(|replay| replay.sockets);
     let count = of_replay.unwrap_or_else(|| trial.players.first.sockets.into());
     let has_datagrams = trial.replay.as_ref().is_some_and(|replay| replay.played.contains_key("udp"));

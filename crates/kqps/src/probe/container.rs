@@ -1,4 +1,5 @@
-//! What the container around this process takes away, and how a user who is not root gets rights on a host.
+//! Rights and resources that the container around this process takes away, and how a user who is not root gets rights
+//! on a host.
 
 use std::fmt::Write as _;
 
@@ -9,7 +10,7 @@ use serde::Serialize;
 /// The container around this process.
 #[derive(Serialize, JsonSchema)]
 pub(super) struct Container {
-    /// What shows that this is a container.
+    /// Signs that this is a container.
     signs: Vec<String>,
     takes_away: Vec<Lack>,
 }
@@ -19,7 +20,7 @@ pub(super) struct Container {
 struct Lack {
     /// `capabilities`, `system calls`, `cpu`, `memory`, `settings` or `network`.
     what: &'static str,
-    /// What is missing, and what does not work without it.
+    /// The lack, and what does not work because of it.
     reason: String,
     /// How to start the container with it.
     remedy: String,

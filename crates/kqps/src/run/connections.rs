@@ -160,7 +160,7 @@ fn parse_group(text: &str) -> Result<String, String> {
     text.parse::<Group>().map(|group| group.to_string())
 }
 
-/// What a flag is about.
+/// The topic of a flag.
 #[derive(Clone, Copy)]
 enum About {
     Any,

@@ -72,7 +72,7 @@ fn difference(words: &[String], all: &[&[String]]) -> String {
     if !distinct.is_empty() {
         return distinct.join(" ");
     }
-    // Of two commands, only the other may have an additional word.
+    // A command may merely lack a word of the other one, if there are two.
     let others: Vec<String> = match all {
         [one, other] if *one != *other => {
             let (here, there) = if *one == words { (one, other) } else { (other, one) };

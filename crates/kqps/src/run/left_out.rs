@@ -1,5 +1,5 @@
-//! What a run leaves out, one line for each reason: a server that lacks a transport has dozens of cells in a study of
-//! transports.
+//! Parts that a run leaves out, one line for each reason: a server that lacks a transport has dozens of cells in a
+//! study of transports.
 
 /// The lines for these cells, or other parts of a run, and their reasons. Parts with the same reason share the line of the
 /// first one.
@@ -18,7 +18,7 @@ pub(crate) fn lines<'a>(skipped: impl IntoIterator<Item = (&'a String, &'a Strin
     groups.into_iter().map(line).collect()
 }
 
-/// The same with a line for each part.
+/// The lines of these parts and their reasons, one for each part.
 pub(crate) fn all<'a>(skipped: impl IntoIterator<Item = (&'a String, &'a String)>) -> Vec<String> {
     skipped.into_iter().map(|(what, reason)| format!("Left out: {what}: {reason}")).collect()
 }

@@ -45,7 +45,7 @@ pub(crate) fn named(folder: &Path) -> anyhow::Result<PathBuf> {
     Ok(folder.to_owned())
 }
 
-/// What `--resume` goes on with.
+/// The kind of measurement that `--resume` goes on with.
 #[derive(Clone, Copy, PartialEq)]
 pub(crate) enum Resumed {
     /// A run of `kqps run`.

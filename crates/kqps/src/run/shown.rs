@@ -14,7 +14,7 @@ use kqps_verdict::search::Goal;
 
 use crate::live::{PageSoFar, asked};
 
-/// What shows a run. It follows the run's events.
+/// The view of a run. It follows the run's events.
 pub(super) struct Shown {
     hub: Arc<Hub>,
     goal: Goal,
@@ -27,7 +27,7 @@ pub(super) struct Shown {
 }
 
 impl Shown {
-    /// What shows a run that is about to go on.
+    /// The view of a run that is about to go on.
     pub(super) fn new(hub: Arc<Hub>, goal: &Goal, run: &Run, mut page: Option<PageSoFar>) -> Self {
         if let Some(page) = &mut page {
             page.make(run);

@@ -11,7 +11,7 @@ const FACTOR: f64 = 1.5;
 /// A smaller difference deserves no line.
 const LEAST_S: f64 = 5.0;
 
-/// What was announced, and the newest estimate of the rest.
+/// The announced time, and the newest estimate of the rest.
 #[derive(Debug)]
 pub(crate) struct TimeLeft {
     began: Instant,

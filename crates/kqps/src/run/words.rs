@@ -64,15 +64,18 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     if has_ceilings && (is_why || verdict.subjects.is_empty()) {
         text += &of_ceilings(run, verdict);
     }
-    // If a search ended with its share of the time, the reasons of its figure say so already.
-    let is_shown = |what: &str| is_why || !what.contains(": the rest of the search of ");
+    // If a search ended with its share of the time, the reasons of its figure say so already. Drop reasons are a detail of a
+    // server whose figure stands above.
+    let is_detail =
+        |what: &str| what.contains(": the rest of the search of ") || what.starts_with("drop reasons of ");
+    let is_shown = |what: &str| is_why || !is_detail(what);
     let left_out = run.skipped.iter().filter(|(what, _)| is_shown(what));
     let lines = if is_why { left_out::all(left_out) } else { left_out::lines(left_out) };
     for line in lines {
         let _ = writeln!(text, "{}", visible_line(&line));
     }
     if let Some(report) = report {
-        // One blank line before the path, whatever the text above ends with.
+        // A single blank line stands before the path, whatever the text above ends with.
         if !text.is_empty() {
             text.truncate(text.trim_end_matches('\n').len());
             text += "\n\n";
@@ -337,6 +340,19 @@ mod tests {
         assert!(said.contains(spoiled), "{said}");
         assert_eq!((said.matches("  goal ").count(), said.matches("For all of them:").count()), (1, 1));
         assert!(said.contains("Measure all servers for longer"), "{said}");
+    }
+
+    #[test]
+    fn details_that_were_left_out_are_said_if_asked_for() {
+        let mut run = searched();
+        for (what, is_detail) in
+            [("drop reasons of a", true), ("block 1: the rest of the search of a", true), ("block 2", false)]
+        {
+            run.skipped = [(what.to_owned(), "the budget was used up".to_owned())].into();
+            let line = format!("Left out: {what}: the budget was used up\n");
+            let of = |is_why: bool| of(&run, &judge(&run), None, is_why);
+            assert_eq!((of(false).contains(&line), of(true).contains(&line)), (!is_detail, true), "{what}");
+        }
     }
 
     #[test]

@@ -91,7 +91,7 @@ pub(super) struct Args {
           help_heading = "Servers")]
     waiting: u32,
 
-    /// Which workers have a cache together
+    /// How the workers share caches
     #[arg(long, value_enum, default_value = "shared", help_heading = "Cache")]
     cache: Cache,
 
@@ -146,7 +146,7 @@ pub(super) struct Args {
     pub(super) serving: Serving,
 }
 
-/// Which workers have a cache together.
+/// How the workers share caches.
 #[derive(Clone, Copy, ValueEnum)]
 enum Cache {
     /// All workers have one

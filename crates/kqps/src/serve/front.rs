@@ -129,7 +129,7 @@ pub(super) struct Args {
           help_heading = "Outstanding queries")]
     backend_outstanding: u32,
 
-    /// Which query gets no answer if more come in than may be outstanding
+    /// The query that gets no answer if more come in than may be outstanding
     #[arg(long, value_enum, default_value = "newest", help_heading = "Outstanding queries")]
     overload: Overload,
 

@@ -47,18 +47,18 @@ pub(super) struct Serving {
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = parse_within::<u32>(1..=1024))]
     threads: u32,
 
-    /// Which sockets take datagrams (default: shared)
+    /// Sockets that take datagrams (default: shared)
     #[arg(long, value_enum)]
     sockets: Option<Sockets>,
 
-    /// Which sockets accept connections, by TCP as well as over QUIC
+    /// Sockets that accept connections, by TCP as well as over QUIC
     ///
     /// The default is shared if the server takes datagrams too, and reuseport if it takes connections alone. Over QUIC it is
     /// reuseport in any case; processes cannot share a socket of QUIC.
     #[arg(long, value_enum)]
     listeners: Option<Listeners>,
 
-    /// Which socket the reply to a datagram leaves by (default: same)
+    /// The socket that the reply to a datagram leaves by (default: same)
     #[arg(long, value_enum)]
     reply: Option<Reply>,
 
@@ -66,7 +66,7 @@ pub(super) struct Serving {
     #[arg(long, value_name = "LIST", value_parser = parse_list)]
     cpus: Option<List>,
 
-    /// Which worker a flow goes to (needs --cpus, and --sockets reuseport or --listeners reuseport)
+    /// The worker that a flow goes to (needs --cpus, and --sockets reuseport or --listeners reuseport)
     ///
     /// With --sockets reuseport it acts on datagrams, and with --listeners reuseport on new connections. A connection stays
     /// with its worker, also one over QUIC.
@@ -198,13 +198,13 @@ impl Serving {
         }
     }
 
-    /// Which TCP sockets accept connections.
+    /// The sockets that accept connections by TCP.
     fn listeners_of_tcp(&self) -> setup::Listeners {
         let usual = if self.has_datagrams() { setup::Listeners::Shared } else { setup::Listeners::ReusePort };
         self.listeners.map_or(usual, Listeners::setup)
     }
 
-    /// Which sockets accept connections over QUIC.
+    /// The sockets that accept connections over QUIC.
     fn listeners_of_quic(&self) -> setup::Listeners {
         self.listeners.map_or(setup::Listeners::ReusePort, Listeners::setup)
     }

@@ -1,4 +1,4 @@
-//! What a query carries beside its question: EDNS with its options, and a signature.
+//! Extras of a query beside its question: EDNS with its options, and a signature.
 
 use kqps_message::{Header, edns, question, record, rtype};
 
@@ -22,7 +22,7 @@ impl Extras {
     /// The extras of a message, as far as its records can be read.
     pub(super) fn of(message: &[u8]) -> Self {
         let mut extras = Self::default();
-        // What cannot be read ends the reading.
+        // A record that cannot be read ends the reading.
         let _ = extras.read(message);
         extras
     }

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What is in a capture or a query file. No client is named in it.
+/// The content of a capture or a query file. No client is named in it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename = "show")]
 pub(crate) struct Shown {
     /// Queries; of a capture those that went to a server.
     pub(super) queries: u64,
-    /// What only a capture has.
+    /// Facts that only a capture has.
     pub(super) capture: Option<CaptureShown>,
     /// Bad lines or messages of a query file that cannot be played, by cause. Empty for a capture.
     pub(super) skipped: BTreeMap<String, u64>,
@@ -19,7 +19,7 @@ pub(crate) struct Shown {
     pub(super) types: BTreeMap<String, u64>,
     /// Expected rcode → queries of a query file that expect it.
     pub(super) expected_rcodes: BTreeMap<String, u64>,
-    /// What queries carry beside their question.
+    /// Extras that queries carry beside their question.
     pub(super) extras: ExtrasShown,
     /// Sizes of the queries' DNS messages.
     pub(super) query_bytes: Option<SpreadShown>,
@@ -27,7 +27,7 @@ pub(crate) struct Shown {
     pub(super) top_names: Vec<NameShown>,
 }
 
-/// What is in a capture beside its queries.
+/// Facts about a capture beside its queries.
 #[derive(Debug, Serialize, JsonSchema)]
 pub(super) struct CaptureShown {
     /// Packets, or messages of a tap. They are `queries + responses + skipped - further`.
@@ -70,7 +70,7 @@ pub(super) struct CaptureShown {
     pub(super) response_bytes: Option<SpreadShown>,
 }
 
-/// What queries carry beside their question.
+/// Extras that queries carry beside their question.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub(super) struct ExtrasShown {
     /// Queries with EDNS (RFC 6891).

@@ -26,7 +26,7 @@ pub(super) fn words(name: &str, shown: &Shown) -> String {
     text
 }
 
-/// What the file is, in a few words.
+/// A description of the file, in a few words.
 fn what(shown: &Shown) -> String {
     let Some(capture) = &shown.capture else { return counted(shown.queries, "query") };
     let Some(first_unix_ms) = capture.first_unix_ms else { return "a capture without a query".into() };

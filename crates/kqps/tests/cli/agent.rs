@@ -30,7 +30,7 @@ const SEED: u64 = 3;
 
 const LOOPBACK: IpAddr = IpAddr::V4(std::net::Ipv4Addr::LOCALHOST);
 
-/// What an agent started, and its folder, are gone after this time.
+/// Processes that an agent started, and its folder, are gone after this time.
 const GONE_WITHIN: Duration = Duration::from_secs(5);
 
 /// The cell of an echo with one worker.

@@ -115,7 +115,7 @@ within_s = 1
         command.env("KQPS_INSTALL_SUBJECTS", "debian").env("PATH", &path);
         command
     };
-    // What it says before it measures anything.
+    // Reads the words of a run up to `last`, before it measures anything.
     let first_words = |more: &[&str], last: &str| {
         let mut child = kqps(more).spawn().unwrap();
         let (mut said, mut lines) = (String::new(), BufReader::new(child.stderr.take().unwrap()));

@@ -37,7 +37,7 @@ fn asks(id: u16, name: &str, rtype: u16) -> Vec<u8> {
     query
 }
 
-/// The same with EDNS and this payload size.
+/// A query as by [`asks`], with EDNS and this payload size.
 fn asks_edns(id: u16, name: &str, rtype: u16, payload_bytes: u16) -> Vec<u8> {
     let mut query = query_edns(id, name, rtype, payload_bytes);
     query[2] = 1;

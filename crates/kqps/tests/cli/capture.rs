@@ -283,7 +283,7 @@ fn a_damaged_capture_is_one_error_with_its_offset() {
     let captures = Captures::new();
     captures.make("x.pcap", &[]);
     let whole = fs::read(captures.path("x.pcap")).unwrap();
-    // One file ends within the last packet. In the other one the second packet is said to be of 4 GiB.
+    // The first file ends within the last packet. In the other one the second packet is said to be of 4 GiB.
     fs::write(captures.path("cut.pcap"), &whole[..whole.len() - 5]).unwrap();
     let second = 24 + 16 + u32::from_le_bytes(whole[32..36].try_into().unwrap()) as usize;
     let mut long = whole.clone();

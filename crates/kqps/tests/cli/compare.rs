@@ -169,7 +169,7 @@ fn an_interrupted_comparison_says_what_was_compared_and_goes_on() {
     let trials = || Store::read(&out.join("run.sqlite")).map_or(Vec::new(), |run| run.trials);
     let mut command = live([20_000; 2], &out, &["--blocks", "2"]);
     let mut child = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // One block, and a start of the next one.
+    // A whole block, and a start of the next one.
     while starts_of(&trials()) < 4 {
         assert!(child.try_wait().unwrap().is_none(), "it ended before it could be interrupted");
         std::thread::sleep(std::time::Duration::from_millis(5));

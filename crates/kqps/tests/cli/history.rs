@@ -292,7 +292,7 @@ fn only_builds_that_differ_and_are_still_there_confirm_a_change() {
     let output = kqps(home.path(), &[&fail[..], &["--allow-inconclusive"]].concat());
     assert_eq!(output.status.code(), Some(0), "{}", words(&output.stderr));
 
-    // One block decides nothing.
+    // A single block decides nothing.
     let echo = |work: &str| {
         format!("{{kqps}} serve echo --listen 127.0.0.1:{{port}} --io mmsg --work {work} --for 2m")
     };

@@ -377,7 +377,7 @@ fn a_setting_that_is_tried_is_undone_and_a_placebo_is_not_kept() {
     let (out, state) = (folder.path().join("out"), folder.path().join("state"));
     let before = ttl(&network);
     let setting = format!("{TTL}=33");
-    // One block cannot show anything. Its trials are longer than a busy host lets a server wait for a core.
+    // A single block cannot show anything. Its trials are longer than a busy host lets a server wait for a core.
     let args = ["try", &setting, "--keep", "--blocks", "1", "--duration", "500ms", "--seed", "3", "--out"];
     let ran = tuned(&network, &state, &args).arg(&out).output().unwrap();
     assert_eq!(ran.status.code(), Some(3), "{}", text(&ran.stderr));

@@ -1,4 +1,4 @@
-//! What a measurement shows of itself while it goes on: on a terminal, to Prometheus, and as a page.
+//! Views of a measurement while it goes on: on a terminal, to Prometheus, and as a page.
 
 // The page is looked at as in the tests of reports.
 #[expect(dead_code, reason = "the tests of reports use the rest of it")]

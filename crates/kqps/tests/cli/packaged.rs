@@ -1,5 +1,5 @@
-//! What packages take from the program: manual pages and completions of all commands. And what it does without a shell and
-//! in a container.
+//! Manual pages and completions of all commands, which packages take from the program. And what it does without a shell
+//! and in a container.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 use crate::load::bench::kqps;
 
-/// What a command prints.
+/// The output of a command.
 fn printed(words: &[&str]) -> String {
     let output = kqps(words).output().unwrap();
     assert!(output.status.success(), "{words:?}: {}", String::from_utf8_lossy(&output.stderr));

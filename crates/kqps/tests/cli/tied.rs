@@ -1,5 +1,5 @@
-//! What kqps starts as itself ends with it, even if the kernel forgot the tie between the two. It forgets when a user
-//! other than root executes a file with capabilities; here setpriv(1) makes it forget.
+//! Processes that kqps starts as itself end with it, even if the kernel forgot the tie between the two. It forgets when
+//! a user other than root executes a file with capabilities; here setpriv(1) makes it forget.
 
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::process::{Command, Output, Stdio};

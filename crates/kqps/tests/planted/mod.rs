@@ -119,7 +119,7 @@ pub(crate) fn a_planted_lock_is_named_with_its_share_and_no_other_one_is() -> Re
         };
         let named = profile.locks.first().context("no lock is named")?;
         assert!(named.lock.kind == "futex" && named.lock.place.ends_with("hold_planted_lock"), "{named:?}");
-        // One thread has the lock at any time, and all others wait for it.
+        // A single thread has the lock at any time, and all others wait for it.
         let truth = f64::from(threads - 1) / f64::from(threads);
         let share = named.share / (1.0 - waiting_for_core(&profile));
         assert!((share / truth - 1.0).abs() <= 0.1, "{share} instead of {truth}: {:?}", profile.states);

@@ -1,4 +1,4 @@
-//! What dead agents left: processes of their subjects, and their folders.
+//! Remains of dead agents: processes of their subjects, and their folders.
 
 use std::fs::{self, File};
 use std::io::ErrorKind;

@@ -14,14 +14,14 @@ use crate::subject::Zone;
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct MaterialHashes {
-    /// Of the zones: their names and files. `None` if there are none, as at a player, or if they are signed, since keys
-    /// are random.
+    /// Hash of the zones: of their names and files. `None` if there are none, as at a player, or if they are signed,
+    /// since keys are random.
     pub zones: Option<String>,
-    /// Of the queries with the expected rcode of each.
+    /// Hash of the queries with the expected rcode of each.
     pub queries: String,
-    /// Of the queries without expectation.
+    /// Hash of the queries without expectation.
     pub plain: String,
-    /// Of the one query for one name.
+    /// Hash of the single query, for one name.
     pub one: String,
 }
 

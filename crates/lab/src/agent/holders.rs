@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 
-/// What is held.
+/// A held value with its holders; `None` if nothing is held.
 #[derive(Debug)]
 pub(super) struct Holders<H>(Option<Together<H>>);
 
 #[derive(Debug)]
 struct Together<H> {
-    /// What every holder asked for.
+    /// Setting → value, as every holder asked for them.
     asked: BTreeMap<String, String>,
     /// How many hold it: at least one.
     count: usize,

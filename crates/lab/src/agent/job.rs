@@ -114,9 +114,9 @@ pub enum Job {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Queries {
-    /// What they were made for.
+    /// The zones and queries that they were made for.
     pub wanted: Wanted,
-    /// Which of its files.
+    /// The kind of their file.
     pub kind: QueriesKind,
 }
 
@@ -138,7 +138,7 @@ pub struct StartRequest {
     pub within_s: Option<f64>,
 }
 
-/// What a job returned.
+/// The result of a job.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Done {
@@ -187,15 +187,15 @@ pub enum Done {
     },
     /// A watch has noted the end of sending.
     Sent,
-    /// What a watch saw.
+    /// The observations of a watch.
     Seen(Box<ServerSeen>),
     /// The record of a trial.
     Played(Box<Trial>),
     /// Settings were changed.
     Set {
-        /// Those that had another value before.
+        /// Settings that had another value before.
         changed: Vec<String>,
-        /// What may keep them from having their effect, each as a sentence without its full stop.
+        /// Remarks on what may keep them from having their effect, each as a sentence without its full stop.
         remarks: Vec<String>,
     },
     /// There is a holder less. After the last one, all settings are back.

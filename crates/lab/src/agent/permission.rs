@@ -1,4 +1,4 @@
-//! What an agent may do, as the controller's hello says: jobs of one role, and loads at the named targets.
+//! The permission of an agent, as the controller's hello grants it: jobs of one role, and loads at the named targets.
 
 use std::collections::BTreeSet;
 use std::net::IpAddr;

@@ -152,7 +152,7 @@ mod tests {
         let cache = tempfile::tempdir().unwrap();
         let living = make(cache.path());
         let home = cache.path().join(HOME);
-        // One died before it made its lock, one after it.
+        // Two dead agents: the first died before it made its lock, the second after it.
         let machine = Machine::read();
         let [born, worked] =
             ["1-born", "2-worked"].map(|name| home.join(format!("{}{name}", machine.prefix())));

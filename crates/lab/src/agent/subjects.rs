@@ -43,7 +43,7 @@ struct Running {
     folder: PathBuf,
 }
 
-/// What a start needs of the agent.
+/// Supplies of the agent for a start.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Supplies<'a> {
     /// The agent's folder.
@@ -126,7 +126,7 @@ impl Subjects {
         let Running { mut subject, folder } = self.running.remove(&start).ok_or_else(|| unknown(start))?;
         subject.heed(interrupts);
         subject.stop_within(share(within_s));
-        // What is left is removed with the agent's folder.
+        // Files that stay are removed with the agent's folder.
         let _ = fs::remove_dir_all(folder);
         Ok(())
     }

@@ -52,7 +52,7 @@ impl Tuned {
 
     /// Puts all settings back, however many holders there are.
     pub(super) fn end(&mut self) {
-        // What cannot be put back is in the journal, where `kqps host status` shows it.
+        // Settings that cannot be put back are in the journal, where `kqps host status` shows them.
         let _ = self.held.end().map_or(Ok(()), put_back);
     }
 
@@ -67,7 +67,7 @@ impl Tuned {
     }
 }
 
-/// What was set.
+/// Reports the changed settings, and remarks on them.
 fn done(held: &Held) -> Done {
     let applied = held.applied();
     Done::Set {

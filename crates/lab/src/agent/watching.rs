@@ -17,7 +17,7 @@ pub(super) struct ServerWatch {
     residence: Option<Result<ResidenceWatch, String>>,
 }
 
-/// What to watch.
+/// The process, cores and packets to watch.
 #[derive(Debug)]
 pub(super) struct ServerWatched {
     /// The subject's process; `None` watches the host alone.

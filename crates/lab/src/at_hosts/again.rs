@@ -29,7 +29,7 @@ impl Default for Again {
 }
 
 impl Again {
-    /// Those of a run with this budget, seconds. Without one, a host has ten minutes to boot, and a network to be
+    /// The times of a run with this budget, seconds. Without one, a host has ten minutes to boot, and a network to be
     /// repaired.
     pub(super) fn of(budget_s: Option<f64>) -> Self {
         let usual = Self::default();

@@ -1,4 +1,4 @@
-//! One host of a run: the link to its agent, which can be made again, and what is known of the host.
+//! A host of a run: the link to its agent, which can be made again, and what is known of the host.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
@@ -52,14 +52,14 @@ pub(super) struct Member {
     pub(super) made: BTreeSet<Wanted>,
 }
 
-/// What a host is.
+/// Facts about a host.
 struct Facts {
     fingerprint: Fingerprint,
     /// The cores that may be used there.
     topology: Topology,
     /// Capability → the reason why the host lacks it.
     lacking: BTreeMap<String, String>,
-    /// What identifies its machine, as long as that runs.
+    /// The ID of its boot, which identifies its machine as long as that runs.
     machine: String,
     /// The device that has its address for queries, if it is known.
     device: Option<String>,
@@ -131,7 +131,7 @@ impl Member {
         &self.facts.lacking
     }
 
-    /// What identifies its machine.
+    /// The ID of its boot, which identifies its machine.
     pub(super) fn machine(&self) -> &str {
         &self.facts.machine
     }
@@ -172,7 +172,7 @@ impl Member {
         self.lost().map(|why| format!("{} ({why})", self.host.name))
     }
 
-    /// What a run must know of a host that has booted since it began, and why.
+    /// The note for a run on a host that has booted since the run began: what is lacking, and why.
     pub(super) fn boot_note(&self) -> Option<(String, String)> {
         let name = &self.host.name;
         let why = "it booted again during the run: what was set there by hand before may be gone";

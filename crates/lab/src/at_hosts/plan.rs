@@ -1,4 +1,4 @@
-//! What each player of a trial over several hosts is asked for.
+//! The request to each player of a trial over several hosts.
 
 use std::net::SocketAddr;
 use std::path::Path;
@@ -42,7 +42,7 @@ impl Shared<'_> {
         let Self { cell, .. } = *self;
         let threads = cell.factors.player().senders.unwrap_or(1);
         let mut cpus = players.cpus(threads as usize, &cell.subject_cpus);
-        // Those of the first player are in the store.
+        // Cores of the first player are in the store.
         if let Some(first) = cpus.first_mut() {
             first.clone_from(&cell.player_cpus);
         }

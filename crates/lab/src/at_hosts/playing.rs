@@ -1,4 +1,4 @@
-//! One attempt at a trial: all players play at one moment, while the subjects' host is watched. That host has read its
+//! An attempt at a trial: all players play at one moment, while the subjects' host is watched. That host has read its
 //! counters before the moment is chosen, so no packet is missed. If one of these hosts is lost meanwhile, the others stop
 //! at once.
 
@@ -32,7 +32,7 @@ const PLAY_SLACK: Duration = Duration::from_secs(30);
 /// The interval at which interrupts and lost hosts are looked for while players play, nanoseconds.
 const LOOK_NS: u64 = 50_000_000;
 
-/// What all players of a trial play.
+/// The trial that all players play together.
 pub(super) struct Together<'a> {
     pub(super) start: Start<'a>,
     /// The queries.
@@ -43,7 +43,7 @@ pub(super) struct Together<'a> {
     pub(super) stamped: Option<Stamped>,
 }
 
-/// What the subjects' host saw of a trial.
+/// Observations on the subjects' host during a trial.
 pub(super) struct Watched {
     pub(super) seen: Box<ServerSeen>,
     /// How much too late its first reading was over by its clock, nanoseconds. The reading was over before the start
@@ -51,11 +51,11 @@ pub(super) struct Watched {
     pub(super) late_ns: u64,
 }
 
-/// What came of one attempt at a trial.
+/// The outcome of an attempt at a trial.
 pub(super) struct Attempted {
-    /// Of each player: its record.
+    /// The record of each player.
     pub(super) played: Vec<Result<Trial, Fault>>,
-    /// What the subjects' host saw.
+    /// The observations on the subjects' host.
     pub(super) watched: Result<Watched, Fault>,
     /// The host that was lost while players played, so that the others were stopped.
     pub(super) gone: Option<Gone>,
@@ -64,9 +64,9 @@ pub(super) struct Attempted {
 /// A host that was lost during a trial, or could not be asked for its part of it, and why.
 #[derive(Debug)]
 pub(super) enum Gone {
-    /// That of the subjects.
+    /// The subjects' host.
     Server(Fault),
-    /// That of a player, by its number.
+    /// A player's host, by the player's number.
     Player(usize, Fault),
 }
 
@@ -138,7 +138,7 @@ impl Together<'_> {
     }
 }
 
-/// What is uncertain of the time between the clocks of the subjects' host and of the players, nanoseconds.
+/// The uncertainty of the time between the clocks of the subjects' host and of the players, nanoseconds.
 fn uncertain_ns(server: &Member, players: &[Member]) -> u64 {
     let of = |member: &Member| member.offset().uncertainty_ns;
     timing::uncertain_ns(of(server), players.iter().map(of))

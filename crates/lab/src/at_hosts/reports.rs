@@ -1,12 +1,12 @@
-//! What subjects reported when they were started on another host: the versions of their programs, and the programs
-//! themselves. The record of a run is completed by it.
+//! Reports of subjects at their start on another host: the versions of their programs, and the programs themselves.
+//! They complete the record of a run.
 
 use std::collections::BTreeMap;
 
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Cell, HostRole, RunHost};
 
-/// What was reported so far.
+/// Versions and programs that were reported so far.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Reports {
     /// Subject → the version that its program reported on its host.
@@ -15,7 +15,7 @@ pub(crate) struct Reports {
     programs: BTreeMap<String, Vec<BinaryFacts>>,
 }
 
-/// What a completion changed.
+/// Cells and hosts that a completion changed.
 #[derive(Debug, Default, PartialEq, Eq)]
 pub(crate) struct Completed {
     /// The numbers of the cells, from 0.
@@ -56,7 +56,7 @@ impl Reports {
             let known = &mut host.fingerprint.binaries;
             let firsts = self.programs.iter().filter_map(|(name, seen)| Some((name, seen.first()?)));
             for (name, program) in firsts {
-                // One that was replaced stays in the record as it was first, with a note on the other.
+                // A replaced program stays in the record as it was first, with a note on the other.
                 let known_one = known.get(name);
                 if known_one != Some(program) && !known_one.is_some_and(|known| is_another(known, program)) {
                     known.insert(name.clone(), program.clone());
@@ -67,7 +67,7 @@ impl Reports {
         completed
     }
 
-    /// What a run lacks if programs on the subjects' host are not those of `hosts`, its record, and why.
+    /// Notes on what a run lacks, and why, if programs on the subjects' host are not those of `hosts`, its record.
     pub(super) fn replaced(&self, hosts: &[RunHost]) -> BTreeMap<String, String> {
         let mut notes = BTreeMap::new();
         for host in hosts.iter().filter(|host| host.role == HostRole::Server) {

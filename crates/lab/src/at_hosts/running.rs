@@ -241,7 +241,7 @@ impl<'a> Running<'a> {
         all_of(players, measured)
     }
 
-    /// What each player is asked for.
+    /// The request to each player.
     fn requests(&self, request: &TrialRequest, players: &[Member]) -> Result<Vec<PlayRequest>, Trouble> {
         let Start { cell, checks, certificate, .. } = self.start;
         let ca = certificate.map(|certificate| certificate.ca.as_str());
@@ -304,7 +304,7 @@ impl RunningSubject for Running<'_> {
         let mut attempt = 1;
         loop {
             let played = self.attempt(request);
-            // What fails while the run ends is no fault of a host.
+            // A failure while the run ends is no fault of a host.
             if self.start.interrupts.is_asked() {
                 return Err(NoTrial::Interrupted);
             }
@@ -434,7 +434,7 @@ fn part(player: &Member, mut trial: Trial, duration_s: f64) -> Result<Part, Trou
     Ok(Part { host, trial, start })
 }
 
-/// What the fault of the subjects' host, which has this name, means for a start.
+/// Decides what the fault of the subjects' host, which has this name, means for a start.
 fn not_started(session: &Session, server: &str, fault: Fault) -> NoTrial {
     match fault {
         Fault::Interrupted => NoTrial::Interrupted,

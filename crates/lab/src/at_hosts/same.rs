@@ -5,7 +5,7 @@ use kqps_observation::RunHost;
 /// The digits of a hash that are shown.
 const SHOWN: usize = 12;
 
-/// What is different of a host since its run began, as a sentence without its full stop; `None` if it is the same.
+/// The first difference of a host since its run began, as a sentence without its full stop; `None` if it is the same.
 pub(super) fn difference(then: &RunHost, now: &RunHost) -> Option<String> {
     let changes = facts(then).into_iter().zip(facts(now));
     let (what, before, after) = changes
@@ -15,7 +15,7 @@ pub(super) fn difference(then: &RunHost, now: &RunHost) -> Option<String> {
     Some(format!("{name} has another {what} than when the run began (`{before}` then, `{after}` now)"))
 }
 
-/// What identifies a host and its kqps, by name.
+/// Facts that identify a host and its kqps, by name.
 fn facts(host: &RunHost) -> [(&'static str, String); 4] {
     let hash = host.kqps.blake3.as_deref().unwrap_or_default();
     [

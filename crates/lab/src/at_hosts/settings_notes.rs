@@ -1,14 +1,14 @@
-//! What a run must know of the settings of the subjects' host: which of them could not be put back, and what may keep
-//! them from having their effect.
+//! Notes for a run on the settings of the subjects' host: which of them could not be put back, and what may keep them
+//! from having their effect.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::host_settings::{AS_BEFORE, CERTAIN};
 
-/// What agents reported so far.
+/// Reports of agents so far.
 #[derive(Debug, Default)]
 pub(super) struct SettingsNotes {
-    /// What could not be put back, until a start fails for it.
+    /// The last report of settings that could not be put back, until a start fails for it.
     pending: Option<String>,
     /// All that could not be put back.
     left: BTreeSet<String>,
@@ -33,7 +33,7 @@ impl SettingsNotes {
         self.remarks.extend(remarks.into_iter().map(|remark| format!("{host}: {remark}")));
     }
 
-    /// What the run lacks, and why.
+    /// Notes on what the run lacks, and why.
     pub(super) fn notes(&self) -> BTreeMap<String, String> {
         let joined = |all: &BTreeSet<String>| all.iter().map(String::as_str).collect::<Vec<_>>().join("; ");
         let all = [(AS_BEFORE, joined(&self.left)), (CERTAIN, joined(&self.remarks))];

@@ -2,7 +2,7 @@
 
 use crate::trial_request::{RequestedPace, TrialRequest};
 
-/// What each of `of` players is asked to play. Rates are divided, and the time is the same for all.
+/// The request to each of `of` players. Rates are divided, and the time is the same for all.
 pub(super) fn of_each(request: &TrialRequest, of: usize) -> TrialRequest {
     let pace = match request.pace {
         RequestedPace::Open { rate_qps } => RequestedPace::Open { rate_qps: rate_qps / of.max(1) as f64 },

@@ -31,14 +31,14 @@ const PIECE_BYTES: u64 = 8 << 20;
 /// The name of the user's query file on a host.
 const NAME: &str = "queries";
 
-/// What the cells of a run need on every host.
+/// Materials that the cells of a run need on every host.
 #[derive(Debug)]
 pub(super) struct Supplies {
     seed: u64,
     made: BTreeMap<Wanted, Made>,
 }
 
-/// What this host made.
+/// Facts about materials that this host made.
 #[derive(Debug)]
 struct Made {
     hashes: MaterialHashes,
@@ -64,7 +64,7 @@ pub(crate) fn queries_of_all(
 }
 
 impl Supplies {
-    /// What this host made for a run.
+    /// The supplies of a run, as this host made them.
     pub(super) fn of(materials: &BTreeMap<Wanted, Materials>, seed: u64) -> Result<Self, FolderError> {
         let mut made = BTreeMap::new();
         for (wanted, materials) in materials {

@@ -86,7 +86,7 @@ impl Lab {
         std::fs::write(self.file(what), "").unwrap();
     }
 
-    /// What the agents of a host noted: the times, nanoseconds, and the events.
+    /// Events that the agents of a host noted, each after its time, nanoseconds.
     fn events(&self, host: &str) -> Vec<(u64, String)> {
         let text = std::fs::read_to_string(self.file(&format!("{host}.log"))).unwrap_or_default();
         let event = |line: &str| {

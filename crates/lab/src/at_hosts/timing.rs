@@ -19,7 +19,7 @@ const WAIT_MOST: f64 = 0.1;
 /// Players that begin this much apart, beyond the uncertainties of their clocks, must not spoil a trial, nanoseconds.
 const APART_NS: u64 = 2_000_000;
 
-/// What is uncertain of the time between the clocks of the subjects' host and of these players, nanoseconds.
+/// The uncertainty of the time between the clocks of the subjects' host and of these players, nanoseconds.
 pub(super) fn uncertain_ns(server_ns: u64, players_ns: impl Iterator<Item = u64>) -> u64 {
     server_ns.saturating_add(players_ns.max().unwrap_or(0))
 }
@@ -114,7 +114,7 @@ mod tests {
         // Two players on another continent, and one nearby.
         assert_eq!(least_us(0, &[75_000_000, 100_000, 75_000_000]), 15_200_000);
         assert!(!is_late(2_000_000, least_s(0, [0, 0].into_iter())));
-        // One player has no skew. The wait before its start is a tenth of its trial at most.
+        // A single player has no skew. The wait before its start is a tenth of its trial at most.
         assert_eq!(least_us(50_000, &[50_000]), 21_000);
         assert_eq!(least_us(75_000_000, &[75_000_000]), 1_520_000);
     }

@@ -1,4 +1,4 @@
-//! What follows if a trial over several hosts fails. A function of the failure and of those before it.
+//! The decision after a trial over several hosts failed. A function of the failure and of those before it.
 
 use kqps_observation::Trial;
 
@@ -17,7 +17,7 @@ pub(super) enum Trouble {
     Player {
         /// The name of the player's host.
         host: String,
-        /// What happened there, as the rest of a sentence about it.
+        /// The event there, as the rest of a sentence about the player.
         what: String,
         /// The last lines of its output.
         output: Vec<String>,
@@ -26,7 +26,7 @@ pub(super) enum Trouble {
     Deaf {
         /// The name of the player's host.
         host: String,
-        /// What happened there, as the rest of a sentence about it.
+        /// The event there, as the rest of a sentence about the player.
         what: String,
     },
     /// The counters of the subjects' host were read too late by its clock, so that the trial is void. Another attempt
@@ -34,7 +34,7 @@ pub(super) enum Trouble {
     Watch {
         /// The name of the subjects' host.
         host: String,
-        /// What happened there, as the rest of a sentence about it.
+        /// The event there, as the rest of a sentence about the host.
         what: String,
     },
     /// The subjects' host was lost, and the subject with it, which says nothing about the subject.
@@ -66,7 +66,7 @@ impl Trouble {
     }
 }
 
-/// What to do next.
+/// The next step after an attempt.
 #[derive(Debug)]
 pub(super) enum Decision {
     /// Reach the lost hosts again, and repeat the trial.
@@ -98,7 +98,7 @@ pub(super) fn after(trouble: Trouble, attempt: u32) -> Decision {
     }
 }
 
-/// What the fault of a player's host, which has this name, means for a trial.
+/// The trouble for a trial from the fault of a player's host, which has this name.
 pub(super) fn of_player(host: &str, fault: Fault) -> Trouble {
     let (what, output) = match fault {
         Fault::Interrupted => return Trouble::Interrupted,
@@ -109,7 +109,7 @@ pub(super) fn of_player(host: &str, fault: Fault) -> Trouble {
     Trouble::Player { host: host.to_owned(), what, output }
 }
 
-/// What the fault of the subjects' host, which has this name, means for a trial.
+/// The trouble for a trial from the fault of the subjects' host, which has this name.
 pub(super) fn of_server(host: &str, fault: Fault) -> Trouble {
     match fault {
         Fault::Interrupted => Trouble::Interrupted,

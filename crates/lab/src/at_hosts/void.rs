@@ -1,4 +1,4 @@
-//! What is printed of a void trial. It leaves no record, and its queries reached the server all the same.
+//! The printed line of a void trial. The trial leaves no record, and its queries reached the server all the same.
 
 use kqps_observation::Trial;
 
@@ -13,7 +13,7 @@ pub(super) struct Sent {
     queries: Option<u64>,
 }
 
-/// What each player sent, in the order of the players.
+/// Queries that each player sent, in the order of the players.
 pub(super) fn sent<'a>(
     hosts: impl Iterator<Item = &'a String>,
     played: &[Result<Trial, Fault>],

@@ -85,7 +85,7 @@ mod tests {
         };
         // Four equal starts in one block: each has a quarter.
         is(clock.share(20.0, 15.0, 60.0, 60.0), 20.0, 23.0);
-        // The same in the first of two blocks that together take too long: a start keeps its full cost.
+        // Four such starts in the first of two blocks that together take too long: a start keeps its full cost.
         is(clock.share(20.0, 15.0, 60.0, 120.0), 15.0, 15.0);
         // If even this block takes too long, all its starts have equally less.
         is(clock.share(70.0, 15.0, 60.0, 120.0), 7.5, 10.5);

@@ -22,7 +22,7 @@ pub(super) fn setup_s(records: u64) -> f64 {
     SETUP_S + records as f64 * RECORD_S
 }
 
-/// One closed-loop trial with the start and stop of its echo.
+/// Playing a closed-loop trial, with the start and stop of its echo.
 pub(super) const CEILING_S: f64 = 0.7;
 
 /// Starting, warming up and stopping a name server with a small zone, with the begin and end of the player.
@@ -86,7 +86,7 @@ pub(super) fn of_goal(goal: &str) -> &'static Cost {
     [&DEFAULT, &LOSSLESS, &RFC2544].into_iter().find(|cost| cost.goal == goal).unwrap_or(&QUICK)
 }
 
-/// One start of a cell in a block (from 0) under a goal of this name. For a canary, that is one trial.
+/// Seconds of one start of a cell in a block (from 0) under a goal of this name. For a canary, that is one trial.
 pub(crate) fn cell_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     let load_s = match (cell.role, &cell.load) {
         (Role::PlayerCeiling | Role::EchoCeiling, _) => {
@@ -135,7 +135,7 @@ pub(crate) fn together_s(cell: &Cell, goal: &str, block: u32) -> f64 {
     };
     let of_latency = if block == 0 { cell.factors.latency_at_percent().len() } else { 0 };
     let of_residence = if cell.residence && block == 0 { 1.0 } else { 0.0 };
-    // One more warms the subject up.
+    // Another trial warms the subject up.
     (1.0 + of_load + of_latency as f64 + of_residence) * TOGETHER_S
 }
 

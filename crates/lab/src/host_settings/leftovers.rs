@@ -18,12 +18,12 @@ impl PutBack for Held {
     }
 }
 
-/// What is left of the settings of earlier cells.
+/// Settings of earlier cells that are not put back.
 pub(super) struct Leftovers<H> {
     stuck: Vec<Stuck<H>>,
     /// Sentences for which no start has failed yet.
     unreported: Vec<String>,
-    /// What stays for good, and what went wrong.
+    /// Sentences about settings that stay for good, and about troubles.
     lasting: BTreeSet<String>,
 }
 
@@ -32,7 +32,7 @@ struct Stuck<H> {
     held: H,
     /// Why they stay.
     why: Vec<String>,
-    /// What of them stays for good. Each further try finds it again.
+    /// Sentences about settings that stay for good. Each further try finds them again.
     over: BTreeSet<String>,
 }
 

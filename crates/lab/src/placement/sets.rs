@@ -14,7 +14,7 @@ pub(super) fn of_size(cpus: &[u32], size: usize) -> Vec<Vec<u32>> {
     if count(cpus.len(), size) <= MOST { all(cpus, size) } else { sample(cpus, size) }
 }
 
-/// What sampling leaves out of the sets of these sizes, in words; `None` if all are taken.
+/// The sets of these sizes that sampling leaves out, in words; `None` if all are taken.
 pub(super) fn left_out(cores: usize, sizes: impl Iterator<Item = usize>) -> Option<String> {
     let sampled: Vec<String> = sizes
         .filter_map(|size| match count(cores, size) {

@@ -48,7 +48,7 @@ pub struct ConnectionSetup {
     pub connect_timeout_s: Option<f64>,
     /// How the player closes connections. Over QUIC it has no effect.
     pub close: Close,
-    /// What limits the bytes on their way. Over other transports than QUIC it has no effect.
+    /// The congestion control, which limits the bytes on their way. Over other transports than QUIC it has no effect.
     pub congestion: Congestion,
     /// TLS; `None` over a transport that is not encrypted.
     pub tls: Option<TlsSetup>,
@@ -71,7 +71,7 @@ pub struct TlsSetup {
     pub early_data: bool,
     /// Whether queries that leave together share records. Over QUIC it has no effect.
     pub packing: bool,
-    /// Which certificates the player accepts; `None` for those of the run's own issuer.
+    /// The certificates that the player accepts; `None` for those of the run's own issuer.
     pub trust: Option<TrustChoice>,
     /// The server's name in its certificate; `None` for its address.
     pub name: Option<String>,
@@ -101,7 +101,7 @@ fn usual_connections(player: &PlayerFactors) -> u32 {
 }
 
 impl WireSetup {
-    /// What carries the queries.
+    /// The transport of the queries.
     pub fn transport(&self) -> Transport {
         match self {
             Self::Udp { .. } => Transport::Udp,
@@ -315,7 +315,7 @@ fn io_of(word: Option<&str>) -> Result<Io, String> {
     read.map_err(|expected| format!("factor `{}`: {expected}", name::PLAYER_IO))
 }
 
-/// What the player offers by a factor: the one that it names, or all usual ones.
+/// The player's offer by a factor: the value that it names, or all usual ones.
 fn offered<T: FromStr<Err = String>>(name: &str, word: Option<&str>) -> Result<Vec<T>, String> {
     let one = |word: &str| word.parse::<T>().map_err(|expected| format!("factor `{name}`: {expected}"));
     word.into_iter().map(one).collect()

@@ -1,4 +1,4 @@
-//! What a machine offers a study: its cores, its capabilities, and the subjects that can be started on it.
+//! The offer of a machine to a study: its cores, its capabilities, and the subjects that can be started on it.
 
 use std::collections::BTreeMap;
 

@@ -11,15 +11,15 @@ use super::{Experiment, StudyFile, Word};
 /// Where a value stands, which decides how it is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum From {
-    /// One value of a factor: a range stands for several values.
+    /// Among the values of a factor: a range stands for several values.
     Varied,
-    /// One value for all cells.
+    /// In a fixed setting: a single value for all cells.
     Fixed,
     /// In a bundle: the word stands for itself.
     Bundle,
 }
 
-/// One value that a setting can have.
+/// A value that a setting can have.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Possible<'a> {
     word: &'a str,

@@ -34,7 +34,7 @@ pub struct Definition {
     pub name: String,
     /// The name as people write it: `NSD`.
     pub title: String,
-    /// What is measured, if the name does not show it.
+    /// A description of what is measured, if the name does not show it.
     #[serde(default)]
     pub about: Option<String>,
     /// The Debian package that contains it.
@@ -56,8 +56,8 @@ pub struct Definition {
     /// Without it, the subject serves one zone.
     #[serde(default)]
     pub each_zone: Option<String>,
-    /// What it answers over, each with the text of `{of_transport}` in cells over it, or with the texts of
-    /// `{of_transport.KEY}`.
+    /// The transports that it answers over, each with the text of `{of_transport}` in cells over it, or with the texts
+    /// of `{of_transport.KEY}`.
     #[serde(default = "udp_alone")]
     pub transports: BTreeMap<Transport, Texts>,
     /// Files written into its work folder before it starts: name → text with placeholders.

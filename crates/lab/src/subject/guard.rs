@@ -19,7 +19,7 @@ const SCRIPT: &str = "trap '' TERM INT HUP; \
     began=$(started); echo; read -r _; now=$(started); \
     [ -z \"$now\" ] || [ \"$now\" = \"$began\" ] || exit 0; kill -s KILL -- \"-$0\"";
 
-/// One guard. Dropping it ends the guard.
+/// A guard process. Dropping it ends the guard.
 #[derive(Debug)]
 pub(super) struct Guard(Child);
 

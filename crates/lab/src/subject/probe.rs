@@ -42,7 +42,7 @@ enum Way {
     Udp(UdpSocket),
     /// By a new connection to this address each time.
     Tcp(SocketAddr),
-    /// The same in TLS.
+    /// By a new connection in TLS each time.
     Tls(encrypted::Server),
     /// By a request over a new connection each time.
     Https(encrypted::Server),

@@ -1,4 +1,4 @@
-//! One child process of the lab: in a process group of its own, on its cores, its output stored. The child and
+//! A child process of the lab: in a process group of its own, on its cores, its output stored. The child and
 //! all that it started die with kqps, however kqps ends. When it is dropped, no process of it is left.
 
 use std::io;

@@ -10,11 +10,11 @@ use super::template;
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_observation::factors::name;
 
-/// One setting, `[settings.NAME]`.
+/// A setting, `[settings.NAME]`.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Declared {
-    /// What the setting does.
+    /// The effect of the setting.
     pub about: String,
     /// Its default value.
     pub default: String,
@@ -32,7 +32,7 @@ pub struct Declared {
 pub enum Kind {
     /// A number without sign or fraction.
     Count,
-    /// One line of text.
+    /// A line of text.
     Text,
 }
 
@@ -40,7 +40,7 @@ pub enum Kind {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(untagged, expecting = "expected a text, or a table of texts")]
 pub enum Texts {
-    /// One text, for `{setting}`.
+    /// A single text, for `{setting}`.
     One(String),
     /// Several texts, for `{setting.key}`.
     Several(BTreeMap<String, String>),

@@ -9,7 +9,7 @@ use ratatui::widgets::{Axis, Block, Chart, Dataset, GraphType};
 use crate::figures;
 use crate::history::{History, Interval};
 
-/// One line: its name, its colour and its figure.
+/// A line: its name, its colour and its figure.
 type Course = (&'static str, Color, fn(&Interval) -> Option<f64>);
 
 /// A drawable line.

@@ -1,4 +1,4 @@
-//! What is drawn, as a function of a snapshot and of the size of the terminal.
+//! The drawn screen, as a function of a snapshot and of the size of the terminal.
 
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -40,7 +40,7 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     let area = frame.area();
     let facts = figures::facts(snapshot);
     let has_lines = !snapshot.lines.is_empty();
-    // Of a low terminal the keys have the last row, and the figures what is left.
+    // The keys have the last row of a low terminal, and the figures have the rest.
     let rows = |wanted: u16, left: &mut u16| {
         let given = wanted.min(*left);
         *left -= given;

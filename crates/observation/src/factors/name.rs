@@ -20,7 +20,7 @@ pub const PLAYER_BURST: &str = "player.burst";
 pub const PLAYER_TIMEOUT: &str = "player.timeout_s";
 /// The choice of source addresses.
 pub const PLAYER_SOURCES: &str = "player.sources";
-/// What carries queries and replies.
+/// The transport of queries and replies.
 pub const PLAYER_TRANSPORT: &str = "player.transport";
 /// The number of connections that may be open at once.
 pub const PLAYER_CONNECTIONS: &str = "player.connections";
@@ -41,7 +41,7 @@ pub const PLAYER_TLS_GROUP: &str = "player.tls_group";
 pub const PLAYER_TLS_SUITE: &str = "player.tls_suite";
 /// The type of key that the player accepts in a certificate.
 pub const PLAYER_TLS_CERTIFICATE: &str = "player.tls_certificate";
-/// Which certificates the player accepts of a server that runs already.
+/// The certificates that the player accepts of a server that runs already.
 pub const PLAYER_TLS_TRUST: &str = "player.tls_trust";
 /// The name in the certificate of a server that runs already.
 pub const PLAYER_TLS_NAME: &str = "player.tls_name";
@@ -49,7 +49,7 @@ pub const PLAYER_TLS_NAME: &str = "player.tls_name";
 pub const PLAYER_EARLY_DATA: &str = "player.early_data";
 /// Whether queries that leave together share records of TLS.
 pub const PLAYER_TLS_PACKING: &str = "player.tls_packing";
-/// What limits the player's bytes on their way over QUIC.
+/// The limit of the player's bytes on their way over QUIC.
 pub const PLAYER_CONGESTION: &str = "player.congestion";
 /// How the player asks by HTTP.
 pub const PLAYER_HTTP_METHOD: &str = "player.http_method";
@@ -86,9 +86,9 @@ pub const DATASET_FILE: &str = "dataset.file";
 pub const DATASET_FORMAT: &str = "dataset.format";
 /// Whether lines that are no query are skipped.
 pub const DATASET_SKIP_BAD: &str = "dataset.skip_bad";
-/// What is added to every query.
+/// The additions to every query.
 pub const DATASET_EDNS: &str = "dataset.edns";
-/// What is one client of a capture.
+/// The traits that identify a client of a capture.
 pub const DATASET_CLIENT: &str = "dataset.client";
 /// The servers' ports in a capture.
 pub const DATASET_CAPTURED_PORTS: &str = "dataset.captured_ports";

@@ -24,7 +24,7 @@ pub enum FactorError {
     Word {
         /// The name of the factor.
         name: String,
-        /// What it accepts.
+        /// The accepted values, in words.
         expected: String,
         /// The words that it accepts, if these are few.
         known: &'static [&'static str],

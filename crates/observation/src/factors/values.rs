@@ -41,7 +41,7 @@ pub struct PlayerFactors {
     pub timeout_s: Option<f64>,
     /// The source addresses of the sockets or connections.
     pub sources: Option<SourceChoice>,
-    /// What carries queries and replies; `None` for UDP.
+    /// The transport of queries and replies; `None` for UDP.
     pub transport: Option<Transport>,
     /// Connections over all threads that may be open at once, at least 1; for transports with connections, as are the
     /// next four.
@@ -63,7 +63,7 @@ pub struct PlayerFactors {
     pub tls_suite: Option<String>,
     /// The type of key that a certificate must have; `None` for any.
     pub tls_certificate: Option<KeyChoice>,
-    /// Which certificates the player accepts; `None` for those of the run's own issuer.
+    /// The certificates that the player accepts; `None` for those of the run's own issuer.
     pub tls_trust: Option<TrustChoice>,
     /// The server's name in its certificate; `None` for its address.
     pub tls_name: Option<String>,
@@ -71,7 +71,7 @@ pub struct PlayerFactors {
     pub early_data: Option<bool>,
     /// Whether queries that leave together share records of TLS; for encrypted transports except QUIC.
     pub tls_packing: Option<bool>,
-    /// What limits the bytes on their way; for QUIC.
+    /// The limit of the bytes on their way; for QUIC.
     pub congestion: Option<CongestionChoice>,
     /// How the player asks; for HTTPS, as is the next one.
     pub http_method: Option<MethodChoice>,
@@ -99,7 +99,7 @@ pub enum CloseChoice {
     Rst,
 }
 
-/// What limits the bytes on their way over QUIC.
+/// The limit of the bytes on their way over QUIC.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum CongestionChoice {
     /// A window that never fills.
@@ -126,12 +126,12 @@ pub enum KeyChoice {
     Rsa,
 }
 
-/// Which certificates the player accepts of a server that runs already.
+/// The certificates that the player accepts of a server that runs already.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrustChoice {
-    /// Those of issuers that this host trusts.
+    /// Certificates of issuers that this host trusts.
     System,
-    /// Those of issuers that the user named, of which the run keeps a copy.
+    /// Certificates of issuers that the user named, of which the run keeps a copy.
     Ca,
     /// Any, without a check.
     Anyone,
@@ -167,7 +167,7 @@ pub struct DatasetFactors {
 pub enum Names {
     /// Random names of the zones.
     Random,
-    /// One name again and again.
+    /// A single name again and again.
     One,
 }
 

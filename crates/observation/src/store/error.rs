@@ -56,7 +56,7 @@ impl StoreError {
         }
     }
 
-    /// The same error, with the file's own path instead of the one under which it was opened.
+    /// The error with the file's own path instead of the path under which it was opened.
     pub(super) fn named(self, path: &Path) -> Self {
         match self {
             Self::Database { error, .. } => Self::Database { path: path.into(), error },
@@ -64,7 +64,7 @@ impl StoreError {
         }
     }
 
-    /// The same error, or [`Self::Duplicate`] if a row with that number exists.
+    /// The error itself, or [`Self::Duplicate`] if a row with that number exists.
     pub(super) fn or_duplicate(self, number: u64) -> Self {
         match self {
             Self::Database { path, error }

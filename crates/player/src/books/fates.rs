@@ -355,7 +355,7 @@ impl<T: Table> Books<'_, T> {
     }
 }
 
-/// What is called for a query that has had no reply.
+/// Returns a callback that reports this fate for a query that has had no reply.
 fn unanswered<K: Into<u64>>(reports: Option<&Reports>, fate: Fate) -> impl FnMut(Position, K) + '_ {
     move |query, key| {
         if let Some(reports) = reports {

@@ -1,4 +1,4 @@
-//! Which flow carries the present connection of each place of a capture. A place has a flow of its own at first. If a
+//! The flows that carry the present connections of a capture's places. A place has a flow of its own at first. If a
 //! connection begins there while the earlier one has open queries, because the server answers later than it did, the
 //! place takes a spare flow, and the earlier flow is spare once it is empty.
 
@@ -21,7 +21,7 @@ struct Seat {
     connection: u64,
 }
 
-/// What a flow is for.
+/// The use of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Use {
     /// The connections of a place.
@@ -40,7 +40,7 @@ pub(crate) enum Start {
     Alone,
     /// It begins a connection, and the earlier one of its place has open queries at another flow.
     Beside {
-        /// That flow.
+        /// The flow of the earlier connection.
         left: usize,
     },
     /// It should begin a connection. The earlier one has open queries, and no flow is spare.

@@ -7,7 +7,7 @@ use kqps_dataset::Position;
 /// A table of outstanding queries. A query holds its place until its fate is settled: until a reply settles it, or
 /// until it is lost.
 pub trait Table {
-    /// What a reply is known by: a message's ID, or a stream.
+    /// The key by which a reply is known: a message's ID, or a stream.
     type Key: Copy + fmt::Debug + Into<u64>;
 
     /// Whether unsettled queries hold all places.

@@ -186,7 +186,7 @@ fn one_query_of_a_flow_is_lost_alone() {
     assert_eq!(state.books.answered(0, keys[1], &reply, 3_000_000), None);
     assert_eq!(state.books.tally.accounts.unsolicited, 1);
     state.books.wrong(0, keys[0], Cause::Status(503), 4_000_000);
-    // What HTTP said of a query is no reply to it, and has no rcode.
+    // An HTTP status is no reply to a query, and has no rcode.
     let shown = fixture.live().snapshot().detail.unwrap();
     assert_eq!((shown.replies(), shown.timed_out), (0, 2));
     state.books.interrupted();

@@ -1,4 +1,4 @@
-//! What a thread counts on request while it plays: every reply in time with its rcode, its latency and its size,
+//! Counts that a thread keeps on request while it plays: every reply in time with its rcode, its latency and its size,
 //! queries without one, and connections.
 
 use std::collections::BTreeMap;
@@ -25,7 +25,7 @@ pub(super) struct Detail {
     interrupted: AtomicU64,
 }
 
-/// The same counts of all threads. They grow from the trial's start.
+/// The detailed counts of all threads. They grow from the trial's start.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DetailSnapshot {
     /// Replies in time by their rcode, 0 to 4095. A reply that is wrong counts as well. Of one that does not belong to
@@ -137,7 +137,7 @@ impl DetailSnapshot {
         }
     }
 
-    /// What happened since an earlier snapshot. The shortest and longest times are those since the start.
+    /// Counts since an earlier snapshot. The shortest and longest times are those since the start.
     #[must_use]
     pub fn since(&self, earlier: &Self) -> Self {
         Self {

@@ -19,7 +19,7 @@ const UNSENT: [&str; 3] = ["late", "window", "room"];
 /// Connections: whether there are any, attempts, made, failed, ended.
 const CONNECTIONS: usize = 5;
 
-/// What one thread published, on cache lines of its own.
+/// Counts that one thread published, on cache lines of its own.
 #[derive(Debug)]
 #[repr(align(128))]
 pub(super) struct Fates {

@@ -8,7 +8,7 @@ use crate::plan::Prefix;
 
 const LETTERS: &[u8; 36] = b"abcdefghijklmnopqrstuvwxyz0123456789";
 
-/// What makes the labels of each query.
+/// Maker of the labels of each query.
 #[derive(Clone, Debug)]
 pub(crate) struct Labels {
     prefix: Prefix,

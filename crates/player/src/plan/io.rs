@@ -12,7 +12,7 @@ pub enum Io {
     /// The best that the host offers.
     #[default]
     Auto,
-    /// One call per packet: `sendto`, `recvmsg`.
+    /// A call per packet: `sendto`, `recvmsg`.
     Plain,
     /// Batches: `sendmmsg`, `recvmmsg`.
     Mmsg,

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
-/// What decides when the next query leaves.
+/// The load, by what decides when the next query leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum LoadPlan {
@@ -81,7 +81,7 @@ impl FromStr for Arrivals {
     }
 }
 
-/// What ends the sending, whichever comes first.
+/// The limits of the sending, which ends at whichever comes first.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stop {

@@ -2,8 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-/// Which of several players plays a plan. Each begins at another place in the dataset, and queries at even distances of
-/// all players together fall due one by one.
+/// A player's part of a load that several players share. Each player begins at another place in the dataset, and
+/// queries at even distances of all players together fall due one by one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Part {

@@ -8,7 +8,7 @@ use kqps_message::name::LABEL_BYTES_MAX;
 use kqps_message::tsig::{Algorithm, KeyName};
 use serde::{Deserialize, Serialize};
 
-/// What is done to each query as it is sent; usually nothing.
+/// Changes to each query as it is sent; usually none.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PerQueryPlan {
@@ -56,12 +56,12 @@ pub enum Prefix {
         /// The number of labels, at least 1.
         labels: u8,
     },
-    /// One label of this many bytes of any value.
+    /// A label of this many bytes of any value.
     Bytes {
         /// The length of the label, 1 to 63.
         bytes: u8,
     },
-    /// One label with a decimal number, with as many digits as the highest has.
+    /// A label with a decimal number, with as many digits as the highest has.
     Number {
         /// The lowest number.
         low: u64,

@@ -47,7 +47,7 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
 pub(super) fn left_closed(counts: &ConnectionCounts, team: &Team) -> u64 {
     let are_kept = match &team.plan.wire {
         Wire::Udp(_) | Wire::Captured(_) => false,
-        // Those that follow a capture begin with their first query.
+        // Connections that follow a capture begin with their first query.
         Wire::Tcp(tcp) => tcp.uses_of_connection().is_none() && !team.follows(),
         Wire::Quic(quic) => quic.uses_of_connection().is_none(),
     };

@@ -18,7 +18,7 @@ const NO_ROOM: [&str; 2] = [
     "queries were unsent because every connection had as many as it takes; use more connections (-c)",
 ];
 
-/// The same notes for a replay, in which a query goes by its client's socket or connection.
+/// The notes of [`NO_ROOM`] for a replay, in which a query goes by its client's socket or connection.
 const NO_ROOM_IN_REPLAY: [&str; 2] = [
     "queries were unsent because all 65,536 IDs that their client may use were outstanding",
     "queries were unsent because their connection, or every place for one, had as many as it takes",

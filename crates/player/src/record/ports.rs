@@ -10,7 +10,7 @@ use crate::sources::several_reaching;
 /// How long a port is in `TIME_WAIT` (`TCP_TIMEWAIT_LEN` of Linux), seconds.
 const TIME_WAIT_S: f64 = 60.0;
 
-/// What holds ports at a time.
+/// Ports that are held at a time, and their holders.
 struct Held {
     /// How many of each source address are held, if there is one address.
     ports: f64,

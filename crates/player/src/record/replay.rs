@@ -57,7 +57,7 @@ fn sharing_of(played: &FinishedTrial<'_>) -> u64 {
     replays.map(|replay| replay.flows.sharing()).sum()
 }
 
-/// One of the counts of accounts over each transport.
+/// Sums a count of accounts over each transport.
 fn by_transport(played: &FinishedTrial<'_>, count_of: fn(&Accounts) -> u64) -> BTreeMap<String, u64> {
     let mut by_transport = BTreeMap::new();
     for (team, results) in played.teams() {

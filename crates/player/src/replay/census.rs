@@ -1,4 +1,4 @@
-//! What the window of a capture holds: how many queries came by each transport, and which clients asked in each slice.
+//! The census of a capture's window: how many queries came by each transport, and which clients asked in each slice.
 //! One pass over the window counts both, unless the facts of the capture say them.
 
 use kqps_dataset::{CaptureFacts, Captured, Dataset};
@@ -6,7 +6,7 @@ use kqps_dataset::{CaptureFacts, Captured, Dataset};
 use super::window::Window;
 use super::{TRANSPORTS, number_of};
 
-/// What the window holds.
+/// The queries and clients of the window.
 #[derive(Debug)]
 pub(crate) struct Census {
     /// The queries of one pass by [`number_of`] their transports.
@@ -46,7 +46,7 @@ pub(crate) fn queries(dataset: &Dataset, window: &Window, capture: &CaptureFacts
     })
 }
 
-/// The same of a window that is the whole capture; `None` of another one.
+/// The queries of one pass from the capture's facts; `None` unless the window is the whole capture.
 fn queries_of_all(
     dataset: &Dataset,
     window: &Window,

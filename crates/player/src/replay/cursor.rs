@@ -37,7 +37,7 @@ pub(crate) struct Asked {
     pub(crate) idle_ns: Option<u64>,
 }
 
-/// What decides when the queries are due.
+/// The clock that decides when the queries are due.
 #[derive(Debug)]
 pub(crate) enum Clock {
     /// The times of the capture.

@@ -1,5 +1,5 @@
-//! Which thread plays a client, or a connection of the capture, and on which of its flows. A flow is a place for one
-//! connection after the other, or the IDs of some clients at one UDP socket.
+//! The thread that plays a client, or a connection of the capture, and the flow on which it does. A flow is a place for
+//! one connection after the other, or the IDs of some clients at one UDP socket.
 //!
 //! The owner is computed from a number alone, since every thread asks for every query.
 
@@ -36,7 +36,7 @@ pub(crate) struct Flows {
     sharing: u64,
 }
 
-/// What queries of one flow have in common.
+/// How the queries of one flow belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum By {
     Client,

@@ -31,7 +31,7 @@ impl Fixture {
         Self { dataset: Dataset::open(&file, &options).unwrap(), live: Live::detailed(1), _folder: folder }
     }
 
-    /// What the thread has published.
+    /// The counts that the thread has published.
     pub(crate) fn live(&self) -> &Live {
         &self.live
     }
@@ -382,7 +382,7 @@ fn what_a_player_that_stood_still_comes_to_too_late_is_not_the_windows() {
     assert_eq!(deal_all(&mut state, 9 * MS).len(), 0);
     assert_eq!(state.books.tally.unsent_for_window, 5, "those of 5 to 9 ms");
     assert_eq!(deal_all(&mut state, 209 * MS).len(), 0);
-    // Of the 200 that fell due meanwhile, 11 are within the lag allowed.
+    // Eleven of the 200 queries that fell due meanwhile are within the lag allowed.
     assert_eq!((state.books.tally.unsent_for_window, state.books.tally.accounts.unsent), (16, 205));
 }
 

@@ -29,7 +29,7 @@ use places::Places;
 /// The name of the I/O model in records.
 pub(super) const IO: &str = "epoll";
 
-/// What makes TLS of a trial's connections.
+/// The maker of TLS for a trial's connections.
 pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
     Client::over_quic(&quic.tls.client).map_err(PlayError::Tls)
 }

@@ -51,7 +51,7 @@ pub(crate) enum TcpIo {
 }
 
 impl TcpIo {
-    /// What `auto` stands for. `cargo xtask peers transports` compares both.
+    /// The I/O model for which `auto` stands. `cargo xtask peers transports` compares both.
     const AUTO: Self = Self::Epoll;
 
     /// The I/O model that a plan asks for. Fails if the host does not offer it.
@@ -87,7 +87,7 @@ pub(super) fn notes(plan: &Plan, tcp: &TcpPlan) -> Result<Vec<String>, PlayError
     kernel::short_buffers(to, bytes).map_err(|error| PlayError::Buffers { bytes, error })
 }
 
-/// What makes TLS of a trial's connections; `None` if they are without it.
+/// The maker of TLS for a trial's connections; `None` if they are without it.
 pub(super) fn client(tcp: &TcpPlan) -> Result<Option<Client>, PlayError> {
     let client = |tls: &TlsPlan| {
         let speaking = |client: Client| if tls.http.is_some() { client.speaking(ALPN) } else { client };
@@ -113,7 +113,7 @@ pub(super) fn play(
     }
 }
 
-/// The same past the kernel.
+/// Plays as [`play`] does, but past the kernel.
 pub(super) fn play_past(
     past: PastPart,
     wire: (&TcpPlan, Option<&Client>),

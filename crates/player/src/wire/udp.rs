@@ -33,7 +33,7 @@ use thread::{UdpSockets, UdpThread};
 /// The I/O model in use.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UdpIo {
-    /// One call per packet.
+    /// A call per packet.
     Plain,
     /// `sendmmsg`, `recvmmsg`.
     Mmsg,

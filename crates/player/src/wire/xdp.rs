@@ -71,7 +71,7 @@ pub(crate) struct PastPart {
     pub(in crate::wire) sockets: Vec<XdpSocket>,
     /// The ways to the targets, in their order.
     pub(in crate::wire) ways: Arc<[Way]>,
-    /// What hands frames to other threads; `None` if there are none.
+    /// The post, which hands frames to other threads; `None` if there are none.
     pub(in crate::wire) post: Option<Post>,
     /// The destination ports that the program selects.
     pub(in crate::wire) ports: RangeInclusive<u16>,
@@ -79,7 +79,7 @@ pub(crate) struct PastPart {
     pub(in crate::wire) verifies: bool,
     /// Frames that were read from the sockets.
     pub(in crate::wire) read: u64,
-    /// Of these, frames without a time of the program.
+    /// Frames that were read without a time of the program.
     pub(in crate::wire) unstamped: u64,
     has_opened: bool,
     has_finished: bool,
@@ -162,7 +162,7 @@ impl PastPart {
         }
     }
 
-    /// What became of the thread's frames so far.
+    /// The counts of the thread's frames so far.
     fn counts(&self, selected: Option<Selected>) -> io::Result<PastCounts> {
         let (read, unstamped) = (self.read, self.unstamped);
         let mut counts = PastCounts { selected, read, unstamped, ..PastCounts::default() };

@@ -1,4 +1,4 @@
-//! What the tests of replays share: captures with known queries, and a plan that replays them.
+//! Common parts of the tests of replays: captures with known queries, and a plan that replays them.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 

@@ -1,4 +1,4 @@
-//! What the tests over connections of any kind share: a trial, and counts by cause.
+//! Common parts of the tests over connections of any kind: a trial, and counts by cause.
 
 use std::collections::BTreeMap;
 

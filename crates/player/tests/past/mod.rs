@@ -1,4 +1,4 @@
-//! What the tests past the kernel share: two private networks, joined by a veth pair.
+//! Common parts of the tests past the kernel: two private networks, joined by a veth pair.
 
 use std::io;
 use std::net::Ipv4Addr;

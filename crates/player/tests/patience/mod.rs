@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kqps_player::Plan;
 
-/// The same plan with this timeout, and a drain as long.
+/// Gives a plan this timeout, and a drain as long.
 pub(crate) fn within(timeout: Duration, plan: Plan) -> Plan {
     Plan { timeout, drain: timeout, ..plan }
 }

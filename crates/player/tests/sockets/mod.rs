@@ -1,4 +1,4 @@
-//! What a read of a socket with a time limit returns.
+//! Results of reading a socket with a time limit.
 
 use std::io::{self, ErrorKind};
 

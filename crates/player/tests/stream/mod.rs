@@ -1,4 +1,4 @@
-//! What the tests over streams of bytes share: a server, and messages after their length.
+//! Common parts of the tests over streams of bytes: a server, and messages after their length.
 
 use std::io::Read;
 use std::net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs};

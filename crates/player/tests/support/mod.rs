@@ -1,4 +1,4 @@
-//! What the tests of whole trials share: a plan to vary, and queries in a temporary folder.
+//! Common parts of the tests of whole trials: a plan to vary, and queries in a temporary folder.
 
 use std::net::SocketAddr;
 use std::time::Duration;

@@ -26,7 +26,7 @@ pub(super) struct Compared {
     pub(super) blocks: Vec<Block>,
 }
 
-/// One block: two measurements of each side.
+/// A block: two measurements of each side.
 #[derive(Serialize)]
 pub(super) struct Block {
     pub(super) a: [Measured; 2],

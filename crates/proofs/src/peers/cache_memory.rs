@@ -31,12 +31,12 @@ const KEPT_LEAST: f64 = 0.999;
 const GENTLE: &[&str] =
     &["-T", "1", "-c", "8", "-q", "200", "-t", "5s", "--check", "rcode", "--subject", "auto"];
 
-/// One cache, filled.
+/// A cache, filled.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Filled {
     /// Proportional memory of the cache's process after one name, bytes.
     before_bytes: u64,
-    /// The same after all names, bytes.
+    /// Proportional memory of the process after all names, bytes.
     after_bytes: u64,
     names: u64,
 }

@@ -13,8 +13,8 @@ use super::Bench;
 /// The zones of name servers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Data {
-    /// One zone with this many thousand address records. All names have the same length, so that the player
-    /// can send them in segments: the rows compare servers, not players.
+    /// A zone with this many thousand address records. All names have the same length, so that the player can send them
+    /// in segments: the rows compare servers, not players.
     OneZone(u32),
     /// This many thousand zones of ten records.
     ManyZones(u32),
@@ -35,7 +35,7 @@ impl Data {
         self.made(bench, "queries", |recipe, file| kqps_recipe::queries(recipe, QUERIES, file))
     }
 
-    /// The same queries without what is expected of them, for players that read names and types alone.
+    /// The query file without expected rcodes and digests, for players that read names and types alone.
     pub(super) fn bare_queries(self, bench: &Bench<'_>) -> Result<PathBuf> {
         let full = self.queries(bench)?;
         let bare = full.with_file_name("bare-queries");

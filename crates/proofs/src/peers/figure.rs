@@ -1,4 +1,4 @@
-//! What a row compares: a figure of one measurement on each side, and what players report.
+//! Figures that rows compare, from one measurement on each side, and reports of players.
 
 use kqps_observation::SubjectFacts;
 
@@ -42,7 +42,7 @@ impl Figure {
 /// A placeholder for the server's core in a side's flags.
 pub(super) const SUBJECT_CPU: &str = "{subject}";
 
-/// What a player reports of its trial.
+/// The report of a player on its trial.
 pub(super) struct Reported {
     /// Correct answers, or handshakes if it makes nothing else.
     pub(super) answered: u64,

@@ -53,7 +53,7 @@ pub enum Name {
 /// The options of `cargo xtask peers`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct Options {
-    /// What to compare
+    /// The set of comparisons to make
     name: Name,
     /// Blocks of each comparison, 6 at least: A B B A, then B A A B, and so on
     #[arg(long, default_value_t = BLOCKS, value_parser = clap::value_parser!(u32).range(i64::from(BLOCKS)..))]
@@ -69,7 +69,7 @@ pub struct Options {
     program: Option<PathBuf>,
 }
 
-/// What all measurements of a run share.
+/// Programs, files and settings that all measurements of a run share.
 struct Bench<'a> {
     kqps: Program,
     calls: &'a Path,

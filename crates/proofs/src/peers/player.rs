@@ -54,7 +54,7 @@ impl Player {
         }
     }
 
-    /// What it counts as answered, in words.
+    /// Events that it counts as answered, in words.
     pub(super) fn counts(self) -> &'static str {
         match self {
             Self::Kqps => "correct answers, each matched to its query",

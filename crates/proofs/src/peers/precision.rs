@@ -10,7 +10,7 @@ use super::block::Spread;
 use super::{Bench, Name};
 use crate::program::Carrier;
 
-/// What carries the queries of an open loop.
+/// The transport of an open loop's queries.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub(super) enum OpenLoop {
@@ -20,7 +20,7 @@ pub(super) enum OpenLoop {
 }
 
 impl OpenLoop {
-    /// That of a table; `None` if it has none.
+    /// The open loop that a table measures; `None` if it measures none.
     pub(super) fn of(name: Name) -> Option<Self> {
         match name {
             Name::Player => Some(Self::Udp),

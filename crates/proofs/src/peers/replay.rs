@@ -79,7 +79,7 @@ pub(super) fn measure(
     Ok((singles, skipped))
 }
 
-/// One replay as the receiver saw it.
+/// A replay as the receiver saw it.
 #[derive(Clone, Debug, Serialize)]
 struct Replay {
     /// The share by which the worst whole second differs from the rate.
@@ -92,7 +92,7 @@ struct Replay {
     arrived: u64,
     /// Queries that the receiver's socket dropped.
     dropped: u64,
-    /// What the player says.
+    /// The player's report.
     player: Value,
 }
 

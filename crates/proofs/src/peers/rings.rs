@@ -28,7 +28,7 @@ const QUERIES_SHORT: u64 = 100_000;
 const COUNTED: [u64; 2] = [200_000, 1_200_000];
 const COUNTED_SHORT: [u64; 2] = [5_000, 25_000];
 
-/// What the program prints.
+/// The result that the program prints.
 #[derive(Clone, Copy, Debug, Deserialize, Serialize)]
 struct Turned {
     /// Queries that were sent and answered.

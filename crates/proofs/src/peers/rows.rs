@@ -52,8 +52,8 @@ const PLAYERS_CPU: Figure = Figure::PlayerCpu { at_qps: 150_000 };
 /// The sockets of a dnsperf load with a rate.
 const SOCKETS: &[&str] = &["-c", "8"];
 
-/// The same on a core of its own, with queries that wait for each other until they are as late as those of
-/// dnsperf. With both players, one in a hundred leaves about 120 µs late at that rate, while a timed sleep is
+/// The sockets of such a load on a core of its own, with queries that wait for each other until they are as late as
+/// those of dnsperf. With both players, one in a hundred leaves about 120 µs late at that rate, while a timed sleep is
 /// 17 µs late.
 const AS_LATE: &[&str] = &["-c", "8", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
 
@@ -82,7 +82,7 @@ const THOUSAND_FLOWS: &[&str] = &["-c", "1000", "-q", "1000"];
 const SERVERS_CPU: Figure = Figure::ServerCpu { at_qps: 100_000 };
 const MANY_SOCKETS: &[&str] = &["-c", "64"];
 
-/// The same with each answer compared with a digest, and with no check at all.
+/// Many sockets with each answer compared with a digest, and with no check at all.
 const ANSWERS_CHECKED: &[&str] = &["-c", "64", "--check", "answers"];
 const NOTHING_CHECKED: &[&str] = &["-c", "64", "--check", "off"];
 

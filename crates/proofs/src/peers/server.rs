@@ -44,7 +44,7 @@ pub(super) struct Named {
     pub(super) spread: bool,
     /// Settings that its file declares.
     pub(super) settings: &'static [(&'static str, &'static str)],
-    /// What carries queries. The server is started as its file says for that.
+    /// The transport of queries. The server is started as its file says for it.
     pub(super) transport: Transport,
     /// The path at whose end it is started.
     pub(super) path: Kind,

@@ -1,4 +1,4 @@
-//! One measurement: a fresh server on one core, a player on the other.
+//! A measurement: a fresh server on one core, a player on the other.
 
 use std::path::{Path, PathBuf};
 
@@ -27,7 +27,7 @@ pub(super) struct Side {
 /// The figures of one measurement.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(super) struct Measured {
-    /// What the player counts a second: correct answers, or handshakes if it makes nothing else.
+    /// Correct answers a second, or handshakes if the player makes nothing else.
     pub(super) answered_qps: f64,
     /// CPU seconds of the player per million of them.
     pub(super) player_cpu_s_per_million: f64,
@@ -176,7 +176,7 @@ impl Ready<'_> {
         })
     }
 
-    /// What a trial of kqps counts, and its rate a second.
+    /// Correct answers or handshakes of a trial of kqps, and their rate a second.
     fn counted(&self, trial: &Trial) -> Result<(u64, f64)> {
         let Player::KqpsHandshakes(kind) = self.side.player else {
             return Ok((trial.accounts.correct, trial.load.answered_qps));

@@ -18,13 +18,13 @@ pub(super) struct Single {
     pub(super) beside: Value,
 }
 
-/// What the values of a figure are.
+/// The unit of a figure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Unit {
     /// A share, 0 to 1.
     Share,
-    /// One figure divided by another.
+    /// A figure divided by another.
     Ratio,
     Microseconds,
     /// Events a second.

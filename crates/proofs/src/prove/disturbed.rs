@@ -50,7 +50,7 @@ const CROWD: Duration = Duration::from_millis(6);
 const STALL: Duration = Duration::from_millis(3);
 const STALL_EVERY: Duration = Duration::from_millis(300);
 
-/// What happens during a search.
+/// The disturbance of a search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Trouble {
     Nothing,
@@ -142,7 +142,7 @@ fn still(spoiled: &Spoiled) -> u32 {
     spoiled.in_part + spoiled.withheld
 }
 
-/// What searches of one kind came to.
+/// Results of the searches of one kind.
 struct Kind {
     /// The median, queries for a turn of the gauge.
     per_turn: f64,

@@ -32,7 +32,7 @@ const COST_MOST: f64 = 0.01;
 const STALL: Duration = Duration::from_millis(3);
 const STALL_EVERY: Duration = Duration::from_millis(300);
 
-/// What happens to the core during a reading.
+/// The disturbance of the core during a reading.
 enum Trouble {
     /// A thread takes the first number of microseconds in every period of the second.
     Taken(u64, u64),
@@ -69,7 +69,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         skip(Capability::RealTime, format_args!("cores that are taken away: {error:#}"));
         return Ok(());
     }
-    // One that fails says nothing about the others.
+    // A failed part says nothing about the others.
     let outcomes = [parts(bench), stalls(bench), cost(bench)];
     let wrong: Vec<String> =
         outcomes.into_iter().filter_map(Result::err).map(|error| format!("{error:#}")).collect();

@@ -14,7 +14,7 @@ use anyhow::{Result, ensure};
 use super::Bench;
 use simulate::{Host, SPEEDS, crept, false_alarms, found_in_time, two_speeds};
 
-/// Of this many series without a change, one may raise an alarm.
+/// Series without a change among which one may raise an alarm.
 const SERIES_PER_ALARM: u32 = 100;
 
 /// The runs of each series, and those before a step.

@@ -58,7 +58,7 @@ struct Premise {
     least_share: f64,
     /// The MDEs of real ones.
     real: Range<f64>,
-    /// What to change so that more real comparisons have that MDE.
+    /// A change by which more real comparisons would have that MDE.
     help: &'static str,
 }
 
@@ -205,11 +205,11 @@ fn real(bench: &Bench, claim: &Claim, work_ns: f64) -> Result<()> {
 #[derive(Default)]
 struct Tally {
     made: u32,
-    /// Those that showed anything, and in which the premise held.
+    /// Comparisons that showed anything, and in which the premise held.
     fair: u32,
-    /// Those of them that were right.
+    /// Fair comparisons that were right.
     right: u32,
-    /// Those that refused a verdict.
+    /// Comparisons that refused a verdict.
     refused: u32,
     mdes: Vec<f64>,
 }

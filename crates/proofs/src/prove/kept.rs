@@ -1,4 +1,4 @@
-//! What a run keeps when it is killed: every committed trial, unchanged, with the numbers from 1 on.
+//! Trials that a run keeps when it is killed: every committed one, unchanged, with the numbers from 1 on.
 
 use std::path::Path;
 

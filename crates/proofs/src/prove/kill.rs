@@ -28,7 +28,7 @@ const LOOK: Duration = Duration::from_millis(20);
 /// that kills fall on every phase.
 const KILL_WITHIN_S: f64 = 1.5;
 
-/// One kill in this many does not wait for a trial, and falls on the beginning of a run.
+/// Kills for each early one, which does not wait for a trial, and falls on the beginning of a run.
 const EARLY_EVERY: u32 = 5;
 
 /// How long a run may take after the last kill.

@@ -71,7 +71,7 @@ pub enum Proof {
     Overload,
     /// The gauge shows the part of a core that is taken away, and the witness every pause of a core
     Gauge,
-    /// The same measurement again gives the same answer: runs, searches, comparisons of a server with itself
+    /// A repeated measurement gives the same answer: runs, searches, comparisons of a server with itself
     Reproduce,
     /// A search blames the subject for its own pauses, and not for what the host does
     Disturbed,
@@ -101,7 +101,7 @@ pub enum Size {
 /// The options of `cargo xtask prove`.
 #[derive(clap::Args)]
 pub struct Options {
-    /// What to prove (repeatable)
+    /// Proofs to make (repeatable)
     #[arg(required = true)]
     proofs: Vec<Proof>,
     /// How thorough
@@ -147,13 +147,13 @@ impl Options {
         self.proves_packages() && self.proofs.iter().all(|proof| *proof == Proof::Package)
     }
 
-    /// The same with a folder for files that later proofs use again.
+    /// Sets a folder for files that later proofs use again.
     #[must_use]
     pub fn with_kept(self, folder: PathBuf) -> Self {
         Self { kept: Some(folder), ..self }
     }
 
-    /// The same with the packages in this folder.
+    /// Sets the folder of the packages.
     #[must_use]
     pub fn with_packages(self, packages: PathBuf) -> Self {
         Self { packages: Some(packages), ..self }
@@ -174,7 +174,7 @@ impl Options {
 /// The default seed.
 const SEED: u64 = 1;
 
-/// What the proofs of a run share.
+/// The program, folders and settings that the proofs of a run share.
 struct Bench {
     kqps: Program,
     size: Size,
@@ -218,7 +218,7 @@ impl Bench {
         })
     }
 
-    /// The same with another, empty folder.
+    /// A copy with another, empty folder.
     fn anew(&self) -> Result<Self> {
         let (kqps, only, packages) = (self.kqps.clone(), self.only.clone(), self.packages.clone());
         let (beside, kept) = (self.beside.clone(), self.kept.clone());
@@ -257,7 +257,7 @@ impl Bench {
         Ok(picked)
     }
 
-    /// One of two values, by size.
+    /// Chooses between two values, by size.
     fn choose<T>(&self, small: T, whole: T) -> T {
         match self.size {
             Size::Small => small,

@@ -43,9 +43,9 @@ impl Quota {
         Ok(Self(vec![group]))
     }
 
-    /// The same with this many bytes of memory for all processes together.
+    /// Limits the memory of all processes together to this many bytes.
     pub(super) fn with_memory(mut self, bytes: u64) -> Result<Self> {
-        // One hierarchy may have both controllers, in either version.
+        // A single hierarchy may have both controllers, in either version.
         let file = |group: &Scratch| LIMITS.into_iter().find(|file| group.path().join(file).exists());
         if file(&self.0[0]).is_none() {
             self.0.push(group("memory")?.0);

@@ -1,4 +1,4 @@
-//! The same measurement again gives the same answer: default runs, searches at one server, searches with a greatest rate,
+//! A repeated measurement gives the same answer: default runs, searches at one server, searches with a greatest rate,
 //! and comparisons of a server with itself.
 
 mod comparisons;

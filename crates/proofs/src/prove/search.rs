@@ -1,4 +1,4 @@
-//! One `kqps find` at a target, with its figure in units that do not depend on the host's speed.
+//! A run of `kqps find` at a target, with its figure in units that do not depend on the host's speed.
 
 use std::net::SocketAddr;
 use std::path::Path;

@@ -1,4 +1,4 @@
-//! One connection of a client: queries to streams, and replies from them.
+//! A connection of a client: queries to streams, and replies from them.
 
 use std::time::Instant;
 
@@ -33,7 +33,7 @@ pub(super) struct Connection {
     was_retried: bool,
 }
 
-/// What a read found after the replies.
+/// The rest of a stream after the replies that a read found.
 enum Rest {
     /// More may follow.
     More,

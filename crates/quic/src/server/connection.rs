@@ -1,4 +1,4 @@
-//! One connection of a server: queries from streams, and replies to them.
+//! A connection of a server: queries from streams, and replies to them.
 
 use std::collections::HashMap;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::end::End;
 use crate::frames::{LENGTH_BYTES, append, first_message};
 use crate::session::Agreed;
 
-/// What all connections of a worker use, one at a time.
+/// Buffers that all connections of a worker use, one at a time.
 #[derive(Debug, Default)]
 pub(super) struct Scratch {
     input: Vec<u8>,
@@ -67,7 +67,7 @@ impl<M> Stream<M> {
     }
 }
 
-/// What a read found after the bytes.
+/// The rest of a stream after the bytes that a read found.
 enum Rest {
     /// More may follow.
     More,

@@ -26,7 +26,7 @@ pub enum RecipeError {
     Set {
         /// The text of the setting.
         setting: String,
-        /// What is wrong with it.
+        /// The fault of the setting, in words.
         what: String,
     },
 }

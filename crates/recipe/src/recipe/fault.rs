@@ -17,7 +17,7 @@ pub enum RecipeFault {
     Origin {
         /// The origin in the recipe.
         origin: String,
-        /// What is wrong with it.
+        /// The error in the origin.
         error: NameError,
     },
     /// Some names would be longer than a name can be.
@@ -39,7 +39,7 @@ pub enum RecipeFault {
     Range {
         /// The key in the recipe.
         key: &'static str,
-        /// What the number counts.
+        /// The unit that the number counts.
         what: &'static str,
         /// The number in the recipe.
         found: u64,
@@ -82,7 +82,7 @@ pub enum RecipeFault {
     Lacking {
         /// The key that asks for it.
         key: &'static str,
-        /// What the key needs.
+        /// The need of the key, in words.
         needs: &'static str,
     },
     /// The number of queries is 0.

@@ -3,7 +3,7 @@
 
 use super::svg::{Anchor, Svg};
 
-/// One run.
+/// A run.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Dot {
     /// Its place among all runs of the series, from 0.
@@ -17,7 +17,7 @@ pub(crate) struct Dot {
     pub(crate) is_outlier: bool,
 }
 
-/// What a line says.
+/// The kind of change that a line marks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum LineKind {
     Worse,

@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(self::drawn(&[]), "");
     }
 
-    /// What takes the time lies deep: the innermost functions are at the bottom.
+    /// The time is spent deep: the innermost functions are at the bottom.
     #[test]
     fn deep_call_chains_are_drawn_to_their_end() {
         let deep: Vec<Piece> = (0_usize..64).map(|row| piece("a", row.checked_sub(1), 1.0)).collect();

@@ -6,7 +6,7 @@ use super::scale::{Linear, Log};
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// One kind of figure, with one line for each start.
+/// A kind of figure, with a line for each start.
 #[derive(Clone, Debug)]
 pub(crate) struct Series {
     /// The name at its last point.
@@ -118,7 +118,7 @@ fn axes(svg: &mut Svg, x_axis: &Linear, y_axis: &Log) {
 
 /// Writes the names to the right of the plot, level with the ends of the lines, without overlap.
 fn name_lines(svg: &mut Svg, mut names: Vec<(&Series, f64)>) {
-    // Of equal ends, the first series has the highest figure, and its name stands above.
+    // The first series has the highest figure, so at equal ends its name stands above.
     names.reverse();
     names.sort_by(|a, b| b.1.total_cmp(&a.1));
     let mut lowest_free = BOTTOM;

@@ -46,7 +46,7 @@ pub(crate) enum Missing {
 }
 
 impl Missing {
-    /// What a chart says of it.
+    /// The words for it in a chart.
     pub(crate) fn words(self) -> &'static str {
         match self {
             Self::Refused => "no number",

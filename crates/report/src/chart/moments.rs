@@ -4,7 +4,7 @@ use super::scale::{Linear, Log};
 use super::svg::{Anchor, Svg};
 use crate::format;
 
-/// One kind of figure.
+/// A kind of figure.
 #[derive(Clone, Debug)]
 pub(crate) struct Course {
     /// The name beside its last point.
@@ -15,7 +15,7 @@ pub(crate) struct Course {
     pub(crate) points: Vec<(f64, Option<f64>)>,
 }
 
-/// What the figures are.
+/// The quantity that the figures measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
     /// Queries a second.
@@ -124,7 +124,7 @@ pub(crate) fn moments(chart: &Moments<'_>) -> String {
     names.sort_by(|a, b| b.1.total_cmp(&a.1));
     let (mut lowest_free, count) = (BOTTOM, names.len());
     for (at, (course, y)) in names.into_iter().enumerate() {
-        // Those above it need room, too.
+        // The names above it need room, too.
         let highest = NAME_TOP + (count - 1 - at) as f64 * NAME_APART;
         let y = y.min(lowest_free).max(highest);
         lowest_free = y - NAME_APART;

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-/// What the `x` of a text refers to.
+/// The part of a text that lies at its `x`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Anchor {
     Start,

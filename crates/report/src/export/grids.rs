@@ -84,7 +84,7 @@ struct Shown<'a> {
     ranged: Ranged,
 }
 
-/// What a slot shows of a figure: one number as a rule.
+/// Numbers that a slot shows of a figure: one as a rule.
 fn shown<'a>(verdict: &'a RunVerdict, slot: &Slot, figure: Figure) -> Vec<Shown<'a>> {
     let figures: Option<&Figures> = slot.figures.map(|index| &verdict.figures[index]);
     let visible = figures.filter(|figures| figures.may_show(figure));

@@ -1,5 +1,4 @@
-//! What became of queries over the trials of a search: their fates, where they were lost, and why the kernel dropped
-//! packets.
+//! The fates of queries over the trials of a search, where queries were lost, and why the kernel dropped packets.
 
 use kqps_verdict::judge::RunVerdict;
 

@@ -32,7 +32,7 @@ pub enum Value {
 pub struct Column {
     /// Its name, with the unit at its end.
     pub name: String,
-    /// What it holds, in a few words.
+    /// Its content, in a few words.
     pub about: String,
 }
 
@@ -41,7 +41,7 @@ pub struct Column {
 pub struct Sheet {
     /// Its name, which is the stem of its file.
     pub name: &'static str,
-    /// What a row is.
+    /// The meaning of a row.
     pub about: &'static str,
     /// The columns.
     pub columns: Vec<Column>,
@@ -96,7 +96,7 @@ pub struct PrintedSheet<'a> {
     kind: &'static str,
     /// The table's name.
     table: &'static str,
-    /// What a row is.
+    /// The meaning of a row.
     about: &'static str,
     /// The columns in their order.
     columns: &'a [Column],

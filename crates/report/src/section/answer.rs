@@ -257,7 +257,7 @@ fn refusal(subject: &CellVerdict) -> String {
     format!("gets no number. {why}")
 }
 
-/// What ended the climb. For a refused figure, "nothing" is left out.
+/// The bottleneck that ended the climb. For a refused figure, "nothing" is left out.
 fn limit(subject: &CellVerdict) -> Option<&'static str> {
     let refused = subject.grade.refuses();
     match subject.bottleneck.resource {
@@ -298,7 +298,7 @@ mod tests {
 
     use super::*;
 
-    /// One start with trials at these loads, each with the number of queries that it lost.
+    /// A run of one start, with trials at these loads, each with the number of queries that it lost.
     fn searched(goal: &Goal, loads: &[(f64, u64)]) -> Run {
         let trial = |number: u64, load_qps: f64, lost: u64| {
             let intended = load_qps as u64;

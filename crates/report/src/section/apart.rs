@@ -18,7 +18,7 @@ pub(crate) enum Apart {
 }
 
 impl Apart {
-    /// What all trials of a run show together.
+    /// Judges all trials of a run together.
     pub(crate) fn of_run(run: &Run) -> Self {
         let measured = run.trials.iter().filter_map(RunTrial::measured);
         let played: Vec<&Trial> = measured.filter(|trial| !trial.parts.is_empty()).collect();

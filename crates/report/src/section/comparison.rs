@@ -9,7 +9,7 @@ use kqps_verdict::judge::RunVerdict;
 use super::Panel;
 use crate::chart::{Ratios, ratios};
 
-/// One panel for every figure that was compared.
+/// A panel for every figure that was compared.
 pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
     let sides = Pairing::of(run).map_or(Vec::new(), |pairing| vec![pairing.a, pairing.again, pairing.b]);
     let has_trials = |cell: &usize| run.trials_of(*cell).next().is_some();

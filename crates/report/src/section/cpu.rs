@@ -11,7 +11,7 @@ use crate::format;
 /// Threads beyond this number are only counted.
 const MOST_THREADS: usize = 6;
 
-/// One panel per subject: of the trials behind its figure, the heaviest, and the last of these.
+/// A panel per subject, of the last of the heaviest trials behind its figure.
 pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
     let panel = |subject: &CellVerdict| {
         let (number, trial) = heaviest(run, subject)?;
@@ -20,7 +20,7 @@ pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
     verdict.subjects.iter().filter_map(panel).collect()
 }
 
-/// Of the trials behind the figure of a subject, the heaviest, and the last of these, with its number.
+/// The last of the heaviest trials behind the figure of a subject, with its number.
 pub(crate) fn heaviest<'a>(run: &'a Run, subject: &CellVerdict) -> Option<(u64, &'a Trial)> {
     let behind = run.trials.iter().filter(|trial| subject.trials.contains(&trial.number));
     let measured = behind.filter_map(|trial| Some((trial.number, trial.measured()?)));

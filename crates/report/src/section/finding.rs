@@ -36,7 +36,7 @@ pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experi
     Finding { title: title(experiment), sentences }
 }
 
-/// Which factor mattered, or that none did.
+/// Says which factor mattered, or that none did.
 pub(super) fn of_factors(verdict: &RunVerdict, experiment: &Experiment) -> String {
     of(verdict, experiment).map_or_else(String::new, |found| found.sentence.clone())
 }

@@ -15,7 +15,7 @@ pub(crate) const DRAWN_MOST: usize = 200;
 /// The most rows of changes of the host, and of runs without a figure, beside one series.
 const ROWS_MOST: usize = 20;
 
-/// What the page shows.
+/// The content of the page.
 #[derive(Clone, Copy, Debug)]
 pub struct HistoryInput<'a> {
     /// All runs and hosts.
@@ -55,7 +55,7 @@ pub(crate) struct Panel {
     pub(crate) levels: Vec<LevelRow>,
     /// When the host changed, and how.
     pub(crate) moves: Vec<(String, String)>,
-    /// Which runs have no figure, and why.
+    /// The runs without a figure, and why.
     pub(crate) absences: Vec<(String, String)>,
 }
 

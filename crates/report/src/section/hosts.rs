@@ -19,7 +19,7 @@ pub(crate) struct Hosts {
     pub(crate) parts: Vec<Parts>,
 }
 
-/// One host.
+/// A host.
 #[derive(Debug)]
 pub(crate) struct HostRow {
     pub(crate) name: String,
@@ -34,12 +34,12 @@ pub(crate) struct HostRow {
 #[derive(Debug)]
 pub(crate) struct Parts {
     pub(crate) cell: String,
-    /// Which trial, and how far apart the players began.
+    /// The trial, and how far apart the players began.
     pub(crate) caption: String,
     pub(crate) rows: Vec<PartRow>,
 }
 
-/// What one player did.
+/// The part of one player.
 #[derive(Debug)]
 pub(crate) struct PartRow {
     pub(crate) host: String,

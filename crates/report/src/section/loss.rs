@@ -11,7 +11,7 @@ pub(crate) struct Panel {
     pub(crate) name: String,
     /// The cell whose trials are behind it.
     pub(crate) cell: u32,
-    /// What became of its queries, in a sentence; empty if there is no drawing.
+    /// The fates of its queries, in a sentence; empty if there is no drawing.
     pub(crate) caption: String,
     /// SVG; empty if there was no trial in open loop.
     pub(crate) drawing: String,
@@ -28,7 +28,7 @@ pub(crate) struct Reasons {
     pub(crate) rows: Vec<(String, String)>,
 }
 
-/// One panel per subject that was sent any query, in the order of the verdict.
+/// A panel per subject that was sent any query, in the order of the verdict.
 pub(crate) fn panels(verdict: &RunVerdict) -> Vec<Panel> {
     verdict.subjects.iter().filter_map(panel).collect()
 }
@@ -87,7 +87,7 @@ fn drawing(subject: &CellVerdict) -> String {
     })
 }
 
-/// What became of the queries without a correct answer, in a sentence.
+/// The fates of the queries without a correct answer, in a sentence.
 fn fates(losses: &Losses) -> String {
     let accounts = &losses.accounts;
     let all = format::count(accounts.intended);

@@ -33,7 +33,7 @@ use kqps_observation::run::Role;
 #[derive(Debug)]
 pub(crate) struct Panel {
     pub(crate) name: String,
-    /// What the drawing shows, in a sentence.
+    /// A sentence on what the drawing shows.
     pub(crate) caption: String,
     /// SVG; empty if there is nothing to draw.
     pub(crate) drawing: String,
@@ -43,7 +43,7 @@ pub(crate) struct Panel {
     pub(crate) cells: Vec<(String, String)>,
 }
 
-/// What a cell was measured for, in words.
+/// The role of a cell, in words.
 pub(crate) fn role(role: Role) -> &'static str {
     match role {
         Role::PlayerCeiling => "ceiling of the player",

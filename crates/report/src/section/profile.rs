@@ -31,13 +31,13 @@ pub(crate) struct Panel {
     /// The words of the states, for the head of that table.
     pub(crate) heads: [&'static str; 8],
     pub(crate) locks: Vec<Lock>,
-    /// What grew, in a sentence; empty if nothing is compared.
+    /// A sentence on the growth; empty if nothing is compared.
     pub(crate) growth: String,
-    /// What grew, microseconds per query with the fewest workers and with this cell's.
+    /// State, function or lock that grew, microseconds per query with the fewest workers and with this cell's.
     pub(crate) grown: Vec<[String; 3]>,
     /// SVG; empty if no functions are known.
     pub(crate) drawing: String,
-    /// What could not be sampled, and why.
+    /// The data that could not be sampled, and why.
     pub(crate) unreadable: Vec<String>,
 }
 
@@ -50,12 +50,12 @@ pub(crate) struct Lock {
     pub(crate) share: String,
 }
 
-/// One panel for each profiled subject, in the order of the verdict.
+/// A panel for each profiled subject, in the order of the verdict.
 pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
     verdict.profiles.iter().map(|profile| panel(profile, facts(run, profile))).collect()
 }
 
-/// What was sampled of a profiled trial.
+/// The facts that were sampled of a profiled trial.
 pub(crate) fn facts<'a>(run: &'a Run, profile: &CellProfile) -> Option<&'a ProfileFacts> {
     let trial = run.trials.iter().find(|one| one.number == profile.trial).and_then(RunTrial::measured);
     trial?.subject.as_ref()?.profile.as_ref()

@@ -33,7 +33,7 @@ pub(crate) struct Part {
     pub(crate) plots: Vec<Plot>,
     /// Why it is not known how far servers scale, in sentences.
     pub(crate) unknown_scaling: Vec<String>,
-    /// Which factor mattered, or that none did, in a sentence.
+    /// A sentence on which factor mattered, or that none did.
     pub(crate) finding: String,
 }
 

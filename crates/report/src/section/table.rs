@@ -73,7 +73,7 @@ impl Table {
     }
 }
 
-/// One combination of the row factors.
+/// A combination of the row factors.
 #[derive(Debug)]
 pub(crate) struct Row {
     pub(crate) head: String,

@@ -273,7 +273,7 @@ fn one_of(run: &[Node]) -> Node {
     if !arrives.is_empty() {
         description = format!("{description}; packets by {}", arrives.join(", "));
     }
-    // One of two threads of a core is often idle; the core is not.
+    // A core is not idle if only one of its two threads is, as often happens.
     let class = match found.as_slice() {
         [(class, _)] | [(class, _), ("idle", _)] => class,
         _ => "both",

@@ -25,7 +25,7 @@ pub(crate) struct OfCell {
 /// Trials of a cell that belong together.
 #[derive(Debug)]
 pub(crate) struct Part {
-    /// What they are; empty if all trials of the cell are in one part.
+    /// The title that tells them from the others; empty if all trials of the cell are in one part.
     pub(crate) title: &'static str,
     pub(crate) rows: Vec<Row>,
 }
@@ -58,7 +58,7 @@ pub(crate) struct Measured {
     pub(crate) notes: String,
 }
 
-/// One entry per cell that has trials, in the order of the run's cells.
+/// An entry per cell that has trials, in the order of the run's cells.
 pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Vec<OfCell> {
     let behind = behind(verdict);
     let of_cell = |(index, cell): (usize, &Cell)| {
@@ -144,7 +144,7 @@ fn row(cell: &Cell, trial: &RunTrial) -> Row {
     }
 }
 
-/// What else is to know of a trial; may be empty.
+/// Further notes on a trial; may be empty.
 pub(crate) fn notes(cell: &Cell, trial: &Trial, purpose: Purpose) -> String {
     let mut notes = Vec::new();
     if let Purpose::Reasons { of } = purpose {
@@ -197,7 +197,7 @@ fn players_notes(trial: &Trial) -> Vec<String> {
     trial.players.iter().zip(hosts).flat_map(with_host).collect()
 }
 
-/// What was replayed of a capture.
+/// The clients of a replayed capture, and the number of its queries that were not played.
 fn replayed(replay: &Replay) -> String {
     let clients = counted(replay.clients as usize, "client");
     let not_played: u64 = replay.not_played.values().sum();
@@ -235,8 +235,8 @@ fn broken(connections: &ConnectionFacts) -> Option<String> {
     (!parts.is_empty()).then(|| parts.join(", "))
 }
 
-/// What the kernel on the subject's side dropped of handshakes, and what was sent again for them; `None` if nothing
-/// was.
+/// Handshakes that the kernel on the subject's side dropped, and segments that were sent again for them; `None` if
+/// there are none.
 fn dropped(trial: &Trial) -> Option<String> {
     trial.connections.as_ref()?;
     let tcp = trial.subject_network()?.tcp?;

@@ -86,7 +86,7 @@ fn two_runs_side_by_side_are_readable_on_every_screen_and_on_paper() {
 
 #[test]
 fn a_figure_that_one_run_refused_and_another_host_are_shown_as_such() {
-    // One answer of nsd was wrong now, and one of knot then.
+    // An answer of nsd was wrong now, and one of knot then.
     let (mut now, mut then) = (sample::run(), Run { started_unix_ms: 1, ..sample::run() });
     then.fingerprint.kernel = "Linux 6.1.0 x86_64".into();
     for (run, subject) in [(&mut now, "nsd"), (&mut then, "knot")] {

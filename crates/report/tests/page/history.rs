@@ -33,7 +33,7 @@ fn a_history_is_readable_on_every_screen_and_fetches_nothing() {
     let mut browser = Browser::start();
     for (name, screen) in SCREENS {
         browser.open(&file, screen);
-        // What is folded is checked as well.
+        // Folded parts are checked as well.
         browser.evaluate("document.querySelectorAll('details').forEach(one => one.open = true)");
         let found = browser.evaluate(CHECKS);
         assert_eq!(found["wrong"], json!([]), "on {name}");

@@ -14,7 +14,7 @@ const APART_MS: u64 = 43_200_000;
 
 pub(crate) const RUNS: usize = 90;
 
-/// What a series has in a run: its figure and the rate of the echo.
+/// A series in a run: its figure and the rate of the echo.
 type Course = fn(usize) -> (Option<f64>, Option<f64>);
 
 struct Kept {

@@ -23,7 +23,7 @@ pub(crate) fn expect_bounds(browser: &mut Browser, verdict: &RunVerdict) {
         .map(list => [list.closest('details').open, [...list.querySelectorAll('li')].map(start => start.textContent)])";
     let rows = browser.evaluate(starts);
     let rows = rows.as_array().unwrap();
-    // One of the four never started.
+    // A fourth subject never started.
     assert_eq!(rows.len(), 3);
     for (subject, row) in verdict.subjects.iter().zip(rows) {
         assert_eq!(row[0], false, "it is folded");

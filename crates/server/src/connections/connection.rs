@@ -1,6 +1,5 @@
-//! One connection: reads bytes, cuts queries out of them, and joins replies into few writes. It runs in turns. A
-//! turn lasts as long as there is something to do without waiting, up to a limit that gives the others their
-//! turn.
+//! A connection: reads bytes, cuts queries out of them, and joins replies into few writes. It runs in turns. A turn
+//! lasts as long as there is something to do without waiting, up to a limit that gives the others their turn.
 //!
 //! What it keeps between turns is bounded. It keeps queries that are not answered, at most as long as one message, and
 //! replies that its stream has not taken, fewer than [`OUTPUT_MOST`] bytes and one message. While there are such
@@ -45,7 +44,7 @@ const ROUNDS: usize = 16;
 /// answered between its messages (RFC 7766, section 6.2.1.1). A second one waits, and no query passes it.
 const STREAMS: usize = 2;
 
-/// What all connections of a thread use, one at a time.
+/// State that all connections of a thread use, one at a time.
 pub(super) struct Scratch<A> {
     pub(super) answer: A,
     /// Queries, and replies of one message.

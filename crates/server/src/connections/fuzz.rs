@@ -29,7 +29,7 @@ struct Mirror;
 /// A query, and how often it is still to be repeated.
 type Repeated = (Vec<u8>, u8);
 
-/// What becomes of a query: the number of messages in its reply; `None` if it gets no reply.
+/// The number of messages in the reply to a query; `None` if it gets no reply.
 fn messages(query: &[u8]) -> Option<u8> {
     match query[2] & 3 {
         0 => None,

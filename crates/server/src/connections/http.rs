@@ -276,7 +276,7 @@ mod tests {
             client.send(PING);
             assert_eq!(read(&mut stream), ErrorKind::Interrupted);
         }
-        // What followed the first frames may have arrived with them.
+        // Frames after the first ones may have arrived with them.
         while stream.read(&mut [0; 64]).expect_err("there is no query").kind() == ErrorKind::Interrupted {}
         assert!(!stream.is_busy() && !stream.may_have_more());
     }

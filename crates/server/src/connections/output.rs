@@ -15,7 +15,7 @@ const WRITTEN_MOST: usize = 1 << 20;
 /// The bytes that a connection has not written yet. While none wait, it keeps memory for at most `KEPT_BYTES`.
 #[derive(Debug, Default)]
 pub struct Output<const KEPT_BYTES: usize> {
-    /// Of these, the first `written` are written. Empty if none wait.
+    /// Bytes of which the first `written` are written. Empty if none wait.
     bytes: Vec<u8>,
     written: usize,
     /// Bytes that the client has taken since it last made progress.

@@ -22,7 +22,7 @@ const RECORDS_BYTES: usize = 1 << 18;
 const SEALED_MOST: usize = 1 << 16;
 
 thread_local! {
-    /// What all connections of a thread read into, one at a time.
+    /// The buffer into which all connections of a thread read, one at a time.
     static RECORDS: RefCell<Box<[u8]>> = RefCell::new(vec![0; RECORDS_BYTES].into());
 }
 
@@ -95,7 +95,7 @@ impl TlsStream {
         })
     }
 
-    /// The same for bytes that are no messages after their lengths. Early data is then read at once.
+    /// Lets the stream carry bytes that are no messages after their lengths. Early data is then read at once.
     pub(super) fn without_messages(self) -> Self {
         Self { early: Early::All, ..self }
     }

@@ -18,12 +18,12 @@ pub(super) struct TaskDescription {
     pub(super) processes: usize,
     pub(super) workers: Vec<WorkerDescription>,
     pub(super) listeners: Vec<ListenerDescription>,
-    /// What connections in TLS need.
+    /// Settings that connections in TLS need.
     pub(super) tls: Option<TlsDescription>,
     pub(super) quic: Option<TlsDescription>,
 }
 
-/// What connections in TLS, or over QUIC, need.
+/// Settings that connections in TLS, or over QUIC, need.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct TlsDescription {
     /// The certificate and key.

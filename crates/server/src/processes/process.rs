@@ -1,4 +1,4 @@
-//! One worker process, as its parent sees it.
+//! A worker process, as its parent sees it.
 
 use std::io::{self, BufRead as _, BufReader, Write as _};
 use std::mem::take;

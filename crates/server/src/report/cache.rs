@@ -3,8 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What became of the queries at a cache, over all transports: each query of which the server read the question is one
-/// of `hits`, `stale`, `failures`, `misses` and `refused`.
+/// Outcomes of the queries at a cache, over all transports: each query of which the server read the question is one of
+/// `hits`, `stale`, `failures`, `misses` and `refused`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheReport {
     /// Queries that were answered from the cache at once.

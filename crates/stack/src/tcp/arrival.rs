@@ -1,4 +1,4 @@
-//! What a segment brought, as the caller sees it.
+//! The news that a segment brings, as the caller sees it.
 
 /// A connection. Its number is used again after it has ended, and then counts as another one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -18,13 +18,13 @@ pub enum End {
     Refused,
 }
 
-/// What a segment brought, in the order in which it counts: the connection was made, data arrived, the peer closed, the
+/// The news of a segment, in the order in which it counts: the connection was made, data arrived, the peer closed, the
 /// connection ended.
 #[derive(Clone, Copy, Debug)]
 pub struct Arrival<'f> {
     /// The connection.
     pub connection: Id,
-    /// What the caller gave it to know it by.
+    /// The tag by which the caller knows it.
     pub tag: u64,
     /// Whether the connection was made by this segment.
     pub is_established: bool,

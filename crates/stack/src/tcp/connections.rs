@@ -63,7 +63,7 @@ pub enum ConnectError {
     /// As many connections are open as the settings allow.
     #[error("no more connections can be open at once")]
     Full,
-    /// One end is an address of IPv4, and the other one of IPv6.
+    /// The families differ: one end is an address of IPv4, and the other one of IPv6.
     #[error("the two addresses are of different families")]
     Families,
     /// More than 65,536 paths are in use.
@@ -89,7 +89,7 @@ pub struct TimedOut {
     pub connection: Id,
     /// The caller's tag.
     pub tag: u64,
-    /// What was sent in vain.
+    /// The kind of segment that was sent in vain.
     pub phase: Phase,
 }
 
@@ -349,7 +349,7 @@ impl Connections {
         self.count
     }
 
-    /// What all connections did so far.
+    /// Counts of all connections so far.
     pub fn counts(&self) -> &Counts {
         &self.shared.counts
     }

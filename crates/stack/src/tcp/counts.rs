@@ -1,6 +1,6 @@
-//! What connections did, in numbers.
+//! Counts of connections.
 
-/// What a segment was for that was sent again, or for whose sake a connection timed out.
+/// The purpose of a segment that was sent again, or for whose sake a connection timed out.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// Opening: a SYN.
@@ -74,7 +74,7 @@ pub struct Counts {
     pub delayed_acks: u64,
     /// Segments that were handed in.
     pub segments_received: u64,
-    /// Of these, segments that belonged to no connection. Those with data or a FIN of an ended pair are counted in
+    /// Received segments that belonged to no connection. Those with data or a FIN of an ended pair are counted in
     /// [`Self::late`] as well.
     pub strangers: u64,
     /// Segments of ended pairs that got one more ACK.
@@ -85,7 +85,7 @@ pub struct Counts {
     pub outside: u64,
     /// Segments that arrived before what comes first.
     pub out_of_order: u64,
-    /// Of these, segments of which there was no room to hold all.
+    /// Segments out of order of which there was no room to hold all.
     pub not_held: u64,
     /// Segments whose timestamp was older than the last one (RFC 7323, section 5), or was missing.
     pub old_timestamps: u64,

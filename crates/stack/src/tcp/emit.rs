@@ -1,4 +1,4 @@
-//! What a connection sends next, and writing it.
+//! The next segment of a connection, and writing it.
 
 use super::segment::{self, Flags, Header, Options};
 use super::sequence::{before, later};
@@ -20,7 +20,7 @@ pub(super) enum Next {
     Reset,
 }
 
-/// What a connection would send now.
+/// The segment that a connection would send now, if any.
 #[inline]
 pub(super) fn next(tcb: &Tcb) -> Option<Next> {
     match tcb.state {

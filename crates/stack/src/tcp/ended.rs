@@ -48,7 +48,7 @@ impl Ended {
         ring[0] = Last { mark, sequence, acknowledgment, tick };
     }
 
-    /// What is remembered of a pair: its last connection.
+    /// The last connection of a pair, if it is remembered.
     #[inline]
     pub(super) fn find(&self, hash: u64, tick: u32) -> Option<Last> {
         let (ring, mark) = self.place(hash);

@@ -1,4 +1,4 @@
-//! What happens to a connection as time passes.
+//! Timers of a connection: timeouts, and ACKs that were delayed.
 
 use super::counts::Phase;
 use super::sequence::before;
@@ -38,7 +38,7 @@ pub(super) fn expire(tcb: &mut Tcb, shared: &mut Shared, now: Now) -> Option<Pha
     None
 }
 
-/// What the timer runs for.
+/// The phase for which the timer runs.
 fn phase(tcb: &Tcb) -> Phase {
     match tcb.state {
         State::SynSent | State::SynReceived => Phase::Syn,

@@ -12,7 +12,7 @@ const PIECES_MOST: u8 = 32;
 /// The pieces of all connections.
 pub(super) struct Reassembly {
     pool: Pool,
-    /// What each block of the pool holds.
+    /// The piece in each block of the pool.
     pieces: Vec<Piece>,
 }
 

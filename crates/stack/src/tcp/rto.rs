@@ -5,7 +5,7 @@ use super::shared::Limits;
 /// After a SYN was sent again, data waits this long before a round trip was measured (RFC 6298, section 5.7).
 const AFTER_LOST_SYN_US: u32 = 3_000_000;
 
-/// What is known of a connection's round trips.
+/// The round-trip time of a connection, its variation, and the timeout that follows from them.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rto {
     /// The smoothed round-trip time, microseconds; 0 if none was measured.

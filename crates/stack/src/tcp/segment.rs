@@ -136,7 +136,7 @@ fn pair(bytes: [u8; 8]) -> (u32, u32) {
     ((both >> 32) as u32, both as u32)
 }
 
-/// What a segment says apart from its ports.
+/// The header of a segment without its ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Header {
     /// The sequence number of the first byte, or of the SYN.

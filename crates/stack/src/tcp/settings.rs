@@ -1,4 +1,4 @@
-//! What the connections of a thread have in common, as the caller sets it.
+//! Settings by the caller for all connections of a thread.
 
 use std::time::Duration;
 
@@ -41,8 +41,8 @@ pub struct Settings {
 }
 
 impl Default for Settings {
-    /// Those of Linux, where it has them: the first timeout of RFC 6298, 200 ms at least, 120 s at most, six SYNs more,
-    /// and ACKs that wait for 40 ms.
+    /// Values of Linux, where it has them: the first timeout of RFC 6298, 200 ms at least, 120 s at most, six SYNs
+    /// more, and ACKs that wait for 40 ms.
     fn default() -> Self {
         Self {
             connections: 1 << 16,

@@ -1,4 +1,4 @@
-//! What all connections share: limits, buffers, counts, and replies to segments that belong to none.
+//! State that all connections share: limits, buffers, counts, and replies to segments that belong to none.
 
 use std::collections::VecDeque;
 use std::time::Duration;
@@ -113,9 +113,9 @@ pub(super) struct Reply {
 
 pub(super) struct Shared {
     pub(super) limits: Limits,
-    /// What connections send and was not acknowledged.
+    /// Bytes that connections send and that were not acknowledged.
     pub(super) output: Pool,
-    /// What arrived out of order.
+    /// Bytes that arrived out of order.
     pub(super) held: Reassembly,
     pub(super) replies: VecDeque<Reply>,
     pub(super) counts: Counts,

@@ -151,7 +151,7 @@ pub(super) struct Tcb {
     pub(super) ack_at: u32,
     /// The next connection in the queue, or among the free ones.
     pub(super) next: u32,
-    /// What was sent and not acknowledged, and what waits to be sent.
+    /// Bytes that were sent and not acknowledged, and bytes that wait to be sent.
     pub(super) output: Chain,
     pub(super) held: Held,
     pub(super) data_retransmitted: u32,
@@ -248,7 +248,7 @@ impl Tcb {
         if self.marks.has(Marks::SCALED) { limits.window } else { limits.window.min(u16::MAX.into()) }
     }
 
-    /// That window as a header has it. That of a SYN is never shifted.
+    /// The granted window as a header has it. The window of a SYN is never shifted.
     #[inline]
     pub(super) fn window_field(&self, limits: &Limits, is_syn: bool) -> u16 {
         let shift = if self.marks.has(Marks::SCALED) && !is_syn { limits.shift } else { 0 };

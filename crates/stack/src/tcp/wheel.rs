@@ -55,7 +55,7 @@ impl Wheel {
     /// Makes the timer of a connection come up at this tick, or before if it is set to an earlier one.
     #[inline]
     pub(super) fn set(&mut self, index: u32, at: u32) {
-        // What is due already comes up with the next tick.
+        // A timer that is due already comes up with the next tick.
         let at = if before(self.hand, at) { at } else { self.hand.wrapping_add(1) };
         let link = self.links[index as usize];
         if link.previous != NONE {
@@ -190,7 +190,7 @@ mod tests {
         assert!(due(&mut wheel, 4 + SLOTS as u32).is_empty());
         assert_eq!(due(&mut wheel, 5 + SLOTS as u32), [2]);
         assert_eq!(wheel.next(), None);
-        // What is overdue comes up with the next tick, and after several turns everything does.
+        // An overdue timer comes up with the next tick, and after several turns every timer does.
         wheel.set(3, 1);
         wheel.set(0, 6 + SLOTS as u32 + 100);
         assert!(due(&mut wheel, 5 + SLOTS as u32).is_empty());

@@ -189,7 +189,7 @@ fn a_fin_that_comes_before_data_waits_for_it() {
     assert_eq!(rig.one().header.acknowledgment, start);
     assert_eq!(rig.hand_at((start.wrapping_add(3), rig.ours), ACK, b"def"), None);
     assert_eq!(rig.one().header.acknowledgment, start);
-    // What would come after the FIN is cut.
+    // Bytes that would come after the FIN are cut.
     let news = rig.hand_at((start, rig.ours), ACK, b"abcdefghijkl").unwrap();
     assert_eq!(news, News { bytes: b"abcdefghi".to_vec(), is_peer_closed: true, ..News::default() });
     assert_eq!(rig.one().header.acknowledgment, start.wrapping_add(10));

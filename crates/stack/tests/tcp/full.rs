@@ -1,4 +1,4 @@
-//! What happens when places or memory run out.
+//! Behaviour when places or memory run out.
 
 use kqps_stack::tcp::{Close, ConnectError, Settings, State};
 

@@ -9,7 +9,7 @@ use kqps_stack::{Ends, parse};
 use super::peer::Peer;
 use super::rig::{MS, S};
 
-/// One end.
+/// An end of the link.
 pub(crate) trait Side {
     /// Takes a frame, and returns what it sends.
     fn receive(&mut self, frame: &[u8], now_ns: u64) -> Vec<Vec<u8>>;
@@ -110,7 +110,7 @@ impl Side for Client {
     }
 }
 
-/// What the link does with a frame.
+/// The fate of a frame on the link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     Lost,

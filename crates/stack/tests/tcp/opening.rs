@@ -161,7 +161,7 @@ fn segments_of_strangers_are_refused() {
     assert_eq!((refusal.header.flags, refusal.header.acknowledgment), (RST_ACK, 104));
     assert_eq!(rig.hand_at((100, 7), Flags::RST, b""), None);
     rig.none();
-    // What waits to be written is bounded.
+    // The number of replies that wait to be written is bounded.
     for _ in 0..3000 {
         rig.hand_at((100, 7), ACK, b"");
     }

@@ -132,7 +132,7 @@ fn the_caller_resets_every_state() {
         assert_eq!((rig.state(), rig.connections.count()), (None, 0));
         let counts = *rig.connections.counts();
         assert_eq!(counts.resets_sent + counts.abandoned, 1);
-        // What the peer had sent before gets a reset as well.
+        // Data that the peer had sent before gets a reset as well.
         rig.hand(ACK, b"data");
         assert_eq!(rig.one().header.flags, Flags::RST);
     }
@@ -154,7 +154,7 @@ fn timestamps_are_echoed_and_old_ones_dropped() {
         rig.one().header.options,
         Options { timestamps: Some((tick(&rig), 5010)), ..Options::default() }
     );
-    // One out of order does not count as the last, and an older one is not heard at all.
+    // A timestamp out of order does not count as the last, and an older one is not heard at all.
     rig.options.timestamps = Some((5030, 0));
     assert_eq!(rig.hand_at((rig.peer.wrapping_add(10), rig.ours.wrapping_sub(1)), ACK, b"far"), None);
     assert_eq!(rig.one().header.options.timestamps.unwrap().1, 5010);

@@ -1,4 +1,4 @@
-//! One connection, and the hands of its peer.
+//! A connection, and the hands of its peer.
 
 use kqps_stack::tcp::{self, Connections, End, Flags, Header, Id, Options, Segment, Sent, Settings, State};
 use kqps_stack::{Ends, Path, parse};
@@ -26,7 +26,7 @@ pub(crate) struct Seen {
     pub(crate) sent: Sent,
 }
 
-/// What an arrival reported.
+/// The news that an arrival reported.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct News {
     pub(crate) is_established: bool,

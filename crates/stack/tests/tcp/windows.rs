@@ -166,7 +166,7 @@ fn what_is_beyond_our_window_is_not_taken() {
     let ack = rig.one();
     assert_eq!((ack.header.acknowledgment, ack.header.window), (next, 1000));
     assert_eq!(rig.connections.counts().outside, 1);
-    // What had arrived before is acknowledged again, and what is new of it is taken.
+    // Data that had arrived before is acknowledged again, and new data after it is taken.
     assert_eq!(rig.hand_at((start, rig.ours), ACK, &data[..1000]), None);
     assert_eq!(rig.one().header.acknowledgment, next);
     assert_eq!(rig.hand_at((start, rig.ours), ACK, &data).unwrap().bytes.len(), 500);

@@ -30,7 +30,7 @@ fn made(days: Range<i64>) -> Made {
     make_valid(KeyType::Ecdsa, &[NAME.into(), "127.0.0.1".into()], days).unwrap()
 }
 
-/// One end, with what it received and what it has to send.
+/// An end of a connection, with bytes that it received and bytes that it has to send.
 struct End<S> {
     tls: Tls<S>,
     plain: Vec<u8>,
@@ -199,7 +199,7 @@ fn a_certificate_is_checked_unless_the_settings_say_otherwise() {
     }
 }
 
-/// What was wrong with a certificate.
+/// The fault that was found in a certificate.
 fn fault(failure: Option<Failure>) -> String {
     match failure {
         Some(Failure::Certificate(fault)) => fault.into_owned(),

@@ -80,7 +80,7 @@ pub(super) fn by_thread(physical: &[&Physical]) -> Vec<u32> {
     (0..deepest).flat_map(threads).collect()
 }
 
-/// The same cores with core 0, which runs kernel housekeeping, at the end.
+/// Moves core 0, which runs kernel housekeeping, to the end of the cores.
 pub(super) fn housekeeping_last<'a>(physical: &[&'a Physical]) -> Vec<&'a Physical> {
     let mut sorted = physical.to_vec();
     sorted.sort_by_key(|core| core.threads.contains(&0));

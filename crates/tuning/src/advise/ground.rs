@@ -5,7 +5,7 @@ use kqps_host::topology::Topology;
 
 use super::cores::{Cores, Physical};
 
-/// What the rules know.
+/// Facts that the rules build on.
 pub(super) struct Ground<'a> {
     pub(super) setup: &'a HostSetup,
     /// The device that carries the queries; `None` if the host has none, or none of the name that was asked for.
@@ -95,7 +95,7 @@ impl<'a> Ground<'a> {
 fn usual_device(setup: &HostSetup) -> Option<&DeviceSetup> {
     let on_bus = setup.devices.iter().filter(|device| device.bus.is_some());
     let promise = |device: &&DeviceSetup| (device.is_up, device.speed_mbps, device.carries_default_route);
-    // Of equals the last is returned.
+    // `max_by_key` returns the last of equals.
     let best = on_bus.rev().max_by_key(promise);
     best.or_else(|| {
         let mut others = setup.devices.iter().filter(|device| device.name != "lo");

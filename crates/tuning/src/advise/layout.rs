@@ -31,7 +31,7 @@ pub struct Layout {
     pub reason: String,
     /// Who found it, and where.
     pub source: String,
-    /// What it may cost.
+    /// The possible cost of the layout.
     pub cost: String,
     /// The settings that it changes, in their order. Empty if the host is so already.
     pub changes: Vec<(String, String)>,
@@ -45,11 +45,11 @@ pub enum Kind {
     Together,
     /// Some cores receive, the others of the node answer.
     Split,
-    /// One thread of each core receives, the other answers.
+    /// A thread of each core receives, the other answers.
     Siblings,
     /// Cores of the device's node receive. Its other cores and those of other nodes answer.
     SecondNode,
-    /// One core receives, and the cores that share its cache answer.
+    /// A core receives, and the cores that share its cache answer.
     Neighbours,
 }
 

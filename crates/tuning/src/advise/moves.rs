@@ -1,4 +1,4 @@
-//! What a layout changes on a device, in the order in which it must be set.
+//! Changes that a layout makes on a device, in the order in which they must be set.
 
 use super::ground::Ground;
 use super::layout::Layout;

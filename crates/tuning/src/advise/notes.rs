@@ -1,4 +1,4 @@
-//! What the advice does not know, and what it cannot set.
+//! Facts that the advice lacks, and settings that it cannot change.
 
 use super::ground::Ground;
 use super::layout::Layout;

@@ -11,7 +11,7 @@ const CORES_PER_RECEIVER: usize = 16;
 /// Without costs, on a node with at most this many physical cores a thread receives, and not a core (perftune).
 const FEW_CORES: usize = 4;
 
-/// What a layout must do.
+/// Demands on a layout.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Wanted {
     /// Workers; `None` for as many as the layout has room for.
@@ -116,7 +116,7 @@ pub(super) fn second_node(ground: &Ground<'_>, wanted: &Wanted, first_qps: f64) 
     Some(Placed { kind: Kind::SecondNode, receivers: firsts(&receivers), workers })
 }
 
-/// One core receives, and the cores that share its cache answer. With one such core the receiver answers, too.
+/// A core receives, and the cores that share its cache answer. With one such core the receiver answers, too.
 pub(super) fn neighbours(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
     let here = ground.here();
     let present = ground.only_receiver().filter(|cpu| here.iter().any(|core| core.threads.contains(cpu)));
@@ -147,7 +147,7 @@ fn receivers(cores: usize, further: f64, wanted: &Wanted) -> usize {
                 let answering = wanted.workers.map_or(answering, |workers| answering.min(workers as f64));
                 (RECEIVE_BUSY_MOST * receivers as f64 / costs.softirq_s).min(answering / costs.server_s)
             };
-            // Of equals the last is returned: the fewest receivers.
+            // `max_by` returns the last of equals: the fewest receivers.
             (1..=most).rev().max_by(|one, other| rate_qps(*one).total_cmp(&rate_qps(*other))).unwrap_or(1)
         }
         (None, _) => cores.div_ceil(CORES_PER_RECEIVER),

@@ -84,7 +84,7 @@ pub(super) fn source(kind: Kind) -> &'static str {
     }
 }
 
-/// What a kind of layout may cost.
+/// The possible cost of a kind of layout.
 pub(super) fn cost(kind: Kind) -> &'static str {
     match kind {
         Kind::Together => {

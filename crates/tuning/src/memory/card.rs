@@ -66,7 +66,7 @@ impl Card {
         })
     }
 
-    /// What the driver makes of a value.
+    /// Returns a value in the form that the driver makes of it.
     pub(super) fn takes(
         &self,
         values: &BTreeMap<Setting, String>,
@@ -112,7 +112,7 @@ impl Card {
         }
     }
 
-    /// What the driver gives other values when a setting has been written.
+    /// Changes other values as the driver does when a setting has been written.
     pub(super) fn begin_anew(&self, values: &mut BTreeMap<Setting, String>, setting: &Setting, value: &str) {
         if let Setting::Channels { .. } = setting {
             let count: u32 = pairs(value)["combined"].parse().unwrap();

@@ -80,7 +80,7 @@ pub(super) fn write(device: &str, setting: &Setting, value: &str) -> io::Result<
     }
 }
 
-/// What a device is; empty if there is none.
+/// The identity of a device; empty if there is none.
 pub(super) fn identity(device: &str) -> Identity {
     let folder = Path::new("/sys/class/net").join(device);
     let Ok(index) = fs::read_to_string(folder.join("ifindex")) else { return Identity::default() };

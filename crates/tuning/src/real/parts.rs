@@ -15,7 +15,7 @@ pub(super) fn table(change: &Change, slots: usize) -> Change {
     Change { value, ..change.clone() }
 }
 
-/// One core for each interrupt: the queues take turns over the cores.
+/// Gives each interrupt one core: the queues take turns over the cores.
 pub(super) fn in_turn(interrupts: Vec<(u32, String)>, cores: &[u32]) -> Vec<Change> {
     let core = |queue: u32| cores.get(queue as usize % cores.len().max(1)).copied();
     let change = |(queue, irq): (u32, String)| {
@@ -49,7 +49,7 @@ pub(super) fn left_alone(numbers: BTreeSet<u32>) -> Change {
     Change { setting: Setting::Irqbalance, value: value::numbers_word(&all) }
 }
 
-/// What irqbalance may do to interrupts that are moved.
+/// A remark on what irqbalance may do to interrupts that are moved.
 pub(super) fn remarks_of_interrupts(parts: &[Change]) -> Option<String> {
     if !parts.iter().any(|part| matches!(part.setting, Setting::Irq(_))) {
         return None;
@@ -99,7 +99,7 @@ mod tests {
     fn a_table_has_no_more_queues_than_slots() {
         assert_eq!(table(&change("rss.eth0=200"), 128), change("rss.eth0=128"));
         assert_eq!(table(&change("rss.eth0=8"), 128), change("rss.eth0=8"));
-        // One that has another length, or that the driver does not report, is refused when it is written.
+        // A table that has another length, or that the driver does not report, is refused when it is written.
         assert_eq!(table(&change("rss.eth0=0,0,1"), 128), change("rss.eth0=0,0,1"));
         assert_eq!(table(&change("rss.eth0=8"), 0), change("rss.eth0=8"));
     }

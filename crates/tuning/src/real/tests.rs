@@ -13,7 +13,7 @@ use crate::owner::Owner;
 use crate::receive_core::receive_core;
 use crate::undo::undo;
 
-/// One end of a veth pair with two queues, and the other end, which keeps it; `None` without the rights.
+/// An end of a veth pair with two queues, and the other end, which keeps it; `None` without the rights.
 fn pair() -> Option<(NetNs, NetNs)> {
     if let Err(reason) = kqps_kernel::probe::probe_one("veth") {
         skip(Capability::Networks, reason);

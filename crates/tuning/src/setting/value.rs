@@ -26,9 +26,9 @@ const FIELDS: &str = "mvtsdfnelr";
 pub struct ValueError {
     /// The setting.
     pub setting: Setting,
-    /// What it takes.
+    /// The values that the setting takes.
     pub expected: &'static str,
-    /// What was found.
+    /// The value that was found.
     pub found: String,
 }
 

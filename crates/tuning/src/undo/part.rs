@@ -8,7 +8,7 @@ use crate::setting::{Setting, value};
 use crate::settle::Link;
 use crate::system::{SettingError, System};
 
-/// What became of one setting.
+/// The outcome for one setting.
 pub(super) enum Outcome {
     /// It has its old value again, under this name.
     Restored(Setting),

@@ -1,4 +1,4 @@
-//! What undoing does on hosts where something stands in its way.
+//! Undoing on hosts where something stands in its way.
 
 mod devices;
 

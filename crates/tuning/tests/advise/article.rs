@@ -5,7 +5,7 @@ use kqps_tuning::advise::{Ask, Kind};
 
 use crate::rigs::{Rig, assignments, x5355, x5355_receiving_on};
 
-/// What was varied, the workers, the best queue cores, and the best cores of the server.
+/// A row of the article: the variation, the workers, the best queue cores, and the best cores of the server.
 type Row = (&'static str, Option<u32>, &'static [u32], &'static [u32]);
 
 const ROWS: [Row; 6] = [

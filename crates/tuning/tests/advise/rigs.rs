@@ -125,7 +125,7 @@ pub(crate) fn x5355() -> Rig {
     Rig::new(card("ixgbe", None, 8, 8, |queue| queue), (0..8).map(facts).collect())
 }
 
-/// The same with all interrupts on one core.
+/// The X5355 host with all interrupts on one core.
 pub(crate) fn x5355_receiving_on(cpu: u32) -> Rig {
     let mut rig = x5355();
     *rig.device() = card("ixgbe", None, 8, 8, |_| cpu);

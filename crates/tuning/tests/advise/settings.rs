@@ -1,4 +1,4 @@
-//! Which settings are advised, in which order, and that a host that is set well gets none.
+//! Settings that are advised, and their order; a host that is set well gets none.
 
 use kqps_host::setup::{Channels, Coalesce, Conntrack, DeviceSetup, IdleState, Rings, Rss};
 use kqps_tuning::advise::Ask;

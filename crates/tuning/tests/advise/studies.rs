@@ -1,4 +1,4 @@
-//! What the advice would have said on the machines of the other four studies.
+//! Advice as it would have been on the machines of the other four studies.
 
 use kqps_tuning::advise::{Ask, Kind};
 
@@ -37,7 +37,7 @@ fn four_cores_with_one_queue_all_answer_and_packets_are_steered() {
 
 #[test]
 fn no_published_rate_of_the_cache_is_above_the_estimate() {
-    // One worker answered 10,200 q/s. The share of receiving is not published: a third is assumed.
+    // A single worker answered 10,200 q/s. The share of receiving is not published: a third is assumed.
     let published = [10_200.0, 18_783.0, 23_461.0, 27_161.0];
     let query_s = 1.0 / published[0];
     for (workers, rate_qps) in (1..).zip(published) {
@@ -102,7 +102,7 @@ fn the_search_of_queues_reaches_48_of_128_threads() {
     // Each queue has a physical core of its own.
     assert_eq!(first.interrupt_cpus, (0..64).collect::<Vec<_>>());
     assert_eq!(first.queues_to_try, [4, 32, 64]);
-    // One step between the best two, and 48 is nearer than a quarter.
+    // A step between the best two, and 48 is nearer to it than a quarter.
     let step = (32.0_f64 * 64.0).sqrt();
     assert!((48.0 / step).max(step / 48.0) < 1.25);
 }

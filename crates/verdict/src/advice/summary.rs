@@ -4,7 +4,7 @@ use super::{Action, Advice};
 use crate::grade::Grade;
 use crate::judge::{CellVerdict, SearchVerdict};
 
-/// One action and the servers that need it.
+/// An action and the servers that need it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct AdviceFor {
     /// The action.
@@ -55,8 +55,8 @@ fn in_order(mut all: Vec<AdviceFor>) -> Vec<AdviceFor> {
 const NAMED: usize = 3;
 
 impl AdviceFor {
-    /// One sentence of advice. `measured` is the number of servers in the run: if all of them need the action,
-    /// it says "all servers".
+    /// A sentence of advice. `measured` is the number of servers in the run: if all of them need the action, it says
+    /// "all servers".
     pub fn sentence(&self, measured: usize) -> String {
         let count = self.whom.len();
         let whom = match self.whom.as_slice() {

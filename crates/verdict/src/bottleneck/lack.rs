@@ -6,8 +6,8 @@ use super::{Losses, mean};
 use crate::lack::PlayerLack;
 use crate::warning;
 
-/// What the player lacked in trials most of whose bad queries it lost or did not send. The most queries decide. `None` if
-/// that was CPU time, and nothing is known of its threads and cores.
+/// The player's lack in trials most of whose bad queries it lost or did not send. The most queries decide. `None` if
+/// the player lacked CPU time, and nothing is known of its threads and cores.
 pub(super) fn of_losses(failed: &[&Trial], losses: &Losses) -> Option<PlayerLack> {
     let known = [
         (losses.without_id, PlayerLack::Ids),
@@ -22,8 +22,8 @@ pub(super) fn of_losses(failed: &[&Trial], losses: &Losses) -> Option<PlayerLack
     }
 }
 
-/// What the player lacked in trials in which it did not keep its schedule: what most of these show, and of equals the last of
-/// `order`, which the host explains least.
+/// The player's lack in trials in which it did not keep its schedule: the lack that most of these show, and of equals
+/// the last of `order`, which the host explains least.
 pub(super) fn of_starved(failed: &[&Trial]) -> Option<PlayerLack> {
     let lacks: Vec<PlayerLack> = failed.iter().filter_map(|trial| warning::starved_by(trial)).collect();
     let count = |lack: &PlayerLack| lacks.iter().filter(|one| *one == lack).count();
@@ -32,7 +32,7 @@ pub(super) fn of_starved(failed: &[&Trial]) -> Option<PlayerLack> {
     most.or_else(|| of_full(failed))
 }
 
-/// What the player lacked in trials in which it or its core was full. `None` if nothing is known of its threads and cores.
+/// The player's lack in trials in which it or its core was full. `None` if nothing is known of its threads and cores.
 pub(super) fn of_full(failed: &[&Trial]) -> Option<PlayerLack> {
     let own = mean(failed.iter().filter_map(|trial| warning::busiest_player(trial)));
     let busy = mean(failed.iter().filter_map(|trial| warning::busiest_thread(trial)));

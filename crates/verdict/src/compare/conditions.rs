@@ -56,7 +56,7 @@ fn is_asked(name: &str) -> bool {
     [name::PLAYER, name::DATASET, HOSTS].iter().any(|prefix| name.starts_with(prefix))
 }
 
-/// What differs beside the subject's own program, each a sentence without its full stop.
+/// Differences beside the subject's own program, each a sentence without its full stop.
 pub(super) fn differences(a: Side<'_>, b: Side<'_>) -> Vec<String> {
     let mut differing = Differing::default();
     of_cells(a, b, &mut differing);
@@ -139,7 +139,7 @@ fn of_hosts(a: &Run, b: &Run, differing: &mut Differing) {
     differing.add_each("the host ", &hosts(a), &hosts(b));
 }
 
-/// What is known of the programs. The programs of the subjects may differ, since they are compared.
+/// How the programs are known to differ. The programs of the subjects may differ, since they are compared.
 fn programs(a: &Run, b: &Run) -> String {
     let (of_a, of_b) = (&a.fingerprint.binaries, &b.fingerprint.binaries);
     let common = of_a.iter().filter_map(|(name, facts)| Some((name, facts, of_b.get(name)?)));

@@ -1,6 +1,5 @@
-//! What the trials of a cell say against a comparison with it. A refusal rules out a verdict, because the
-//! ratios are not those of the subjects. A doubt is only reported. Every warning of the cell becomes one of the
-//! two, once.
+//! Objections to a comparison with a cell, from its trials. A refusal rules out a verdict, because the ratios are not
+//! those of the subjects. A doubt is only reported. Every warning of the cell becomes one of the two, once.
 
 use kqps_observation::run::{Role, RunTrial};
 use kqps_observation::{Cell, Run, Trial};
@@ -20,7 +19,7 @@ const OFTEN: f64 = 0.5;
 const RAN_BEFORE: &str = "a server that already ran was not started for this: its starts are sessions with one process, and \
      neither the interval nor the MDE covers how restarts differ";
 
-/// What to do if the player was the limit. kqps cannot change the configuration of a server that already ran.
+/// The way out if the player was the limit. kqps cannot change the configuration of a server that already ran.
 fn way_out(cell: &Cell, name: &str) -> String {
     match cell.target {
         Some(_) => "Give the player more threads (--senders)".to_owned(),

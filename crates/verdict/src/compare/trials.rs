@@ -28,7 +28,7 @@ fn of_start<'a>(trials: &[&'a RunTrial]) -> Vec<&'a Trial> {
     }
     let measured = trials.iter().filter_map(|one| Some((one.purpose, one.measured()?)));
     let measured: Vec<_> = measured.filter(|(purpose, _)| is_compared(*purpose)).collect();
-    // Of several rates, the highest says most about a subject.
+    // The highest of several rates says most about a subject.
     let load_qps = |trial: &Trial| evidence::load_qps(trial).unwrap_or(0.0);
     let highest_qps = measured.iter().map(|(_, trial)| load_qps(trial)).fold(0.0, f64::max);
     let highest: Vec<_> = measured.into_iter().filter(|(_, trial)| load_qps(trial) >= highest_qps).collect();

@@ -29,7 +29,7 @@ pub(crate) struct Starts<'a> {
     trials: Trials<'a>,
     /// Cell → block → connections that were open and the memory then; only of cells with a number of connections.
     held: BTreeMap<u32, Held>,
-    /// The same of the cell with the fewest connections of each family.
+    /// Family → block → the fewest open connections of its cells, and the memory then.
     fewest: BTreeMap<Family, Held>,
 }
 

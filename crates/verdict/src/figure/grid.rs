@@ -12,7 +12,7 @@ use super::absence::{self, Absence};
 use super::factor::factor;
 use super::published::{self, PublishedFigure};
 
-/// One table, or one chart.
+/// A table or a chart.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Grid {
     /// The headline, possibly empty.
@@ -34,11 +34,11 @@ pub struct Grid {
 pub struct GridRow {
     /// The values of the row factors.
     pub values: Vec<String>,
-    /// One slot for every column.
+    /// The slots, one for every column.
     pub slots: Vec<Slot>,
 }
 
-/// One combination of factors.
+/// A combination of factors.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Slot {
     /// Index into the figures of the run; `None` if there is no cell.

@@ -21,7 +21,7 @@ pub fn carried_qps(reply_bytes: f64, link_gbit_per_s: f64) -> f64 {
     link_gbit_per_s * 1e9 / 8.0 / frame_bytes
 }
 
-/// One cell as a point: the size of its replies and its rate.
+/// A cell as a point: the size of its replies and its rate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkPoint {
     /// Index into the figures of the run.

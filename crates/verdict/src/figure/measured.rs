@@ -111,7 +111,7 @@ pub fn is_near(trial: &Trial, qps: f64) -> bool {
     is_near && !is_spoiled(trial) && disturbed(trial).is_none()
 }
 
-/// The same trials, each start's with its block.
+/// The trials of a search at its lower bounds, or all trials of a closed loop, each start's with its block.
 pub(super) fn by_start<'a>(trials: &Trials<'a>, verdict: &CellVerdict) -> Vec<(u32, Vec<&'a Trial>)> {
     let of_start = |start: &StartVerdict| {
         let lower_qps = start.bounds.as_ref().and_then(|bounds| bounds.lower_qps);
@@ -177,7 +177,7 @@ pub(super) fn memory(trials: &[&Trial]) -> Option<Memory> {
     })
 }
 
-/// The same of one kind: proportional (PSS) or resident (RSS), bytes.
+/// The most memory of one kind: proportional (PSS) or resident (RSS), bytes.
 pub(super) fn memory_bytes(trials: &[&Trial], proportional: bool) -> Option<u64> {
     let watched = trials.iter().filter_map(|trial| trial.subject.as_ref());
     let bytes = |subject: &SubjectFacts| {

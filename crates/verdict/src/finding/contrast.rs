@@ -209,8 +209,9 @@ fn welch(pairs: &[(&Pair, f64)]) -> Option<(f64, usize)> {
     Some((variance, ((variance * variance / squares) as usize).max(1)))
 }
 
-/// The same of pairs that share a start in each block: they are added within each block that all of them have, and the
-/// scatter is that of the sums.
+/// The variance of a weighted sum of pairs that share a start in each block, and its degrees of freedom; `None` if the
+/// blocks are too few. The pairs are added within each block that all of them have, and the scatter is that of the
+/// sums.
 fn over_blocks(pairs: &[(&Pair, f64)]) -> Option<(f64, usize)> {
     let (first, _) = pairs.first()?;
     let of_block = |block: &u32| -> Option<f64> {

@@ -46,7 +46,7 @@ fn found_in(
     }
     let cells: Vec<&Cell> = own.iter().map(|(figures, _)| cell(figures)).collect();
     let factors = varying(&cells, experiment);
-    // One kind of memory for all cells: a cell whose PSS is not known has RSS alone.
+    // All cells show the same kind of memory: a cell whose PSS is not known has RSS alone.
     let proportional = own.iter().filter_map(|(figures, _)| figures.memory).all(|memory| memory.proportional);
     let of_cell = |(cell, (figures, subject)): (&&Cell, &(&Figures, &CellVerdict))| FactorCell {
         values: factors.iter().map(|lead| value(cell, &lead.name)).collect(),
@@ -87,8 +87,9 @@ fn is_chosen(cell: &Cell) -> bool {
     matches!(&cell.load, CellLoad::Rates { rates_qps, .. } if rates_qps.len() == 1)
 }
 
-/// What an experiment asks for: the first figure of its tables and charts that can be compared start by start. If the study
-/// chose the load of every cell, a rate says nothing, and without another such figure it is the median latency.
+/// The quantity that an experiment asks for: the first figure of its tables and charts that can be compared start by
+/// start. If the study chose the load of every cell, a rate says nothing, and without another such figure it is the
+/// median latency.
 fn quantity_of(cells: &[&Cell], experiment: &Experiment) -> Quantity {
     let are_chosen = !cells.is_empty() && cells.iter().all(|cell| is_chosen(cell));
     let tables = experiment.tables.iter().flat_map(|table| &table.show);

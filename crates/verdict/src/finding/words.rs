@@ -58,7 +58,7 @@ impl fmt::Display for Finding {
 }
 
 impl Finding {
-    /// What the outcome says, and what changes together with the factors that it names.
+    /// Sentences on the outcome, and on what changes together with the factors that it names.
     fn main(&self) -> Vec<String> {
         let what = self.quantity;
         let mut explained = Explained::default();
@@ -159,12 +159,12 @@ impl Finding {
     }
 }
 
-/// What has been explained, so that nothing is explained twice.
+/// Explanations that were given, so that nothing is explained twice.
 #[derive(Default)]
 struct Explained(BTreeSet<String>);
 
 impl Explained {
-    /// What changes together with a factor; `None` if nothing does, or if the same was said before.
+    /// Names the factors that change together with a factor; `None` if none do, or if the same was said before.
     fn with(&mut self, factor: &str, further: &[String]) -> Option<String> {
         let names = listed(further);
         let sentence = match further.len() {

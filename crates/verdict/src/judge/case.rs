@@ -34,7 +34,7 @@ pub(super) struct Case<'a> {
     pub(super) was_running: bool,
     /// Whether the advice names the flags of `kqps find`.
     pub(super) names_flags: bool,
-    /// What ended the search before it was over; `None` if nothing did, and for a run, which shows it by its trials.
+    /// The cause of an early end of the search; `None` if there was none, and for a run, which shows it by its trials.
     pub(super) cut_short: Option<CutShort>,
     /// When the cell is judged.
     pub(super) moment: Moment,
@@ -46,7 +46,7 @@ impl Case<'_> {
         self.starts.iter().flat_map(|start| &start.all).any(|trial| trial.has_connections_alone())
     }
 
-    /// What its rates count, in words.
+    /// The events that its rates count, in words.
     pub(super) fn what(&self) -> &'static str {
         if self.has_connections_alone() { "connections" } else { "queries" }
     }
@@ -57,7 +57,7 @@ impl Case<'_> {
     }
 }
 
-/// What ended a search before it was over.
+/// The cause that ended a search before it was over.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CutShort {

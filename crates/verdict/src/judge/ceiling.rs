@@ -189,8 +189,7 @@ fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
             trial.measured().map(|record| (start, trial.purpose, (trial.number, record)))
         })
         .collect();
-    // One start for every block of a cell. If the run was killed and resumed, the parts of a block are one
-    // start.
+    // Every block of a cell is one start. If the run was killed and resumed, the parts of a block are one start.
     let mut blocks: Vec<(u32, u32)> = measured.iter().map(|(block, ..)| *block).collect();
     blocks.sort_unstable();
     blocks.dedup();

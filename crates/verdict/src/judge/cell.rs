@@ -75,7 +75,7 @@ pub struct CellVerdict {
     pub ceiling: Option<String>,
     /// The figure as a share of that ceiling, 0 to 1 and rarely above.
     pub ceiling_share: Option<f64>,
-    /// The same share with its interval, over the rounds and starts of both.
+    /// The share of that ceiling with its interval, over the rounds and starts of both.
     #[serde(default)]
     pub share: Option<Interval>,
     /// The resource that ended the climb.
@@ -116,7 +116,7 @@ pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
     Judging::new(run, &goal, &ceilings, (Depth::Figures, Moment::AtEnd)).cell(index)
 }
 
-/// What the judgements of a run's cells share.
+/// The data that the judgements of a run's cells share.
 pub(super) struct Judging<'a> {
     run: &'a Run,
     goal: &'a Goal,

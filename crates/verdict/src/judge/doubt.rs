@@ -15,7 +15,7 @@ use crate::percent;
 use crate::unsteady::Unsteady;
 use crate::warning::{Code, Effect, Warning};
 
-/// One reason for a grade.
+/// A reason for a grade.
 pub(super) struct Doubt {
     pub(super) effect: Option<Effect>,
     pub(super) reason: String,

@@ -1,4 +1,4 @@
-//! What the report draws of a cell beside its figure: latency at every load, and the losses by place.
+//! Points that the report draws of a cell beside its figure: latency at every load, and the losses by place.
 
 use std::collections::BTreeMap;
 
@@ -42,7 +42,7 @@ pub struct Losses {
     pub surplus: u64,
 }
 
-/// What was lost at one place.
+/// Packets that were lost at one place.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct PlaceLoss {
     /// The place.

@@ -15,8 +15,8 @@ use super::ceiling::has_other_certificate;
 /// kernel are in every server.
 const LOCK_LEAST: f64 = 0.02;
 
-/// What grew is shown if it makes up at least this share of all that a query takes, and this many standard errors of
-/// the difference.
+/// Growth is shown if it makes up at least this share of all that a query takes, and this many standard errors of the
+/// difference.
 const GROWTH_LEAST: f64 = 0.01;
 const ERRORS_LEAST: f64 = 3.0;
 
@@ -41,8 +41,8 @@ pub struct CellProfile {
     pub by: ProfileSource,
     /// Correct answers in the profiled trial.
     pub answers: u64,
-    /// What sampling cost: 1 minus the answered rate with it, divided by that without it. Negative if the rate with it
-    /// was higher by chance. `None` if the trials without it are missing.
+    /// The cost of sampling: 1 minus the answered rate with it, divided by that without it. Negative if the rate with
+    /// it was higher by chance. `None` if the trials without it are missing.
     pub overhead: Option<f64>,
     /// The states of all threads together that work or wait for a core or a lock, without those that are idle.
     pub states: Vec<StateTime>,
@@ -55,7 +55,7 @@ pub struct CellProfile {
     pub own_us: Option<f64>,
     /// The locks that threads spend much time waiting for, those with the most time first.
     pub locks: Vec<NamedLock>,
-    /// What grew from the fewest workers to this cell's; `None` for the cell with the fewest, and if there is no other.
+    /// Growth from the fewest workers to this cell's; `None` for the cell with the fewest, and if there is no other.
     pub growth: Option<Growth>,
 }
 
@@ -83,7 +83,7 @@ pub struct NamedLock {
     pub share: f64,
 }
 
-/// What a query takes with more workers, compared with the fewest.
+/// The time that a query takes with more workers, compared with the fewest.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Growth {
     /// The fewest workers.
@@ -184,7 +184,7 @@ fn in_kernel_s(times: &ThreadTimes) -> f64 {
 /// only wait for something to do.
 const WORK_LEAST: f64 = 0.01;
 
-/// What the threads that count spent their time on.
+/// The times of all threads that count, together.
 fn working(facts: &ProfileFacts) -> ThreadTimes {
     let mut all = ThreadTimes::default();
     for times in facts.threads.iter().map(|thread| &thread.times) {
@@ -376,7 +376,8 @@ fn waited(sampled: Sampled<'_>) -> BTreeMap<String, Took> {
     waited
 }
 
-/// Those that grew by at least `least_us`, and by more than chance would make them, the greatest growth first.
+/// States, functions or locks that grew by at least `least_us`, and by more than chance would make them, the greatest
+/// growth first.
 fn grown(all: impl Iterator<Item = (String, Took, Took)>, least_us: f64) -> Vec<Grown> {
     let by = |one: &Grown| one.to_us - one.from_us;
     let has_grown = |(_, was, now): &(String, Took, Took)| {

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::is_spoiled;
 
-/// Of the sampled queries, the share without a pair from which the residence is in doubt.
+/// The residence is in doubt if more than this share of the sampled queries have no pair.
 const UNPAIRED_MOST: f64 = 0.01;
 
 /// The residence of a cell.
@@ -23,7 +23,7 @@ pub struct CellResidence {
     pub residence_us: Quantiles,
     /// The players' latency: from the intended send to the reply's arrival.
     pub latency_us: Quantiles,
-    /// One query in so many was to be stamped.
+    /// Sampling: one query in so many was to be stamped.
     pub one_in: u32,
     /// Queries that were stamped with their reply.
     pub pairs: u64,

@@ -66,12 +66,12 @@ pub struct SearchVerdict {
     /// far, and `incomplete` is false.
     #[serde(default)]
     pub interrupted: bool,
-    /// What ended the search before it was over; `None` if nothing did, and in older records.
+    /// The cause that ended the search before it was over; `None` if nothing did, and in older records.
     #[serde(default)]
     pub cut_short: Option<CutShort>,
     /// The figure as a share of the echo's ceiling, if that was measured.
     pub ceiling_share: Option<f64>,
-    /// The same share with the interval of the figure.
+    /// The share of the echo's ceiling with the interval of the figure.
     #[serde(default)]
     pub share: Option<Interval>,
     /// The load of the subject's busiest worker as a multiple of the workers' mean, at the lower bound: the
@@ -110,7 +110,7 @@ pub struct Known {
     /// The host's usual speed as a multiple of the reference, if more trials than those of the search show it.
     /// In a run, the trials of the ceilings do.
     pub usual_speed: Option<f64>,
-    /// What ended the search before it was over; `None` if nothing did.
+    /// The cause that ended the search before it was over; `None` if nothing did.
     pub cut_short: Option<CutShort>,
 }
 

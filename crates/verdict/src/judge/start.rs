@@ -1,5 +1,5 @@
-//! One start of a subject: the trials of its search, and the bounds that follow from them. The start is the
-//! unit of repetition.
+//! A start of a subject: the trials of its search, and the bounds that follow from them. The start is the unit of
+//! repetition.
 
 use std::collections::BTreeMap;
 

@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a query costs: a worker alone, each other worker, and each pair of workers; seconds.
+/// The cost of a query: a worker alone, each other worker, and each pair of workers; seconds.
 pub(super) type Costs = [f64; 3];
 
 /// The rate at N workers is `λN / (1 + σ(N − 1) + κN(N − 1))`.
@@ -55,7 +55,7 @@ mod tests {
     #[test]
     fn contention_alone_is_amdahls_law() {
         let law = Law { alone_qps: 1_000.0, contention: 0.1, coherency: 0.0 };
-        // One part in ten is serial: 10 workers are 1 / (0.1 + 0.9 / 10) times as fast.
+        // A tenth is serial: 10 workers are 1 / (0.1 + 0.9 / 10) times as fast.
         assert!(near(law.rate_qps(10.0), 1_000.0 / 0.19));
         assert_eq!(law.peak_workers(), None);
     }

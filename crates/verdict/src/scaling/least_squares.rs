@@ -70,7 +70,7 @@ impl Problem {
         Self { rows, scale, unit: unit.exp() }
     }
 
-    /// The same problem with other rates: their logarithms are greater by `offsets`.
+    /// The problem with other rates: their logarithms are greater by `offsets`.
     pub(super) fn moved(&self, offsets: &[f64]) -> Self {
         let mut moved = self.clone();
         moved.rows.iter_mut().zip(offsets).for_each(|(row, offset)| row.log_cost -= offset);

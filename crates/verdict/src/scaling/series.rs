@@ -37,7 +37,7 @@ pub struct ScalingSeries {
     /// Numbers of workers with a rate that the fit leaves out, since a worker had no core of its own, or since the
     /// player was the bottleneck.
     pub left_out: Vec<u32>,
-    /// Those of `left_out` at which the player was the bottleneck: their rate is the player's limit.
+    /// Numbers in `left_out` at which the player was the bottleneck: their rate is the player's limit.
     #[serde(default)]
     pub player_limited: Vec<u32>,
     /// The law; `None` if it is refused.

@@ -85,7 +85,7 @@ impl Bounds {
     }
 }
 
-/// One bad trial of a re-test may be momentary noise. With more bad trials the load drifted, whether or not the
+/// A single bad trial of a re-test may be momentary noise. With more bad trials the load drifted, whether or not the
 /// goal allows them.
 const BAD_RETESTS_MOST: usize = 1;
 

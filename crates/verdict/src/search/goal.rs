@@ -57,7 +57,7 @@ pub enum Preset {
     Default,
     /// One-second trials without any loss, bounds within 1 %.
     Lossless,
-    /// One trial of a minute without loss, as in RFC 2544; bounds within 0.5 %.
+    /// A single trial of a minute without loss, as in RFC 2544; bounds within 0.5 %.
     Rfc2544,
 }
 

@@ -1,5 +1,5 @@
-//! One level of a search: the goal itself, or the goal with a smaller duration sum, which settles a load with
-//! fewer trials. From the trials so far, a level knows its bounds, or which load to try next.
+//! A level of a search: the goal itself, or the goal with a smaller duration sum, which settles a load with fewer
+//! trials. From the trials so far, a level knows its bounds, or which load to try next.
 
 use super::at_load::AtLoad;
 use super::bounds::Pair;

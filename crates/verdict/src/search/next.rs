@@ -15,7 +15,7 @@ use super::goal::Goal;
 use super::level::{Level, Step};
 use super::probe::{HELD_BACK, Probe};
 
-/// What the search knows before the first trial.
+/// The knowledge of the search before the first trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Start {
     /// The bounds of another start of the same cell, lower and upper, queries a second: they are tried first.
@@ -186,8 +186,8 @@ impl<'a> Search<'a> {
         uppers.into_iter().find(|upper_qps| lower_qps.is_none_or(|lower_qps| *upper_qps > lower_qps))
     }
 
-    /// One more trial of a re-test that has too many bad ones so far, if it may still recover within
-    /// `trials_most` trials and there is time.
+    /// Another trial of a re-test that has too many bad ones so far, if it may still recover within `trials_most`
+    /// trials and there is time.
     pub(super) fn retest_again(&self, trials_most: usize) -> Option<Next> {
         let bad_most = trials_most as f64 * self.goal.exceed;
         let may_recover = |at: &&AtLoad<'_>| at.good_and_bad(self.goal).1 as f64 <= bad_most;

@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::goal::Goal;
 use crate::{evidence, standstill};
 
-/// One trial, as the search sees it.
+/// A trial, as the search sees it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Probe {
     /// Intended load in queries a second at the reference speed, rounded by [`Goal::round_load`]; 0 for a

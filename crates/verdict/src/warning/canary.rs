@@ -42,7 +42,7 @@ pub fn canary(run: &Run, cell: usize) -> Option<Warning> {
         touched.iter().filter(|stretch| judged.iter().any(|number| is_in(stretch, *number))).collect();
     let worst = touched.iter().max_by(|a, b| a.shift.total_cmp(&b.shift))?;
     let many = judged.iter().filter(|number| touched.iter().any(|stretch| is_in(stretch, **number))).count();
-    // What falls to nothing shifts by 100 %.
+    // A measure that falls to nothing shifts by 100 %.
     let shifted = if worst.shift > 1.0 {
         difference(worst.shift, 1)
     } else {

@@ -26,7 +26,7 @@ pub fn listen_overflow(trial: &Trial) -> Option<Warning> {
     })
 }
 
-/// What repeated requests do to the times.
+/// The effect of repeated requests on the times.
 const HUMPS: &str = "so times of connecting have humps at 1 s and 3 s that are no work of the subject";
 
 /// Requests for connections were lost, and the subject's listen queue is not known to be the cause.

@@ -11,7 +11,7 @@ use crate::grade::Grade;
 pub enum Effect {
     /// None: the figure stands, and the warning explains it.
     Mention,
-    /// One grade lower.
+    /// The next worse grade.
     DownOne,
     /// No better than this grade.
     Cap(Grade),

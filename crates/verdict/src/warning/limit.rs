@@ -94,8 +94,8 @@ fn unanswered(trial: &Trial) -> u64 {
     unanswered.saturating_sub(trial.datagrams_for_closed_ports())
 }
 
-/// One kind of answers was lost far more often than another. A place that drops queries without reading them
-/// cannot cause that.
+/// The sign that one kind of answers was lost far more often than another. A place that drops queries without reading
+/// them cannot cause that.
 fn selective(trial: &Trial) -> Option<Sign> {
     if !is_many(held_back(trial), trial) {
         return None;

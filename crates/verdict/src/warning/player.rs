@@ -88,12 +88,12 @@ impl Starved {
     }
 }
 
-/// What the starved player of a trial lacked; `None` if no player was starved, or if nothing shows it.
+/// The lack of the starved player of a trial; `None` if no player was starved, or if nothing shows it.
 pub(crate) fn starved_by(trial: &Trial) -> Option<PlayerLack> {
     worst_starved(trial).and_then(|(starved, host)| lack(trial, starved, host))
 }
 
-/// What the starved player on this host lacked; of all players without a host.
+/// The lack of the starved player on this host; of all players without a host.
 fn lack(trial: &Trial, starved: Starved, host: Option<&str>) -> Option<PlayerLack> {
     if matches!(starved, Starved::NoIds(_)) {
         return Some(PlayerLack::Ids);
@@ -116,7 +116,7 @@ fn worst_starved(trial: &Trial) -> Option<(Starved, Option<&str>)> {
         return None;
     }
     let starved = shares(trial).into_iter().filter_map(|share| Some((starved_of(&share)?, share.host)));
-    // Of equals, a named one.
+    // A named player wins among equals.
     starved.reduce(|worst, other| if worst.0.extent() > other.0.extent() { worst } else { other })
 }
 
@@ -212,7 +212,7 @@ pub fn lagging(trial: &Trial) -> Option<Warning> {
     let mut shares = shares(trial);
     shares.retain(|share| share.accounts.intended >= ENOUGH_QUERIES);
     let late = shares.iter().filter(|share| is_late(share) && !is_late_by_host(trial, share));
-    // Of equals, a named one comes last.
+    // A named player comes last among equals.
     if let Some(share) = late.max_by_key(|share| share.lag_us.p99) {
         return Some(late_warning(share));
     }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kqps_observation::trial::{PlayerFacts, UNSENT_IDS, held_back};
 use kqps_observation::{Accounts, Histogram, HostFacts, Quantiles, Trial};
 
-/// One player of a trial, and the host that it ran on.
+/// A player of a trial, and the host that it ran on.
 #[derive(Clone, Copy)]
 pub(super) struct Player<'a> {
     /// The name of its host, if hosts are named.
@@ -22,7 +22,7 @@ pub(super) fn all(trial: &Trial) -> Vec<Player<'_>> {
     players.map(|((facts, machine), host)| Player { host, facts, machine }).collect()
 }
 
-/// What a player sent, or what all players together sent.
+/// The counts and times of one player, or of all players together.
 pub(super) struct Share<'a> {
     /// The name of the player's host; `None` for all players together.
     pub(super) host: Option<&'a str>,
@@ -35,7 +35,7 @@ pub(super) struct Share<'a> {
     lag: Option<&'a String>,
 }
 
-/// What all players together sent, and then what each of several players sent.
+/// The share of all players together, and then that of each of several players.
 pub(super) fn shares(trial: &Trial) -> Vec<Share<'_>> {
     let together = Share {
         host: None,
@@ -64,12 +64,12 @@ impl Share<'_> {
         self.accounts.unsent.saturating_sub(held_back(self.unsent_causes))
     }
 
-    /// Those of [`Self::given_up`] for which no ID was free.
+    /// Queries of [`Self::given_up`] for which no ID was free.
     pub(super) fn without_id(&self) -> u64 {
         self.unsent_causes.get(UNSENT_IDS).copied().unwrap_or(0).min(self.given_up())
     }
 
-    /// Those of [`Self::given_up`] that the player came to too late.
+    /// Queries of [`Self::given_up`] that the player came to too late.
     pub(super) fn missed(&self) -> u64 {
         self.given_up() - self.without_id()
     }

@@ -96,7 +96,7 @@ fn most_frequent(trial: &Trial) -> Option<String> {
     })
 }
 
-/// What a cause begins with that ends with a status by HTTP.
+/// The beginning of a cause that ends with a status by HTTP.
 const STATUS: &str = "status-";
 
 /// The question to ask about a server that answers with this rcode instead of another.

@@ -69,7 +69,7 @@ impl Piece {
 impl Host {
     pub(crate) fn new(rng: &mut Rng, kind: Kind) -> Self {
         let (mut at_s, mut is_fast) = (0.0, rng.bool());
-        // One speed lasts from a second to a minute.
+        // A speed lasts from a second to a minute.
         let dwell_s = 60f64.powf(rng.f64());
         let mut speeds = Vec::new();
         while at_s < END_S {

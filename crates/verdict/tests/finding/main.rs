@@ -7,7 +7,7 @@ use kqps_verdict::finding::{FactorCell, FactorStart, Finding, Outcome, Quantity,
 /// Starts scatter by ±1 %, evenly around the figure.
 const STARTS: [f64; 6] = [0.99, 0.994, 0.998, 1.002, 1.006, 1.01];
 
-/// One start in each block. The blocks of cell `shift` are those of `shares`, turned by so many places.
+/// The starts, one in each block. The blocks of cell `shift` are those of `shares`, turned by so many places.
 fn starts(rate: f64, shares: &[f64], shift: usize) -> Vec<FactorStart> {
     let of_block = |block: usize| FactorStart {
         block: block as u32,
@@ -119,7 +119,7 @@ fn two_factors_that_interact_are_both_named() {
         "{said}"
     );
     assert!(!words(&finding).contains("No other"), "{finding}");
-    // What one value gains, the other loses: no factor matters on average.
+    // Gains of one value are losses of the other: no factor matters on average.
     let crossed = |io: &str, workers: &str| match (io, workers) {
         ("uring", "1") | ("mmsg", "4") => 1.2,
         ("uring", "4") | ("mmsg", "1") => 1.0,

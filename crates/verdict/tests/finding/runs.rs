@@ -14,7 +14,7 @@ use kqps_verdict::judge::judge;
 const BLOCKS: u32 = 6;
 const MIB: u64 = 1 << 20;
 
-/// What a cell is and does.
+/// The factors, cores and figures of a cell.
 #[derive(Clone, Default)]
 struct Made {
     factors: &'static [(&'static str, &'static str)],
@@ -264,7 +264,7 @@ fn cells_that_differ_in_two_factors_are_no_pair() {
         found.to_string().ends_with(" workers changes with io: the difference includes its effect."),
         "two cells cannot show which of both mattered: {found}"
     );
-    // Of these three, only uring and poll differ in io alone.
+    // Only uring and poll of these three differ in io alone.
     let three = [
         Made::at(&[("io", "mmsg"), ("workers", "1")], 100e3),
         Made::at(&[("io", "uring"), ("workers", "2")], 120e3),
@@ -345,7 +345,7 @@ fn the_memory_of_a_connection_is_compared_beyond_that_of_the_fewest() {
     assert_eq!((most.factor.as_str(), most.greater.as_str()), ("player.transport", "tls"));
     assert!((most.ratio - 4.0).abs() < 0.05, "{most:?}");
     assert!(found.to_string().contains("the memory per connection is 4.00 times"), "{found}");
-    // One number of connections is left, so that it was not tested, and the sentence does not say that it did nothing.
+    // A single number of connections is left, so it was not tested, and the sentence does not say that it did nothing.
     assert_eq!(found.factors, ["player.transport"]);
     assert!(found.to_string().ends_with(", one pair of cells)."), "{found}");
     // A connection that takes less than the base scatters looks the same as none.

@@ -49,8 +49,8 @@ fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
     assert_eq!(of(&[watched]).resource, Resource::SubjectStill, "its core was free");
 }
 
-/// One second on cores 1 and up that are 95 % busy, 9 % of it with interrupts. The subject used `subject_s` of
-/// them. On core 0, programs other than the player used half a second.
+/// A second on cores 1 and up that are 95 % busy, 9 % of it with interrupts. The subject used `subject_s` of them. On
+/// core 0, programs other than the player used half a second.
 fn on_full_cores(cores: u32, subject_s: f64) -> Resource {
     let mut trial = trial(250e3, 30_000);
     trial.stalls = Some(StallFacts { cores: (1..=cores).collect(), ..StallFacts::default() });

@@ -1,4 +1,4 @@
-//! One ceiling has one figure, wherever it is reported.
+//! A ceiling has one figure, wherever it is reported.
 
 use kqps_observation::run::{Cell, Purpose};
 use kqps_verdict::judge::judge;

@@ -148,7 +148,7 @@ impl Rig {
         self.run.trials.push(RunTrial { number, cell: SUBJECT, block, start, purpose, outcome });
     }
 
-    /// One search of the subject. `play` makes the record of a trial at a load. Spoiled trials are repeated.
+    /// Adds a search of the subject. `play` makes the record of a trial at a load. Spoiled trials are repeated.
     pub(crate) fn search(&mut self, block: u32, play: impl Fn(f64) -> Trial) {
         let goal = Preset::Quick.goal();
         let start = u64::from(100 + block);

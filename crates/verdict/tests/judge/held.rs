@@ -121,7 +121,7 @@ fn no_bound_of_an_even_number_of_starts_is_a_mean_of_two() {
     for (text, (lower_qps, upper_qps)) in words(&verdict).iter().zip(loads) {
         assert_eq!(*text, format!("{lower_qps} held, and again at the end; {upper_qps} did not hold"));
     }
-    // One of them never failed: no load is known to be too much for all.
+    // A start that never failed: no load is known to be too much for all.
     rig.run
         .trials
         .retain(|one| one.block != 2 || one.measured().unwrap().load.intended_qps != Some(71_000.0));

@@ -10,7 +10,7 @@ use kqps_verdict::warning::{Code, Effect, Surroundings, Warning, of_trial};
 
 use crate::facts::{Rig, SUBJECT, six_starts, trial};
 
-/// The same trial, played by two players on hosts of their own at a server on a third.
+/// The trial as two players on hosts of their own play it at a server on a third.
 fn on_hosts(one: Trial) -> Trial {
     let host = |boot_id: &str| HostFacts { boot_id: Some(boot_id.into()), ..one.hosts.first.clone() };
     let part = |player: u32, host: &str| PlayerPart {
@@ -47,7 +47,7 @@ fn half(all: Accounts, player: u32) -> Accounts {
     }
 }
 
-/// What a run knows of a cell's surroundings.
+/// A cell's surroundings, as a run knows them.
 fn surroundings() -> Surroundings {
     Surroundings { subject_cpus: vec![1], workers: Some(1), ..Surroundings::default() }
 }
@@ -213,7 +213,7 @@ fn a_warning_about_one_player_names_its_host() {
 #[test]
 fn one_noisy_host_of_many_is_not_diluted() {
     let mut noisy = sound();
-    // One of three hosts lost 4 % of its core to others, which is 1.3 % of all.
+    // A host of three lost 4 % of its core to others, which is 1.3 % of all.
     noisy.hosts.others[0].foreign_cpu_s = Some(0.04);
     assert_eq!(warning(&noisy).code, Code::NoisyHost);
 }

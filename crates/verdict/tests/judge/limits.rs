@@ -17,7 +17,7 @@ fn unanswered(lost: u64) -> Trial {
 
 #[test]
 fn replies_that_slip_through_a_limit_are_no_answers() {
-    // One in two of the limited responses was sent as a slip.
+    // Every second limited response was sent as a slip.
     let mut slipping = unanswered(30_000);
     (slipping.accounts.truncated, slipping.accounts.slipped) = (30_000, 30_000);
     slipping.lost_expected = [("NXDOMAIN".into(), 29_000), ("NODATA".into(), 1_000)].into();

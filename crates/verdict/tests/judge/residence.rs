@@ -12,7 +12,7 @@ fn six_starts() -> Rig {
     rig
 }
 
-/// What the verdict says of a trial, and that it says nothing else because of it.
+/// The verdict's residence for a trial. Checks that the verdict says nothing else because of it.
 fn found(outcome: Outcome) -> CellResidence {
     let undisturbed = judge(&six_starts().run);
     let mut rig = six_starts();

@@ -79,7 +79,7 @@ fn an_interrupted_search_is_judged_by_what_there_is() {
     let reasons = verdict.reasons.join(" ");
     assert!(reasons.contains("interrupted"), "{reasons}");
     assert!(!reasons.contains("time") && !reasons.contains("faster"), "it had no chance to: {reasons}");
-    // The same trials in a search that ran out of time.
+    // These trials in a search that ran out of time.
     let verdict = judge_search(&Preset::Quick.goal(), &trials, &Known::default());
     assert!(verdict.incomplete && !verdict.interrupted);
     assert!(verdict.reasons.join(" ").contains("time"), "{:?}", verdict.reasons);
@@ -130,7 +130,7 @@ fn a_search_whose_greatest_load_met_the_goal_has_at_least_that_and_no_more() {
     let most = trial(1000.0, 0);
     let verdict = judge_search(&goal, &[(Purpose::Search, &most); 6], &Known::default());
     assert_eq!(verdict.at_least_qps, Some(1000.0));
-    // Of 1,000 queries, two are lost now and then: an estimate would lie above the greatest load.
+    // Two of 1,000 queries are lost now and then: an estimate would lie above the greatest load.
     let bad = trial(1000.0, 2);
     let trials: Vec<(Purpose, &Trial)> =
         (0..12).map(|number| (Purpose::Search, if number == 5 { &bad } else { &most })).collect();

@@ -73,7 +73,7 @@ fn the_same_starts_and_seed_give_the_same_fit() {
 fn fewer_than_four_numbers_of_workers_are_refused() {
     assert_eq!(fit(&rates(&LAW, &SIZES[..3], 0.01), 0.0, 1), None);
     assert!(fit(&rates(&LAW, &SIZES[..4], 0.01), 0.0, 1).is_some());
-    // The same number twice is one number, and what gave no rate is none.
+    // A number that comes twice is one number, and a number without a rate is none.
     let mut rates = rates(&LAW, &[1, 2, 4, 4], 0.01);
     assert_eq!(fit(&rates, 0.0, 1), None);
     rates.push(RatesAt { workers: 8, starts_qps: vec![0.0, f64::NAN] });

@@ -32,7 +32,7 @@ fn every_series_of_the_unbound_study_follows_the_law() {
         for (one, rate_qps) in found.curve.iter().filter(|one| one.workers.fract() == 0.0).zip(series) {
             assert!((one.rate_qps / rate_qps - 1.0).abs() < 0.12, "{series:?}: {one:?}");
         }
-        // One rate for each number of workers shows no scatter, so nothing is said of more workers.
+        // A single rate for each number of workers shows no scatter, so nothing is said of more workers.
         assert!(found.contention.range.is_none() && found.beyond.is_empty(), "{series:?}: {found:?}");
     }
 }

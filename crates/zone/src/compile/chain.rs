@@ -61,7 +61,7 @@ pub(crate) fn build(
             left = others;
         }
     }
-    // Of the announced parameters, those that most of the records have.
+    // Chooses the announced parameters that most of the records have.
     let chosen = announced.into_iter().max_by_key(|parameters| {
         groups.iter().filter(|group| group.iter().any(|held| is_of(&held.record, parameters))).count()
     });

@@ -24,7 +24,7 @@ pub struct Fault {
     pub line: u32,
     /// The byte of that line at which the record begins, counted from 1.
     pub column: u32,
-    /// What is wrong.
+    /// The error or warning.
     pub what: What,
     /// The file of the line, if the zone's own file includes it; `None` for the zone's own file.
     pub file: Option<Arc<Path>>,
@@ -65,7 +65,7 @@ impl fmt::Debug for Owner {
     }
 }
 
-/// What is wrong with a zone.
+/// An error or a warning about a zone.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// The zone has no SOA record at its apex (RFC 1035, section 5.2).

@@ -11,7 +11,7 @@ use crate::zone::index::Index;
 use crate::zone::node::{self, ALIGNMENT, CHAINED};
 use crate::zone::part::{ZonePart, address};
 
-/// What this step needs to know of the zone.
+/// Facts about the zone that this step needs.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Ground<'a> {
     pub apex: Apex<'a>,

@@ -30,7 +30,7 @@ pub(crate) struct LinePlace {
 struct Stretch {
     /// Its first line in the row.
     from: u32,
-    /// What is added to a file's line, modulo 2^32.
+    /// The number that is added to a file's line, modulo 2^32.
     shift: u32,
     file: Option<Arc<Path>>,
 }

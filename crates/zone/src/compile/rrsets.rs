@@ -12,7 +12,7 @@ const SIG: u16 = 24;
 const KEY: u16 = 25;
 const NXT: u16 = 30;
 
-/// What was written for a name.
+/// Facts about the RRsets that were written for a name.
 #[derive(Debug, Default)]
 pub(crate) struct Summary {
     pub flags: u8,
@@ -154,7 +154,7 @@ fn signature_ttl(
 ) -> Option<u32> {
     let own = least_ttl(rtype::RRSIG, signatures, faults)?;
     let Some(ttl) = ttl_s.filter(|ttl| ttl.least_s < own.least_s) else { return Some(own.least_s) };
-    // One warning for an RRset is enough.
+    // A single warning for an RRset is enough.
     if !ttl.differs && !own.differs {
         let first = signatures.first()?.record;
         faults.add(first.line, What::SignatureTtl(Owner::new(first.owner), covered, ttl.least_s));

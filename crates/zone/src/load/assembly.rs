@@ -54,7 +54,7 @@ impl<'a> Assembly<'a> {
         Loaded { zones, reports, changes: self.changes }
     }
 
-    /// Which version of a source is served.
+    /// Chooses the version of a source that is served.
     fn served(&mut self, source: &'a Source, outcome: &mut Outcome) -> (Served, Option<Entry>) {
         let Some(apex) = self.apex(source, outcome) else {
             outcome.errors.push(LoadRemark::NoName(source.path.clone()));

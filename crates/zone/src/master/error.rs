@@ -22,7 +22,7 @@ pub struct Remark {
     pub line: u32,
     /// The byte of the line, counted from 1.
     pub column: u32,
-    /// What is wrong there.
+    /// The error or warning.
     pub wrong: Wrong,
 }
 
@@ -34,15 +34,15 @@ impl fmt::Display for Remark {
 
 impl std::error::Error for Remark {}
 
-/// What is wrong at a place of a master file.
+/// An error or a warning at a place of a master file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Wrong {
     /// The format requires something else here.
     #[error("expected {expected}, found {found}")]
     Expected {
-        /// What the format requires.
+        /// The text that the format requires.
         expected: &'static str,
-        /// What is there: the word in quotation marks, or the end of the line.
+        /// The text that is there: the word in quotation marks, or the end of the line.
         found: Box<str>,
     },
     /// A name is malformed, or an escape, which names and strings have in common.

@@ -16,7 +16,7 @@ pub(super) struct File<'a> {
     pub(super) includer: Option<&'a File<'a>>,
 }
 
-/// What directives set for the entries after them.
+/// State that directives set for the entries after them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct State {
     pub(super) origin: Vec<u8>,

@@ -37,7 +37,7 @@ pub(super) struct Heading {
     pub(super) rtype: u16,
 }
 
-/// What may come next, by whether there was a TTL, and by whether there was a class.
+/// Words that may come next, by whether there was a TTL, and by whether there was a class.
 const EXPECTED: [[&str; 2]; 2] =
     [["a TTL, a class or a type", "a TTL or a type"], ["a class or a type", "a type"]];
 

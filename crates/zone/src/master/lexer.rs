@@ -26,7 +26,7 @@ impl<'a> Token<'a> {
         self.text_at > self.at
     }
 
-    /// The same word as if it had no quotation marks.
+    /// The word as if it had no quotation marks.
     pub(super) fn without_quotes(&self) -> Self {
         Self::new(self.text, self.text_at)
     }

@@ -28,7 +28,7 @@ pub(super) fn read(file: &File<'_>, text: &[u8], start: Start) -> (Harvest, Star
         // The head is read alone, since its TTLs affect all the rest.
         let pieces_max = if from == 0 { 1 } else { usize::MAX };
         for (piece, ended) in read_pieces(file, text, splitter.take(pieces_max), &whole.start) {
-            // That an earlier record has a TTL was a guess as well.
+            // The TTL of an earlier record was a guess as well.
             let no_ttl = ended.harvest.ttl_open && whole.start.last_ttl == LastTtl::None;
             if piece.number > 0 && (piece.state != whole.start.state || no_ttl) {
                 break;

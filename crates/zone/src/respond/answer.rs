@@ -44,7 +44,7 @@ pub(crate) struct Reply<'r, 'z> {
     pub is_truncated: bool,
 }
 
-/// What follows the answer section.
+/// The content after the answer section.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum End<'z> {
     /// Addresses of hosts that this RRset names.

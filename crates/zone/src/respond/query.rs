@@ -70,7 +70,7 @@ pub(crate) fn read(message: &[u8], header: Header<'_>, name: &mut Name) -> Query
         _ => question::end(message),
     };
     if records_at.and_then(|at| read_records(message, header, at, &mut query)).is_none() {
-        // What was read of a malformed message has no meaning.
+        // EDNS and TSIG of a malformed message have no meaning.
         (query.edns, query.tsig_at) = (None, None);
     } else if header.questions() < 2 {
         query.rcode = rcode::NOERROR;

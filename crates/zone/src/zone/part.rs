@@ -4,7 +4,7 @@
 use crate::zone::index::Index;
 use crate::zone::node::{ALIGNMENT, FIXED_BYTES, FLAGS_AT, Node};
 
-/// One part of a zone's names.
+/// A part of a zone's names.
 #[derive(Debug, Default, PartialEq)]
 pub(crate) struct ZonePart {
     memory: Box<[u8]>,

@@ -141,7 +141,7 @@ fn each_set_is_warned_of_once() {
     for (text, line, expected) in [
         (a(900, 1) + &a(300, 2) + &a(600, 3), 5, differ("A")),
         (a(300, 1) + &a(900, 2) + &a(600, 3), 5, differ("A")),
-        // The same record twice.
+        // A record that is there twice.
         (a(900, 1) + &a(300, 1), 5, differ("A")),
         (a(300, 1) + &a(900, 1), 5, differ("A")),
         // The TTL of signatures follows that of their set (RFC 4034, section 3).

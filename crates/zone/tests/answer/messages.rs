@@ -102,7 +102,7 @@ fn what_is_malformed_is_said_to_be() {
         change(&mut message);
         message
     };
-    // What is malformed, and whether the question can be kept.
+    // The fault of each message, and whether the question can be kept.
     let cases: [(&str, bool, Vec<u8>); 12] = [
         ("no question", false, change(&|m| m.truncate(12))),
         ("a count of no questions", false, change(&|m| m[5] = 0)),

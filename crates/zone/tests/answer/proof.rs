@@ -18,7 +18,7 @@ pub(crate) enum Chain {
     OptOut,
 }
 
-/// What a reply must prove.
+/// Facts that a reply must prove.
 #[derive(Debug, Default)]
 pub(crate) struct Denial {
     /// Names that a wildcard answered, and their closest enclosers.

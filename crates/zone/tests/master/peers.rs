@@ -159,7 +159,7 @@ fn entries(random: &mut fastrand::Rng, data: &[&str], count: usize, units: bool)
     text
 }
 
-/// The same data, perhaps over several lines.
+/// The given data, perhaps over several lines.
 fn folded(random: &mut fastrand::Rng, data: &str) -> String {
     let Some((rtype, rest)) = data.split_once(' ').filter(|(_, rest)| !rest.contains(['"', '(', '\\']))
     else {

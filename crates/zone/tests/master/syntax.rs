@@ -1,4 +1,4 @@
-//! What the format allows around the data: owners, TTLs, classes, lines, comments, escapes.
+//! The format around the data: owners, TTLs, classes, lines, comments, escapes.
 
 use super::{read, records, texts};
 

@@ -14,11 +14,11 @@ pub(super) struct Written {
     pub(super) segments: Path,
 }
 
-/// What a file names, apart from its tests.
+/// Names in a file, apart from its tests.
 #[derive(Debug, Default)]
 pub(super) struct Names {
     pub(super) written: Vec<Written>,
-    /// What `use` items bring in: the name here → the path as it is written.
+    /// Imports by `use` items: the name here → the path as it is written.
     pub(super) imports: BTreeMap<String, Path>,
     /// Modules in files of their own that only tests have.
     pub(super) tests: Vec<String>,

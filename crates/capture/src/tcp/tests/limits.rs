@@ -71,7 +71,7 @@ fn the_connection_that_holds_bytes_for_the_longest_time_goes_first() {
     assert_eq!(wire.take(wire.query(1, &begun(600))), Err(Why::TcpPart));
     // The client without held bytes stays, though it is idle for longer.
     assert_eq!(wire.closed(), [(1, wire.now_ns)]);
-    // What the forgotten one still sends is seen from the middle.
+    // Bytes that the forgotten client still sends are seen from the middle.
     client(&mut wire, 1);
     assert_eq!(wire.take(wire.query(601, &asked(2))), Ok(1));
     assert_eq!(wire.streams.connections, 6);

@@ -1,4 +1,4 @@
-//! What becomes of a query whose connection goes on.
+//! The fate of a query whose connection goes on.
 
 use super::Connection;
 use crate::streams::fault::Fault;
@@ -110,7 +110,7 @@ impl Connection {
                 shared.counts.reset_stream(http2::name(code));
                 self.reply(&http2::reset(query.stream, code));
             }
-            // One reply waits already, and leaves after this one.
+            // Another reply waits already, and leaves after this one.
             _ => {
                 let frame = self.right(query);
                 self.reply(&frame);

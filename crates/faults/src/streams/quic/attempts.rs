@@ -1,5 +1,5 @@
-//! What becomes of attempts to connect. A client repeats its first datagram if no answer comes soon, so each attempt is
-//! known by the connection ID that the client chose, and has one fate.
+//! Fates of attempts to connect. A client repeats its first datagram if no answer comes soon, so each attempt is known
+//! by the connection ID that the client chose, and has one fate.
 
 use std::collections::HashMap;
 
@@ -16,7 +16,7 @@ const IDS: usize = 5;
 /// A version that no player speaks: one that is reserved for this (RFC 9000, section 15).
 const OTHER_VERSION: u32 = 0x0a1a_2a3a;
 
-/// What becomes of a first datagram.
+/// The fate of a first datagram.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
     /// The connection is accepted. Its handshake has this fault.
@@ -40,7 +40,7 @@ pub(super) struct Attempts {
 }
 
 impl Attempts {
-    /// What becomes of a first datagram. Draws and counts the fault of a new attempt.
+    /// Decides the fate of a first datagram. Draws and counts the fault of a new attempt.
     pub(super) fn fate(&mut self, incoming: &Incoming, shared: &mut Shared) -> Fate {
         let attempt = self.all.entry(*incoming.orig_dst_cid()).or_insert_with(|| {
             let fault = shared.settings.plan.of_handshake(&mut shared.random);

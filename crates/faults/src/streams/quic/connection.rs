@@ -1,5 +1,5 @@
-//! One connection of QUIC: the queries that it brings, what becomes of each, and how it ends. When the server closes
-//! it, nothing more can be read from it, so queries that were on their way then are not in the server's counts.
+//! A connection of QUIC: the queries that it brings, what becomes of each, and how it ends. When the server closes it,
+//! nothing more can be read from it, so queries that were on their way then are not in the server's counts.
 
 mod ending;
 
@@ -61,7 +61,7 @@ pub(super) struct Connection {
     joined: Vec<Piece>,
     after_next: Option<Piece>,
     held_until_ns: u64,
-    /// What leaves later, by its time and in order.
+    /// Pieces that leave later, by their time and in order.
     later: BTreeMap<(u64, u64), Piece>,
     laters: u64,
     /// The cause by which the server has begun to end it.
@@ -306,7 +306,7 @@ impl Connection {
                 shared.counts.reset_stream(words);
                 self.reset(stream, code);
             }
-            // One reply waits already, and leaves after this one.
+            // Another reply waits already, and leaves after this one.
             _ => self.reply(&whole(stream, &reply::right(query))),
         }
     }

@@ -60,7 +60,7 @@ impl Line {
         Ok(())
     }
 
-    /// What it did with datagrams.
+    /// The counts of its datagrams.
     pub(super) fn counts(&self) -> Datagrams {
         self.counts
     }

@@ -102,7 +102,7 @@ const EVERYWHERE: Story = Story {
     together: 1,
 };
 
-/// The same, with drops that interfaces and backlogs at both ends counted.
+/// The hosts of [`EVERYWHERE`], with drops that interfaces and backlogs at both ends counted.
 fn planted() -> Hosts {
     let mut hosts = Hosts::of(EVERYWHERE);
     hosts.players[1].network.devices =
@@ -209,7 +209,7 @@ fn players_in_one_network_namespace_count_once() {
     hosts.players[0].network.ip4.in_receives -= 5;
     hosts.players[0].network.ip4.in_segments -= 5;
     hosts.players[0].network.ip4.in_delivers -= 5;
-    // One machine has one backlog.
+    // A machine has one backlog.
     (hosts.players[0].softnet_dropped, hosts.players[1].softnet_dropped) = (8, 8);
     assert_eq!(hosts.ledger().places, expected(false));
     // Two players by two interfaces of the namespace have the counters of both.

@@ -8,7 +8,7 @@ use crate::bpf;
 const TCP: u8 = 6;
 const SNAP_BYTES: u32 = 100;
 
-/// What the program copies of each packet, as of one that came in; `None` if this process may load none.
+/// The bytes that the program copies of each packet, as of one that came in; `None` without the right to load it.
 fn copied(one_in: u32, packets: &[Vec<u8>]) -> Option<Vec<u32>> {
     if let Err(reason) = crate::probe::probe_one("packet-stamps") {
         kqps_skips::skip(kqps_skips::Capability::Root, format!("no program on packets: {reason}"));

@@ -60,7 +60,7 @@ impl XdpSocket {
     /// but a token may be that of another frame of the same call.
     pub fn flush(&mut self, mut refused: impl FnMut(u64)) -> io::Result<usize> {
         (0..std::mem::take(&mut self.not_sent_back)).for_each(|_| refused(SENT_BACK));
-        // What the device itself took since the last call.
+        // Frames that the device itself took since the last call.
         let mut taken = self.transmitter.look();
         while self.is_down || !self.transmitter.is_settled() {
             self.transmitter.publish();

@@ -24,7 +24,8 @@ pub(super) fn tls_lines(trials: &[&Trial]) -> Vec<(&'static str, String)> {
     sessions.into_iter().chain([("handshakes", handshakes(&tls))]).chain(notes).collect()
 }
 
-/// What was agreed on, each once with its connections, the most frequent first. `None` if nothing was.
+/// Parameters that were agreed on, each set once with its connections, the most frequent first. `None` if there are
+/// none.
 fn sessions(tls: &[&TlsFacts]) -> Option<String> {
     let mut counts: BTreeMap<String, u64> = BTreeMap::new();
     for session in tls.iter().flat_map(|tls| &tls.sessions) {

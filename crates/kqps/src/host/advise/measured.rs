@@ -12,7 +12,7 @@ use crate::exit::bad_input;
 /// are handled at once.
 const LOADED: f64 = 0.5;
 
-/// What a run shows of a server.
+/// The costs of a server, as a run shows them.
 pub(super) struct Measured {
     /// Seconds of softirq for a packet.
     pub(super) softirq_s_per_packet: f64,

@@ -188,7 +188,8 @@ fn polling(device: &DeviceSetup) -> Option<Row> {
     Some(row("polling", value, "above 0 with busy_poll: sockets poll the card, and interrupts stay away"))
 }
 
-/// What a core receives: for each device the queues whose interrupts go there, of those that came at least once.
+/// Devices from which a core receives, with the queues whose interrupts go there. Interrupts that never came do not
+/// count.
 pub(super) fn received_by(setup: &HostSetup, cpu: u32) -> String {
     let of_device = |device: &DeviceSetup| {
         let is_taken = |interrupt: &&QueueInterrupt| interrupt.count > 0 && interrupt.takers().contains(&cpu);

@@ -126,7 +126,7 @@ impl PlayerArgs {
         }
     }
 
-    /// What carries the queries of `threads` threads to the targets. `window` is how many may be outstanding.
+    /// The wire that carries the queries of `threads` threads to the targets. `window` is how many may be outstanding.
     fn wire(
         &self,
         transport: Transport,

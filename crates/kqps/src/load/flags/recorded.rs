@@ -1,4 +1,4 @@
-//! What a stored search says of those flags that show neither in the settings of its cells nor in its trials.
+//! Factors of a stored search for the flags that show neither in the settings of its cells nor in its trials.
 
 use std::time::Duration;
 

@@ -153,7 +153,7 @@ fn quic_lines(quic: &QuicFacts) -> String {
     text
 }
 
-/// What handshakes agreed on: version, suite, group and type of key, as far as they are known.
+/// Parameters that handshakes agreed on: version, suite, group and type of key, as far as they are known.
 pub(crate) fn agreed(session: &SessionFacts) -> String {
     let SessionFacts { version, suite, group, certificate, connections: _ } = session;
     let parts = [Some(version), Some(suite), group.as_ref(), certificate.as_ref()];
@@ -161,7 +161,7 @@ pub(crate) fn agreed(session: &SessionFacts) -> String {
     agreed.join(", ")
 }
 
-/// What TCP did in the network namespaces of player and subject, or in the one that they share.
+/// Counts of TCP in the network namespaces of player and subject, or in the one that they share.
 pub(super) fn tcp_lines(trial: &Trial) -> String {
     let player = &trial.hosts.first.network;
     let subject = trial.subject.as_ref().and_then(|subject| subject.network.as_ref());

@@ -11,7 +11,7 @@ use kqps_observation::{CaptureContent, Difference, Replay, Trial};
 use super::connections::causes;
 use super::{line, percent, quantiles};
 
-/// What was replayed, and how; empty for queries that are no capture.
+/// The capture that was replayed, and how; empty for queries that are no capture.
 pub(super) fn replay_lines(trial: &Trial) -> String {
     let Some(replay) = &trial.replay else { return String::new() };
     let mut text = String::from("\nReplay:\n\n");
@@ -46,7 +46,7 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
     text
 }
 
-/// What is in the capture.
+/// The content of the capture.
 fn content(capture: &CaptureContent) -> String {
     let CaptureContent { packets, queries, responses, skipped, cookies, keepalives, signatures, .. } =
         capture;
@@ -75,8 +75,8 @@ fn content(capture: &CaptureContent) -> String {
     text
 }
 
-/// Which part of the capture was played, and how often. With captured arrivals also how fast, and the pause between two
-/// passes.
+/// The part of the capture that was played, and how often. With captured arrivals also how fast, and the pause between
+/// two passes.
 fn part(replay: &Replay, is_captured: bool) -> String {
     let Replay { from_s, to_s, speed, gap_s, pile, passes, .. } = replay;
     let whole_s = replay.capture.duration_s;

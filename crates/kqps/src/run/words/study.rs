@@ -192,7 +192,7 @@ mod tests {
     use kqps_observation::{Accounts, Cell, Factors, RunTrial, SubjectFacts, Trial};
     use kqps_verdict::judge::judge;
 
-    /// One experiment of two cells: one answers, the other crashes.
+    /// A run of one experiment with two cells: one answers, the other crashes.
     fn run() -> Run {
         let factors = |workers: &str| BTreeMap::from([("workers".to_owned(), workers.to_owned())]);
         let experiment = Experiment {

@@ -1,5 +1,5 @@
-//! One server's paragraph: its name and grade, share of the ceiling, rate, bottleneck, CPU time and memory, a line for each. If
-//! the figure is refused, the gravest reason stands in place of share and rate, and the bounds below it.
+//! The paragraph of a server: its name and grade, share of the ceiling, rate, bottleneck, CPU time and memory, a line
+//! for each. If the figure is refused, the gravest reason stands in place of share and rate, and the bounds below it.
 
 use std::fmt::Write as _;
 

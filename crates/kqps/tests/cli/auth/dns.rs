@@ -25,7 +25,7 @@ pub(crate) fn query(id: u16, name: &str, rtype: u16) -> Vec<u8> {
     bytes
 }
 
-/// The same query with EDNS and this payload size.
+/// A query as by [`query`], with EDNS and this payload size.
 pub(crate) fn query_edns(id: u16, name: &str, rtype: u16, payload_bytes: u16) -> Vec<u8> {
     let mut bytes = query(id, name, rtype);
     bytes[11] = 1;

@@ -1,4 +1,4 @@
-//! What `kqps serve auth` prints of the zones that it loads: in words, with places, and with numbers that add
+//! Output of `kqps serve auth` about the zones that it loads: in words, with places, and with numbers that add
 //! up.
 
 use std::fs;

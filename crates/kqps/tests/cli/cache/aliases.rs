@@ -33,7 +33,7 @@ fn an_alias_is_followed_to_the_servers_of_its_target() {
         assert_eq!((reply.rcode(), types), (NOERROR, vec![CNAME, CNAME, A]));
         assert_eq!(reply.records()[2].1, [192, 0, 2, 7]);
     }
-    // What was asked for on the way is kept, too.
+    // A name that was asked for on the way is kept, too.
     assert_eq!(ask(at, &asks(4, "end.three.test", A)).answers(), 1);
     assert_eq!([one.asked(), two.asked(), rest.asked()], [1, 1, 1]);
     let (report, counts) = stop(server);
@@ -125,7 +125,7 @@ fn all_names_of_a_circle_and_those_that_lead_there_fail_in_whatever_order_they_a
 
 #[test]
 fn a_chain_of_16_aliases_is_answered_and_a_longer_one_fails_whatever_is_cached() {
-    // One record in a reply, and by a forwarder all of them.
+    // Each reply has a single record, and that of a forwarder has all of them.
     let one_by_one = || {
         Upstream::new(|asked| {
             let number: u32 = asked.name[1..].split('.').next().unwrap().parse().unwrap();

@@ -84,7 +84,7 @@ fn a_client_that_reads_nothing_gets_no_more_than_fits() {
     // when it asks the last question, after two for the others.
     upstream.wait_for(3);
     answer.send(()).unwrap();
-    // One that came in later shows that all were answered.
+    // A later query shows that all of them were answered.
     assert_eq!(
         ask_by(&mut connect(server.addresses[0]), &asks(1, "long.test", TXT)).answers(),
         u16::from(TEXTS)

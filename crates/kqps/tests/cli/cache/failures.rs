@@ -59,7 +59,7 @@ fn an_outage_is_over_soon_after_the_server_is_back() {
     let flags = ["--timeout", "200ms", "--failure-ttl", "1s"];
     let server = cache(&[&away.to_string()], &flags);
     let (begin, mut id) = (Instant::now(), 0);
-    // The same question fails again and again.
+    // Each query with this question fails.
     while begin.elapsed() < Duration::from_secs(5) {
         id += 1;
         assert_eq!(ask(server.addresses[0], &asks(id, "www.example.test", A)).rcode(), SERVFAIL);

@@ -1,4 +1,4 @@
-//! What is in the cache is not asked for again, until its TTL has run out.
+//! Answers in the cache are not asked for again, until their TTL has run out.
 
 use std::time::Instant;
 

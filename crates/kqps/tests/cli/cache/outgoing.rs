@@ -1,4 +1,5 @@
-//! What leaves for servers: nothing of the client's but its question, and much that an attacker would have to guess.
+//! Queries to servers: they have nothing of the client's but its question, and much that an attacker would have to
+//! guess.
 
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
@@ -7,7 +8,7 @@ use super::upstream::{Asked, Upstream, address, question_end};
 use super::{asks, cache, stop};
 use crate::auth::dns::{A, ask};
 
-/// What a server saw of a query: its port, its ID, its name as it was written, its flags, and its options.
+/// A query as a server saw it: its port, its ID, its name as it was written, its flags, and its options.
 #[derive(Clone, Debug)]
 struct Seen {
     port: u16,

@@ -23,7 +23,7 @@ pub(super) struct Asked {
     pub(super) from: SocketAddr,
 }
 
-/// What the server sends for a question.
+/// The function that returns the server's messages for a question.
 type Say = Box<dyn FnMut(&Asked) -> Vec<Vec<u8>> + Send>;
 
 struct Shared {

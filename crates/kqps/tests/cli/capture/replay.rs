@@ -53,7 +53,7 @@ fn a_capture_is_replayed_at_an_echo_by_its_clients() {
     assert_eq!((trial.accounts.intended, replay.clients, replay.repeat), (600, 20, 3));
     let trial = captures.play(&target, "x.pcap", &["--window", "49.5ms..99.5ms", "--speed", "2x"]);
     assert_eq!(trial.accounts.intended, 50, "each millisecond has a query");
-    // One client takes the first address alone, and the second is not this host's.
+    // A single client takes the first address alone, and the second is not this host's.
     let one = ["gen", "capture", "-d", "queries", "-Q", "1k", "-n", "20", "--clients", "1", "-o", "one.pcap"];
     captures.said(&one);
     let trial = captures.play(&target, "one.pcap", &["-a", "127.255.255.254/31"]);

@@ -23,7 +23,7 @@ pub(super) struct Both {
     folder: TempDir,
 }
 
-/// What a run came to.
+/// The end of a run: its status and its output, with the queries that the server got.
 #[derive(Debug)]
 pub(super) struct Run {
     pub(super) status: Option<i32>,
@@ -141,7 +141,7 @@ impl Both {
         ended(&child.wait_with_output().unwrap(), peer)
     }
 
-    /// One of the programs with these words, which have no quotes.
+    /// The command of a program with these words, which have no quotes.
     pub(super) fn command(&self, is_theirs: bool, line: &str) -> Command {
         let mut command = if is_theirs { Command::new(&self.theirs.path) } else { kqps(&["dnsperf"]) };
         command.args(line.split_whitespace()).stdin(Stdio::null());

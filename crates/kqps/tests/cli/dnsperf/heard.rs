@@ -1,4 +1,4 @@
-//! What a server received, without what must differ.
+//! Messages that a server received, without their IDs, which must differ. And where they came from.
 
 use std::collections::BTreeSet;
 

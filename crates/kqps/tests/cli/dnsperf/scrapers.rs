@@ -1,11 +1,11 @@
-//! What scripts read from dnsperf's output. Each finds the same in both programs' output, once.
+//! Figures that scripts read from dnsperf's output. Each script finds the same in both programs' output, once.
 
 use regex::Regex;
 
 use super::both::Both;
 use super::peer::Answer;
 
-/// What is read, as patterns, by scrapers in use. All of them read line by line.
+/// Patterns of scrapers in use. All of them read line by line.
 const SCRAPERS: &[(&str, &[&str])] = &[
     (
         // Takes the last line that begins with a label, so no line of kqps may begin with one.
@@ -83,7 +83,7 @@ fn scripts_read_both() {
     }
 }
 
-/// What loops over the lines of `-v` and `-S` read.
+/// Lines of `-v` and `-S` that loops of scripts read.
 #[test]
 fn scripts_read_lines_of_queries_and_of_intervals() {
     let Some(both) = Both::new() else { return };

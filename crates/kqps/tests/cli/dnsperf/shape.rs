@@ -1,4 +1,4 @@
-//! What of two runs' output must be the same: all lines of dnsperf, in their order, with their labels and counts.
+//! Parts of two runs' output that must be the same: all lines of dnsperf, in their order, with their labels and counts.
 //! Times, rates and what names the program may differ.
 
 /// A line of `-S`.
@@ -54,7 +54,7 @@ fn certain(line: &str) -> String {
     if let Some(label) = labels.into_iter().find(|label| line.starts_with(label)) {
         return label.to_owned();
     }
-    // The same line before 2.14. A player may open another number of connections.
+    // Versions before 2.14 have another label. A player may open another number of connections.
     if line.starts_with("  Reconnections:") || line.starts_with("  Connection attempts:") {
         return "  Connection attempts:  # (# successful, #%)".to_owned();
     }

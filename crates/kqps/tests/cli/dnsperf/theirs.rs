@@ -20,7 +20,7 @@ pub(super) struct Theirs {
     version: (u32, u32),
 }
 
-/// What 2.14 has and an older version may lack, and the version that brought it.
+/// Features of 2.14 that an older version may lack, each with the version that brought it.
 pub(super) const NEWER: [(&str, (u32, u32)); 6] = [
     ("-O latency-histogram", (2, 11)),
     ("-O verbose-interval-stats", (2, 11)),
@@ -63,7 +63,7 @@ impl Theirs {
     }
 }
 
-/// What Debian's version lacks, it lacks: were it there, the tests would have to compare it.
+/// Features that the tests leave out are missing in Debian's version: else the tests would have to compare them.
 #[test]
 fn the_older_dnsperf_lacks_what_the_tests_leave_out() {
     let Some(theirs) = Theirs::find() else { return };

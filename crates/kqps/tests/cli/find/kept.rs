@@ -151,7 +151,7 @@ fn an_interrupted_search_keeps_what_was_measured_until_then() {
     assert!(page_of(&out(&bench)).status.success());
 }
 
-/// What a search was asked for beside its goal stands in its record, whether a trial was made or not.
+/// Flags of a search beside its goal stand in its record, whether a trial was made or not.
 #[test]
 fn the_flags_that_shape_the_load_are_kept() {
     let bench = Bench::new();

@@ -30,7 +30,7 @@ fn take(flow: &UdpSocket, count: u16, rcode: u8) {
     }
 }
 
-/// What a back end does instead of answering its queries.
+/// A fault of a back end, instead of answers to its queries.
 type Fault = fn(&mut super::peer::Peer);
 
 #[test]
@@ -202,7 +202,7 @@ fn only_the_reply_to_its_query_is_believed() {
     let mut right = good.clone();
     right[3] = 3;
     back_end.say(&right, from);
-    // The same again.
+    // A second reply to the same query.
     back_end.say(&good, from);
     let mut buffer = [0; 512];
     let bytes = flow.recv(&mut buffer).unwrap();

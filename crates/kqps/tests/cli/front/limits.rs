@@ -16,7 +16,7 @@ fn crowd(limit: &str, overload: &str) -> (Vec<u16>, Vec<(String, u64)>, u64) {
     let flow = flow(server.addresses[0]);
     for id in 0..10 {
         flow.send(&query(id, &format!("n{id}.test"), A)).unwrap();
-        // One by one, so that each is outstanding before the next comes.
+        // Queries go one by one, so that each is outstanding before the next comes.
         wait_until_read(server.addresses[0].port());
     }
     let reaches_all = overload == "oldest";

@@ -1,4 +1,4 @@
-//! Which back end gets a query: by rule, by policy, by weight.
+//! Choice of the back end that gets a query: by rule, by policy, by weight.
 
 use std::fs;
 

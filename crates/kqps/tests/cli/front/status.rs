@@ -15,7 +15,7 @@ use super::{echo, front, stop};
 use crate::auth::dns::{A, ask, ask_by, connect, query};
 use crate::serve::PATIENCE;
 
-/// What `kqps serve status` prints.
+/// The output of `kqps serve status`.
 pub(crate) fn status(path: &Path, more: &[&str]) -> Output {
     let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
     command.args(["serve", "status"]).arg(path).args(more).output().unwrap()

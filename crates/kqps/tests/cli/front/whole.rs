@@ -118,7 +118,7 @@ fn where_the_other_one_is_full_the_client_gets_servfail_and_not_silence() {
     for id in 0..2 {
         flow.send(&query(id, "www.auth.test", A)).unwrap();
     }
-    // One of the two has filled the silent back end, and the other is answered. Until then the other back end
+    // A query of the two has filled the silent back end, and the other is answered. Until then the other back end
     // is full as well.
     silent.query();
     flow.recv(&mut [0; 512]).unwrap();

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::{Values, values_of};
 use crate::python::script;
 
-/// What the parser of Prometheus' client for Python reads in a text.
+/// The content of a text, as the parser of Prometheus' client for Python reads it.
 #[derive(Debug, Deserialize)]
 struct Read {
     /// Family → its type.

@@ -26,15 +26,15 @@ struct Followed {
     child: Killed,
     address: SocketAddr,
     browser: Browser,
-    /// What the command prints on its two outputs.
+    /// Texts that the command prints on its two outputs.
     printed: JoinHandle<String>,
     said: JoinHandle<String>,
-    /// What the page showed of the standing and of the figures.
+    /// Texts that the page showed of the standing and of the figures.
     standings: BTreeSet<String>,
     facts: BTreeSet<String>,
 }
 
-/// What the page shows: whether all is measured, its figures, its standing, and the trials in the tables of its report so
+/// The page's state: whether all is measured, its figures, its standing, and the trials in the tables of its report so
 /// far.
 const SHOWN: &str = r##"[document.body.dataset.over === "1", document.getElementById("live-facts")?.innerText ?? "",
     document.getElementById("live-standing")?.innerText ?? "", document.querySelectorAll("#page tr[id^=trial-]").length]"##;

@@ -99,7 +99,7 @@ impl Terminal {
         signal(self.child.id(), number).unwrap();
     }
 
-    /// What is on the screen.
+    /// The text on the screen.
     pub(super) fn text(&self) -> String {
         self.screen.screen().contents()
     }

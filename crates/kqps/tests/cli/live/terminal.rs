@@ -87,7 +87,7 @@ fn without_colour_a_search_is_drawn_all_the_same_and_a_signal_restores_the_termi
     );
 }
 
-/// One cell whose trial only ends early.
+/// A study of one cell whose trial only ends early.
 pub(super) const STUDY: &str = r#"
 name = "tiny"
 title = "A tiny study"

@@ -29,7 +29,7 @@ pub(crate) fn shown_at(stderr: &mut BufReader<ChildStderr>, path: &str) -> (Sock
     }
 }
 
-/// What a server answers to these bytes: its head and its body.
+/// A server's answer to these bytes: its head and its body.
 pub(crate) fn answer(address: SocketAddr, bytes: &[u8]) -> (String, String) {
     let mut stream = TcpStream::connect(address).unwrap();
     stream.write_all(bytes).unwrap();

@@ -1,4 +1,4 @@
-//! What the tests of `kqps load` share: a running echo, a query file, and the program started as a user
+//! Parts that the tests of `kqps load` share: a running echo, a query file, and the program started as a user
 //! would.
 
 use std::io::{BufRead as _, BufReader, ErrorKind, Read as _};

@@ -11,7 +11,7 @@ pub(crate) fn server(scheme: &str, flags: &[&str]) -> (Running, String, String) 
     server_at(scheme, "127.0.0.1:0", flags)
 }
 
-/// The same at this address.
+/// A server as by [`server`], at this address.
 pub(super) fn server_at(scheme: &str, address: &str, flags: &[&str]) -> (Running, String, String) {
     let listen = format!("{scheme}://{address}");
     let server = Running::start(&[&["--listen", &listen][..], flags].concat());

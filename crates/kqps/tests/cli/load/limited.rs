@@ -218,7 +218,7 @@ fn a_limit_of_bind_that_lets_every_response_slip_is_seen() {
     assert!(hints.len() == 1 && hints[0].0 == "rate-limited", "{hints:?}");
     assert!(hints[0].1.contains("rate-limit { ... }"), "{hints:?}");
 
-    // One name that exists: its answer may be too large, so no more is said than is known.
+    // A single name that exists: its answer may be too large, so no more is said than is known.
     let trial = server.asked(&"www.example.test A NOERROR\n".repeat(1000), 3);
     let truncated = count(&trial, "truncated");
     let warnings = trial["warnings"].as_array().unwrap();

@@ -1,4 +1,4 @@
-//! What every query gets beside its line: EDNS options and random labels, over every transport.
+//! Additions to every query beside its line: EDNS options and random labels, over every transport.
 
 use std::collections::BTreeSet;
 

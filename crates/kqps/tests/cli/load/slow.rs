@@ -22,7 +22,7 @@ impl Slow {
         Some(Self { child, target: format!("tcp://127.0.0.1:{}", port.trim()) })
     }
 
-    /// What a load prints.
+    /// The output of a load.
     fn load(&self, flags: &[&str]) -> String {
         words(&Bench::new().load_of(&self.target, &[flags, &["-t", "10s"]].concat()).output().unwrap()).0
     }

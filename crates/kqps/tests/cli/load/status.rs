@@ -46,7 +46,7 @@ fn conditions_hold_above_their_limit() {
     let bench = Bench::new();
     let names: Vec<String> = (0..1000).map(|number| format!("n{number:04}.test A NOERROR")).collect();
     std::fs::write(bench.queries(), names.join("\n")).unwrap();
-    // Of 1,000 queries 10 are lost, and 20 get another rcode; no query counts as both.
+    // The server drops 10 of 1,000 queries, and answers 20 with another rcode; no query counts as both.
     let cases = [
         (&[][..], 0, ""),
         (&["--fail-on", "loss:1%"], 0, ""),
@@ -54,7 +54,7 @@ fn conditions_hold_above_their_limit() {
         (&["--fail-on", "loss:0.9%"], 3, "--fail-on loss:0.9% holds: 10 of 1000"),
         (&["--fail-on", "wrong:2%", "--fail-on", "loss:1%"], 0, ""),
         (&["--fail-on", "wrong:1%"], 3, "--fail-on wrong:1% holds: 20 of 1000 queries were answered wrongly"),
-        // Of a thousand queries p99 has bounds.
+        // The p99 of a thousand queries has bounds.
         (&["--fail-on", "latency:10s"], 0, ""),
         (&["--fail-on", "latency:1us"], 3, "--fail-on latency:1us holds: p99 of latency was at least "),
     ];

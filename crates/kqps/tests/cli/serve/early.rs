@@ -33,7 +33,7 @@ struct Rig {
 struct Connected {
     socket: TcpStream,
     tls: ClientTls,
-    /// What the server sent, decrypted.
+    /// Bytes that the server sent, decrypted.
     plain: Vec<u8>,
     outgoing: Vec<u8>,
 }

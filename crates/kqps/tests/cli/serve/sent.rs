@@ -16,7 +16,7 @@ pub(crate) fn query(id: u16) -> Vec<u8> {
     bytes
 }
 
-/// The same with QR set and AD cleared.
+/// The reply to [`query`]: its bytes with QR set and AD cleared.
 pub(crate) fn reply(id: u16) -> Vec<u8> {
     let mut bytes = query(id);
     bytes[2] |= 0x80;

@@ -101,7 +101,7 @@ impl Agent {
         }
     }
 
-    /// That of a host with the kernel that the file `NAME.kernel` names.
+    /// The fingerprint of a host with the kernel that the file `NAME.kernel` names.
     fn fingerprint(&self) -> Fingerprint {
         let kernel = fs::read_to_string(self.file("kernel")).unwrap_or_default();
         Fingerprint { kernel, ..Fingerprint::default() }

@@ -5,7 +5,7 @@ use kqps_observation::Trial;
 use super::*;
 use crate::started::RunningSubject;
 
-/// What a host does at a moment of a run.
+/// A moment at which a host is asked for its part of a run.
 #[derive(Clone, Copy, PartialEq)]
 enum Moment {
     /// It is asked to start a subject.

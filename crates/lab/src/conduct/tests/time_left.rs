@@ -69,7 +69,7 @@ fn a_comparison_whose_budget_is_used_up_still_has_the_time_of_the_blocks_that_ar
     let began = Instant::now().checked_sub(budget.saturating_sub(rest)).unwrap();
     let clock = Clock::new(budget.as_secs_f64());
     let reported = left(&store, Some((clock, began)), 2, u32::MAX);
-    // Of its eight blocks, the last two are left out before the first one, and the budget is used up in the second.
+    // The last two of its eight blocks are left out before the first one, and the budget is used up in the second.
     assert_eq!(reported.iter().map(|(begun, _)| *begun).collect::<Vec<_>>(), [1, 2, 3, 4, 5]);
     assert!(reported[1].1 > 3.9 * PAUSE.as_secs_f64(), "{reported:?}");
 }

@@ -78,7 +78,7 @@ impl Definition {
         Ok(())
     }
 
-    /// What all transports need must have the same placeholders.
+    /// Checks the texts that transports need: all must have the same placeholders.
     fn check_transports(&self) -> Result<(), Slip> {
         let wrong = |what: &str| Err(("transports".to_owned(), what.to_owned()));
         let mut keys = self.transports.values().map(Texts::keys);

@@ -6,7 +6,7 @@ use toml::Spanned;
 use super::Definition;
 
 impl Definition {
-    /// The same subject under another name, which its text has as well.
+    /// Gives the subject another name, which its text then has as well.
     pub(crate) fn named(mut self, name: &str) -> Self {
         /// The one key to find.
         #[derive(Deserialize)]

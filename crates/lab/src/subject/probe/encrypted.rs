@@ -1,4 +1,4 @@
-//! One question in TLS, by itself (RFC 7858) or as a request of HTTP/2 (RFC 8484), on a connection of its own.
+//! A question in TLS, by itself (RFC 7858) or as a request of HTTP/2 (RFC 8484), on a connection of its own.
 
 use std::io::{self, Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
@@ -98,7 +98,7 @@ fn reply_of(query: &[u8], fate: &Fate<'_>) -> io::Result<Vec<u8>> {
 struct Connection {
     stream: TcpStream,
     tls: ClientTls,
-    /// What was decrypted.
+    /// Decrypted bytes.
     plain: Vec<u8>,
     room: Vec<u8>,
 }

@@ -1,4 +1,4 @@
-//! One question over QUIC (RFC 9250), on a connection and from a socket of its own.
+//! A question over QUIC (RFC 9250), on a connection and from a socket of its own.
 
 use std::io;
 use std::net::{SocketAddr, UdpSocket};
@@ -68,7 +68,7 @@ struct Asking {
     room: Vec<u8>,
 }
 
-/// What happened on the connection since the last look.
+/// Events on the connection since the last look.
 #[derive(Default)]
 struct Happened {
     has_opened: bool,

@@ -1,4 +1,4 @@
-//! Which queries of a capture each thread plays, and when.
+//! The queries of a capture that each thread plays, and when.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{Ipv4Addr, SocketAddr};
@@ -62,7 +62,7 @@ fn name(dataset: &Dataset, query: Position) -> String {
     String::from_utf8(message[13..13 + usize::from(message[12])].to_vec()).unwrap()
 }
 
-/// What each thread plays, and how many queries no thread does.
+/// The queries that each thread plays, and how many queries no thread does.
 fn played(made: &Made, plan: &Plan) -> (Vec<Vec<Asked>>, u64) {
     plan.check().unwrap();
     plan.check_against(&made.dataset).unwrap();
@@ -238,7 +238,7 @@ fn skipping_takes_what_is_due_of_this_thread_and_nothing_else() {
 
 #[test]
 fn a_thread_passes_many_queries_of_others_in_several_steps() {
-    // Of two clients one asks first and last.
+    // Client 0 asks first and last, and client 1 all between.
     let made = made((0..5000_u64).map(|number| (number * 1000, u32::from(number % 4999 != 0), true)));
     let threads = 2;
     let plan = planned(threads, ReplayPlan::default());

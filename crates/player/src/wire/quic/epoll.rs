@@ -28,7 +28,7 @@ pub(super) fn play(thread: &mut QuicThread<'_>) -> io::Result<()> {
             break;
         }
         let sent = send_due(thread, &mut burst);
-        // One wait a turn: it returns at once if there is something to read.
+        // A single wait a turn: it returns at once if there is something to read.
         let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received) };
         received = receive(thread, &mut next_tick_ns, now_ns, most_ns)?;
     }

@@ -477,7 +477,7 @@ impl<'a> Places<'a> {
     }
 }
 
-/// What an error of a connected socket says about the target; `None` if it says nothing.
+/// The loss that an error of a connected socket means; `None` if it says nothing about the target.
 fn loss_of(error: &io::Error) -> Option<Loss> {
     use io::ErrorKind::{ConnectionRefused, HostUnreachable, NetworkDown, NetworkUnreachable};
     match error.kind() {

@@ -1,4 +1,4 @@
-//! One connection: its socket, what lies between it and messages, and how far its making has come.
+//! A connection: its socket, what lies between it and messages, and how far its making has come.
 
 use std::io;
 

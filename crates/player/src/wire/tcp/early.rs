@@ -1,4 +1,4 @@
-//! What a connection sends as early data, until it is known whether the subject took it.
+//! Bytes that a connection sends as early data, until it is known whether the subject took them.
 
 /// The early data of one connection.
 #[derive(Debug, Default)]

@@ -39,7 +39,7 @@ fn play<L: Layer>(thread: &mut EpollThread<'_, L>) -> io::Result<()> {
             break;
         }
         let sent = thread.send_due(&mut burst)?;
-        // One wait a turn: it returns at once if there is something to read.
+        // A single wait a turn: it returns at once if there is something to read.
         let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received) };
         received = receive(thread, &mut next_tick_ns, now_ns, most_ns)?;
     }

@@ -15,7 +15,7 @@ use crate::connections::{ConnectionCounts, HttpCounts, TlsCounts, count};
 use crate::loss::Loss;
 use crate::reply::Cause;
 
-/// What the connections of a thread share.
+/// State that the connections of a thread share.
 pub(crate) struct Shared {
     secure: secure::Shared,
     /// The requests to each target.
@@ -371,7 +371,7 @@ fn key_of(message: &[u8]) -> u16 {
     message.first_chunk().map_or(0, |id| u16::from_be_bytes(*id))
 }
 
-/// What a response is to the books: the message with the query's ID, or why it is wrong.
+/// The response as the books take it: the message with the query's ID, or why it is wrong.
 fn judged<'a>(key: u16, (status, is_dns): (u16, bool), body: &[u8], message: &'a mut Vec<u8>) -> Arrived<'a> {
     let wrong = |cause| Arrived::Wrong { key, cause };
     if !(200..300).contains(&status) {

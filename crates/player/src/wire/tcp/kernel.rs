@@ -1,4 +1,4 @@
-//! What the I/O models with sockets of the kernel have in common: how a connection begins, and what the kernel knows of
+//! The common part of the I/O models with sockets of the kernel: how a connection begins, and what the kernel knows of
 //! it.
 
 use std::io;

@@ -1,4 +1,4 @@
-//! What lies between messages and the bytes of a connection: nothing, TLS, or HTTP/2 in TLS. A loop is compiled for
+//! The layer between messages and the bytes of a connection: nothing, TLS, or HTTP/2 in TLS. A loop is compiled for
 //! each, so that plain connections pay nothing for the others.
 
 use std::io;
@@ -21,9 +21,9 @@ pub(crate) struct Ends {
     pub(super) target: usize,
 }
 
-/// What lies between messages and the bytes of one connection.
+/// The layer between messages and the bytes of one connection.
 pub(crate) trait Layer: Default {
-    /// What the connections of a thread share.
+    /// State that the connections of a thread share.
     type Shared;
 
     /// Whether each message has a stream of its own, which can end alone.
@@ -127,13 +127,13 @@ pub(crate) trait Layer: Default {
 /// Room for the bytes of one read, and for the beginning of a reply or record before them.
 const READ_BYTES: usize = 1 << 18;
 
-/// What all connections of a thread read into, one at a time.
+/// Memory into which all connections of a thread read, one at a time.
 pub(crate) struct Buffers {
     pub(super) bytes: Box<[u8]>,
     pub(super) room: Room,
 }
 
-/// What layers write to, one at a time.
+/// Room to which layers write, one at a time.
 #[derive(Default)]
 pub(crate) struct Room {
     /// Messages that were decrypted.
@@ -183,7 +183,7 @@ pub(crate) enum Arrived<'a> {
     },
 }
 
-/// What stands after the last whole reply.
+/// The rest after the last whole reply.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Rest {
     /// Nothing more has arrived.

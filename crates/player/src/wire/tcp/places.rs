@@ -40,7 +40,7 @@ const OUTPUT_MOST: usize = 1 << 16;
 /// model.
 pub(crate) struct Places<L: Layer, S: Sockets> {
     places: Box<[Place<L, S>]>,
-    /// What the layers share.
+    /// State that the layers share.
     shared: L::Shared,
     pub(super) sockets: S,
     /// When something is due at a place: a failed connection is tried again, or an attempt has taken too long.
@@ -48,7 +48,7 @@ pub(crate) struct Places<L: Layer, S: Sockets> {
     /// The place where the next check for connections without further queries begins.
     next_to_close: usize,
     buffers: Buffers,
-    /// What deals ports to connections that are closed again; `None` if the kernel chooses them.
+    /// Dealer of ports to connections that are closed again; `None` if the kernel chooses them.
     ports: Option<Ports>,
     /// How many queries use a connection, or stand for it, before it is closed.
     uses_of_connection: Option<u32>,

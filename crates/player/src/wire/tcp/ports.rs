@@ -17,7 +17,7 @@ use crate::share::share_of;
 /// The most pairs that one attempt tries. A few in a row may belong to other programs.
 const TRIES: u32 = 16;
 
-/// One port of so many is left to other programs: the kernel gives them none that a program has bound to.
+/// A port in so many is left to other programs: the kernel gives them none that a program has bound to.
 const LEFT_OF: usize = 8;
 
 /// The pairs of one thread.
@@ -33,11 +33,11 @@ pub(crate) struct Ports {
 enum Sources {
     /// Each flow has a pair of its own.
     Own(Box<[SocketAddr]>),
-    /// Those of the flows, which take turns over them.
+    /// The addresses of the flows, which take turns over them.
     InTurn(Box<[Source]>),
-    /// Those of the clients of a replay, as far as they have had connections.
+    /// The addresses of the clients of a replay, as far as they have had connections.
     Captured {
-        /// Which of the threads that share the ports of an address this is, from 0, and how many these are.
+        /// The thread's number, from 0, among the threads that share the ports of an address, and how many these are.
         turn: (usize, usize),
         /// The address if the kernel chooses it.
         any: IpAddr,
@@ -45,7 +45,7 @@ enum Sources {
     },
 }
 
-/// One source address, and the ports of it that belong to the thread.
+/// A source address, and the ports of it that belong to the thread.
 struct Source {
     address: IpAddr,
     /// Their indices.
@@ -96,7 +96,7 @@ impl Ports {
         Self { all: own.into(), sources, of_each_address }
     }
 
-    /// The same for the clients of a replay.
+    /// The pairs for the clients of a replay, with ports as in [`Self::of_thread`].
     pub(super) fn of_clients_of_thread(own: Vec<u16>, of_each_address: usize, plan: &Plan) -> Self {
         Self { of_each_address, ..Self::of_clients(own, plan, (0, 1)) }
     }
@@ -193,7 +193,7 @@ fn unspecified(plan: &Plan) -> IpAddr {
     if plan.targets[0].is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
-/// Which of the threads that use the address of flow `number` is that flow's own, from 0, and how many use it.
+/// The rank of flow `number`'s thread, from 0, among the threads that use the flow's address, and how many use it.
 fn turn(plan: &Plan, number: usize, addresses: u128) -> (usize, usize) {
     if addresses >= plan.flows() as u128 {
         return (0, 1);

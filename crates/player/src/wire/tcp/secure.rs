@@ -12,7 +12,7 @@ use crate::connections::{ConnectionCounts, TlsCounts};
 /// They are more than what one read can ask for.
 const UNREAD_MOST: usize = 1 << 20;
 
-/// What such a peer does, in words.
+/// The fault of such a peer, in words.
 pub(super) const UNREAD: &str = "the peer does not read what it asks for";
 
 /// State that the connections of a thread share.
@@ -121,7 +121,7 @@ impl Layer for Secure {
     ) -> Result<Rest, Broken> {
         let before = self.outgoing.len();
         let opened = self.decrypt(bytes, room);
-        // What the peer sent before TLS failed is whole.
+        // Bytes that the peer sent before TLS failed are whole.
         let rest = messages(&room.plain, |reply| each(Arrived::Message(reply)));
         self.partial.clear();
         self.partial.extend_from_slice(rest);
@@ -264,7 +264,7 @@ impl Secure {
     }
 }
 
-/// What follows records that were decrypted with this outcome.
+/// The rest after records that were decrypted with this outcome.
 #[inline]
 pub(super) fn rest_of(opened: Result<Peer, Failure>) -> Result<Rest, Broken> {
     match opened {

@@ -15,7 +15,7 @@ const SOON_NS: u64 = 100_000;
 /// A sending thread over connections.
 pub(super) type TcpThread<'a, L, S> = PlayerThread<'a, Places<L, S>>;
 
-/// What a thread does until there is something to do.
+/// The pause of a thread until there is something to do.
 pub(super) enum Pause {
     /// It waits for something to read, for this many nanoseconds at most.
     WaitFor(u64),
@@ -58,8 +58,8 @@ impl<L: Layer, S: Sockets> TcpThread<'_, L, S> {
         self.wire.tend(&mut self.state, now_ns, is_loading)
     }
 
-    /// What to do until a burst is due, or a query or a connection times out. `received` is whether a reply came in the
-    /// last turn.
+    /// How to pause until a burst is due, or a query or a connection times out. `received` is whether a reply came in
+    /// the last turn.
     pub(super) fn pause(&mut self, next_tick_ns: u64, received: bool) -> Pause {
         // Reading took a while since the turn began, and what follows is a length of time.
         let now_ns = self.state.now_ns();

@@ -114,7 +114,7 @@ pub(super) struct UringSockets {
     buffer_bytes: Option<usize>,
     /// How often queued operations were submitted by a look.
     looks: u64,
-    /// What arrived until then is read before queries are settled by time, nanoseconds since the start.
+    /// The time until which arrived bytes are read before queries are settled by time, nanoseconds since the start.
     reads_until_ns: u64,
     /// Whether a receive filled its buffer with such bytes, so that the socket may hold more of them.
     was_full: bool,

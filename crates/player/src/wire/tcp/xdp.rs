@@ -94,7 +94,7 @@ fn receive<L: Layer>(
         return Ok(received);
     }
     let read_ns = thread.wire.sockets.past.all_read(thread.state.clock.clock_ns(now_ns));
-    // What other threads had read by then, they have handed over.
+    // Other threads have handed over all frames that they had read by then.
     received |= read_post(&mut thread.wire, &mut thread.state)?;
     let read_ns = thread.state.clock.since_start_ns(read_ns);
     thread.tick(next_tick_ns, now_ns, read_ns)?;

@@ -7,7 +7,7 @@ use crate::books::Origin;
 pub(super) struct Askers(Box<[Vec<u32>]>);
 
 impl Askers {
-    /// Those of `flows` flows, each with room for this many queries at first.
+    /// The clients of `flows` flows, each flow with room for this many queries at first.
     pub(super) fn new(flows: usize, slots: usize) -> Self {
         Self(vec![vec![0; slots]; flows].into())
     }

@@ -1,6 +1,6 @@
-//! One call per packet: `sendto` and `recvmsg`, as in most load generators. This is the baseline for the other
-//! loops. Replies carry the kernel's time of arrival here too. An open loop sleeps until a burst is due, and
-//! otherwise the time of reading would count as the time of arrival.
+//! A call per packet: `sendto` and `recvmsg`, as in most load generators. This is the baseline for the other loops.
+//! Replies carry the kernel's time of arrival here too. An open loop sleeps until a burst is due, and otherwise the
+//! time of reading would count as the time of arrival.
 
 use std::io;
 

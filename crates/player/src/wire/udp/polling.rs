@@ -1,5 +1,5 @@
-//! Which UDP sockets a thread reads, and when. At a tick it reads all sockets with outstanding queries. In between it
-//! reads those that sent a moment ago. Each tick also starts a round of looks at the sockets.
+//! The UDP sockets that a thread reads, and when. At a tick it reads all sockets with outstanding queries. In between
+//! it reads those that sent a moment ago. Each tick also starts a round of looks at the sockets.
 
 use crate::books::Books;
 use crate::inflight::Inflight;

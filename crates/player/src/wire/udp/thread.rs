@@ -49,7 +49,7 @@ impl<'a> UdpSockets<'a> {
 }
 
 impl UdpSockets<'_> {
-    /// The same sockets, each with several flows.
+    /// Gives each socket this many flows.
     pub(super) fn with_flows(mut self, each: usize) -> Self {
         self.polling = Polling::with_flows(self.sockets.len(), each);
         self

@@ -120,7 +120,7 @@ fn receive(thread: &mut UdpThread<'_>, ring: &mut Ring, looks: &mut [Look], now_
     Ok(received)
 }
 
-/// What one look at the completions found.
+/// The findings of one look at the completions.
 #[derive(Default)]
 struct LookResult {
     /// It read a datagram.

@@ -37,7 +37,7 @@ type XdpThread<'a, E> = PlayerThread<'a, XdpWire<E>>;
 
 /// The ends of a thread's queries on this host: its flows, or the clients of a replay.
 trait Endpoints {
-    /// One of them.
+    /// An end: a flow, or a client.
     type End;
 
     /// The origin of the query with this number in the burst of a flow. `origins` are those of a capture.
@@ -79,9 +79,9 @@ fn longest_query(way: &Way, header_bytes: usize) -> usize {
 struct XdpWire<E> {
     past: PastPart,
     ends: E,
-    /// What waits in each queue.
+    /// The queries that wait in each queue.
     rings: Box<[Ring]>,
-    /// What the device refused in one call.
+    /// The tokens of the queries that the device refused in one call.
     refused: Vec<u64>,
     /// Room for a query that is not sent as the dataset has it.
     room: Vec<u8>,
@@ -94,7 +94,7 @@ struct XdpWire<E> {
 #[derive(Default)]
 struct Ring {
     waiting: VecDeque<Waiting>,
-    /// What the first of them is known by; the others have the numbers after it.
+    /// The token of the first of them; the others have the numbers after it.
     first_token: u64,
 }
 

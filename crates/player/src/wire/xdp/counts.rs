@@ -1,5 +1,5 @@
-//! What became of the frames that the program selected. Each was read or dropped; otherwise no count of the trial can
-//! be trusted.
+//! The fates of the frames that the program selected. Each was read or dropped; otherwise no count of the trial can be
+//! trusted.
 
 use kqps_kernel::xdp::XdpStatistics;
 use kqps_stack::tcp::Retransmitted;
@@ -9,9 +9,9 @@ use crate::error::PlayError;
 /// Frames of all threads that the program selected.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Selected {
-    /// Those that went to sockets.
+    /// Frames that went to sockets.
     pub(crate) matched: u64,
-    /// Those that came by queues without a socket, and went to the kernel.
+    /// Frames that came by queues without a socket, and went to the kernel.
     pub(crate) unclaimed: u64,
 }
 
@@ -21,7 +21,7 @@ pub(crate) struct PastCounts {
     /// `None` without a program.
     pub(crate) selected: Option<Selected>,
     pub(crate) read: u64,
-    /// Of these, frames without a time of the program.
+    /// Frames that were read without a time of the program.
     pub(crate) unstamped: u64,
     /// Dropped because no empty frame was there, or because they were too long.
     pub(crate) no_frame: u64,
@@ -94,7 +94,7 @@ pub(crate) fn check<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Result
     }
 }
 
-/// What the record says of frames and segments that were lost on this side, or were sent again.
+/// Notes for the record on frames and segments that were lost on this side, or were sent again.
 pub(crate) fn notes<'a>(threads: impl Iterator<Item = &'a PastCounts>) -> Vec<String> {
     let all = sum(threads);
     let Retransmitted { syn, data, fin } = all.retransmitted;

@@ -34,7 +34,7 @@ const LINK_BYTES: usize = 18;
 /// The driver whose devices leave checksums to each other.
 const VETH: &str = "veth";
 
-/// What a plan asks for.
+/// The settings that a plan asks for.
 #[derive(Clone, Debug)]
 pub(crate) struct Asked<'a> {
     /// The name of the device; `None` for that of the routes.
@@ -85,7 +85,7 @@ pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<(Vec<PastPart>, Vec
     Ok((parts(sockets, Some(attached), &ways, &asked.ports, verifies), notes))
 }
 
-/// That replies may be too long for a frame's memory.
+/// A note if replies may be too long for a frame's memory.
 fn too_long(routes: &[Route]) -> Option<String> {
     let room = RECEIVED_BYTES - LINK_BYTES;
     let longest = routes.iter().map(|route| route.mtu as usize).max().filter(|mtu| *mtu > room)?;

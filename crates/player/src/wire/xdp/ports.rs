@@ -1,4 +1,4 @@
-//! Which ports replies past the kernel come to.
+//! The ports to which replies past the kernel come.
 
 use std::ops::RangeInclusive;
 

@@ -6,7 +6,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 pub(crate) struct Post {
     to: Vec<Sender<Parcel>>,
     inbox: Receiver<Parcel>,
-    /// What was not delivered yet, by thread.
+    /// Frames that were not delivered yet, by thread.
     outgoing: Vec<Parcel>,
     has_outgoing: bool,
 }

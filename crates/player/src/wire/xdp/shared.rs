@@ -1,4 +1,4 @@
-//! What the threads of a trial share past the kernel: the program, and how far each of them has come.
+//! State that the threads of a trial share past the kernel: the program, and how far each of them has come.
 
 use std::io;
 use std::sync::atomic::Ordering::{Acquire, Release};
@@ -55,7 +55,7 @@ impl Shared {
 
     /// Notes until when a thread has read its queues, and handed over what is not its own.
     pub(super) fn note_read(&self, thread: usize, clock_ns: u64) {
-        // What a thread handed over before it stored its time has arrived for those that load the time.
+        // Frames that a thread handed over before it stored its time have arrived for those that load the time.
         self.read_ns[thread].store(clock_ns, Release);
     }
 

@@ -33,7 +33,7 @@ const FEW: u32 = 100;
 /// Interval of looks at the memory of the program.
 const LOOK: Duration = Duration::from_millis(1);
 
-/// One first play.
+/// A first play.
 #[derive(Clone, Copy, Debug, Serialize)]
 struct Once {
     seconds: f64,

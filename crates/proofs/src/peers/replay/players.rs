@@ -25,7 +25,7 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 pub(super) enum Replayer {
     /// `kqps load` with captured arrivals, through sockets.
     Kqps,
-    /// The same past the kernel's network stack.
+    /// `kqps load` with captured arrivals, past the kernel's network stack.
     KqpsFrames,
     /// Raw frames on the device, without regard to what comes back.
     Tcpreplay,

@@ -27,7 +27,7 @@ pub(super) struct Receiver {
     thread: Option<JoinHandle<Result<Arrived>>>,
 }
 
-/// What arrived.
+/// Queries that arrived, and the count of dropped datagrams.
 pub(super) struct Arrived {
     pub(super) queries: Vec<Seen>,
     /// Datagrams that the socket dropped.

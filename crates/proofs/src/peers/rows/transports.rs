@@ -24,7 +24,7 @@ const KEPT_WINDOW: &[&str] = kept_with!("tcp");
 const KEPT: &[&str] = &["-m", "tcp", "-c", "8"];
 const KEPT_AS_LATE: &[&str] = &["-m", "tcp", "-c", "8", "--coalesce", "100us", "--subject-cpus", SUBJECT_CPU];
 
-/// The same by each I/O model of the player.
+/// Eight kept connections with that window, by each I/O model of the player.
 const KEPT_BY_EPOLL: &[&str] = kept_with!("tcp", "--io", "epoll");
 const KEPT_BY_URING: &[&str] = kept_with!("tcp", "--io", "uring");
 
@@ -57,17 +57,18 @@ macro_rules! each_with {
 
 const EACH: &[&str] = each_with!();
 
-/// The same by each I/O model of the player.
+/// A connection for each query, by each I/O model of the player.
 const EACH_BY_EPOLL: &[&str] = each_with!("--io", "epoll");
 const EACH_BY_URING: &[&str] = each_with!("--io", "uring");
 
-/// The same by kernel sockets over veth. kqps closes by FIN there, as kxdpgun does, so that the server has the same
-/// work.
+/// A connection for each query, by kernel sockets over veth. kqps closes by FIN there, as kxdpgun does, so that the
+/// server has the same work.
 const EACH_OVER_VETH: &[&str] =
     &["-m", "tcp", "-c", "500", "-q", "500", "--queries-per-connection", "1", "-a", SOURCES];
 const KXDPGUN_TCP: &[&str] = &["-T", "-l", SOURCES];
 
-/// The same over QUIC, where kxdpgun takes no prefix. Both resume sessions, and neither checks the certificate.
+/// A connection for each query over QUIC, where kxdpgun takes no prefix. Both resume sessions, and neither checks the
+/// certificate.
 const EACH_IN_QUIC: &[&str] =
     &["-m", "doq", "--insecure", "-c", "500", "-q", "500", "--queries-per-connection", "1"];
 const KXDPGUN_QUIC: &[&str] = &["-U"];

@@ -1,4 +1,4 @@
-//! What the kernel counts at the end of a veth path (proc(5), `/proc/net/dev`).
+//! Counts of the kernel at the end of a veth path (proc(5), `/proc/net/dev`).
 
 use std::fs;
 

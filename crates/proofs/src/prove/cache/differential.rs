@@ -24,7 +24,7 @@ const WHOLE_QUESTIONS: u32 = 100_000;
 /// Names of each kind, so that most questions come again.
 const NAMES: u32 = 50;
 
-/// What is asked: a kind of name each.
+/// Kinds of names in questions.
 const KINDS: [&str; 6] = ["address", "alias", "gone", "empty", "broken", "long"];
 
 /// How long a server may take to start, and to answer.
@@ -33,7 +33,7 @@ const PATIENCE: Duration = Duration::from_secs(10);
 
 const ZONE: &[u8] = b"\x04diff\x04test\0";
 
-/// What of a reply must be the same.
+/// Facts of a reply that must be the same.
 #[derive(Debug, PartialEq, Eq)]
 struct Facts {
     rcode: u8,
@@ -61,7 +61,7 @@ fn negative(query: &[u8], rcode: u8) -> Vec<u8> {
     reply
 }
 
-/// What the server behind all of them says. The first letters of a name say what it is.
+/// The reply of the server behind all resolvers. The first letters of a name say what it is.
 fn say(query: &[u8], by: By<'_>) -> Vec<u8> {
     let name = asked(query);
     let number = name.len() as u8;

@@ -24,7 +24,7 @@ const WHOLE_NAMES: u16 = 200;
 
 const ADDRESS: [u8; 4] = [192, 0, 2, 7];
 
-/// What a server does to some of its queries.
+/// The fault of a server with some of its queries.
 #[derive(Clone, Copy, Debug)]
 enum Fault {
     None,
@@ -62,7 +62,7 @@ impl fmt::Display for Fault {
     }
 }
 
-/// What the server sends for the question of this number.
+/// Messages that the server sends for the question of this number.
 fn spoiled(fault: Fault, number: u64, asked: &[u8], by: By<'_>) -> Vec<Vec<u8>> {
     let right = address(asked, 300, ADDRESS);
     match (fault, by) {

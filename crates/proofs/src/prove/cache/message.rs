@@ -48,8 +48,7 @@ pub(super) fn address(query: &[u8], ttl_s: u32, address: [u8; 4]) -> Vec<u8> {
     reply
 }
 
-/// The same reply with a record of another name behind its records, in this section: 0 for answers, 2 for additional
-/// records.
+/// Adds a record of another name behind a reply's records, in this section: 0 for answers, 2 for additional records.
 pub(super) fn with_foreign(mut reply: Vec<u8>, section: usize, name: &str, address: [u8; 4]) -> Vec<u8> {
     reply[7 + 2 * section] += 1;
     for label in name.split('.') {
@@ -69,7 +68,7 @@ pub(super) fn cookie(query: &[u8]) -> Option<&[u8]> {
     options.get(4..12).filter(|_| options[..2] == [0, 10])
 }
 
-/// The same reply with a cookie: that of the client, and 8 bytes of the server.
+/// Adds a cookie to a reply: that of the client, and 8 bytes of the server.
 pub(super) fn with_cookie(mut reply: Vec<u8>, client: &[u8], server: [u8; 8]) -> Vec<u8> {
     reply[11] += 1;
     reply.extend([0, 0, 41, 4, 0xd0, 0, 0, 0, 0, 0, 20, 0, 10, 0, 16]);

@@ -24,7 +24,7 @@ pub(super) enum By<'s> {
     Tcp,
 }
 
-/// What the server sends for a question; it may send more by itself before.
+/// A function that makes the server's replies to a question; it may send more by itself before.
 type Say = dyn Fn(&[u8], By<'_>) -> Vec<Vec<u8>> + Send + Sync;
 
 /// The server. Dropping it stops it.
@@ -35,7 +35,7 @@ pub(super) struct Upstream {
     threads: Vec<JoinHandle<()>>,
 }
 
-/// What its threads share.
+/// State that its threads share.
 #[derive(Clone)]
 struct Shared {
     say: Arc<Say>,

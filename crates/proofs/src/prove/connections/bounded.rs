@@ -26,7 +26,7 @@ pub(super) fn command(
     command_within(WITHIN_S, bench, before, (target, queries), flags)
 }
 
-/// The same with another time, in seconds, after which it counts as hanging.
+/// The player of [`command`] with another time, in seconds, after which it counts as hanging.
 pub(super) fn command_within(
     within_s: &str,
     bench: &Bench,

@@ -15,7 +15,7 @@ use super::wire::Kind;
 /// The words of a close without an error. The player counts it as a failure only if queries were open.
 const NO_ERROR: &str = "closed with 0x0 (DOQ_NO_ERROR)";
 
-/// What was seen of a trial.
+/// A trial, with the counts of its server.
 pub(super) struct Seen {
     pub(super) trial: Trial,
     pub(super) counts: Counts,
@@ -74,10 +74,10 @@ pub(super) fn compare(trial: &Trial, counts: &Counts, kind: Kind, mix: &Mix) -> 
     Ok(())
 }
 
-/// What the player reports, as far as a server can know it.
+/// The player's report, as far as a server can know it.
 fn reported(trial: &Trial, connections: &ConnectionFacts) -> Expected {
     let mut closed = as_a_server_sees(&connections.closed);
-    // What the player closes is no fault.
+    // Connections that the player closes are no fault.
     closed.remove("player");
     // The server knows nothing of queries that never left the player.
     let accounts =

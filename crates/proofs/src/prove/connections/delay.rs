@@ -52,7 +52,7 @@ fn median_us(bench: &Bench, wired: &Wired, delay_us: u64) -> Result<u64> {
     })?;
     let file = bench.queries(QUERIES)?;
     let duration = bench.choose("500ms", "5s");
-    // One connection, so that queries are read in the order of the schedule. The player sends all of them, however
+    // A single connection, so that queries are read in the order of the schedule. The player sends all of them, however
     // late.
     let flags = ["-c", "1", "-T", "1", "-Q", "2k", "-l", duration, "-t", "10s", "--lag", "10s"];
     let trial = bench.kqps.trial(server.address(), &file, &wired.flags(&flags))?;

@@ -1,4 +1,4 @@
-//! What runs out: descriptors of the player and of the server, and ports of the player, over each wire.
+//! Resources that run out: descriptors of the player and of the server, and ports of the player, over each wire.
 
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
@@ -91,7 +91,7 @@ const WANTED: &str = "8";
 /// Where the server listens: at none of these ports.
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 5300);
 
-/// What connections are for.
+/// The use of connections.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Use {
     /// Each is for one query.
@@ -107,7 +107,7 @@ pub(super) fn ports(bench: &Bench) -> Result<()> {
         skip(Capability::Networks, format!("ports that run out: {reason}"));
         return Ok(());
     }
-    // What is above TCP or QUIC does not change how ports are found.
+    // Layers above TCP or QUIC do not change how ports are found.
     let kinds = bench.choose(&[Kind::Tcp, Kind::Quic][..], &Kind::ALL);
     for &kind in kinds {
         let wired = Wired::new(bench, kind)?;

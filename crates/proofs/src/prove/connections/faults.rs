@@ -25,8 +25,8 @@ const PER_CONNECTION: u64 = 30_000;
 /// Trials that the small form makes at the same time, since each mostly waits for late replies.
 const AT_A_TIME: usize = 7;
 
-/// The same past the kernel. More players on one core keep each other from finishing handshakes in time, since a player
-/// there must read all that arrives itself.
+/// Trials past the kernel that it makes at the same time. More players on one core keep each other from finishing
+/// handshakes in time, since a player there must read all that arrives itself.
 const AT_A_TIME_PAST: usize = 2;
 
 /// Queries of each part of the whole form, at least.
@@ -93,7 +93,7 @@ fn by_sockets(bench: &Bench, mixes: &[&'static Mix]) -> Result<()> {
     Ok(())
 }
 
-/// The same by a player whose connections pass the kernel, over veth paths.
+/// Compares trials of a player whose connections pass the kernel, over veth paths.
 pub(super) fn past_kernel(bench: &Bench) -> Result<()> {
     if let Some(reason) = path::lacks_frames() {
         ensure!(bench.size == Size::Small, "{reason}");

@@ -20,7 +20,7 @@ pub(super) struct Mix {
     pub(super) outstanding: u64,
     /// The streams that the server takes at once, over HTTPS; `None` for all.
     pub(super) streams_most: Option<u32>,
-    /// What the server does with datagrams, over QUIC.
+    /// Drops and swaps of datagrams by the server, over QUIC.
     pub(super) disorder: Disorder,
     pub(super) connections: u64,
     flags: &'static [&'static str],
@@ -46,7 +46,7 @@ const REPLIES: Mix = Mix {
     queries: (20_000, 300_000),
 };
 
-/// The same at a rate.
+/// Many queries on each connection at a rate, whose replies have faults.
 const REPLIES_AT_A_RATE: Mix =
     Mix { what: "replies at a rate", flags: &["-c", "16", "-Q", "20k"], ..REPLIES };
 
@@ -142,16 +142,16 @@ const HANDSHAKES_BY_URING: Mix = Mix {
     ..HANDSHAKES
 };
 
-/// Those whose replies have faults.
+/// Mixes whose replies have faults.
 pub(super) const OF_REPLIES: [&Mix; 2] = [&REPLIES, &REPLIES_AT_A_RATE];
 
-/// Those whose connections end, or are never made.
+/// Mixes whose connections end, or are never made.
 pub(super) const OF_ENDS: [&Mix; 3] = [&ENDS, &CLOSED, &HANDSHAKES];
 
-/// Those in which queries wait for a stream, or datagrams of a connection are lost.
+/// Mixes in which queries wait for a stream, or datagrams of a connection are lost.
 pub(super) const OF_STREAMS: [&Mix; 2] = [&FEW_STREAMS, &DISORDER];
 
-/// Those of a player by `io_uring`.
+/// Mixes of a player by `io_uring`.
 pub(super) const BY_URING: [&Mix; 3] = [&REPLIES_BY_URING, &ENDS_BY_URING, &HANDSHAKES_BY_URING];
 
 /// The I/O model of the mixes past the kernel.

@@ -14,7 +14,7 @@ use crate::program::Carrier;
 /// The name of servers with faults in their certificates.
 const NAME: &str = "dns.test";
 
-/// What carries the messages of an echo.
+/// The carrier of an echo's messages.
 pub(super) fn carrier(kind: Kind) -> Carrier {
     match kind {
         Kind::Tcp => Carrier::Tcp,

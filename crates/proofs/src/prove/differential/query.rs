@@ -57,7 +57,7 @@ pub(super) struct Edns {
     pub(super) is_do: bool,
     /// In wire format.
     pub(super) options: Vec<u8>,
-    /// The same in words.
+    /// The options in words.
     pub(super) option_words: String,
 }
 

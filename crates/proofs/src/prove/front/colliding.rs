@@ -32,7 +32,7 @@ const SPELL: Duration = Duration::from_millis(300);
 /// Questions that were given up, but whose late reply is still correct.
 const REMEMBERED: usize = 64;
 
-/// One client, with its question for each ID.
+/// A client, with its question for each ID.
 struct Client {
     number: usize,
     socket: UdpSocket,

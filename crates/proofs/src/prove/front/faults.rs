@@ -1,4 +1,4 @@
-//! One of several back ends begins to misbehave under load, in every way and by every transport.
+//! A back end among several begins to misbehave under load, in every way and by every transport.
 
 use std::fmt;
 use std::path::Path;

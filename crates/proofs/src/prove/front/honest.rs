@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Result, bail, ensure};
 use kqps_message::{query, rtype};
 
-/// What a client got for a question.
+/// The result of a client's question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AskResult {
     /// A reply to it, with this rcode.

@@ -36,8 +36,8 @@ impl Front {
         Self::start_as(pinned(&cpu, &bench.kqps.program), bench, name, urls, flags)
     }
 
-    /// The same with a higher priority on its core, if that is permitted. In production a front has a core of
-    /// its own.
+    /// Starts a front with a higher priority on its core, if that is permitted. In production a front has a core of its
+    /// own.
     pub(super) fn start_first(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Self> {
         let cpu = bench.kqps.subject_cpu.to_string();
         let mut command = Command::new("nice");
@@ -45,7 +45,7 @@ impl Front {
         Self::start_as(command, bench, name, urls, flags)
     }
 
-    /// The same with a limit on its descriptors.
+    /// Starts a front with a limit on its descriptors.
     pub(super) fn start_limited(bench: &Bench, descriptors: u32, urls: &[String]) -> Result<Self> {
         let mut command = Command::new("prlimit");
         command.arg(format!("--nofile={descriptors}:{descriptors}")).arg(&bench.kqps.program);

@@ -1,5 +1,5 @@
-//! The same series judged by Apache Otava and `ruptures`, programs by others. How far they agree is reported. They judge
-//! by other rules, so the proof asks of kqps alone that it is right.
+//! Judgements of the same series by Apache Otava and `ruptures`, programs by others. How far they agree is reported.
+//! They judge by other rules, so the proof asks of kqps alone that it is right.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;

@@ -18,7 +18,7 @@ use crate::prove::{Bench, Size};
 /// Subjects of each run. Each has a share, CPU time and memory.
 const SUBJECTS: u32 = 17;
 
-/// Of these, so many are searched for; the first ones. They have p99 at half load, too.
+/// Subjects that are searched for: the first ones. They have p99 at half load, too.
 const SEARCHED: u32 = 2;
 
 const BLOCKS: u32 = 6;

@@ -57,7 +57,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     counted::compare(&lab, &run, &void)?;
     checked.print("by an inventory of Ansible");
 
-    // What somebody else changed meanwhile stays, and the role still takes the rest back.
+    // Changes that somebody else made meanwhile stay, and the role still takes the rest back.
     let meddled = lab.server();
     meddled.write(CHANGED.0, CHANGED.1.as_bytes())?;
     ansible.play(&lab, bench, &inventory, "absent")?;
@@ -123,7 +123,7 @@ impl Ansible {
         );
         let file = lab.home.join("inventory.ini");
         fs::write(&file, text)?;
-        // The same program reads it that kqps asks.
+        // The program that kqps asks reads it here, too.
         let mut list = Command::new(self.programs.join("ansible-inventory"));
         list.args(["--list", "-i"]).arg(&file);
         self.prepare(&mut list);
@@ -171,7 +171,7 @@ mod tests {
         names.split(',').map(|word| word.strip_prefix("cap_").unwrap().to_uppercase()).collect()
     }
 
-    /// Those of the table of rights, which root does not stand for.
+    /// Capabilities in the table of rights, which root does not stand for.
     fn of_table() -> Vec<String> {
         let rights = HOSTS.split("## Rights").nth(1).unwrap().split("\n## ").next().unwrap();
         let table = rights.lines().filter(|line| line.starts_with('|'));

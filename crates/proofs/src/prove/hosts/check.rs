@@ -1,4 +1,4 @@
-//! What must hold of every trial that players on several hosts made together.
+//! Conditions for every trial that players on several hosts made together.
 
 use std::collections::BTreeSet;
 
@@ -11,7 +11,7 @@ use super::lab::Lab;
 /// A stated uncertainty above this says nothing, nanoseconds.
 const UNCERTAINTY_MOST_NS: u64 = 100_000_000;
 
-/// What was seen over all trials.
+/// Counts and extremes of all trials.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Checked {
     pub(super) trials: usize,

@@ -18,7 +18,7 @@ const DISK: &str = "16m";
 /// A stated uncertainty above this says nothing, nanoseconds.
 const UNCERTAINTY_MOST_NS: u64 = 100_000_000;
 
-/// What was seen of one clock.
+/// Errors and uncertainties of one clock's estimates.
 #[derive(Default)]
 struct Seen {
     errors_ns: Vec<u64>,

@@ -1,5 +1,5 @@
-//! What the server received, by two counts that know no player: that of the server itself, which writes it to a file at
-//! its end, and that of the packet filter on its host, by the sender's address and the port.
+//! Queries that the server received, by two counts that know no player: that of the server itself, which writes it to a
+//! file at its end, and that of the packet filter on its host, by the sender's address and the port.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -45,7 +45,7 @@ const RULES: &str = "add table ip proof; \
     add chain ip proof first { type filter hook prerouting priority -300; }; \
     add rule ip proof first meta l4proto udp update @seen { ip saddr . udp dport counter }";
 
-/// One start of the server, as it describes it.
+/// A start of the server, as it describes it.
 #[derive(Clone, Copy, Debug)]
 struct Start {
     port: u16,

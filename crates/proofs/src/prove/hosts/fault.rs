@@ -48,7 +48,7 @@ pub(super) enum Fault {
 }
 
 impl Fault {
-    /// Those of the small form. A clock that jumps would disturb other tests.
+    /// Faults of the small form. A clock that jumps would disturb other tests.
     pub(super) const SMALL: [Self; 6] =
         [Self::Controller, Self::Way, Self::Agent, Self::Session, Self::Subject, Self::ControlLink];
 

@@ -100,7 +100,7 @@ struct Course<'a> {
     before: Option<Run>,
     /// The committed trials that were looked at.
     looked: usize,
-    /// What the controller printed since it was started.
+    /// The file of all that the controller printed since it was started.
     said: PathBuf,
     settings: Settings,
     /// How long an agent may live whose way was killed.
@@ -177,7 +177,7 @@ impl<'a> Course<'a> {
         self.running.as_ref().is_some_and(|running| running.has_ended().unwrap_or(true))
     }
 
-    /// What the controller printed since it was started.
+    /// Words that the controller printed since it was started.
     fn said(&self) -> String {
         let text = fs::read(&self.said).unwrap_or_default();
         String::from_utf8_lossy(&text).trim().to_owned()
@@ -242,7 +242,7 @@ impl<'a> Course<'a> {
         self.failed.iter().cloned().chain(present).collect()
     }
 
-    /// What this run left out.
+    /// Parts that this run left out, with the reasons.
     fn left_out(&self) -> Vec<String> {
         let skipped = self.before.iter().flat_map(|run| &run.skipped);
         skipped.map(|(what, why)| format!("{what}: {why}")).collect()
@@ -305,7 +305,7 @@ impl<'a> Course<'a> {
         self.look()?;
         let (failed, left_out) = (self.failures().len(), self.left_out());
         self.make(fault)?;
-        // What was measured meanwhile does not show that the run goes on.
+        // Trials that were measured meanwhile do not show that the run goes on.
         self.look()?;
         self.measure_one()?;
         if !fault.may_fail_a_trial() {

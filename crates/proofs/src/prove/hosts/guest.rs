@@ -33,7 +33,7 @@ const PROGRAMS: [(&str, &str); 4] = [
 /// The name of this part.
 pub(super) const NAME: &str = "guest";
 
-/// What is proved in the guest, and its name.
+/// The name of a proof in the guest, and its function.
 type Step = (&'static str, fn(&Bench, &mut Guest) -> Result<()>);
 
 const STEPS: [Step; 4] =

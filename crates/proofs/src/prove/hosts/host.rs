@@ -1,4 +1,4 @@
-//! One host of the lab: namespaces for its network, name, mounts, processes and clock, with Debian's sshd and a home of
+//! A host of the lab: namespaces for its network, name, mounts, processes and clock, with Debian's sshd and a home of
 //! its own. Ending its first process ends all of it.
 
 use std::collections::BTreeMap;
@@ -64,7 +64,7 @@ pub(super) struct LabHost {
     _namespaces: Running,
 }
 
-/// What a host is made of.
+/// Parts and settings from which a host is made.
 pub(super) struct Plan<'a> {
     pub(super) name: &'a str,
     pub(super) control: Ipv4Addr,

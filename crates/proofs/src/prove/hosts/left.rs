@@ -1,5 +1,5 @@
-//! What must be gone when the link to a host is, or the controller: every process of kqps, every folder of an agent,
-//! every device and mount, and every setting's new value.
+//! Traces that must be gone when the link to a host is, or the controller: every process of kqps, every folder of an
+//! agent, every device and mount, and every setting's new value.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ use super::lab::Lab;
 /// An agent learns of a closed connection at once, and has this long to end all.
 pub(super) const AFTER_END: Duration = Duration::from_secs(5);
 
-/// Of a silent link it learns by its lease. It then ends in any case, and its guards may take another second.
+/// An agent learns of a silent link by its lease. It then ends in any case, and its guards may take another second.
 pub(super) const AFTER_SILENCE: Duration = ENDED_WITHIN.saturating_add(Duration::from_secs(1));
 
 const LOOK: Duration = Duration::from_millis(20);
@@ -65,7 +65,7 @@ pub(super) fn nowhere(lab: &Lab, before: &Settings, within: Duration) -> Result<
     Ok(began.elapsed())
 }
 
-/// What there is of an agent that is about to be cut off from its controller, and what else ends with it.
+/// Processes and folders of an agent that is about to be cut off from its controller, and all else that ends with it.
 #[derive(Debug, Default)]
 pub(super) struct Remains {
     /// The name of its host; `None` if no agent is cut off.
@@ -75,7 +75,7 @@ pub(super) struct Remains {
 }
 
 impl Remains {
-    /// What there is on a host at this moment.
+    /// Processes and folders on a host at this moment.
     pub(super) fn of(host: &LabHost) -> Self {
         Self { host: Some(host.name.clone()), processes: host.strangers(), folders: agents(host) }
     }

@@ -19,7 +19,7 @@ use super::study::{self, Extent};
 
 const DISK: &str = "64m";
 
-/// One packet in this many is dropped, at random.
+/// Packets per dropped one, on average. Drops are random.
 const ONE_IN: u32 = 50;
 
 /// The fewest losses that prove something.
@@ -28,7 +28,7 @@ const LOST_LEAST: u64 = 50;
 /// The ledger's count may differ from the truth by one in this many.
 const WITHIN_ONE_IN: u64 = 1000;
 
-/// What drops packets.
+/// The place that drops packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Plant {
     /// The queue of a player's interface.
@@ -132,13 +132,13 @@ fn compare(run: &Run, place: Place, truth: u64) -> Result<()> {
     for trial in run.trials.iter().filter_map(RunTrial::measured) {
         let ledger = &trial.ledger;
         placed += ledger.at(place);
-        // What a player did not send is no loss on the way.
+        // Queries that a player did not send are no loss on the way.
         let of_player = [Place::PlayerUnsent, Place::PlayerSend];
         let others = ledger.places.iter().filter(|one| one.place != place && !of_player.contains(&one.place));
         elsewhere += others.map(|one| one.count).sum::<u64>();
         unexplained += ledger.unexplained.max(0).unsigned_abs() + ledger.beyond();
     }
-    // Of an attempt that was void and repeated, no record has the losses.
+    // Losses of an attempt that was void and repeated are in no record.
     ensure!(placed.abs_diff(truth) <= within, "{truth} were lost at {place:?}, and the ledgers say {placed}");
     ensure!(elsewhere <= within, "nothing else was lost, and the ledgers say {elsewhere}");
     ensure!(unexplained <= within, "{unexplained} are unexplained");

@@ -95,7 +95,7 @@ mod tests {
     const MANIFEST: &str =
         include_str!(concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernetes/players.yaml"));
 
-    /// What both jobs must say, line by line.
+    /// Lines that both jobs must have.
     const OF_EACH: [&str; 11] = [
         "kind: Job",
         "backoffLimit: 0",

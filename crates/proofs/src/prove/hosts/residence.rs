@@ -66,7 +66,7 @@ struct Delays {
     way_ms: u64,
 }
 
-/// What one run measured, microseconds.
+/// Quantiles that one run measured, microseconds.
 #[derive(Clone, Copy, Debug)]
 struct Measured {
     residence: Quantiles,

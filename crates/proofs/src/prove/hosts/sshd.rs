@@ -1,7 +1,7 @@
 //! The processes of OpenSSH's server, by their titles. Before OpenSSH 9.8 a connection is another process of `sshd`, and
 //! from then on one of `sshd-session`.
 
-/// What a process of the server does.
+/// The role of a process of the server.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Sshd {
     /// It accepts connections.

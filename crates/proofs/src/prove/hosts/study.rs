@@ -41,7 +41,7 @@ subjects = ["./counted.toml"]
 "hosts.players" = [1, 2]
 "#;
 
-/// What no run over several hosts counts.
+/// The counts that no run over several hosts has.
 const NEVER_OVER_HOSTS: &str = "drop reasons";
 
 /// The extent of the study.

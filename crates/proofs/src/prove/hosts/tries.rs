@@ -15,7 +15,7 @@ const DISK: &str = "64m";
 const TRIES: (u32, u32) = (1, 20);
 const EXTENT: [&str; 4] = ["--blocks", "6", "--duration", "600ms"];
 
-/// What `try` returns if a setting is better, and if not.
+/// The status of `try` if a setting is better, and if not.
 const BETTER: i32 = 0;
 const NOT_BETTER: i32 = 3;
 

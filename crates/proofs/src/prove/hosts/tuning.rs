@@ -28,14 +28,14 @@ const CHANGES: [&str; 8] = [
     "xps.data0.1=0",
 ];
 
-/// One kill in this many leaves the undoing to a guard, and one in this many is followed by somebody else's change.
+/// Kills for each whose undoing is left to a guard, and for each that somebody else's change follows.
 const GUARDED_EVERY: u32 = 5;
 const MEDDLED_EVERY: u32 = 7;
 
 /// At most this many times the kills, until some of them fell within `apply`.
 const MORE: u32 = 4;
 
-/// What somebody else sets: a value that is valid for each sysctl here, and neither the old nor the wanted one.
+/// The value that somebody else sets: valid for each sysctl here, and neither the old nor the wanted one.
 const MEDDLED: &str = "77";
 
 /// The command for as long as which settings are in force.

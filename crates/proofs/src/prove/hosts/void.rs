@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use anyhow::{Context as _, Result};
 
-/// What a run prints before the counts of the players of a void trial.
+/// Words that a run prints before the counts of the players of a void trial.
 const VOID: &str = "a trial is void, since ";
 const COUNTS: &str = "; queries in it: ";
 

@@ -171,8 +171,7 @@ impl Injection {
         let cpu = bench.kqps.player_cpu.to_string();
         let mut command = pinned(&cpu, &bench.kqps.program);
         command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(queries);
-        // One loss in a hundred is enough in half a second, but a subject is stopped well within a longer
-        // trial.
+        // Half a second is enough with one loss in a hundred, but a subject is stopped well within a longer trial.
         let whole = ("1500ms", "1s");
         let (length, timeout) =
             if self == Self::SubjectStopped { whole } else { bench.choose(("500ms", "500ms"), whole) };

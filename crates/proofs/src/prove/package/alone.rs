@@ -13,7 +13,7 @@ use super::results;
 use super::tree::{self, Tree};
 use crate::scratch::Scratch;
 
-/// What a system usually has, and these trees must not have.
+/// Files that a system usually has, and these trees must not have.
 const FOREIGN: [&str; 3] = ["bin/sh", "usr/bin/env", "etc/passwd"];
 
 /// Files of the archive, one of each kind.

@@ -14,11 +14,12 @@ use super::tree::Tree;
 use super::{alone, results};
 use crate::scratch::Scratch;
 
-/// What is in the tree beside the packages that every Debian has: a name server, a reader of manual pages, shells with
+/// Packages in the tree beside those that every Debian has: a name server, a reader of manual pages, shells with
 /// completions, and what the rights of the program need.
 const INCLUDED: &str = "nsd,man-db,bash-completion,zsh,fish,libcap2-bin,adduser";
 
-/// What apt, dpkg, man-db and adduser write whatever is installed: logs, caches, and the state before the last change.
+/// Files that apt, dpkg, man-db and adduser write whatever is installed: logs, caches, and the state before the last
+/// change.
 const IGNORED: [&str; 10] = [
     "var/log",
     "var/cache",
@@ -35,10 +36,10 @@ const IGNORED: [&str; 10] = [
 /// The homes of root and of an ordinary user.
 const HOMES: [&str; 2] = ["root", "home/user"];
 
-/// What kqps writes in a home.
+/// Folders that kqps makes in a home.
 const OURS: [&str; 2] = [".local/share/kqps", ".cache/kqps"];
 
-/// What the tested shells write in a home.
+/// Folders that the tested shells make in a home.
 const OF_SHELLS: [&str; 3] = [".config/fish", ".local/share/fish", ".cache/fish"];
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {

@@ -56,7 +56,7 @@ impl Files {
         self.0.len()
     }
 
-    /// What differs from an earlier moment, a path each, with `+` if it is new, `-` if it is gone, `*` if it changed.
+    /// Differences from an earlier moment, a path each, with `+` if it is new, `-` if it is gone, `*` if it changed.
     pub(super) fn since(&self, earlier: &Self) -> Vec<String> {
         let of = |(path, entry): (&PathBuf, &Entry)| match earlier.0.get(path) {
             None => Some(format!("+{}", path.display())),

@@ -1,4 +1,4 @@
-//! What the program printed as JSON, and whether it is the result of a measurement.
+//! The JSON that the program printed, and whether it is the result of a measurement.
 
 use anyhow::{Context as _, Result, bail, ensure};
 use serde_json::Value;

@@ -25,8 +25,8 @@ echo "$line"
 enter "$kqps" load 127.0.0.1:5300 "$@"
 "#;
 
-/// What buildah hands on to its containers: processes by their numbers in the new namespace, the devices of the new network,
-/// and control groups, which lie below them. `$aside` is an empty folder.
+/// Mounts that buildah hands on to its containers: processes by their numbers in the new namespace, the devices of the
+/// new network, and control groups, which lie below them. `$aside` is an empty folder.
 const OF_ENGINE: &str = r#"
 mount -t proc proc /proc
 mount --rbind /sys/fs/cgroup "$aside"
@@ -37,7 +37,7 @@ mount --rbind "$aside" /sys/fs/cgroup"#;
 #[derive(Clone)]
 pub(super) struct Tree {
     root: PathBuf,
-    /// What a shell of this host does in the new namespaces before it enters.
+    /// Commands that a shell of this host runs in the new namespaces before it enters.
     before: String,
     /// The words with which that shell starts a program of the tree.
     enter: Vec<String>,
@@ -70,21 +70,21 @@ impl Tree {
         Self { root: root.to_owned(), before, enter, variables }
     }
 
-    /// The same with more words before each program.
+    /// The tree with more words before each program.
     pub(super) fn by(&self, words: &[&str]) -> Self {
         let mut tree = self.clone();
         tree.enter.extend(words.iter().map(|word| (*word).to_owned()));
         tree
     }
 
-    /// The same with another value of a variable.
+    /// The tree with another value of a variable.
     pub(super) fn with(&self, name: &str, value: &str) -> Self {
         let mut tree = self.clone();
         tree.variables.push((name.to_owned(), value.to_owned()));
         tree
     }
 
-    /// The same in control groups, whose files for processes these are.
+    /// The tree in control groups, whose files for processes these are.
     pub(super) fn in_groups(&self, entries: impl Iterator<Item = PathBuf>) -> Self {
         let mut tree = self.clone();
         // 0 means the process that writes. Its number in the new namespace would name another process outside.

@@ -1,5 +1,5 @@
-//! What a replay must send, computed from the known traffic by the rules of `docs/method/captures.md`: which queries, when, and
-//! for which client.
+//! Queries that a replay must send, computed from the known traffic by the rules of `docs/method/captures.md`: which
+//! ones, when, and for which client.
 
 use super::traffic::Traffic;
 

@@ -104,7 +104,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// What this host lacks, and why; `None` if it lacks nothing.
+/// The capability that this host lacks, and why; `None` if it lacks nothing.
 fn lacks() -> Option<(Capability, String)> {
     let network = path::lacks(Kind::Veth).map(|reason| (Capability::Networks, reason));
     network.or_else(|| {

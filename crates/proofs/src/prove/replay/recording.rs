@@ -46,7 +46,7 @@ pub(super) struct Seen {
     pub(super) connection: Option<u64>,
 }
 
-/// What was recorded.
+/// The contents of a recording.
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     /// Queries, in the order of their packets.
@@ -56,7 +56,7 @@ pub(super) struct Recorded {
     pub(super) answered_ns: BTreeMap<u64, u64>,
     /// Connection → when it was closed.
     pub(super) closed_ns: BTreeMap<u64, u64>,
-    /// What `kqps show` counts.
+    /// Counts of `kqps show`.
     pub(super) shown: Value,
     /// Why the recording may lack packets; `None` if it has all.
     pub(super) doubt: Option<String>,

@@ -32,10 +32,10 @@ const BETWEEN_MS: u64 = 7;
 /// Numbers of queries over TCP begin here, in traffic that has both.
 const FIRST_OVER_TCP: u32 = 500_000;
 
-/// What the capture says of a query's answer.
+/// The answer to a query in the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Fate {
-    /// What an echo answers, too.
+    /// The answer that an echo gives, too.
     Same,
     /// The rcode NXDOMAIN, where an echo says NOERROR.
     OtherRcode,
@@ -188,7 +188,7 @@ impl Traffic {
         }
         let closed = self.connections.iter().enumerate();
         events.extend(closed.filter_map(|(number, one)| Some((one.closed_ns?, Event::Close(number)))));
-        // What happens at the same time keeps its order.
+        // Events at the same time keep their order.
         events.sort_by_key(|(at_ns, _)| *at_ns);
         self.write_events(path, &events).with_context(|| format!("cannot write {}", path.display()))
     }

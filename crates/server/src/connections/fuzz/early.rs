@@ -31,7 +31,7 @@ const GARBAGE: u8 = 16;
 /// The third byte counts early data in these bytes.
 const UNIT: usize = 16;
 
-/// What a server takes that takes few bytes.
+/// The most bytes of early data at the server that takes few.
 const FEW_BYTES: usize = 64;
 
 /// The most pieces in which the client's bytes arrive, about.
@@ -39,7 +39,7 @@ const PIECES_MOST: usize = 256;
 
 const NAME: &str = "fuzz.test";
 
-/// What makes the TLS of clients and of the three servers.
+/// Makers of TLS for clients and the three servers.
 struct Makers {
     client: Client,
     server: Acceptor,
@@ -93,7 +93,7 @@ struct Case<'a> {
     piece: usize,
     /// The most bytes of early data.
     early: usize,
-    /// What follows early data as it is.
+    /// Bytes that follow early data as they are.
     garbage: &'a [u8],
 }
 

@@ -15,7 +15,7 @@ use crate::connections::stream::Stream;
 const SEALED: u8 = 1;
 const AFTER_HELLO: u8 = 2;
 
-/// What makes the TLS of both ends.
+/// The makers of the TLS of both ends.
 fn makers() -> &'static (Connector, Acceptor) {
     static MAKERS: OnceLock<(Connector, Acceptor)> = OnceLock::new();
     MAKERS.get_or_init(|| {

@@ -1,4 +1,4 @@
-//! Which connections are accepted, and how they end.
+//! Decides which connections are accepted, and counts how they end.
 
 use std::collections::BTreeMap;
 use std::net::SocketAddr;

@@ -73,7 +73,7 @@ fn a_last_message_in_parts_ends_the_handshake_whatever_is_skipped_before() {
             let mut client = client();
             let mut records = Vec::new();
             if is_early {
-                // Of these the empty ones alone are decrypted.
+                // Only the empty records among these are decrypted.
                 for bytes in [40, 3, 16, 17] {
                     records.extend(unknown(bytes));
                     records.extend(client.seal(&[], zeros));

@@ -1,4 +1,4 @@
-//! What a client offers and a server has not: types of certificates, and suites that QUIC has not.
+//! Types of certificates that a client offers and a server has not, and suites that QUIC has not.
 
 use super::*;
 

@@ -1,4 +1,4 @@
-//! What arrives at the sockets of places, and what happened on their connections by that.
+//! Arrivals at the sockets of places, and what happened on their connections by that.
 
 use std::io;
 

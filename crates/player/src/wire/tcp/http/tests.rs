@@ -48,7 +48,7 @@ struct Rig {
     shared: Shared,
     server: ServerTls,
     room: Room,
-    /// What the server received.
+    /// Bytes that the server received.
     received: Vec<u8>,
     /// The keys of the messages that the layer returned.
     answered: Vec<u16>,
@@ -140,7 +140,7 @@ fn a_query_that_is_lost_while_it_waits_for_a_stream_is_not_asked() {
     assert_eq!((rig.requests(), output.len()), (1, 0));
     rig.send(&response(3, &[0; 12])).unwrap();
     assert_eq!(rig.answered, [1, 3]);
-    // One that nobody wants needs no stream that is free, either.
+    // A query that nobody wants needs no stream that is free, either.
     rig.exchange(&mut messages(&[4]), SECOND_NS);
     output = messages(&[5, 6]);
     rig.exchange_wanted(&mut output, SECOND_NS, |key| key == 6);
@@ -200,7 +200,7 @@ fn a_peer_that_asks_for_answers_and_reads_none_is_cut_off() {
     for kind in [PING, SETTINGS] {
         let frames = if kind == PING { pings.clone() } else { frame(SETTINGS, 0, 0, &[]).repeat(1000) };
         let mut rig = Rig::open(100);
-        // One that reads them may ask for any number.
+        // A peer that reads its answers may ask for any number.
         for _ in 0..200 {
             rig.send(&frames).unwrap();
             rig.exchange(&mut Vec::new(), 0);

@@ -1,4 +1,4 @@
-//! What arrives at a place: bytes for the layer of its connection, replies for the books, and the end.
+//! Arrivals at a place: bytes for the layer of its connection, replies for the books, and the end.
 
 use std::io;
 
@@ -25,7 +25,7 @@ impl<L: Layer, S: Sockets> Hearing<'_, L, S> {
         self.place.connection.as_ref().map_or(&[][..], |connection| connection.layer.kept())
     }
 
-    /// What the connection has of its socket.
+    /// The connection's handle of its socket.
     #[inline]
     pub(in crate::wire::tcp) fn socket(&self) -> Option<&S::Socket> {
         self.place.connection.as_ref().map(|connection| &connection.socket)

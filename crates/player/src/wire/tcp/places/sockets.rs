@@ -1,4 +1,4 @@
-//! What the I/O models do in ways of their own: how connections begin and end, and how they are watched, read and
+//! Work that each I/O model does in a way of its own: how connections begin and end, and how they are watched, read and
 //! written. The places are compiled for each model, so that none pays for another.
 
 use std::io;
@@ -20,10 +20,10 @@ pub(crate) trait Sockets: Sized {
     /// The name of the I/O model in records.
     const IO: &'static str;
 
-    /// What a connection has of its socket.
+    /// A connection's handle of its socket.
     type Socket;
 
-    /// What was opened for the thread before the trial.
+    /// The means that were opened for the thread before the trial.
     type Means;
 
     /// No sockets yet, for this many places.

@@ -1,5 +1,5 @@
-//! What is due at places without an event: attempts that took too long or may begin again, and connections that had all
-//! of their queries.
+//! Work that is due at places without an event: attempts that took too long or may begin again, and connections that
+//! had all of their queries.
 
 use std::io;
 

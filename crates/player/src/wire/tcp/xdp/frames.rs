@@ -1,5 +1,5 @@
-//! What a turn past the kernel does with frames: it reads those that have arrived, hands others on to their threads,
-//! lets the places know what happened to their connections, and writes segments.
+//! The frames of a turn past the kernel: it reads those that have arrived, hands others on to their threads, lets the
+//! places know what happened to their connections, and writes segments.
 
 use std::io;
 

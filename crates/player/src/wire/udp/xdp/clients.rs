@@ -46,7 +46,7 @@ pub(super) struct Clients<'a> {
 }
 
 impl<'a> Clients<'a> {
-    /// Those whose `count` flows begin with number `first` among all.
+    /// The clients whose `count` flows begin with number `first` among all.
     pub(super) fn new(
         plan: &Plan,
         replay: &'a Replayed,

@@ -15,13 +15,13 @@ use kqps_kernel::process::tie;
 /// The time within which everything must be proved. Emulation on a busy host is slow.
 const WITHIN: Duration = Duration::from_hours(1);
 
-/// What stands before a command's status, on the last line of its reply.
+/// The mark before a command's status, on the last line of its reply.
 const STATUS: &str = "@@@ ";
 
 /// The lines of each log that are shown after a failure.
 const LINES_SHOWN: usize = 400;
 
-/// What a command printed, and its status.
+/// The output of a command, and its status.
 pub(super) struct Reply {
     pub(super) status: i32,
     pub(super) text: String,
@@ -81,7 +81,7 @@ impl Guest {
         Ok(text)
     }
 
-    /// What a command must print, apart from the number of blanks between words.
+    /// Checks the output of a command, apart from the number of blanks between words.
     pub(super) fn shows(&mut self, words: &str, wanted: &str) -> Result<()> {
         let text = self.read(words)?;
         let found = text.split_whitespace().collect::<Vec<_>>().join(" ");

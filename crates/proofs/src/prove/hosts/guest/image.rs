@@ -11,8 +11,8 @@ use kqps_programs::shell;
 
 use super::kernel::Kernel;
 
-/// What the kernel runs. It makes the guest ready, and runs each line that comes by the second serial port. Its
-/// functions show settings without kqps.
+/// The script that the kernel runs. It makes the guest ready, and runs each line that comes by the second serial port.
+/// Its functions show settings without kqps.
 const INIT: &str = r#"#!/bin/busybox sh
 /bin/busybox mkdir -p /proc /sys /dev /tmp /var/lib /root
 /bin/busybox mount -t proc proc /proc

@@ -13,7 +13,7 @@ const NEWEST: &str = "linux-image-amd64";
 
 /// A kernel, and the modules that a guest needs.
 pub(super) struct Kernel {
-    /// What `uname -r` prints.
+    /// Its version, as `uname -r` prints it.
     pub(super) version: String,
     /// The kernel itself.
     pub(super) file: PathBuf,

@@ -74,7 +74,7 @@ fn advised(guest: &mut Guest, device: &str, node: usize) -> Result<()> {
     Ok(())
 }
 
-/// What is advised for the device with queues can be applied and undone.
+/// Applies and undoes the advice for the device with queues.
 fn applied(guest: &mut Guest) -> Result<()> {
     let before = Values::of(guest, "eth0")?;
     guest.read("kqps host advise --device eth0 --json >/tmp/advice.json")?;

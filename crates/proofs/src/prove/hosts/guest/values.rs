@@ -41,7 +41,7 @@ fn differing(one: &str, other: &str) -> Vec<String> {
     let gone = one.iter().filter(|line| !other.contains(line)).map(|line| format!("- {line}"));
     let new = other.iter().filter(|line| !one.contains(line)).map(|line| format!("+ {line}"));
     let differing: Vec<String> = gone.chain(new).collect();
-    // The same lines in another order, or in another number, differ too.
+    // Equal lines in another order, or in another number, differ too.
     if differing.is_empty() && one != other {
         return vec!["the same lines stand in another order".into()];
     }

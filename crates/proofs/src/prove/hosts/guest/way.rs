@@ -1,4 +1,5 @@
-//! What takes the link down is refused on the device that carries the way to the guest, unless it is confirmed.
+//! Changes that take the link down are refused on the device that carries the way to the guest, unless they are
+//! confirmed.
 
 use anyhow::{Result, ensure};
 
@@ -32,7 +33,7 @@ pub(super) fn prove(_: &Bench, guest: &mut Guest) -> Result<()> {
             );
         }
         before.are_back(guest)?;
-        // What leaves the link alone is not refused, and neither is another device.
+        // Changes that leave the link alone are not refused, and neither are those of another device.
         guest.read(&format!("{environment} kqps host apply rps.eth0=0 rings.eth1=rx=512"))?;
         guest.read("kqps host undo")?;
         before.are_back(guest)?;

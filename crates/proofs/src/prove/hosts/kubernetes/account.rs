@@ -16,7 +16,7 @@ const NAME: &str = "kqps-controller";
 /// All that it may beyond any other account: group, resource and verb.
 const MAY: [(&str, &str, &str); 3] = [("", "pods", "get"), ("", "pods", "list"), ("", "pods/exec", "create")];
 
-/// What it may not, with the namespace.
+/// Rights that it must not have: namespace, group, resource and verb.
 const MAY_NOT: [(&str, &str, &str, &str); 16] = [
     ("default", "", "pods", "create"),
     ("default", "", "pods", "delete"),

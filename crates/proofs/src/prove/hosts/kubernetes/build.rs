@@ -17,7 +17,7 @@ const KUBERNETES: &str = "k8s.io/kubernetes";
 
 const MAIN: &str = include_str!("main.go");
 
-/// What `go mod download -json` prints.
+/// The output of `go mod download -json`.
 #[derive(Deserialize)]
 #[serde(rename_all = "PascalCase")]
 struct Downloaded {

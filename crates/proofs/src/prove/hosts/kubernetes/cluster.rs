@@ -18,7 +18,7 @@ const ETCD: &str = "http://127.0.0.1:2379";
 const ETCD_PEERS: &str = "http://127.0.0.1:2380";
 const API: &str = "https://127.0.0.1:6443";
 
-/// What controllers run: that of Jobs, and those that its pods need.
+/// Controllers that run: that of Jobs, and those that its pods need.
 const CONTROLLERS: &str =
     "--controllers=job-controller,serviceaccount-controller,garbage-collector-controller";
 
@@ -114,7 +114,7 @@ impl Cluster {
 
 impl Drop for Cluster {
     fn drop(&mut self) {
-        // Those that need others end first.
+        // Programs that need others end first.
         while let Some((_, running)) = self.running.pop() {
             drop(running);
         }

@@ -18,7 +18,7 @@ pub(super) fn prove(admin: &Kubectl) -> Result<()> {
     until(|| {
         let pods = admin.json(&["get", "pods"])?;
         for pod in items(&pods).iter().filter(|pod| is_asked_to_end(pod)) {
-            // What a kubelet does once the containers have ended.
+            // A kubelet deletes a pod like this once its containers have ended.
             let words = ["delete", "pod", text(pod, "/metadata/name"), "--grace-period=0", "--force"];
             admin.read(&[&words[..], &["--wait=false", "--ignore-not-found"]].concat())?;
         }
@@ -33,7 +33,7 @@ pub(super) fn prove(admin: &Kubectl) -> Result<()> {
     Ok(())
 }
 
-/// One player's pod fails. Its Job must fail as well, and start no other.
+/// Makes one player's pod fail. Its Job must fail as well, and start no other.
 fn failed_once(admin: &Kubectl) -> Result<()> {
     let pods = admin.json(&["get", "pods", "-l", OF_PLAYERS])?;
     let (count, first) = (items(&pods).len(), items(&pods).first().context("the players have no pod")?);

@@ -15,7 +15,7 @@ const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/kubernet
 pub(super) const PLAYERS: &str = "players.yaml";
 pub(super) const CONTROLLER: &str = "controller.yaml";
 
-/// What kubectl asks for by `--dry-run=server --validate=strict`.
+/// Parameters that kubectl sends for `--dry-run=server --validate=strict`.
 const STRICTLY: [&str; 2] = ["dryRun=All", "fieldValidation=Strict"];
 
 /// Faults: what is written where in which manifest, and what the API server says of it.
@@ -48,7 +48,7 @@ const FAULTS: [(&str, &str, &str, &str, &str); 8] = [
     ("a binding to no kind", CONTROLLER, "  kind: Role\n", "", "roleRef.kind"),
 ];
 
-/// What Pod Security Admission says of pods above the level of a namespace.
+/// Words of Pod Security Admission about pods above the level of a namespace.
 const VIOLATES: &str = "would violate PodSecurity";
 
 /// The path of a manifest.

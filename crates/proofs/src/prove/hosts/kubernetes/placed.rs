@@ -19,7 +19,7 @@ const INDEX: &str = "/metadata/annotations/batch.kubernetes.io~1job-completion-i
 const LIST: [&str; 6] =
     ["get", "pods", "-l", OURS, "-o", "custom-columns=POD:.metadata.name,ADDRESS:.status.hostIP"];
 
-/// What the docs say of each Job, by JSON pointers.
+/// Values that the docs give for each Job, by JSON pointers.
 const OF_EACH: [(&str, &str); 9] = [
     ("/spec/backoffLimit", "0"),
     ("/spec/activeDeadlineSeconds", "14400"),
@@ -36,7 +36,7 @@ const OF_EACH: [(&str, &str); 9] = [
     ("/spec/suspend", "false"),
 ];
 
-/// Of which mode and size each Job is.
+/// The mode and size of each Job.
 const JOBS: [(&str, &str, u64); 2] = [("kqps-server", "NonIndexed", 1), ("kqps-players", "Indexed", 2)];
 
 /// The port of the first node's kubelet.
@@ -61,7 +61,7 @@ pub(super) fn prove(lab: &Lab, admin: &Kubectl) -> Result<Vec<Pod>> {
         let job = admin.json(&["get", "job", name])?;
         is_as_documented(&job, mode, size).with_context(|| format!("the Job {name}"))?;
     }
-    // One node is missing, so one pod must wait.
+    // The last node is missing, so one pod must wait.
     let waits = until(|| {
         let pods = admin.json(&["get", "pods", "-l", OURS])?;
         let reason = items(&pods).iter().find_map(unschedulable);

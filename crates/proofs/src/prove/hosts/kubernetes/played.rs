@@ -20,7 +20,7 @@ use super::placed::Pod;
 /// The time within which an agent must be there.
 const UP_WITHIN: Duration = Duration::from_secs(20);
 
-/// What kubectl logs when it was refused a WebSocket.
+/// Words that kubectl logs when it was refused a WebSocket.
 const FALLBACK: &str = "RemoteCommand fallback";
 
 pub(super) fn prove(
