@@ -79,7 +79,7 @@ pub fn answer(bytes: &[u8]) {
     responder.foresee(zones, [query, query].into_iter());
     responder.respond(zones, &mut foreseen, query.len(), &asker);
     assert_eq!(buffer, foreseen, "looking ahead changes no answer");
-    let is_asked = Header::of(query).is_some_and(|header| !header.is_reply());
+    let is_asked = Header::from_bytes(query).is_some_and(|header| !header.is_reply());
     match outcome {
         Outcome::Silence(_) => assert!(!is_asked),
         Outcome::Reply(length) => {
@@ -98,7 +98,8 @@ pub fn answer(bytes: &[u8]) {
 
 /// A reply belongs to its query, is within its size limit, and is well-formed to its end.
 fn is_sound(query: &[u8], reply: &[u8], transport: Transport) {
-    let (asked, replied) = (Header::of(query).expect("asked"), Header::of(reply).expect("a header"));
+    let (asked, replied) =
+        (Header::from_bytes(query).expect("asked"), Header::from_bytes(reply).expect("a header"));
     assert!(replied.is_reply() && replied.id() == asked.id() && replied.opcode() == asked.opcode());
     assert!(!replied.offers_recursion() && replied.wants_recursion() == asked.wants_recursion());
     let end = question::end(reply).expect("a question or none");

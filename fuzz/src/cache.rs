@@ -94,7 +94,7 @@ fn keeps(cache: &mut Cache, asked: &Question<'_>, zone: &[u8], ttl_s: u32) {
     assert_eq!(first.len(), last.len());
     assert_eq!(answer(cache, &query, asked, 65_535, end_s), None, "its TTL has ended");
     let cut = answer(cache, &query, asked, first.len() - 1, NOW_S).expect("it was kept");
-    assert!(cut.len() == query.len() && Header::of(&cut).is_some_and(Header::is_truncated));
+    assert!(cut.len() == query.len() && Header::from_bytes(&cut).is_some_and(Header::is_truncated));
     assert_eq!(cache.put(asked, &first, zone, NOW_S), Put::Kept { ttl_s }, "{first:x?}");
     assert_eq!(answer(cache, &query, asked, 65_535, NOW_S).as_ref(), Some(&first));
 }
@@ -102,7 +102,8 @@ fn keeps(cache: &mut Cache, asked: &Question<'_>, zone: &[u8], ttl_s: u32) {
 /// The answer to any query belongs to it and can be read to its end, with its names.
 fn is_sound(cache: &mut Cache, query: &[u8], asked: &Question<'_>) {
     let Some(reply) = answer(cache, query, asked, 65_535, NOW_S) else { return };
-    let (before, header) = (Header::of(query).expect("asked"), Header::of(&reply).expect("a header"));
+    let (before, header) =
+        (Header::from_bytes(query).expect("asked"), Header::from_bytes(&reply).expect("a header"));
     assert!(header.is_reply() && !header.is_authoritative() && header.offers_recursion());
     assert!(header.id() == before.id() && header.wants_recursion() == before.wants_recursion());
     let end = question::end(&reply).expect("a question");

@@ -119,7 +119,7 @@ fn read(capture: Vec<u8>, is_known: bool) {
             }
             Event::Message(message) => message,
         };
-        let header = Header::of(message.bytes).expect("a header");
+        let header = Header::from_bytes(message.bytes).expect("a header");
         assert!(message.bytes.len() >= HEADER_BYTES);
         assert_eq!(header.is_reply(), message.kind == Kind::Response);
         assert_eq!((message.transport, message.server.port()), (Transport::Tcp, 53));

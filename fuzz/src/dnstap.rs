@@ -36,7 +36,7 @@ pub fn dnstap(bytes: &[u8]) {
             Ok(Some(Event::Closed { .. })) => {}
             Ok(Some(Event::Message(message))) => {
                 messages += 1;
-                let header = Header::of(message.bytes).expect("a header");
+                let header = Header::from_bytes(message.bytes).expect("a header");
                 assert_eq!(header.is_reply(), message.kind == Kind::Response);
                 assert!(header.opcode() == 0 && u16::try_from(message.bytes.len()).is_ok());
                 assert_eq!(message.connection.is_none(), message.transport == Transport::Udp);

@@ -57,7 +57,7 @@ pub fn upstream_reply(bytes: &[u8]) {
 
 /// Takes any bytes as a message, and as a name in presentation form.
 pub fn message(bytes: &[u8]) {
-    let header = Header::of(bytes);
+    let header = Header::from_bytes(bytes);
     assert_eq!(header.is_some(), bytes.len() >= HEADER_BYTES);
     if let Some(end) = question::end(bytes) {
         let asked = &bytes[HEADER_BYTES..end];
@@ -83,7 +83,7 @@ fn canonical(bytes: &[u8]) {
         assert_eq!(canonical::append_name(&name, 0, &mut again), Some(name.len()));
         assert_eq!(again, name);
     }
-    let rcode = Header::of(bytes).map_or(0, Header::rcode);
+    let rcode = Header::from_bytes(bytes).map_or(0, Header::rcode);
     let digest = Digest::of_reply(bytes, rcode, &mut Vec::new());
     assert_eq!(Digest::of_reply(bytes, rcode, &mut bytes.to_vec()), digest);
 }

@@ -13,7 +13,7 @@ pub struct Bailiwick {
 
 impl Bailiwick {
     /// All names of a zone, whose name is in wire form: the root for a resolver.
-    pub fn of(zone: &[u8]) -> Self {
+    pub fn from_zone(zone: &[u8]) -> Self {
         Self { zone: zone.to_vec(), cuts: Vec::new() }
     }
 
@@ -44,7 +44,7 @@ mod tests {
     #[test]
     fn names_of_zones_below_are_not_those_of_the_server() {
         let others = [&b"\x01a\x04test\0"[..], b"\x04test\0", b"\x05other\0", b"\0"];
-        let test = Bailiwick::of(b"\x04test\0").without(others.into_iter());
+        let test = Bailiwick::from_zone(b"\x04test\0").without(others.into_iter());
         assert_eq!(test.cuts, [b"\x01a\x04test\0"]);
         for (owner, rtype, holds) in [
             (&b"\x04TEST\0"[..], A, true),
@@ -58,7 +58,7 @@ mod tests {
         ] {
             assert_eq!(test.holds(owner, rtype), holds, "{owner:x?} {rtype}");
         }
-        let root = Bailiwick::of(b"\0").without(others.into_iter());
+        let root = Bailiwick::from_zone(b"\0").without(others.into_iter());
         assert!(root.holds(b"\0", A) && root.holds(b"\x03net\0", A) && !root.holds(b"\x05other\0", A));
     }
 }

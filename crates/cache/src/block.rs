@@ -273,7 +273,7 @@ mod tests {
     fn a_block_is_read_as_it_was_written() {
         let question =
             Question { name: b"\x03Www\0", rtype: 28, class: 1, dnssec_ok: true, checking_disabled: false };
-        let key = Key::of(&question, &SipHasher13::new()).unwrap();
+        let key = Key::from_question(&question, &SipHasher13::new()).unwrap();
         let content = Content {
             key: &key,
             kind: Kind::Data,

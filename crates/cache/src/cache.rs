@@ -27,7 +27,7 @@ impl Cache {
     /// An empty cache. The seed is a secret, without which no client can choose names whose hashes are equal.
     pub fn new(settings: &Settings, seed: [u64; 2]) -> Self {
         let hasher = SipHasher13::new_with_keys(seed[0], seed[1]);
-        let rules = Rules::of(settings);
+        let rules = Rules::from_settings(settings);
         let store = Store::new(settings.memory_bytes, hasher, rules.stale_most_s());
         Self { store, rules, hasher, counts: Counts::default() }
     }
@@ -51,11 +51,11 @@ impl Cache {
         limit_bytes: usize,
         now_s: u64,
     ) -> Answered {
-        let Some(key) = Key::of(question, &self.hasher) else {
+        let Some(key) = Key::from_question(question, &self.hasher) else {
             self.counts.misses += 1;
             return Answered::Miss;
         };
-        if let Some(query) = Query::of(message, query_bytes, &key) {
+        if let Some(query) = Query::from_message(message, query_bytes, &key) {
             self.answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client)
         } else {
             self.counts.misses += 1;
@@ -189,11 +189,11 @@ impl Cache {
     /// outside of it are dropped, and so are records that the question did not ask for, such as the whole additional
     /// section. A question for ANY gets one RRset (RFC 8482, section 4.1). What was known of the question is replaced.
     pub fn put(&mut self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
-        let Some(key) = Key::of(question, &self.hasher) else {
+        let Some(key) = Key::from_question(question, &self.hasher) else {
             self.counts.not_kept += 1;
             return Put::NotKept(Why::OtherQuestion);
         };
-        match Reply::read(&key.question(), reply, Some(&Bailiwick::of(zone)), &self.rules) {
+        match Reply::read(&key.question(), reply, Some(&Bailiwick::from_zone(zone)), &self.rules) {
             Ok(reply) => self.keep(&key, &reply, now_s),
             Err(why) => {
                 self.counts.not_kept += 1;
@@ -278,7 +278,7 @@ impl Cache {
     /// long after that, the time doubles, up to 300 s (RFC 9520, section 3.2). It does not double while no server
     /// answers: an outage is no property of the question, and must not go on for clients when it is over.
     pub fn failed(&mut self, question: &Question<'_>, failure: Failure, now_s: u64) {
-        if let Some(key) = Key::of(question, &self.hasher) {
+        if let Some(key) = Key::from_question(question, &self.hasher) {
             self.failed_key(&key, failure, now_s);
         }
     }

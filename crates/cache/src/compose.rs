@@ -177,7 +177,7 @@ fn lasting(ttl_s: u32) -> Result<u32, Why> {
 /// name, and it is no referral to servers that would have to be asked next. Anything else is a failure (RFC 9520,
 /// section 2). Returns the rcode, and whether the reply has AD.
 fn check(question: &Question<'_>, reply: &[u8]) -> Result<(u16, bool), Why> {
-    let header = Header::of(reply).ok_or(Why::Malformed)?;
+    let header = Header::from_bytes(reply).ok_or(Why::Malformed)?;
     if !header.is_reply() || header.opcode() != 0 {
         return Err(Why::Malformed);
     }

@@ -22,7 +22,7 @@ type Slots = [[u8; SLOT_BYTES]; SLOTS];
 pub(crate) struct Tag(u32);
 
 impl Tag {
-    pub(crate) fn of(hash: u64) -> Self {
+    pub(crate) fn from_hash(hash: u64) -> Self {
         Self((hash >> 32) as u32)
     }
 

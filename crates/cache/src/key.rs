@@ -45,7 +45,7 @@ impl Kind {
     pub(crate) const COUNT: usize = 4;
 
     /// The kind in the flags of a key.
-    pub(crate) fn of(flags: u8) -> Self {
+    pub(crate) fn from_flags(flags: u8) -> Self {
         match flags >> KIND_SHIFT {
             0 => Self::Data,
             1 => Self::NameError,
@@ -69,7 +69,7 @@ pub struct Key {
 impl Key {
     /// The key of a question; `None` if its name is malformed.
     #[inline]
-    pub(crate) fn of(question: &Question<'_>, hasher: &SipHasher13) -> Option<Self> {
+    pub(crate) fn from_question(question: &Question<'_>, hasher: &SipHasher13) -> Option<Self> {
         let length = name::literal_end(question.name, 0).filter(|&end| end == question.name.len())?;
         let mut name = [0; NAME_BYTES_MAX];
         name[..length].copy_from_slice(question.name);
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn case_does_not_matter_and_everything_else_does() {
         let hasher = SipHasher13::new_with_keys(1, 2);
-        let hash = |question: Question<'_>| Key::of(&question, &hasher).unwrap().hash(Kind::Data);
+        let hash = |question: Question<'_>| Key::from_question(&question, &hasher).unwrap().hash(Kind::Data);
         let hash_of_it = hash(QUESTION);
         assert_eq!(hash(Question { name: b"\x03WWW\x04tEST\0", ..QUESTION }), hash_of_it);
         for other in [
@@ -171,15 +171,16 @@ mod tests {
             assert_ne!(hash(other), hash_of_it, "{other:?}");
         }
         let other_secret = SipHasher13::new_with_keys(1, 3);
-        assert_ne!(Key::of(&QUESTION, &other_secret).unwrap().hash(Kind::Data), hash_of_it);
+        assert_ne!(Key::from_question(&QUESTION, &other_secret).unwrap().hash(Kind::Data), hash_of_it);
     }
 
     #[test]
     fn a_denied_name_has_one_entry_for_all_types_of_its_zone() {
         let hasher = SipHasher13::new_with_keys(1, 2);
-        let [a, aaaa] = [1, 28].map(|rtype| Key::of(&Question { rtype, ..QUESTION }, &hasher).unwrap());
+        let [a, aaaa] =
+            [1, 28].map(|rtype| Key::from_question(&Question { rtype, ..QUESTION }, &hasher).unwrap());
         assert_eq!(a.hash(Kind::NameError), aaaa.hash(Kind::NameError));
-        let ds = Key::of(&Question { rtype: rtype::DS, ..QUESTION }, &hasher).unwrap();
+        let ds = Key::from_question(&Question { rtype: rtype::DS, ..QUESTION }, &hasher).unwrap();
         assert_ne!(a.hash(Kind::NameError), ds.hash(Kind::NameError));
         assert_ne!(a.hash(Kind::Failure), aaaa.hash(Kind::Failure));
         assert_ne!(a.hash(Kind::Failure), a.hash(Kind::Data));
@@ -188,10 +189,10 @@ mod tests {
     #[test]
     fn the_hash_follows_from_the_parts() {
         let hasher = SipHasher13::new_with_keys(1, 2);
-        let key = Key::of(&Question { dnssec_ok: true, ..QUESTION }, &hasher).unwrap();
+        let key = Key::from_question(&Question { dnssec_ok: true, ..QUESTION }, &hasher).unwrap();
         for kind in [Kind::Data, Kind::NameError, Kind::Failure, Kind::Part] {
             let flags = key.flags_of(kind);
-            assert_eq!(Kind::of(flags), kind);
+            assert_eq!(Kind::from_flags(flags), kind);
             let hash = hash_of(&hasher, key.name(), key.rtype_of(kind), key.class, flags);
             assert_eq!(hash, key.hash(kind));
         }
@@ -201,10 +202,10 @@ mod tests {
     fn a_malformed_name_has_no_key() {
         let hasher = SipHasher13::new_with_keys(1, 2);
         for name in [&b""[..], b"\x03www", b"\x03www\0\0", b"\xc0\x0c", b"\x03www\xc0\x0c"] {
-            assert!(Key::of(&Question { name, ..QUESTION }, &hasher).is_none(), "{name:x?}");
+            assert!(Key::from_question(&Question { name, ..QUESTION }, &hasher).is_none(), "{name:x?}");
         }
         let long = [&b"\x3fabcdefghijklmnopqrstuvwxyzabcdefghijklmnopqrstuvwxyzabcdefghijk"[..]; 4].concat();
         let long = [&long[..], b"\0"].concat();
-        assert!(Key::of(&Question { name: &long, ..QUESTION }, &hasher).is_none());
+        assert!(Key::from_question(&Question { name: &long, ..QUESTION }, &hasher).is_none());
     }
 }

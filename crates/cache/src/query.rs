@@ -63,9 +63,9 @@ impl Query {
     /// Reads the query in the first `query_bytes` bytes of a buffer. `None` if it does not ask the question of the key,
     /// if its records cannot be read, or if its version of EDNS is not 0: a server refuses such a query itself.
     #[inline]
-    pub(crate) fn of(message: &[u8], query_bytes: usize, key: &Key) -> Option<Self> {
+    pub(crate) fn from_message(message: &[u8], query_bytes: usize, key: &Key) -> Option<Self> {
         let query = message.get(..query_bytes)?;
-        let header = Header::of(query)?;
+        let header = Header::from_bytes(query)?;
         if header.is_reply() || header.opcode() != 0 || header.questions() != 1 {
             return None;
         }

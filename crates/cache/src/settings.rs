@@ -67,7 +67,7 @@ pub(crate) struct Rules {
 }
 
 impl Rules {
-    pub(crate) fn of(settings: &Settings) -> Self {
+    pub(crate) fn from_settings(settings: &Settings) -> Self {
         let share = settings.prefetch_share.unwrap_or(0.0).clamp(0.0, 1.0);
         Self {
             ttl_least_s: *settings.ttl.start(),

@@ -48,7 +48,7 @@ impl Shared {
         let of_shard = Settings { memory_bytes: settings.memory_bytes / shards, ..settings.clone() };
         Self {
             shards: (0..shards).map(|_| Shard(Mutex::new(Cache::new(&of_shard, seed)))).collect(),
-            rules: Rules::of(settings),
+            rules: Rules::from_settings(settings),
             hasher: SipHasher13::new_with_keys(seed[0], seed[1]),
         }
     }
@@ -64,14 +64,14 @@ impl Shared {
         now_s: u64,
     ) -> Answered {
         let Some(key) = self.key(question) else { return Answered::Miss };
-        let Some(query) = Query::of(message, query_bytes, &key) else { return Answered::Miss };
+        let Some(query) = Query::from_message(message, query_bytes, &key) else { return Answered::Miss };
         self.shard(&key).answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client)
     }
 
     /// The key of a question in this cache; `None` if its name is malformed.
     #[inline]
     pub fn key(&self, question: &Question<'_>) -> Option<Key> {
-        Key::of(question, &self.hasher)
+        Key::from_question(question, &self.hasher)
     }
 
     /// Like [`Self::answer`], for a query that the server has read: `message` begins with a query for the question of
@@ -97,7 +97,7 @@ impl Shared {
 
     /// Like [`Cache::put`].
     pub fn put(&self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
-        match self.read(question, reply, &Bailiwick::of(zone)) {
+        match self.read(question, reply, &Bailiwick::from_zone(zone)) {
             Ok(reply) => self.keep(question, &reply, now_s),
             Err(why) => Put::NotKept(why),
         }

@@ -81,7 +81,7 @@ impl Store {
         }
         let arena = &self.arena.bytes;
         let is_it = |address| Block::at(arena, address).is_of(key, kind);
-        self.index.find(arena, Tag::of(key.hash(kind)), is_it)
+        self.index.find(arena, Tag::from_hash(key.hash(kind)), is_it)
     }
 
     /// The block at this address.
@@ -98,7 +98,7 @@ impl Store {
     /// Removes an entry, if there is one.
     pub(crate) fn remove(&mut self, key: &Key, kind: Kind) {
         if let Some(address) = self.find(key, kind) {
-            self.index.remove(&mut self.arena.bytes, Tag::of(key.hash(kind)), address);
+            self.index.remove(&mut self.arena.bytes, Tag::from_hash(key.hash(kind)), address);
             self.set_usage(address, Usage::GONE);
             self.entries[kind as usize] -= 1;
         }
@@ -125,7 +125,7 @@ impl Store {
             self.remove(key, kind);
         }
         let hash = key.hash(kind);
-        let tag = Tag::of(hash);
+        let tag = Tag::from_hash(hash);
         if !self.make_room_in_index(tag, now_s) {
             return false;
         }
@@ -235,11 +235,11 @@ impl Store {
             let frequency = if is_small { 0 } else { frequency - 1 };
             self.arena.bytes.copy_within(address..address + bytes, to);
             self.set_usage(to, usage.with_frequency(frequency));
-            self.index.replace(&mut self.arena.bytes, Tag::of(hash), address, to);
+            self.index.replace(&mut self.arena.bytes, Tag::from_hash(hash), address, to);
             return;
         }
-        self.index.remove(&mut self.arena.bytes, Tag::of(hash), address);
-        self.entries[Kind::of(flags) as usize] -= 1;
+        self.index.remove(&mut self.arena.bytes, Tag::from_hash(hash), address);
+        self.entries[Kind::from_flags(flags) as usize] -= 1;
         if !is_of_use {
             self.expired += 1;
             return;

@@ -29,7 +29,7 @@ pub(crate) enum Packing {
 
 impl Packing {
     /// The compression of a file with these first bytes; four are enough.
-    pub(crate) fn of(first: &[u8]) -> Option<Self> {
+    pub(crate) fn from_first_bytes(first: &[u8]) -> Option<Self> {
         match first {
             [0x1f, 0x8b, ..] => Some(Self::Gzip),
             // A frame, or a frame that is skipped (RFC 8878, sections 3.1.1 and 3.1.2).
@@ -43,7 +43,7 @@ impl Packing {
 pub(crate) fn open(source: Box<dyn Read + Send>) -> Result<Window, CaptureError> {
     let mut raw = Window::new(source, None);
     raw.have(MAGIC_BYTES)?;
-    Ok(match Packing::of(raw.here()) {
+    Ok(match Packing::from_first_bytes(raw.here()) {
         None => raw,
         Some(Packing::Gzip) => Window::new(Box::new(MultiGzDecoder::new(raw)), Some("gzip")),
         Some(Packing::Zstd) => Window::new(Box::new(Frames::new(raw)), Some("zstd")),

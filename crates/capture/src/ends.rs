@@ -69,7 +69,7 @@ impl Ends {
 /// The kind of a message that goes in this direction, or why it is skipped.
 #[inline]
 pub(crate) fn kind(direction: Direction, message: &[u8]) -> Result<Kind, Why> {
-    let header = Header::of(message).ok_or(Why::BadMessage)?;
+    let header = Header::from_bytes(message).ok_or(Why::BadMessage)?;
     let kind = match (direction, header.is_reply()) {
         (Direction::ToServer | Direction::Either, false) => Kind::Query,
         (Direction::ToClient | Direction::Either, true) => Kind::Response,

@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::logged;
 
-/// The bytes by which [`Foreign::of`] knows every format.
+/// The bytes by which [`Foreign::from_first_bytes`] knows every format.
 pub const FIRST_BYTES: usize = 512;
 
 /// The bytes before the packet in a record of ERF, and the types of records with Ethernet.
@@ -66,10 +66,13 @@ const FORMATS: [(&[Mark], Foreign); 23] = [
 
 impl Foreign {
     /// The format of a file with these first bytes, if it is a known one. [`FIRST_BYTES`] are enough.
-    pub fn of(first: &[u8]) -> Option<Self> {
+    pub fn from_first_bytes(first: &[u8]) -> Option<Self> {
         let has = |(at, bytes): &Mark| first.get(*at..).is_some_and(|rest| rest.starts_with(bytes));
         let known = FORMATS.iter().find(|(marks, _)| marks.iter().all(has));
-        known.map(|(_, format)| *format).or_else(|| Self::like_taps(first)).or_else(|| logged::of(first))
+        known
+            .map(|(_, format)| *format)
+            .or_else(|| Self::like_taps(first))
+            .or_else(|| logged::text_format(first))
     }
 
     /// The format of a file that begins with the four bytes of a stream of dnstap and is none.
@@ -130,13 +133,13 @@ mod tests {
             for (at, bytes) in marks {
                 file[*at..at + bytes.len()].copy_from_slice(bytes);
             }
-            assert_eq!(Foreign::of(&file), Some(format));
+            assert_eq!(Foreign::from_first_bytes(&file), Some(format));
             // Bytes before the mark of tar are a name, and 0 is another one's.
             assert!(marks[0].0 > 1 || !is_capture(&file), "{format}");
         }
         for text in ["BZhost.test A\n", "RTSS.test A\n", "snoop A\n", "LZIP A\n", "PK A\n", "version A\n", ""]
         {
-            assert_eq!(Foreign::of(text.as_bytes()), None, "{text}");
+            assert_eq!(Foreign::from_first_bytes(text.as_bytes()), None, "{text}");
             assert!(!is_binary(text.as_bytes()));
         }
     }
@@ -144,9 +147,9 @@ mod tests {
     #[test]
     fn a_record_of_erf_is_known_and_a_stream_of_dnstap_is_not_taken_for_one() {
         let erf = b"\0\0\0\0\x00\xf1\x53\x65\x02\x04\x00\x5c\0\0\0\x4a\0\0";
-        assert_eq!(Foreign::of(erf), Some(Capture("ERF")));
+        assert_eq!(Foreign::from_first_bytes(erf), Some(Capture("ERF")));
         let stream = b"\0\0\0\0\0\0\0\x22\0\0\0\x02\0\0\0\x01\0\0\0\x16protobuf:dnstap.Dnstap";
-        assert_eq!(Foreign::of(stream), None);
+        assert_eq!(Foreign::from_first_bytes(stream), None);
     }
 
     #[test]

@@ -17,7 +17,7 @@ pub(crate) enum Format {
 }
 
 impl Format {
-    pub(crate) fn of(first: &[u8]) -> Option<Self> {
+    pub(crate) fn from_first_bytes(first: &[u8]) -> Option<Self> {
         match first.first_chunk::<MAGIC_BYTES>()? {
             first if Pcap::is(*first) => Some(Self::Pcap),
             [0x0a, 0x0d, 0x0d, 0x0a] => Some(Self::Pcapng),
@@ -30,7 +30,7 @@ impl Format {
 /// Whether a file with these first bytes is a capture, or compressed by gzip or zstd and so perhaps one. Four bytes are
 /// enough.
 pub fn is_capture(first_bytes: &[u8]) -> bool {
-    Format::of(first_bytes).is_some() || Packing::of(first_bytes).is_some()
+    Format::from_first_bytes(first_bytes).is_some() || Packing::from_first_bytes(first_bytes).is_some()
 }
 
 #[cfg(test)]

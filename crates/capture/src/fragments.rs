@@ -70,7 +70,7 @@ struct Key {
 }
 
 impl Key {
-    fn of(ip: &Ip, part: Part) -> Self {
+    fn new(ip: &Ip, part: Part) -> Self {
         Self {
             from: ip.from,
             to: ip.to,
@@ -88,7 +88,7 @@ impl Fragments {
     /// Takes a fragment. Returns the protocol of the datagram that it completed, which [`Self::whole`] then holds, or
     /// why there is none.
     pub(crate) fn take(&mut self, ip: &Ip, part: Part, payload: &[u8], at_ns: u64) -> Result<IpNumber, Why> {
-        let key = Key::of(ip, part);
+        let key = Key::new(ip, part);
         let refused = self.refused.iter().find(|refused| refused.key == key);
         if let Some(refused) = refused.filter(|refused| refused.at_ns.abs_diff(at_ns) <= WAIT_NS) {
             return Err(refused.why);
@@ -113,7 +113,7 @@ impl Fragments {
     /// Gives up a datagram, of which further fragments are skipped for this cause: its first fragment shows that it is not
     /// DNS, so that it takes no room from others, or its fragments contradict each other.
     pub(crate) fn refuse(&mut self, ip: &Ip, part: Part, at_ns: u64, why: Why) {
-        let key = Key::of(ip, part);
+        let key = Key::new(ip, part);
         self.held.retain(|held| held.key != key);
         self.refused.retain(|refused| refused.key != key);
         if self.refused.len() == REFUSED_MOST {

@@ -28,7 +28,7 @@ pub(crate) enum Link {
 
 impl Link {
     /// The type with this number in a capture.
-    pub(crate) fn of(number: u32) -> Self {
+    pub(crate) fn from_number(number: u32) -> Self {
         match number {
             1 => Self::Ethernet,
             113 => Self::Sll,

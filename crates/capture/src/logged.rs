@@ -39,7 +39,7 @@ const TCPDUMP: Foreign =
     Other("text that tcpdump printed", "`tcpdump -w FILE` keeps the packets, which kqps reads");
 
 /// The format of a text that begins so, if a whole line of it is known. Comments are not looked at.
-pub(crate) fn of(first: &[u8]) -> Option<Foreign> {
+pub(crate) fn text_format(first: &[u8]) -> Option<Foreign> {
     let text = String::from_utf8_lossy(first);
     let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     lines.find_map(|line| {
@@ -73,7 +73,7 @@ mod tests {
             "12:00:00.1 IP 192.0.2.1.4242 > 192.0.2.53.53: 1+ A?",
             "#separator.test A\n",
         ] {
-            assert_eq!(of(text.as_bytes()), None, "{text}");
+            assert_eq!(text_format(text.as_bytes()), None, "{text}");
         }
     }
 }

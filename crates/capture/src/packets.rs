@@ -47,7 +47,7 @@ struct Form {
 }
 
 impl Form {
-    fn of(record: &Record) -> Self {
+    fn from_record(record: &Record) -> Self {
         Self { link: record.link, interface: record.interface, is_cut: record.is_cut }
     }
 }
@@ -94,7 +94,7 @@ impl Packets {
                     continue;
                 }
                 let frame = &self.window.here()[record.packet.clone()];
-                let form = Form::of(&record);
+                let form = Form::from_record(&record);
                 let Some(at_ns) = self.timeline.time_of(record.at_ns) else {
                     let held = Held { form, frame: frame.to_vec() };
                     self.timeline.hold(record.at_ns, held, counts);
@@ -137,7 +137,7 @@ fn survey(window: &mut Window, mut container: Container, settings: &Settings) ->
     while let Ok(Some(record)) = container.next(&mut ahead) {
         let frame = &ahead.here()[record.packet.clone()];
         // The messages are taken when the capture is read.
-        let _ = layers.take(record.at_ns, Form::of(&record), frame);
+        let _ = layers.take(record.at_ns, Form::from_record(&record), frame);
         ahead.consume(record.bytes);
     }
     layers.duplicates.rule()

@@ -39,7 +39,7 @@ impl Reader {
     pub fn new(source: impl Read + Send + 'static, settings: &Settings) -> Result<Self, CaptureError> {
         let mut window = compression::open(Box::new(source))?;
         window.have(MAGIC_BYTES)?;
-        let format = Format::of(window.here());
+        let format = Format::from_first_bytes(window.here());
         check_foreign(&mut window, format)?;
         let source = match format {
             Some(Format::Pcap) => {
@@ -87,7 +87,7 @@ impl fmt::Debug for Reader {
 /// Checks that the file is of no format that is known and not read. One of these may begin as a stream of dnstap does.
 fn check_foreign(window: &mut Window, format: Option<Format>) -> Result<(), CaptureError> {
     let of: fn(&[u8]) -> Option<Foreign> = match format {
-        None => Foreign::of,
+        None => Foreign::from_first_bytes,
         Some(Format::Taps) => Foreign::like_taps,
         Some(Format::Pcap | Format::Pcapng) => return Ok(()),
     };

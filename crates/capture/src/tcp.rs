@@ -178,7 +178,7 @@ impl Streams {
 
     /// Hands a segment to its connection. Returns why it completed no message, if it did not.
     fn place(&mut self, segment: &Segment<'_>) -> Why {
-        let ends = Ends::of(segment);
+        let ends = Ends::from_segment(segment);
         let mut found = self.table.find(&ends);
         if let Some(place) = found.filter(|&place| self.table.get(place).is_before(segment)) {
             self.remove(place, self.now_ns);

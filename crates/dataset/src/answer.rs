@@ -36,7 +36,7 @@ impl Digest {
     /// truncated or malformed. `scratch` is a buffer to reuse, with any content.
     #[inline]
     pub fn of_reply(reply: &[u8], rcode: u16, scratch: &mut Vec<u8>) -> Option<Self> {
-        let header = Header::of(reply)?;
+        let header = Header::from_bytes(reply)?;
         let mut digest = Self::of_none(rcode, header.is_authoritative());
         if !is_of_data(rcode) {
             return Some(digest);

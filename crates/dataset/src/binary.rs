@@ -50,7 +50,7 @@ pub(crate) fn may_be_query(first: &[u8]) -> bool {
 /// Turns a message from a file into a query: its ID becomes 0. If `edns` is given, the query gets an OPT
 /// record if it has none, and the DO flag if `edns` has it.
 pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts, RecordFault> {
-    let header = Header::of(message).ok_or(RecordFault::Short(message.len()))?;
+    let header = Header::from_bytes(message).ok_or(RecordFault::Short(message.len()))?;
     if header.is_reply() {
         return Err(RecordFault::Reply);
     }
@@ -83,7 +83,7 @@ pub(crate) fn is_signed(message: &[u8]) -> bool {
 
 /// The type of a message's last record; `None` without records, or if they cannot be parsed.
 fn last_type(message: &[u8]) -> Option<u16> {
-    let header = Header::of(message)?;
+    let header = Header::from_bytes(message)?;
     let counts = [header.answers(), header.authorities(), header.additionals()].map(u32::from);
     let last = (0..counts.iter().sum()).try_fold((question::end(message)?, None), |(at, _), _| {
         let record = record::read(message, at)?;

@@ -165,7 +165,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
             let times_ns = at_ns.saturating_sub(RETRY_NS)..=at_ns;
             self.facts.retried += u64::from(self.truncated.take(retry, times_ns).is_some());
         }
-        let exchange = exchange::of(message, question, &mut self.scratch);
+        let exchange = exchange::number(message, question, &mut self.scratch);
         let early = self.early.take(exchange, at_ns..=at_ns.saturating_add(STAY_NS));
         let waiting = Waiting {
             at_ns,
@@ -181,13 +181,13 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
     }
 
     fn response(&mut self, message: &Message<'_>, question: &[u8]) -> Result<(), CompileError> {
-        let Some(header) = MessageHeader::of(message.bytes) else { return Ok(()) };
+        let Some(header) = MessageHeader::from_bytes(message.bytes) else { return Ok(()) };
         if header.is_truncated() && message.transport == Carried::Udp {
             let retry = exchange::retry_of(message, question, &mut self.scratch);
             self.truncated.put(retry, message.at_ns, ());
         }
-        let exchange = exchange::of(message, question, &mut self.scratch);
-        let expectation = Expectation::of(header, message.bytes, question, &mut self.scratch);
+        let exchange = exchange::number(message, question, &mut self.scratch);
+        let expectation = Expectation::from_response(header, message.bytes, question, &mut self.scratch);
         let at_ns = message.at_ns;
         if self.room.answer(exchange, at_ns, expectation) {
             return Ok(());
@@ -295,7 +295,7 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
 
     /// The number of a client. The error says that there are too many.
     fn client(&mut self, key: &ClientKey) -> Result<u32, CompileError> {
-        let client = self.clients.of(key);
+        let client = self.clients.number(key);
         if self.clients.len() <= self.clients_most {
             return Ok(client);
         }

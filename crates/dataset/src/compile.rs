@@ -111,7 +111,7 @@ fn check_readable(first: &[u8], path: &Path, options: &Options, found: Format) -
     let is_guessed = options.format == Format::Auto;
     let is_lines = matches!(found, Format::Text | Format::Plain | Format::Updates);
     if (is_lines || (is_guessed && found == Format::Binary))
-        && let Some(format) = Foreign::of(first)
+        && let Some(format) = Foreign::from_first_bytes(first)
     {
         let error = CaptureError::Foreign { format, packing: None };
         return Err(DatasetError::Capture { path: path.to_owned(), error });

@@ -120,7 +120,7 @@ pub struct Query<'a> {
 }
 
 impl Dataset {
-    pub(crate) fn of(path: &Path, mapped: Mapped, note: Option<String>) -> Self {
+    pub(crate) fn from_mapped(path: &Path, mapped: Mapped, note: Option<String>) -> Self {
         let Mapped { file, header, capture, bad } = mapped;
         let check = match capture {
             Some(_) => Check::Off,

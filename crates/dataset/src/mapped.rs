@@ -24,7 +24,7 @@ pub(crate) struct Mapped {
 impl Mapped {
     /// Maps a file that was written with this header.
     pub(crate) fn written(path: &Path, header: Header) -> io::Result<Self> {
-        Self::of(MappedFile::open(path)?, header)
+        Self::new(MappedFile::open(path)?, header)
     }
 
     /// Maps a file of the cache, if it is there, whole and undamaged.
@@ -34,10 +34,10 @@ impl Mapped {
         if header.source_hash != *source_hash || !header.matches_body(&file) {
             return None;
         }
-        Self::of(file, header).ok()
+        Self::new(file, header).ok()
     }
 
-    fn of(file: MappedFile, header: Header) -> io::Result<Self> {
+    fn new(file: MappedFile, header: Header) -> io::Result<Self> {
         let (capture, first) = match header.facts(&file) {
             [] => (None, Vec::new()),
             facts => match serde_json::from_slice(facts)? {

@@ -46,12 +46,12 @@ impl Dataset {
             let kept = directory.join(cache::file_name(&hash, &options.shape()));
             if let Some(mapped) = Mapped::kept(&kept, &hash) {
                 cache::touch(&kept);
-                return Ok(Self::of(path, mapped, None));
+                return Ok(Self::from_mapped(path, mapped, None));
             }
-            known = Known::of(hash, &facts);
+            known = Known::new(hash, &facts);
         }
         let (mapped, note) = build(path, options, &source, directory.as_deref(), known)?;
-        Ok(Self::of(path, mapped, note))
+        Ok(Self::from_mapped(path, mapped, note))
     }
 }
 
@@ -148,7 +148,7 @@ struct Known {
 impl Known {
     /// `facts` are from before the file was hashed. `None` if it was changed in the seconds before: another change may
     /// then have the same time.
-    fn of(hash: [u8; 32], facts: &Metadata) -> Option<Self> {
+    fn new(hash: [u8; 32], facts: &Metadata) -> Option<Self> {
         let age = facts.modified().ok()?.elapsed().ok()?;
         (age > SETTLED_AFTER).then(|| Self { hash, state: state_of(facts) })
     }
@@ -194,10 +194,10 @@ mod tests {
         fs::write(&path, "a.test A\n").expect("a file");
         let file = File::options().append(true).open(&path).expect("the file");
         let facts = || fs::metadata(&path).expect("the file");
-        assert!(Known::of([7; 32], &facts()).is_none(), "it was changed just now");
+        assert!(Known::new([7; 32], &facts()).is_none(), "it was changed just now");
         let before = SystemTime::now() - Duration::from_mins(1);
         file.set_modified(before).expect("its time");
-        let known = Known::of([7; 32], &facts()).expect("it was changed a minute ago");
+        let known = Known::new([7; 32], &facts()).expect("it was changed a minute ago");
         assert!(known.holds(&facts()));
         fs::write(&path, "b.test A\n").expect("a file");
         assert!(!known.holds(&facts()));

@@ -67,7 +67,7 @@ fn updates_are_taken_block_by_block() {
         dataset.iter().map(|query| &query.message[12..12 + query.question_bytes]).collect();
     assert_eq!(zones, [&b"\x01a\x04test\0\x00\x06\x00\x01"[..], b"\x01c\x04test\0\x00\x06\x00\x01"]);
     for query in dataset.iter() {
-        let header = Header::of(query.message).expect("a header");
+        let header = Header::from_bytes(query.message).expect("a header");
         assert_eq!((header.opcode(), header.authorities(), header.additionals()), (5, 1, 2));
     }
 }

@@ -30,7 +30,7 @@ impl Asked {
     /// EDNS of version 0 or none. Zone transfers are refused: the front could not match their many messages to the
     /// query.
     #[inline]
-    pub(super) fn of(query: &[u8]) -> Result<Self, Refusal> {
+    pub(super) fn from_query(query: &[u8]) -> Result<Self, Refusal> {
         if query.len() < HEADER_BYTES {
             return Err(Refusal::Drop(Cause::QueryTooShort));
         }
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn one_whole_question_is_asked() {
         let query = query([RD, 0], OPT);
-        let asked = Asked::of(&query).unwrap();
+        let asked = Asked::from_query(&query).unwrap();
         assert_eq!(asked.name(&query), b"\x03wWw\x04test\0");
         assert_eq!((asked.qtype, asked.end()), (28, 26));
         assert_eq!(asked.question(&query), &query[12..26]);
@@ -119,23 +119,23 @@ mod tests {
     #[test]
     fn what_cannot_be_handed_on_is_refused() {
         let formerr = Err(Refusal::Say(rcode::FORMERR));
-        assert_eq!(Asked::of(&[0; 11]), Err(Refusal::Drop(Cause::QueryTooShort)));
-        assert_eq!(Asked::of(&[0; 4097]), Err(Refusal::Drop(Cause::QueryTooLong)));
-        assert_eq!(Asked::of(&query([QR, 0], b"")), Err(Refusal::Drop(Cause::IsResponse)));
-        assert_eq!(Asked::of(&[0; 12]), formerr);
+        assert_eq!(Asked::from_query(&[0; 11]), Err(Refusal::Drop(Cause::QueryTooShort)));
+        assert_eq!(Asked::from_query(&[0; 4097]), Err(Refusal::Drop(Cause::QueryTooLong)));
+        assert_eq!(Asked::from_query(&query([QR, 0], b"")), Err(Refusal::Drop(Cause::IsResponse)));
+        assert_eq!(Asked::from_query(&[0; 12]), formerr);
         let whole = query([0, 0], b"");
-        (12..whole.len()).for_each(|cut| assert_eq!(Asked::of(&whole[..cut]), formerr));
+        (12..whole.len()).for_each(|cut| assert_eq!(Asked::from_query(&whole[..cut]), formerr));
         let pointer = [&whole[..12], b"\xc0\x0c\0\x01\0\x01"].concat();
-        assert_eq!(Asked::of(&pointer), formerr);
+        assert_eq!(Asked::from_query(&pointer), formerr);
         let long = [&whole[..12], &b"\x3f"[..], &[b'a'; 63]].concat();
         let long = [&long[..], &long[12..], &long[12..], &long[12..], b"\0\0\x01\0\x01"].concat();
-        assert_eq!(Asked::of(&long), formerr);
+        assert_eq!(Asked::from_query(&long), formerr);
         let badvers = Err(Refusal::Say(rcode::BADVERS));
-        assert_eq!(Asked::of(&query([0, 0], VERSION_1)), badvers);
+        assert_eq!(Asked::from_query(&query([0, 0], VERSION_1)), badvers);
         let mut transfer = query([0, 0], OPT);
         transfer[23] = 252;
-        assert_eq!(Asked::of(&transfer), Err(Refusal::Say(rcode::REFUSED)));
+        assert_eq!(Asked::from_query(&transfer), Err(Refusal::Say(rcode::REFUSED)));
         transfer[32] = 1;
-        assert_eq!(Asked::of(&transfer), badvers, "of another version nothing else is looked at");
+        assert_eq!(Asked::from_query(&transfer), badvers, "of another version nothing else is looked at");
     }
 }

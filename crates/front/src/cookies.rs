@@ -82,7 +82,7 @@ impl Cookies {
             self.server.clear();
             self.server.extend_from_slice(server);
         }
-        let is_bad = Header::of(reply).is_some_and(|header| edns::rcode(header, reply) == BADCOOKIE);
+        let is_bad = Header::from_bytes(reply).is_some_and(|header| edns::rcode(header, reply) == BADCOOKIE);
         if is_bad { Said::Refused } else { Said::Right }
     }
 

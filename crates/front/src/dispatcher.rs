@@ -101,7 +101,7 @@ impl Dispatcher {
     /// Handles a client's query.
     #[inline]
     pub(super) fn take(&mut self, client: Client, bytes: &[u8]) {
-        match Asked::of(bytes) {
+        match Asked::from_query(bytes) {
             Ok(asked) => self.take_in(client, bytes, asked, self.policy.rule(bytes, asked)),
             Err(Refusal::Drop(cause)) => self.drop(client, cause),
             Err(Refusal::Say(rcode)) => self.refuse(client, bytes, rcode),
@@ -111,7 +111,7 @@ impl Dispatcher {
     /// Handles the query of another server of this process, which knows the rule of the query.
     #[inline]
     pub(super) fn ask(&mut self, number: u32, rule: usize, bytes: &[u8]) {
-        match Asked::of(bytes) {
+        match Asked::from_query(bytes) {
             Ok(asked) => self.take_in(Client::Inner(number), bytes, asked, Some(rule)),
             Err(_) => self.answers.failed(number),
         }

@@ -31,7 +31,7 @@ pub(super) struct Opt {
 /// Reads the records of a query, which begin at `at`.
 pub(super) fn see(query: &[u8], mut at: usize) -> EdnsSeen {
     let mut seen = EdnsSeen::default();
-    let Some(header) = Header::of(query) else { return seen };
+    let Some(header) = Header::from_bytes(query) else { return seen };
     let before = u32::from(header.answers()) + u32::from(header.authorities());
     for number in 0..before + u32::from(header.additionals()) {
         let Some(record) = record::read(query, at) else {

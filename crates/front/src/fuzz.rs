@@ -19,7 +19,7 @@ pub fn framing(bytes: &[u8]) {
         loop {
             match first_frame(&kept[used..]) {
                 Ok(Some((message, frame_bytes))) => {
-                    assert!(frame_bytes == message.len() + 2 && Header::of(message).is_some());
+                    assert!(frame_bytes == message.len() + 2 && Header::from_bytes(message).is_some());
                     found.push(message.to_vec());
                     used += frame_bytes;
                 }
@@ -56,7 +56,7 @@ pub fn framing(bytes: &[u8]) {
 pub fn reply(bytes: &[u8]) {
     let Some((&query_bytes, rest)) = bytes.split_first() else { return };
     let (query, message) = rest.split_at(usize::from(query_bytes).min(rest.len()));
-    match Asked::of(query) {
+    match Asked::from_query(query) {
         Ok(asked) => {
             assert_eq!(question::end(query), Some(asked.end()));
             refuses(query, rcode::SERVFAIL);
@@ -66,7 +66,7 @@ pub fn reply(bytes: &[u8]) {
         }
         Err(Refusal::Say(rcode)) => refuses(query, rcode),
         Err(Refusal::Drop(_)) => {
-            assert!(Header::of(query).is_none_or(Header::is_reply), "a query is answered");
+            assert!(Header::from_bytes(query).is_none_or(Header::is_reply), "a query is answered");
         }
     }
 }
@@ -76,7 +76,8 @@ fn refuses(query: &[u8], rcode: u16) {
     let mut reply = vec![0xff; query.len()];
     let length = refuse(query, rcode, &mut reply);
     let reply = &reply[..length];
-    let (asked, header) = (Header::of(query).expect("a header"), Header::of(reply).expect("a header"));
+    let (asked, header) =
+        (Header::from_bytes(query).expect("a header"), Header::from_bytes(reply).expect("a header"));
     assert!(header.is_reply() && edns::rcode(header, reply) == rcode);
     assert!(header.id() == asked.id() && header.opcode() == asked.opcode());
     let end = question::end(reply).expect("a question or none");
@@ -95,7 +96,7 @@ fn hands_on(query: &[u8], asked: Asked, message: &[u8]) {
     let (mut reply, to) = (message.to_vec(), SocketAddr::from((Ipv4Addr::LOCALHOST, 53)).into());
     let length = make_clients(query, asked, &to, &mut reply);
     let reply = &reply[..length];
-    let header = Header::of(reply).expect("a header");
+    let header = Header::from_bytes(reply).expect("a header");
     assert!(header.is_reply() && reply[..2] == query[..2]);
     if header.questions() == 1 {
         assert_eq!(asked.question(query), &reply[HEADER_BYTES..asked.end()]);

@@ -43,7 +43,7 @@ mod tests {
         let question = b"\x03wWw\x04TesT\0\0\x01\0\x01";
         let bytes = [&[0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0], &question[..]].concat();
         let mut queries = Queries::new(1);
-        let place = queries.add(Client::Inner(1), &bytes, Asked::of(&bytes).unwrap(), None).unwrap();
+        let place = queries.add(Client::Inner(1), &bytes, Asked::from_query(&bytes).unwrap(), None).unwrap();
         let query = queries.get(place);
         let mut reply = bytes.clone();
         reply[2] |= 0x80;
@@ -63,7 +63,7 @@ mod tests {
     fn a_refused_cookie_is_replaced_once() {
         let bytes = b"\0\x07\x01\0\0\x01\0\0\0\0\0\x01\x01a\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0";
         let mut queries = Queries::new(1);
-        let place = queries.add(Client::Inner(1), bytes, Asked::of(bytes).unwrap(), None).unwrap();
+        let place = queries.add(Client::Inner(1), bytes, Asked::from_query(bytes).unwrap(), None).unwrap();
         let mut cookies = Cookies::new().unwrap();
         let mut refusal = Vec::new();
         cookies.write(bytes, &mut refusal);

@@ -19,7 +19,7 @@ pub(super) struct OwnAddresses {
 
 impl OwnAddresses {
     /// The addresses of these workers.
-    pub(super) fn of(workers: &[WorkerSockets], tcp: bool) -> io::Result<Self> {
+    pub(super) fn from_workers(workers: &[WorkerSockets], tcp: bool) -> io::Result<Self> {
         let endpoints = workers.iter().flat_map(|worker| &worker.endpoints);
         let addresses =
             endpoints.map(|endpoint| endpoint.receiver.local_addr()).collect::<io::Result<_>>()?;

@@ -248,7 +248,7 @@ mod tests {
         };
         let found = |flags: u8, question: &[u8]| {
             let query = [&[0, 0, flags, 0, 0, 1, 0, 0, 0, 0, 0, 0], question].concat();
-            policy.rule(&query, Asked::of(&query).unwrap())
+            policy.rule(&query, Asked::from_query(&query).unwrap())
         };
         assert_eq!(found(RD, b"\x04test\0\0\x01\0\x01"), Some(0));
         assert_eq!(found(0, b"\x01a\x04TEST\0\0\x1c\0\x01"), Some(1));

@@ -206,7 +206,7 @@ impl Queries {
     }
 
     /// The queries at a back end, the one that was sent first at the front.
-    pub(super) fn of(&self, back_end: usize) -> impl Iterator<Item = u16> {
+    pub(super) fn places_at(&self, back_end: usize) -> impl Iterator<Item = u16> {
         let oldest = self.oldest_at(back_end);
         std::iter::successors(oldest, |&place| Some(self.get(place).newer).filter(|&newer| newer != NONE))
     }

@@ -88,14 +88,14 @@ pub(super) fn may_be_unfit(reply: &[u8]) -> bool {
 
 /// Whether the whole rcode is SERVFAIL, with the upper bits in the OPT record.
 pub(super) fn is_servfail(reply: &[u8]) -> bool {
-    Header::of(reply).is_some_and(|header| message_edns::rcode(header, reply) == rcode::SERVFAIL)
+    Header::from_bytes(reply).is_some_and(|header| message_edns::rcode(header, reply) == rcode::SERVFAIL)
 }
 
 /// Whether a message is the reply to a query: it repeats the question, or is an error of a server that could not
 /// read the question.
 #[inline]
 pub(super) fn is_reply_to(query: &[u8], asked: Asked, reply: &[u8]) -> bool {
-    let Some(header) = Header::of(reply) else { return false };
+    let Some(header) = Header::from_bytes(reply) else { return false };
     if !header.is_reply() || header.opcode() != (query[2] & OPCODE) >> 3 {
         return false;
     }
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!((payload_bytes(&all, &v4), payload_bytes(&all, &v6)), (65_507, 65_527));
         for (rest, expected_tail) in [(OPT, OPT), (&b""[..], &b""[..])] {
             let query = query([0, 0], rest);
-            let asked = Asked::of(&query).unwrap();
+            let asked = Asked::from_query(&query).unwrap();
             let answer = [b"\xc0\x0c\0\x1c\0\x01\0\0\0\x01\0\x10", &[7; 16][..]].concat();
             let mut reply = [&query[..26], &answer, OPT].concat();
             (reply[2], reply[7], reply[11]) = (QR, 1, 1);
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_reply_belongs_to_its_question() {
         let query = query([0, 0], b"");
-        let asked = Asked::of(&query).unwrap();
+        let asked = Asked::from_query(&query).unwrap();
         let mut reply = query.clone();
         assert!(!is_reply_to(&query, asked, &reply), "a query is none");
         reply[2] |= QR;

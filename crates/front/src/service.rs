@@ -69,7 +69,7 @@ impl Service for Front {
     fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn RunningService>, ServeError> {
         let Self { settings, source } = *self;
         let Task { model, workers, listeners, .. } = task;
-        let own_addresses = OwnAddresses::of(&workers, settings.tcp)?;
+        let own_addresses = OwnAddresses::from_workers(&workers, settings.tcp)?;
         own_addresses.check(&settings.policy).map_err(ServeError::Setup)?;
         let mut control = FrontControl::new(settings, workers.len())?;
         let start = |number, sockets, stop| control.start(number, model, sockets, &listeners, stop);

@@ -153,6 +153,6 @@ impl Upstream {
 
 /// The back end of a policy at which queries of a server with these sockets would come back to itself, if there is one.
 pub fn own<'p>(workers: &[WorkerSockets], tcp: bool, policy: &'p Policy) -> io::Result<Option<&'p BackEnd>> {
-    let own = OwnAddresses::of(workers, tcp)?;
+    let own = OwnAddresses::from_workers(workers, tcp)?;
     Ok(policy.back_ends.iter().find(|back_end| own.is_at(&back_end.target)))
 }

@@ -257,7 +257,7 @@ fn ratio(then: &Figure, now: &Figure) -> (f64, f64, f64) {
 /// The run of a history to put beside this run: an earlier one of the same study that has a cell of this run. Runs on
 /// the same host come before others, and of these the last.
 pub fn run_before<'a>(entries: &'a [Entry], run: &Run) -> Option<&'a Entry> {
-    let host = Host::of(run).id;
+    let host = Host::from_run(run).id;
     let has_common = |one: &Entry| {
         let is_of = |reading: &Reading, cell: &Cell| {
             (&reading.key.experiment, &reading.key.cell) == (&cell.experiment, &cell.name)
@@ -340,7 +340,7 @@ mod tests {
             cells: vec![Cell { name: "nsd".into(), ..Cell::default() }],
             ..Run::default()
         };
-        let here = Host::of(&run(1)).id;
+        let here = Host::from_run(&run(1)).id;
         let entry = |id: &str, study: &str, started_unix_ms, host: &str, cell: &str| {
             let key = Key {
                 study: study.into(),

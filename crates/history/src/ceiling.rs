@@ -26,7 +26,7 @@ pub(crate) fn explains(before: &[Option<f64>], after: &[Option<f64>], by: f64) -
     if before.len() < 2 || after.len() < 2 {
         return false;
     }
-    let [before, after] = [before, after].map(|logs| Spread::of(logs.into_iter()));
+    let [before, after] = [before, after].map(|logs| Spread::from_logs(logs.into_iter()));
     let difference = before.to(&after, 0.0);
     difference.chance() <= CHANCE && difference.by.abs() >= PART * by.abs()
 }

@@ -42,7 +42,7 @@ mod tests {
     use super::*;
     use crate::divergence::Divergence;
 
-    fn of(points: &[f64], permutations: u32, seed: u64) -> f64 {
+    fn chance_of_best(points: &[f64], permutations: u32, seed: u64) -> f64 {
         let mut divergence = Divergence::default();
         let best = divergence.best(points).unwrap();
         chance(points, best.divergence, permutations, 1.0, seed, |points, limit| {
@@ -53,7 +53,7 @@ mod tests {
     /// Two of the 84 ways to choose three of nine points are at an end.
     #[test]
     fn three_of_nine_points_have_the_chance_that_counting_gives() {
-        let counted = of(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0], 9_999, 1);
+        let counted = chance_of_best(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0, 1.0, 1.0], 9_999, 1);
         // With a free end, some arrangements with all three in the middle diverge as much.
         assert!((2.0 / 84.0 - 0.005..0.06).contains(&counted), "{counted}");
     }
@@ -64,8 +64,8 @@ mod tests {
         let mut small = 0;
         for _ in 0..100 {
             let points: Vec<f64> = (0..20).map(|_| random.f64()).collect();
-            let first = of(&points, 199, 3);
-            assert!((first - of(&points, 199, 3)).abs() < 1e-12);
+            let first = chance_of_best(&points, 199, 3);
+            assert!((first - chance_of_best(&points, 199, 3)).abs() < 1e-12);
             small += u32::from(first <= 0.05);
         }
         // 5 are expected; 13 or more have a probability of 0.001.

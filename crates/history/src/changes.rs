@@ -191,7 +191,7 @@ impl<'a> Search<'a> {
         if !are_apart(before, after) {
             return None;
         }
-        let level = |part: &[Sample]| Spread::of(part.iter().map(|sample| sample.log));
+        let level = |part: &[Sample]| Spread::from_logs(part.iter().map(|sample| sample.log));
         claimed(level(before).to(&level(after), self.usual), &self.samples[start..end])
     }
 

@@ -56,7 +56,7 @@ fn is_line(points: &[f64], line: &Line, steps: &[usize]) -> bool {
     let of_steps = |steps: &[usize]| {
         let ends: Vec<usize> = [0].iter().chain(steps).chain([&points.len()]).copied().collect();
         let squares =
-            ends.windows(2).map(|ends| Spread::of(points[ends[0]..ends[1]].iter().copied()).squares);
+            ends.windows(2).map(|ends| Spread::from_logs(points[ends[0]..ends[1]].iter().copied()).squares);
         criterion(squares.sum(), 2 * steps.len() + 1)
     };
     let single = (SIDE..=points.len() - SIDE).map(|at| of_steps(&[at]));

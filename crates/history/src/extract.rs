@@ -24,7 +24,7 @@ const SHORT: usize = 8;
 
 /// The entry of a run, and its host. `folder` is the absolute path of the run's folder.
 pub fn entry_of(run: &Run, verdict: &RunVerdict, folder: &str, programs: &Programs) -> (Entry, Host) {
-    let host = Host::of(run);
+    let host = Host::from_run(run);
     let mut readings = Vec::new();
     for (verdict_of, figures) in verdict.subjects.iter().zip(&verdict.figures) {
         readings.extend(of_cell(run, verdict, verdict_of, figures, programs));
@@ -100,7 +100,7 @@ fn of_cell(
 }
 
 fn of_comparisons(run: &Run, comparisons: &[Comparison], programs: &Programs) -> Vec<Reading> {
-    let Some(pairing) = Pairing::of(run) else { return Vec::new() };
+    let Some(pairing) = Pairing::from_run(run) else { return Vec::new() };
     let (a, b) = (&run.cells[pairing.a], &run.cells[pairing.b]);
     let reference = name_of_reference(a, &builds(run, a, programs));
     let of = |comparison: &Comparison| {

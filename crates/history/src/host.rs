@@ -19,7 +19,7 @@ pub struct Host {
 
 impl Host {
     /// The host of a run. Programs are left out, since they are what changes between runs.
-    pub fn of(run: &Run) -> Self {
+    pub fn from_run(run: &Run) -> Self {
         let mut parts = BTreeMap::new();
         if run.hosts.is_empty() {
             add("", &run.fingerprint, &mut parts);
@@ -91,7 +91,7 @@ mod tests {
         let mut fingerprint =
             Fingerprint { kernel: kernel.into(), cpu_model: "X".into(), ..Fingerprint::default() };
         fingerprint.sysctls.insert(RANDOM_SYSCTL.into(), key.into());
-        Host::of(&Run { fingerprint, ..Run::default() })
+        Host::from_run(&Run { fingerprint, ..Run::default() })
     }
 
     #[test]

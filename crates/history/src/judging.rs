@@ -39,7 +39,7 @@ pub fn judge(records: &Records) -> History {
         one.mark_outliers();
     }
     let found: Vec<Vec<Vec<Found>>> = series.iter().map(|one| one.found(permutations)).collect();
-    let creeps = Creeps::of(&series, &found, permutations);
+    let creeps = Creeps::new(&series, &found, permutations);
     let chances: Vec<f64> = found.iter().flatten().flatten().map(|one| one.chance_over_time).collect();
     // A stretch without a change was tested too.
     let lengths = series.iter().flat_map(Laid::lengths);
@@ -74,7 +74,7 @@ struct Creeps {
 }
 
 impl Creeps {
-    fn of(series: &[Laid], steps: &[Vec<Vec<Found>>], permutations: u32) -> Self {
+    fn new(series: &[Laid], steps: &[Vec<Vec<Found>>], permutations: u32) -> Self {
         let tested: Vec<Option<Option<Found>>> =
             series.iter().zip(steps).map(|(one, steps)| one.creep(steps, permutations)).collect();
         let chance = |found: &Option<Found>| found.map_or(1.0, |found| found.chance_over_time);
@@ -244,7 +244,7 @@ impl Laid {
     }
 
     fn level(&self, part: &[usize]) -> Option<Level> {
-        let spread = Spread::of(self.logs(part).into_iter());
+        let spread = Spread::from_logs(self.logs(part).into_iter());
         let (low, high) = spread.interval();
         let [mean, low, high] = [spread.mean, low, high].map(f64::exp);
         Some(Level { from: *part.first()?, to: *part.last()?, mean, low, high, count: part.len() as u32 })
@@ -323,7 +323,7 @@ impl Laid {
     fn ceiling_moved(&self, before: usize, after: usize) -> String {
         let mean = |stretch: usize| {
             let known = self.ceilings(&self.stretches[stretch]);
-            Spread::of(known.into_iter().flatten().map(f64::ln).collect::<Vec<_>>().into_iter()).mean
+            Spread::from_logs(known.into_iter().flatten().map(f64::ln).collect::<Vec<_>>().into_iter()).mean
         };
         format!("the rate of the echo: {}", change((mean(after) - mean(before)).exp()))
     }

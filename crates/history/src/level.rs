@@ -47,7 +47,7 @@ pub(crate) struct Difference {
 }
 
 impl Spread {
-    pub(crate) fn of(logs: impl Iterator<Item = f64> + Clone) -> Self {
+    pub(crate) fn from_logs(logs: impl Iterator<Item = f64> + Clone) -> Self {
         let count = logs.clone().count();
         let mean = logs.clone().sum::<f64>() / count.max(1) as f64;
         let squares = logs.map(|log| (log - mean).powi(2)).sum();
@@ -80,7 +80,7 @@ impl Line {
     /// The line through two points at least.
     pub(crate) fn through(logs: &[f64]) -> Self {
         let count = logs.len();
-        let of_mean = Spread::of(logs.iter().copied());
+        let of_mean = Spread::from_logs(logs.iter().copied());
         let middle = (count as f64 - 1.0) / 2.0;
         let across: f64 = (0..count).map(|at| (at as f64 - middle).powi(2)).sum();
         let moment: f64 =
@@ -143,7 +143,7 @@ mod tests {
     #[test]
     fn the_difference_is_students() {
         let (before, after) = ([0.0, 0.02, 0.0, 0.02], [0.10, 0.12, 0.10, 0.12]);
-        let [before, after] = [before, after].map(|logs| Spread::of(logs.iter().copied()));
+        let [before, after] = [before, after].map(|logs| Spread::from_logs(logs.iter().copied()));
         let difference = before.to(&after, 0.0);
         // The pooled standard deviation is the root of 8e-4 / 6, of which the mean of four has half, twice.
         let error = (8e-4_f64 / 6.0).sqrt() * 0.5_f64.sqrt();
@@ -166,9 +166,9 @@ mod tests {
 
     #[test]
     fn equal_points_still_scatter_a_little() {
-        let [before, after] = [1.0, 1.0001].map(|log| Spread::of([log; 10].into_iter()));
+        let [before, after] = [1.0, 1.0001].map(|log| Spread::from_logs([log; 10].into_iter()));
         assert!(before.to(&after, 0.0).errors() < 1.0);
-        let [before, after] = [1.0, 1.02].map(|log| Spread::of([log; 8].into_iter()));
+        let [before, after] = [1.0, 1.02].map(|log| Spread::from_logs([log; 8].into_iter()));
         assert!((before.to(&after, 0.04).errors() - 1.0).abs() < 1e-9, "0.04 by the root of 2/8");
     }
 }

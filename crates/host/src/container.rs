@@ -109,11 +109,11 @@ impl Facts {
     pub fn read() -> Self {
         let set = |name: &&str| std::env::var_os(name).is_some();
         let variables = VARIABLES.into_iter().filter(set);
-        Self::of(&Root::real(), variables)
+        Self::read_below(&Root::real(), variables)
     }
 
     /// Reads them below a root. `variables` are those of [`VARIABLES`] that are set.
-    fn of(root: &Root, variables: impl Iterator<Item = &'static str>) -> Self {
+    fn read_below(root: &Root, variables: impl Iterator<Item = &'static str>) -> Self {
         let status = root.text("/proc/self/status").unwrap_or_default();
         let mounts = root.text("/proc/self/mountinfo").unwrap_or_default();
         let cgroups = root.text("/proc/self/cgroup").unwrap_or_default();

@@ -17,7 +17,7 @@ use crate::topology::Topology;
 
 /// Returns the fingerprint of this machine as the calling process sees it, with the running program under `binaries`.
 pub fn read() -> Fingerprint {
-    let mut fingerprint = of(&Root::real(), Topology::read());
+    let mut fingerprint = read_below(&Root::real(), Topology::read());
     add_spreading(&mut fingerprint);
     match std::env::current_exe() {
         Ok(path) => {
@@ -46,7 +46,7 @@ pub fn binary(path: &Path) -> BinaryFacts {
     BinaryFacts { path: path.display().to_string(), version: None, blake3: hash().ok() }
 }
 
-fn of(root: &Root, topology: Topology) -> Fingerprint {
+fn read_below(root: &Root, topology: Topology) -> Fingerprint {
     let mut reader = Reader { root, unreadable: topology.unreadable };
     let cpuinfo = reader.text("proc/cpuinfo").unwrap_or_default();
     let memory = reader.text("proc/meminfo").unwrap_or_default();

@@ -66,7 +66,7 @@ fn placed_by(evidence: &Evidence<'_>, backlogs: &[Backlog]) -> Ledger {
     let passages = passages::count(evidence);
     let mut places =
         vec![placed(Place::PlayerUnsent, accounts.unsent), placed(Place::PlayerSend, accounts.send_failed)];
-    let drops = stretch::Drops::of(evidence, backlogs);
+    let drops = stretch::Drops::from_evidence(evidence, backlogs);
     if accounts.lost == 0 {
         // The counters of other traffic then have nothing to do with this trial.
         places.extend(drops.alone().into_iter().filter(|placed| !placed.shared));

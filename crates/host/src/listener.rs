@@ -25,7 +25,7 @@ struct Bound {
 /// processes. The error is the reason why they are not known. This searches for sockets in the network namespace of the
 /// calling thread.
 pub fn listeners(targets: &[SocketAddr], transport: Transport) -> Result<Vec<u32>, String> {
-    let wanted = sockets_of(targets, Kind::of(transport))?;
+    let wanted = sockets_of(targets, Kind::from_transport(transport))?;
     let inodes: BTreeSet<u64> = wanted.keys().copied().collect();
     let (holders, hidden) = holders(&inodes);
     let held: BTreeSet<u64> = holders.values().flatten().copied().collect();
@@ -61,7 +61,7 @@ enum Kind {
 }
 
 impl Kind {
-    fn of(transport: Transport) -> Self {
+    fn from_transport(transport: Transport) -> Self {
         match transport {
             Transport::Udp | Transport::Quic => Self::Udp,
             Transport::Tcp | Transport::Tls | Transport::Https => Self::Tcp,

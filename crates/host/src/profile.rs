@@ -77,7 +77,7 @@ impl Profile {
         let mut unreadable = BTreeMap::new();
         // Each event on each core is an open file. If there are too few, the kernel says so.
         let _ = limits::raise_open_files();
-        let members = Members::of(pids);
+        let members = Members::read(pids);
         let kernel = Arc::new(Kernel::read());
         let tids: Vec<u32> = members.pairs().map(|(_, tid)| tid).collect();
         let samplers = Samplers::begin(&tids, cpus, &mut unreadable);
@@ -119,7 +119,7 @@ impl Profile {
         let facts = match taken {
             Taken::Read(read) => proc::facts(read, seconds),
             Taken::Sampled(by, gathered) => {
-                let mut symbols = Symbols::of(Arc::clone(&self.kernel), &mut unreadable);
+                let mut symbols = Symbols::new(Arc::clone(&self.kernel), &mut unreadable);
                 let facts = fold::facts(gathered, &mut |pid, frames| symbols.names(pid, frames));
                 symbols.report(&mut unreadable);
                 ProfileFacts { by, hz: HZ, ..facts }

@@ -51,7 +51,7 @@ pub struct Stamped {
 
 impl Stamped {
     /// All queries to these addresses, or at a high rate a part of them.
-    pub fn of(servers: &[SocketAddr], rate_qps: f64) -> Self {
+    pub fn new(servers: &[SocketAddr], rate_qps: f64) -> Self {
         let one_in = (rate_qps / STAMPED_MOST_QPS).ceil().max(1.0) as u32;
         Self { servers: servers.to_vec(), one_in: Sample::one_in(one_in).number() }
     }

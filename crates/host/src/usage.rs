@@ -20,7 +20,7 @@ pub struct Usage {
 
 impl Usage {
     /// The usage of these processes.
-    pub fn of(pids: &[u32]) -> Self {
+    pub fn new(pids: &[u32]) -> Self {
         Self { pids: pids.to_vec(), families: None }
     }
 
@@ -44,10 +44,10 @@ mod tests {
 
     #[test]
     fn a_process_has_used_time_and_one_that_is_not_there_is_unknown() {
-        let mut own = Usage::of(&[std::process::id()]);
+        let mut own = Usage::new(&[std::process::id()]);
         let first_s = own.cpu_s().unwrap();
         assert!(first_s > 0.0 && own.cpu_s().unwrap() >= first_s);
-        assert_eq!(Usage::of(&[]).cpu_s(), None);
-        assert_eq!(Usage::of(&[u32::MAX >> 1]).cpu_s(), None);
+        assert_eq!(Usage::new(&[]).cpu_s(), None);
+        assert_eq!(Usage::new(&[u32::MAX >> 1]).cpu_s(), None);
     }
 }

@@ -65,11 +65,11 @@ fn parse(file: &str, text: &str) -> Result<Hosts, TomlError> {
     let mut hosts = Vec::new();
     for one in &listed {
         let words = one.words().map_err(|(span, what)| at(span.start, what))?;
-        let host = Host::of(words).map_err(|wrong| at(one.place(wrong.key), wrong.what))?;
+        let host = Host::from_words(words).map_err(|wrong| at(one.place(wrong.key), wrong.what))?;
         hosts.push(host);
     }
     let server = hosts.remove(0);
-    Hosts::of(server, hosts).map_err(|(place, Wrong { key, what })| match key {
+    Hosts::new(server, hosts).map_err(|(place, Wrong { key, what })| match key {
         "player" => at(text.len(), format!("{what}: write a table [[player]]")),
         _ => at(listed[place].place(key), what),
     })
@@ -137,7 +137,7 @@ struct WrittenHost<'h> {
 }
 
 impl<'h> WrittenHost<'h> {
-    fn of(host: &'h Host) -> Self {
+    fn new(host: &'h Host) -> Self {
         Self {
             name: &host.name,
             reach: &host.reach,
@@ -152,8 +152,8 @@ impl<'h> WrittenHost<'h> {
 
 /// The text of a hosts' file from which the same hosts are read.
 pub(crate) fn write(hosts: &Hosts) -> String {
-    let player = hosts.players.iter().map(WrittenHost::of).collect();
-    let written = WrittenHosts { server: WrittenHost::of(&hosts.server), player };
+    let player = hosts.players.iter().map(WrittenHost::new).collect();
+    let written = WrittenHosts { server: WrittenHost::new(&hosts.server), player };
     toml::to_string(&written).expect("texts and lists of texts are TOML")
 }
 

@@ -50,7 +50,7 @@ impl Hosts {
     }
 
     /// Hosts that fit together. An error names the place of the host among [`all`](Self::all).
-    pub(crate) fn of(server: Host, players: Vec<Host>) -> Result<Self, (usize, Wrong)> {
+    pub(crate) fn new(server: Host, players: Vec<Host>) -> Result<Self, (usize, Wrong)> {
         let hosts = Self { server, players };
         hosts.check()?;
         Ok(hosts)
@@ -106,7 +106,7 @@ impl Wrong {
 
 impl Host {
     /// Reads the words of a file.
-    pub(crate) fn of(words: Words<'_>) -> Result<Self, Wrong> {
+    pub(crate) fn from_words(words: Words<'_>) -> Result<Self, Wrong> {
         let data = data(words.data).map_err(|what| Wrong::new("data", what))?;
         let owned = |word: &str| word.to_owned();
         if let Some(word) = words.reach.iter().find(|word| word.contains('\0')) {
@@ -196,13 +196,13 @@ mod tests {
     }
 
     fn error(words: Words<'_>) -> String {
-        let Wrong { key, what } = Host::of(words).unwrap_err();
+        let Wrong { key, what } = Host::from_words(words).unwrap_err();
         format!("{key}: {what}")
     }
 
     #[test]
     fn what_is_left_out_has_a_default() {
-        let host = Host::of(words("ns1.example")).unwrap();
+        let host = Host::from_words(words("ns1.example")).unwrap();
         assert_eq!((host.kqps.as_str(), &host.cores, &host.sources), ("kqps", &None, &None));
     }
 
@@ -237,15 +237,15 @@ mod tests {
 
     #[test]
     fn hosts_must_fit_together() {
-        let host = |name, data| Host::of(Words { data, ..words(name) }).unwrap();
+        let host = |name, data| Host::from_words(Words { data, ..words(name) }).unwrap();
         let server = host("ns", "192.0.2.1");
-        let failed = |players| Hosts::of(server.clone(), players).unwrap_err();
+        let failed = |players| Hosts::new(server.clone(), players).unwrap_err();
         assert_eq!(failed(vec![]).0, 0);
         let (place, wrong) = failed(vec![host("a", "192.0.2.2"), host("a", "192.0.2.3")]);
         assert_eq!((place, wrong.what.as_str()), (2, "two hosts have the name `a`"));
         let (place, wrong) = failed(vec![host("a", "2001:db8::1")]);
         assert_eq!((place, wrong.key), (1, "data"));
         let names = |hosts: &Hosts| hosts.all().map(|host| host.name.clone()).collect::<Vec<_>>();
-        assert_eq!(names(&Hosts::of(server.clone(), vec![host("a", "192.0.2.2")]).unwrap()), ["ns", "a"]);
+        assert_eq!(names(&Hosts::new(server.clone(), vec![host("a", "192.0.2.2")]).unwrap()), ["ns", "a"]);
     }
 }

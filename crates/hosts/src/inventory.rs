@@ -101,7 +101,7 @@ fn hosts_of(listing: &Value) -> Result<Hosts, String> {
     }
     let named = |name: &String| host_of(listing, name).map_err(|what| format!("host {name}: {what}"));
     let all = players.iter().map(named).collect::<Result<Vec<_>, _>>()?;
-    Hosts::of(named(server)?, all).map_err(|(place, Wrong { key, what })| {
+    Hosts::new(named(server)?, all).map_err(|(place, Wrong { key, what })| {
         let name = place.checked_sub(1).map_or(server, |player| &players[player]);
         format!("host {name}: {}: {what}", variable(key))
     })
@@ -166,7 +166,7 @@ fn host_of(listing: &Value, name: &str) -> Result<Host, String> {
         cores: cores.as_deref(),
         device: device.as_deref(),
     };
-    Host::of(words).map_err(|Wrong { key, what }| format!("{}: {what}", variable(key)))
+    Host::from_words(words).map_err(|Wrong { key, what }| format!("{}: {what}", variable(key)))
 }
 
 /// The command that reaches a host, from Ansible's variables for ssh.

@@ -117,7 +117,7 @@ impl Link {
         let remote = command::agent(host)
             .and_then(|command| Remote::start(command, Inbox::default(), Some(ALIVE)))
             .map_err(|error| reason::not_started(host, error))?;
-        let hello = ControllerHello::of(ours, facts);
+        let hello = ControllerHello::new(ours, facts);
         // If it has ended, its last words say why.
         let _ = remote.send(message::plain_line(&ToAgent::<_, ()>::Hello(&hello)));
         let mut look = |known: &mut Known<Inbox>| {
@@ -360,7 +360,8 @@ mod tests {
     #[test]
     fn a_silent_host_is_not_waited_for_without_a_limit() {
         let reach = ["sh", "-c", "echo waking up; exec sleep 60"].map(str::to_owned).to_vec();
-        let host = Host::of(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap();
+        let host =
+            Host::from_words(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap();
         let ours = Identity {
             version: "1".into(),
             schema: 4,

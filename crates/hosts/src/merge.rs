@@ -40,5 +40,5 @@ pub struct Part {
 #[allow(clippy::needless_pass_by_value)] // A part belongs to one trial, and nothing uses it after that.
 pub fn merge(parts: Vec<Part>, server: Option<ServerSeen>) -> Result<Trial, MergeError> {
     alike::check(&parts)?;
-    record::of(&parts, server.map(ServerSeen::into_facts))
+    record::merge(&parts, server.map(ServerSeen::into_facts))
 }

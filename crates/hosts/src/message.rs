@@ -54,7 +54,7 @@ pub struct ControllerHello {
 }
 
 impl ControllerHello {
-    pub(crate) fn of(identity: &Identity, facts: &HelloFacts) -> Self {
+    pub(crate) fn new(identity: &Identity, facts: &HelloFacts) -> Self {
         let HelloFacts { targets, role, name } = facts.clone();
         Self { identity: identity.clone(), targets, role, name }
     }

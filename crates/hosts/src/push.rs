@@ -105,7 +105,7 @@ fn unreadable(program: &Path, error: io::Error) -> HostsError {
 
 /// Starts the script on a host. Returns it with its first answer, of which the architecture and the path are right.
 fn begin(host: &Host, build: &Build) -> Result<(Remote<Answers>, Answer), HostsError> {
-    let started = command::script(host, &script::of(build))
+    let started = command::script(host, &script::text(build))
         .and_then(|command| Remote::start(command, Answers::default(), None));
     let remote = started.map_err(|error| reason::not_started(host, error))?;
     let Answer { kind, machine, text } = answer(host, &remote, Instant::now() + WITHIN)?;
@@ -168,7 +168,7 @@ struct Answer {
 }
 
 impl Answer {
-    fn of(line: &str) -> Option<Self> {
+    fn parse(line: &str) -> Option<Self> {
         let mut words = line.strip_prefix(HEAD)?.splitn(3, ' ');
         let kind = match words.next()? {
             "have" => Kind::Have,
@@ -187,7 +187,7 @@ struct Answers(Vec<Answer>);
 
 impl Collects for Answers {
     fn take(&mut self, line: &[u8], _: u64) -> Result<Taken, String> {
-        match std::str::from_utf8(line).ok().and_then(Answer::of) {
+        match std::str::from_utf8(line).ok().and_then(Answer::parse) {
             Some(_) if self.0.len() == ANSWERS_MOST => return Err("more answers than the script has".into()),
             Some(answer) => self.0.push(answer),
             None if line.starts_with(message::HELLO) => {

@@ -124,7 +124,7 @@ mod tests {
 
     fn host(reach: &str) -> Host {
         let reach = shlex::split(reach).unwrap();
-        Host::of(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap()
+        Host::from_words(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap()
     }
 
     fn reason(code: i32, said: &str) -> String {

@@ -119,7 +119,7 @@ impl ClientSession {
             Poll::Ready(begun) => begun,
             Poll::Pending => unreachable!("memory always takes bytes"),
         };
-        let (requests, connection) = begun.map_err(|error| Failure::of(&error))?;
+        let (requests, connection) = begun.map_err(|error| Failure::from_error(&error))?;
         let mut session = Self {
             memory,
             open: Slots::default(),
@@ -178,7 +178,7 @@ impl ClientSession {
     /// requests. Call it only with [`Self::has_room`], and [`Self::advance`] after the last of several.
     pub fn ask(&mut self, key: u16, message: &[u8], how: &mut Requests, now_ns: u64) -> bool {
         let Some(requests) = &mut self.requests else { return false };
-        let (request, body) = how.of(message);
+        let (request, body) = how.request(message);
         match requests.send_request(request, body.is_none()) {
             Ok((response, mut stream)) => {
                 if let Some(body) = body {
@@ -252,7 +252,7 @@ impl ClientSession {
         self.is_over = polled.is_ready();
         match polled {
             Poll::Ready(Err(error)) if error.is_go_away() && error.is_remote() => self.note_away(&error),
-            Poll::Ready(Err(error)) => return Err(Failure::of(&error)),
+            Poll::Ready(Err(error)) => return Err(Failure::from_error(&error)),
             Poll::Ready(Ok(())) | Poll::Pending => {}
         }
         self.streams_most = self.connection.max_concurrent_send_streams();
@@ -319,7 +319,7 @@ fn each_failed(key: u16, error: &Error, each: &mut impl FnMut(u16, Fate<'_>)) {
         let reason = error.reason().map_or_else(String::new, |reason| format!("{reason:?}"));
         each(key, Fate::Reset(reason));
     } else if error.is_reset() {
-        each(key, Fate::Malformed(Failure::of(error).to_string()));
+        each(key, Fate::Malformed(Failure::from_error(error).to_string()));
     }
 }
 

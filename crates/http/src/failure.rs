@@ -7,7 +7,7 @@ use std::fmt;
 pub struct Failure(String);
 
 impl Failure {
-    pub(crate) fn of(error: &h2::Error) -> Self {
+    pub(crate) fn from_error(error: &h2::Error) -> Self {
         Self(error.to_string())
     }
 }

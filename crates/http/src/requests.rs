@@ -124,7 +124,7 @@ impl Requests {
     }
 
     /// The request of a message, and its body if it has one.
-    pub(crate) fn of(&mut self, message: &[u8]) -> (Request<()>, Option<Bytes>) {
+    pub(crate) fn request(&mut self, message: &[u8]) -> (Request<()>, Option<Bytes>) {
         let mut request = Request::new(());
         *request.version_mut() = Version::HTTP_2;
         *request.headers_mut() = self.headers.clone();

@@ -145,7 +145,7 @@ impl ServerSession {
                         self.stage = Stage::Open(Box::new(connection));
                         continue;
                     }
-                    Poll::Ready(Err(error)) => Some(Failure::of(&error)),
+                    Poll::Ready(Err(error)) => Some(Failure::from_error(&error)),
                 },
                 Stage::Open(connection) => match connection.poll_accept(&mut context) {
                     Poll::Pending => break,
@@ -153,7 +153,7 @@ impl ServerSession {
                         self.accept(request, respond, &safe, &mut each);
                         continue;
                     }
-                    Poll::Ready(Some(Err(error))) => Some(Failure::of(&error)),
+                    Poll::Ready(Some(Err(error))) => Some(Failure::from_error(&error)),
                     Poll::Ready(None) => None,
                 },
                 Stage::Ended => None,

@@ -31,7 +31,7 @@ enum Seen {
 }
 
 impl Seen {
-    fn of(fate: &Fate<'_>) -> Self {
+    fn from_fate(fate: &Fate<'_>) -> Self {
         match fate {
             Fate::Response { status, is_dns, body } => Self::Response(*status, *is_dns, body.to_vec()),
             Fate::TooLong => Self::TooLong,
@@ -45,7 +45,7 @@ impl Seen {
 /// Takes bytes, and returns what became of requests.
 fn receive(client: &mut ClientSession, bytes: &[u8]) -> Vec<(u16, Seen)> {
     let mut seen = Vec::new();
-    client.receive(bytes, |key, fate| seen.push((key, Seen::of(&fate)))).unwrap();
+    client.receive(bytes, |key, fate| seen.push((key, Seen::from_fate(&fate)))).unwrap();
     seen.sort();
     seen
 }
@@ -273,7 +273,7 @@ fn what_http_forbids_ends_the_connection() {
     client.take_outgoing(|_| ());
     let mut seen = Vec::new();
     let bytes = [response(1, &[OK, DNS], &query(0, 30)), frame(DATA, 0, 0, b"x")].concat();
-    let failure = client.receive(&bytes, |key, fate| seen.push((key, Seen::of(&fate)))).unwrap_err();
+    let failure = client.receive(&bytes, |key, fate| seen.push((key, Seen::from_fate(&fate)))).unwrap_err();
     assert!(failure.to_string().starts_with("HTTP/2: "), "{failure}");
     // The response that arrived before is whole, and the other request ends with the connection.
     assert_eq!(seen, [(0, Seen::Response(200, true, query(0, 30)))]);

@@ -92,7 +92,7 @@ impl Tap {
         set_option(fd, libc::SOL_SOCKET, libc::SO_TIMESTAMPNS, 1)?;
         // Each packet says whether it is several datagrams.
         set_option(fd, libc::SOL_PACKET, libc::PACKET_VNET_HDR, 1)?;
-        let ring = Ring::of(&socket).map_err(needs("the ring of a packet socket"))?;
+        let ring = Ring::new(&socket).map_err(needs("the ring of a packet socket"))?;
         bind(&socket, interface, ALL_PROTOCOLS)?;
         Ok(Self { socket, ring, counts: TapCounts::default() })
     }

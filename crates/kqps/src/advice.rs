@@ -15,7 +15,7 @@ pub(crate) type Reasons<'a> = Vec<(&'a str, Option<Action>)>;
 
 /// The gravest advice, then the number of reasons that it does not cover, which `command` prints. Without
 /// `command` there is no such line, since the caller prints every reason.
-pub(crate) fn of(
+pub(crate) fn text(
     advice: &[AdviceFor],
     measured: usize,
     reasons: &Reasons<'_>,
@@ -50,13 +50,13 @@ mod tests {
         let advice = actions.map(of_action);
         let reasons =
             vec![("a", Some(Action::LiftLimit)), ("b", Some(Action::FixClock)), ("c", None), ("c", None)];
-        let said = of(&advice, 2, &reasons, Some("`kqps run --why`"));
+        let said = text(&advice, 2, &reasons, Some("`kqps run --why`"));
         let expected = "What would help:\n- Switch off the limit on the responses of nsd.\n\
                         - Stop what else runs on this host, or use a machine of your own.\n\
                         Bounds, ceilings and 2 further reasons: `kqps run --why`\n";
         assert_eq!(said, expected);
-        assert!(!of(&advice, 2, &reasons, None).contains("further"));
-        assert_eq!(of(&[], 1, &vec![("c", None)], Some("x")), "Bounds, ceilings and 1 further reason: x\n");
-        assert_eq!(of(&[], 1, &vec![], Some("x")), "");
+        assert!(!text(&advice, 2, &reasons, None).contains("further"));
+        assert_eq!(text(&[], 1, &vec![("c", None)], Some("x")), "Bounds, ceilings and 1 further reason: x\n");
+        assert_eq!(text(&[], 1, &vec![], Some("x")), "");
     }
 }

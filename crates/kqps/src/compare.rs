@@ -239,7 +239,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 pub(crate) fn print_result(compared: &Compared, json: bool) -> anyhow::Result<()> {
     if !json {
         let report = compared.report.as_ref().and_then(|report| report.as_deref().ok());
-        print!("{}", words::of(&compared.comparisons, report));
+        print!("{}", words::output(&compared.comparisons, report));
         return Ok(());
     }
     for comparison in &compared.comparisons {

@@ -93,7 +93,7 @@ pub(crate) fn main(words: &[OsString]) -> ExitCode {
             return ExitCode::SUCCESS;
         }
         Ok(Parsed::LongHelp) => {
-            let statuses = statuses::of(NAME);
+            let statuses = statuses::section(NAME);
             print!("{}\n{}\n{EXAMPLES}\n\n{statuses}\n", usage::USAGE, usage::LONG);
             return ExitCode::SUCCESS;
         }
@@ -158,11 +158,11 @@ fn measured(command: &Command, words: &[String], log: Log) -> anyhow::Result<Exi
         drop((control, to));
         trial
     })?;
-    let ended = Ended::of(&trial, command, dataset.queries());
+    let ended = Ended::from_trial(&trial, command, dataset.queries());
     for line in statistics::failures(command, &trial.send_failed_causes) {
         log.warning(&line);
     }
-    let counts = Counts::of(&trial, live.snapshot().detail.unwrap_or_default());
+    let counts = Counts::from_trial(&trial, live.snapshot().detail.unwrap_or_default());
     conclude(command, &counts, ended);
     let own = own(command, &trial, &planned, missed.load(Relaxed));
     if command.json {

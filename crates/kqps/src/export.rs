@@ -135,7 +135,7 @@ fn write(folder: &Path, sheets: &[&Sheet], format: Format) -> anyhow::Result<()>
 fn on_stdout(sheets: &[&Sheet], format: Format) -> anyhow::Result<String> {
     match (sheets, format) {
         ([one], _) => text(one, format),
-        (several, Format::Json) => Ok(print::to_json(&Exported::of(several))? + "\n"),
+        (several, Format::Json) => Ok(print::to_json(&Exported::new(several))? + "\n"),
         (several, Format::Csv) => Err(bad_input(format!(
             "{} tables do not fit into one CSV: choose one by --table, or a folder by --out",
             several.len()
@@ -155,7 +155,7 @@ pub(crate) struct Exported<'a> {
 }
 
 impl<'a> Exported<'a> {
-    fn of(sheets: &[&'a Sheet]) -> Self {
+    fn new(sheets: &[&'a Sheet]) -> Self {
         let tables = sheets.iter().map(|sheet| sheet.printed()).collect();
         Self { schema: kqps_report::SHEET_SCHEMA, kind: "export", tables }
     }

@@ -182,7 +182,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ceilings = ceilings_of(args, &interface, (&player, &shown), &subject.cpus, &gauges);
     let setup = Setup { plan: &plan, watched: &subject, flags: Factors::read(args.player.recorded())? };
     let keeping = Keeping::begin(claimed, views.page(), &goal, &setup, &interface, &ceilings)?;
-    let cores = are_here(&plan.targets).then(|| Cores::of(&plan.cpus, &subject.cpus));
+    let cores = are_here(&plan.targets).then(|| Cores::new(&plan.cpus, &subject.cpus));
     let mut search = Search {
         json: args.json,
         goal: &goal,
@@ -259,7 +259,7 @@ fn capture_of(player: &PlayerArgs, queries: &Queries) -> Option<Captured> {
     let (window, pile) = (player.capture.window(), player.capture.pile());
     let seed = fastrand::u64(..);
     let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
-    Some(Captured::of(facts, plan, false))
+    Some(Captured::new(facts, plan, false))
 }
 
 /// Settings and state that the trials of a search share.

@@ -9,7 +9,7 @@ use kqps_history::Entry;
 use crate::before::PAGE;
 
 /// The address of each run's page; `None` if it has none. `from` is the folder of the page with the links.
-pub(crate) fn of(entries: &[Entry], from: &Path) -> Vec<Option<String>> {
+pub(crate) fn to_pages(entries: &[Entry], from: &Path) -> Vec<Option<String>> {
     entries.iter().map(|entry| to_page(&Path::new(&entry.folder).join(PAGE), from)).collect()
 }
 

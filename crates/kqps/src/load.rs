@@ -356,7 +356,7 @@ impl Args {
             (None, None) => 1,
         };
         let gap = self.repeat.and_then(|repeat| repeat.gap).unwrap_or_default();
-        Ok((Captured::of(facts, ReplayPlan { repeat, gap, ..plan }, true), load))
+        Ok((Captured::new(facts, ReplayPlan { repeat, gap, ..plan }, true), load))
     }
 
     /// Refuses the flags of captures for queries that are none.

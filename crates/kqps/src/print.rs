@@ -149,7 +149,7 @@ pub(crate) struct Versioned<'a, T> {
 }
 
 impl<'a, T> Versioned<'a, T> {
-    pub(crate) fn of(object: &'a T) -> Self {
+    pub(crate) fn new(object: &'a T) -> Self {
         Self { schema: SCHEMA, object }
     }
 }

@@ -83,14 +83,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let facts = Facts::read();
     let fails = |name: &str| capabilities.iter().any(|one| one.name == name && !one.works);
-    let container = Container::of(&facts, fails);
+    let container = Container::from_facts(&facts, fails);
     let (promise, promise_unknown) = match promise::measure() {
         Ok(promise) => (Some(promise), None),
         Err(reason) => (None, Some(reason)),
     };
     let probe = Probe { capabilities, devices, devices_unknown, promise, promise_unknown, container };
     if *json {
-        print::json(&print::Versioned::of(&probe))?;
+        print::json(&print::Versioned::new(&probe))?;
     } else {
         print_for_readers(&probe, &facts);
     }

@@ -59,7 +59,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     write_whole(&page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))?;
     println!("{}", page.display());
     if args.why {
-        print!("\n{}{}", scaling::of_run(&run, &verdict), why::of(&run, &verdict));
+        print!("\n{}{}", scaling::of_run(&run, &verdict), why::text(&run, &verdict));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -299,7 +299,7 @@ fn dry_run(args: &Args) -> anyhow::Result<ExitCode> {
         request.hosts = request.hosts.map(hosts::found).transpose()?;
     }
     let laid_out = lay_out(&request).map_err(input_or_not)?;
-    print!("{}", plan::of(&request, &laid_out, args.json)?);
+    print!("{}", plan::output(&request, &laid_out, args.json)?);
     Ok(ExitCode::SUCCESS)
 }
 
@@ -434,7 +434,7 @@ fn print_verdict(
         };
         print::json(&printed)?;
     } else {
-        print!("{}", words::of(session.run(), verdict, report, args.why));
+        print!("{}", words::output(session.run(), verdict, report, args.why));
     }
     Ok(())
 }

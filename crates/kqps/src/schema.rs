@@ -20,31 +20,31 @@ const WRITE: &str = "KQPS_WRITE_SCHEMAS";
 /// The name of each file, and its schema.
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
-        ("advice", of::<Versioned<'_, host::Advised>>()),
-        ("comparison", of::<compare::PrintedComparison<'_>>()),
-        ("export", of::<export::Exported<'_>>()),
-        ("export-table", of::<kqps_report::PrintedSheet<'_>>()),
-        ("find-trial", of::<find::PrintedTrial<'_>>()),
-        ("find-verdict", of::<SearchVerdict>()),
-        ("history-change", of::<history::PrintedChange>()),
-        ("host", of::<host::HostOutput<'_>>()),
-        ("host-tuning", of::<host::TuningOutput>()),
-        ("plan", of::<plan::PrintedPlan<'_>>()),
-        ("probe", of::<Versioned<'_, probe::Probe>>()),
-        ("run", of::<run::PrintedRun<'_>>()),
-        ("run-plan", of::<run::plan::Plan<'_>>()),
-        ("server", of::<Versioned<'_, Report>>()),
-        ("server-reloaded", of::<Versioned<'_, serve::words::Reloaded<'_, ZonesLoaded>>>()),
-        ("server-ready", of::<Versioned<'_, serve::words::Ready<'_>>>()),
-        ("show", of::<Versioned<'_, show::Shown>>()),
-        ("store-cell", of::<Cell>()),
-        ("store-run", of::<Run>()),
-        ("store-trial", of::<RunTrial>()),
-        ("trial", of::<load::Judged<'_>>()),
+        ("advice", schema::<Versioned<'_, host::Advised>>()),
+        ("comparison", schema::<compare::PrintedComparison<'_>>()),
+        ("export", schema::<export::Exported<'_>>()),
+        ("export-table", schema::<kqps_report::PrintedSheet<'_>>()),
+        ("find-trial", schema::<find::PrintedTrial<'_>>()),
+        ("find-verdict", schema::<SearchVerdict>()),
+        ("history-change", schema::<history::PrintedChange>()),
+        ("host", schema::<host::HostOutput<'_>>()),
+        ("host-tuning", schema::<host::TuningOutput>()),
+        ("plan", schema::<plan::PrintedPlan<'_>>()),
+        ("probe", schema::<Versioned<'_, probe::Probe>>()),
+        ("run", schema::<run::PrintedRun<'_>>()),
+        ("run-plan", schema::<run::plan::Plan<'_>>()),
+        ("server", schema::<Versioned<'_, Report>>()),
+        ("server-reloaded", schema::<Versioned<'_, serve::words::Reloaded<'_, ZonesLoaded>>>()),
+        ("server-ready", schema::<Versioned<'_, serve::words::Ready<'_>>>()),
+        ("show", schema::<Versioned<'_, show::Shown>>()),
+        ("store-cell", schema::<Cell>()),
+        ("store-run", schema::<Run>()),
+        ("store-trial", schema::<RunTrial>()),
+        ("trial", schema::<load::Judged<'_>>()),
     ]
 }
 
-fn of<T: JsonSchema>() -> Schema {
+fn schema<T: JsonSchema>() -> Schema {
     SchemaSettings::draft2020_12().for_serialize().into_generator().into_root_schema_for::<T>()
 }
 

@@ -68,7 +68,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         },
     };
     if args.json {
-        print::json(&print::Versioned::of(&shown))?;
+        print::json(&print::Versioned::new(&shown))?;
     } else {
         print!("{}", words::words(&name, &shown));
     }

@@ -189,11 +189,11 @@ fn explained_at(words: &str, command: Command) -> Command {
         let words = format!("{words} {}", command.get_name());
         explained_at(words.trim(), command)
     };
-    command.after_long_help(format!("{after}{}", of(words))).mut_subcommands(below)
+    command.after_long_help(format!("{after}{}", section(words))).mut_subcommands(below)
 }
 
 /// The statuses of a command, below their heading.
-pub(crate) fn of(command: &str) -> String {
+pub(crate) fn section(command: &str) -> String {
     format!("{HEAD}\n{}", text_of(command))
 }
 

@@ -110,7 +110,7 @@ impl Agent {
             compile(&made);
         }
         let is_signed = are_signed(&wanted, seed).map_err(plain)?;
-        let hashes = MaterialHashes::of(&made, is_signed)
+        let hashes = MaterialHashes::read(&made, is_signed)
             .map_err(|error| plain(format!("reading the zones and queries: {error}")))?;
         self.materials.insert(wanted, made);
         Ok(Done::Materials { hashes })
@@ -121,7 +121,7 @@ impl Agent {
     }
 
     fn start(&mut self, request: &StartRequest, interrupts: &Interrupts) -> Result<Done, Failure> {
-        let wanted = Wanted::of(request.cell.factors.dataset());
+        let wanted = Wanted::new(request.cell.factors.dataset());
         let zones = self.materials(&wanted)?.zones.clone();
         let supplies = Supplies { folder: self.place.folder(), zones: &zones, kqps: &self.kqps };
         self.subjects.start(request, supplies, interrupts)
@@ -245,6 +245,6 @@ fn no_watch() -> Failure {
 /// gives the reason.
 fn compile(made: &Materials) {
     for path in BTreeSet::from([&made.queries, &made.plain, &made.one]) {
-        let _ = QueryFile::of(path).open();
+        let _ = QueryFile::new(path).open();
     }
 }

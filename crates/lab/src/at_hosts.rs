@@ -116,7 +116,7 @@ impl Session {
     /// sentence for each host that cannot take part. Hosts that are lost later are tried longer if the run has no
     /// budget.
     pub fn open(hosts: &Hosts, budget_s: Option<f64>) -> Result<Self, LabError> {
-        Self::open_trying(hosts, Again::of(budget_s))
+        Self::open_trying(hosts, Again::with_budget(budget_s))
     }
 
     /// As [`Session::open`]. Hosts that are lost later are reached again as `again` says.
@@ -201,7 +201,7 @@ impl Session {
 
     /// Makes the materials of a run on all hosts. Each must make the same as this host.
     pub(crate) fn make(&self, materials: &BTreeMap<Wanted, Materials>, seed: u64) -> Result<(), LabError> {
-        let supplies = Supplies::of(materials, seed)?;
+        let supplies = Supplies::from_materials(materials, seed)?;
         let mut members = self.members.borrow_mut();
         let Members { server, players } = &mut *members;
         let all: Vec<&mut Member> = [server].into_iter().chain(players).collect();

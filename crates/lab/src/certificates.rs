@@ -90,7 +90,7 @@ impl Certificates {
     }
 
     /// The certificate of this type, if it was made.
-    pub fn of(&self, certificate: CertificateType) -> Option<&ServerCertificate> {
+    pub fn certificate(&self, certificate: CertificateType) -> Option<&ServerCertificate> {
         self.made.get(&certificate)
     }
 }
@@ -119,7 +119,7 @@ mod tests {
         let certificates =
             Certificates::make([CertificateType::EcdsaP256, CertificateType::Rsa2048]).unwrap();
         let [ecdsa, rsa] = [CertificateType::EcdsaP256, CertificateType::Rsa2048]
-            .map(|one| certificates.of(one).unwrap().clone());
+            .map(|one| certificates.certificate(one).unwrap().clone());
         assert_eq!(ecdsa.ca, rsa.ca, "one issuer");
         assert!(!ecdsa.ca.contains("PRIVATE"));
         for one in [&ecdsa, &rsa] {
@@ -143,6 +143,9 @@ mod tests {
         let running = Cell { target, ..tls.clone() };
         assert!(Certificates::of_cells(&[cell(&[]), running]).unwrap().is_none());
         let made = Certificates::of_cells(&[cell(&[]), tls]).unwrap().unwrap();
-        assert!(made.of(CertificateType::Rsa2048).is_some() && made.of(CertificateType::EcdsaP256).is_none());
+        assert!(
+            made.certificate(CertificateType::Rsa2048).is_some()
+                && made.certificate(CertificateType::EcdsaP256).is_none()
+        );
     }
 }

@@ -145,7 +145,7 @@ fn make(request: &ComparisonRequest) -> Result<(), ComparisonError> {
         Materials::keep(&folder, queries).map_err(LabError::from)?;
     }
     folder.keep_trusted(request.ca.as_deref()).map_err(LabError::from)?;
-    folder.write(&folder.study(), record::of(&run).as_bytes()).map_err(LabError::from)?;
+    folder.write(&folder.study(), record::study_text(&run).as_bytes()).map_err(LabError::from)?;
     claim.create(&run).map_err(LabError::from)?;
     Ok(())
 }

@@ -135,7 +135,7 @@ impl Conductor<'_> {
     pub fn conduct(&mut self, run: &mut Run) -> Result<Conducted, StoreError> {
         open_files::allow(&run.cells);
         self.forget_dropped(run)?;
-        let pairing = Pairing::of(run);
+        let pairing = Pairing::from_run(run);
         if let Some(pairing) = pairing
             && let Some(ended) = self.can_compare(run, pairing)?
         {

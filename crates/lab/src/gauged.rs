@@ -36,7 +36,7 @@ pub struct Cores {
 impl Cores {
     /// The cores that a player and a subject on this host were given. If either was given none, all cores are
     /// gauged.
-    pub fn of(player_cpus: &[u32], subject_cpus: &[u32]) -> Self {
+    pub fn new(player_cpus: &[u32], subject_cpus: &[u32]) -> Self {
         let mut all = [player_cpus, subject_cpus].concat();
         all.sort_unstable();
         all.dedup();
@@ -49,7 +49,7 @@ impl Cores {
 
     /// The cores of a cell; `None` if its subject is on another host.
     pub fn of_cell(cell: &Cell) -> Option<Self> {
-        (!cell.is_elsewhere()).then(|| Self::of(&cell.player_cpus, &cell.subject_cpus))
+        (!cell.is_elsewhere()).then(|| Self::new(&cell.player_cpus, &cell.subject_cpus))
     }
 
     fn read(&self) -> io::Result<GaugeFacts> {
@@ -111,7 +111,7 @@ impl Gauges {
             let (played, stalls) = witnessed(cores, subject_pids, || play(request));
             return played.map(|trial| Trial { stalls, ..trial });
         };
-        let scale = before.of(&cores.subject).map_or(1.0, |speed| speed / reference_turns_per_s);
+        let scale = before.turns_per_s(&cores.subject).map_or(1.0, |speed| speed / reference_turns_per_s);
         let (scaled, wanted_qps) = scaled(request, scale);
         let (played, stalls) = witnessed(cores, subject_pids, || play(&scaled));
         let after = self.read(cores);
@@ -148,7 +148,8 @@ impl Gauges {
             return Ok(reference);
         }
         let readings = (0..REFERENCE_READINGS).map(|_| self.read(cores)).collect::<io::Result<Vec<_>>>()?;
-        let mut speeds: Vec<f64> = readings.iter().filter_map(|reading| reading.of(&cores.subject)).collect();
+        let mut speeds: Vec<f64> =
+            readings.iter().filter_map(|reading| reading.turns_per_s(&cores.subject)).collect();
         speeds.sort_by(f64::total_cmp);
         let reference = speeds.get(speeds.len() / 2).copied().filter(|speed| *speed > 0.0);
         let reference = reference.ok_or_else(|| io::Error::other("no core could be gauged"))?;
@@ -203,7 +204,7 @@ mod tests {
 
     #[test]
     fn a_load_with_a_greatest_rate_is_played_as_it_is_named() {
-        let cores = Cores::of(&[0], &[0]);
+        let cores = Cores::new(&[0], &[0]);
         let gauges = Gauges { plays_as_named: true, ..Gauges::default() };
         // These cores are far faster than that.
         gauges.keep(&cores, 1.0);
@@ -229,9 +230,9 @@ mod tests {
 
     #[test]
     fn cores_are_gauged_together_and_watched_where_the_player_is_not() {
-        let cores = Cores::of(&[1, 0], &[1, 2]);
+        let cores = Cores::new(&[1, 0], &[1, 2]);
         assert_eq!((cores.all, cores.subject, cores.watched), (vec![0, 1, 2], vec![1, 2], vec![2]));
-        assert!(Cores::of(&[0], &[]).all.is_empty(), "it is not known where the subject runs");
+        assert!(Cores::new(&[0], &[]).all.is_empty(), "it is not known where the subject runs");
     }
 
     #[test]

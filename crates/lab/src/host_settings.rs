@@ -73,7 +73,7 @@ pub(crate) struct Wanted {
 impl Wanted {
     /// The changes that a cell asks for on its path. Settings that the subject's namespace has itself are set there,
     /// and all receive work is that of both ends of the path, since both are on this host.
-    pub(crate) fn of(cell: &Cell, path: &LaidPath) -> Result<Self, String> {
+    pub(crate) fn from_cell(cell: &Cell, path: &LaidPath) -> Result<Self, String> {
         let core = match cell.factors.receive_core() {
             Some(ReceiveCore::Core(core)) => Some(core),
             Some(ReceiveCore::Last) => Topology::read().cores.iter().map(|core| core.cpu).max(),
@@ -255,7 +255,7 @@ mod tests {
     fn numbers_of_queues_come_first_and_loopback_is_steered() {
         let cell =
             cell(&[("host.coalesce.eth0", "9"), ("host.channels.eth0", "2"), ("host.receive-core", "0")]);
-        let wanted = Wanted::of(&cell, &LaidPath::Loopback).unwrap();
+        let wanted = Wanted::from_cell(&cell, &LaidPath::Loopback).unwrap();
         let words: Vec<String> = wanted.of_host.iter().map(ToString::to_string).collect();
         assert_eq!(words, ["channels.eth0=2", "coalesce.eth0=rx-usecs=9", "rps.lo=0"]);
         assert!(wanted.of_subject.is_empty() && wanted.of_player.is_empty());

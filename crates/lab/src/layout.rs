@@ -230,7 +230,7 @@ fn leave_out_shared(hosts: &PlayerHosts, layout: &mut study::Layout) {
 
 /// Whether the user's query file is a capture. If it cannot be read, a player gives the reason.
 fn is_capture(queries: Option<&Path>) -> bool {
-    let opened = queries.and_then(|queries| QueryFile::of(queries).open().ok());
+    let opened = queries.and_then(|queries| QueryFile::new(queries).open().ok());
     opened.is_some_and(|dataset| dataset.capture().is_some())
 }
 

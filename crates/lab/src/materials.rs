@@ -100,7 +100,7 @@ pub enum MaterialsError {
 
 impl Wanted {
     /// The materials that the factors of a cell name.
-    pub fn of(dataset: &DatasetFactors) -> Self {
+    pub fn new(dataset: &DatasetFactors) -> Self {
         Self {
             recipe: dataset.recipe.clone(),
             zones: dataset.zones,
@@ -139,7 +139,7 @@ impl Wanted {
 
 /// The number of records in all zones that the cells of a run use.
 pub fn records_of(cells: &[Cell]) -> u64 {
-    let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(cell.factors.dataset())).collect();
+    let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::new(cell.factors.dataset())).collect();
     let generated = wanted.iter().filter(|wanted| !wanted.is_file);
     let recipes = generated.filter_map(|wanted| wanted.recipe(0).ok());
     recipes.map(|recipe| recipe.records.saturating_mul(recipe.zones)).fold(0, u64::saturating_add)
@@ -259,7 +259,7 @@ impl Materials {
         seed: u64,
         deadline: Option<Instant>,
     ) -> Result<BTreeMap<Wanted, Self>, MaterialsError> {
-        let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::of(cell.factors.dataset())).collect();
+        let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::new(cell.factors.dataset())).collect();
         let made = |wanted: Wanted| Ok((wanted.clone(), Self::make(folder, &wanted, seed, deadline)?));
         wanted.into_iter().map(made).collect()
     }
@@ -302,7 +302,7 @@ mod tests {
         let folder = Folder::make(temporary.path()).unwrap();
         let mut cell = Cell::default();
         cell.factors.set_records(50);
-        let (wanted, cells) = (Wanted::of(cell.factors.dataset()), [cell]);
+        let (wanted, cells) = (Wanted::new(cell.factors.dataset()), [cell]);
         let made = Materials::make(&folder, &wanted, 9, None).unwrap();
         assert_eq!(made.zones.len(), 1);
         assert_eq!(made.zones[0].origin, "bench.test.");
@@ -323,7 +323,7 @@ mod tests {
     fn what_another_seed_left_behind_is_not_taken() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = Folder::make(temporary.path()).unwrap();
-        let wanted = Wanted::of(&dataset(50));
+        let wanted = Wanted::new(&dataset(50));
         let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
         // A run that ended when its zone was made.
         let left = Materials::make(&folder, &wanted, 1, None).unwrap();
@@ -338,10 +338,10 @@ mod tests {
     #[test]
     fn records_are_those_of_all_zones_together() {
         let recipe = Some("windows-mix".to_owned());
-        let wanted = Wanted::of(&DatasetFactors { recipe, zones: Some(10), ..dataset(10_000) });
+        let wanted = Wanted::new(&DatasetFactors { recipe, zones: Some(10), ..dataset(10_000) });
         let recipe = wanted.recipe(3).unwrap();
         assert_eq!((recipe.zones, recipe.records, recipe.seed), (10, 1000, 3));
-        let usual = Wanted::of(&DatasetFactors::default()).recipe(3).unwrap();
+        let usual = Wanted::new(&DatasetFactors::default()).recipe(3).unwrap();
         assert_eq!((usual.zones, usual.records), (1, USUAL_RECORDS));
     }
 

@@ -50,7 +50,7 @@ pub struct PathError(#[from] io::Error);
 
 impl LaidPath {
     /// Lays the path that a cell asks for; `study` is the default of its study for all cells.
-    pub fn of(study: Kind, cell: &Cell) -> Result<Self, PathError> {
+    pub fn new(study: Kind, cell: &Cell) -> Result<Self, PathError> {
         let path = cell.factors.path();
         match path.kind.unwrap_or(study) {
             Kind::Loopback => Ok(Self::Loopback),

@@ -85,7 +85,7 @@ pub struct QueryFile {
 
 impl QueryFile {
     /// A file that is read as it is, and whose expectations are checked.
-    pub fn of(path: &Path) -> Self {
+    pub fn new(path: &Path) -> Self {
         let Options { format, edns, dnssec, skip_bad, capture, .. } = Options::default();
         Self { path: path.into(), format, edns, dnssec, skip_bad, check: None, capture }
     }
@@ -147,7 +147,7 @@ impl PlayerProgram<'_> {
         let stdout = read_all(child.stdout.take(), self.live.cloned());
         let stderr = read_all(child.stderr.take(), None);
         let deadline = Instant::now() + limit;
-        let mut starvation = Starvation::of(child.id());
+        let mut starvation = Starvation::new(child.id());
         let mut asked_to_end = false;
         let mut killed: Option<(Killed, Instant)> = None;
         // The player closes its standard output when it ends.

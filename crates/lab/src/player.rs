@@ -72,7 +72,7 @@ impl Player<'_> {
         let check = if self.checks { None } else { Some(Check::Off) };
         Ok(PlayRequest {
             plan: self.setup.plan(request, (self.targets, self.ca), self.cpus, &subject)?,
-            queries: QueryFile { check, ..QueryFile::of(self.queries) },
+            queries: QueryFile { check, ..QueryFile::new(self.queries) },
             is_allowed: self.is_allowed,
             subject,
             shows_bar: false,

@@ -212,7 +212,7 @@ mod tests {
         Factors::read(words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned()))).unwrap()
     }
 
-    fn of<'a>(hosts: &'a PlayerHosts, words: &[(&str, &str)]) -> Result<Players<'a>, String> {
+    fn chosen_players<'a>(hosts: &'a PlayerHosts, words: &[(&str, &str)]) -> Result<Players<'a>, String> {
         players_of(Some(hosts), &factors(words)).map(|players| players.unwrap())
     }
 
@@ -220,19 +220,19 @@ mod tests {
     fn a_cell_has_the_first_hosts_of_the_file_or_a_reason() {
         let hosts = hosts(vec![player("p1", "a", 2), player("p2", "b", 2)]);
         let names = |words: &[(&str, &str)]| -> Vec<&str> {
-            of(&hosts, words).unwrap().hosts.iter().map(|player| player.name.as_str()).collect()
+            chosen_players(&hosts, words).unwrap().hosts.iter().map(|player| player.name.as_str()).collect()
         };
         assert_eq!(names(&[]), ["p1", "p2"]);
         assert_eq!(names(&[("hosts.players", "1")]), ["p1"]);
-        let reason = of(&hosts, &[("hosts.players", "3")]).unwrap_err();
+        let reason = chosen_players(&hosts, &[("hosts.players", "3")]).unwrap_err();
         assert_eq!(reason, "hosts.players = 3, and the hosts' file has 2 hosts to play");
-        assert_eq!(of(&hosts, &[("path", "veth")]).unwrap_err(), NO_VETH);
+        assert_eq!(chosen_players(&hosts, &[("path", "veth")]).unwrap_err(), NO_VETH);
     }
 
     #[test]
     fn sources_are_those_of_the_file_or_a_reason() {
         let mut spread = hosts(vec![player("p1", "a", 2), player("p2", "b", 2)]);
-        let why = |hosts: &PlayerHosts, name: &str, word: &str| of(hosts, &[(name, word)]).err();
+        let why = |hosts: &PlayerHosts, name: &str, word: &str| chosen_players(hosts, &[(name, word)]).err();
         assert!(why(&spread, "player.sources", "spread").unwrap().contains("gives p1 no `sources`"));
         assert!(why(&spread, "hosts.sources", "2").unwrap().contains("gives p1 1 to send from"));
         assert!(why(&spread, "player.sources", "127.1.0.0/16").unwrap().contains("reach no other host"));
@@ -251,13 +251,13 @@ mod tests {
     fn a_window_that_players_cannot_share_is_a_reason() {
         let hosts = hosts((0..4).map(|one| player(&format!("p{one}"), "a", 2)).collect());
         let why = |window: &str, senders: &str| {
-            of(&hosts, &[("player.window", window), ("player.senders", senders)]).err()
+            chosen_players(&hosts, &[("player.window", window), ("player.senders", senders)]).err()
         };
         let expected = "4 players with 4 threads each need player.window = 16 or more, and it is 8";
         assert_eq!(why("8", "4").as_deref(), Some(expected));
         assert_eq!((why("16", "4"), why("8", "2")), (None, None));
-        assert!(of(&hosts, &[("player.senders", "126")]).is_err(), "the usual window has 500");
-        assert!(of(&hosts, &[("player.senders", "125")]).is_ok());
+        assert!(chosen_players(&hosts, &[("player.senders", "126")]).is_err(), "the usual window has 500");
+        assert!(chosen_players(&hosts, &[("player.senders", "125")]).is_ok());
     }
 
     #[test]
@@ -277,19 +277,19 @@ mod tests {
     #[test]
     fn players_on_machines_of_their_own_choose_alone_and_others_keep_off_each_other() {
         let apart = hosts(vec![player("p1", "a", 4), player("p2", "b", 2)]);
-        let players = of(&apart, &[]).unwrap();
+        let players = chosen_players(&apart, &[]).unwrap();
         assert_eq!(players.cores_beside_subject(1), 0);
         let cpus = players.cpus(1, &[0, 1]);
         assert_eq!((cpus[0].len(), players.first_cpus(1, &[0, 1])), (1, cpus[0].clone()));
         assert!(players.others(0, &cpus, &[0, 1]).is_empty());
         let together = hosts(vec![player("p1", "server", 4), player("p2", "server", 4)]);
-        let players = of(&together, &[]).unwrap();
+        let players = chosen_players(&together, &[]).unwrap();
         assert_eq!(players.cores_beside_subject(2), 2);
         let cpus = players.cpus(1, &[1]);
         assert!(cpus.iter().flatten().all(|cpu| *cpu != 1) && cpus[0] != cpus[1], "{cpus:?}");
         assert_eq!(players.others(0, &cpus, &[1]), [cpus[1].clone(), vec![1]].concat());
         let crowded = hosts(vec![player("p1", "server", 1), player("p2", "server", 1)]);
-        let none_left = of(&crowded, &[]).unwrap().cpus(1, &[0]);
+        let none_left = chosen_players(&crowded, &[]).unwrap().cpus(1, &[0]);
         assert_eq!(none_left, [vec![0], vec![0]], "there is no other");
     }
 }

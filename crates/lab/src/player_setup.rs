@@ -130,15 +130,15 @@ impl PlayerSetup {
     }
 
     /// The settings in a stored cell; those that it lacks are those of [`PlayerSetup::MANY_FLOWS`].
-    pub fn of(cell: &Cell) -> Self {
+    pub fn from_cell(cell: &Cell) -> Self {
         Self::of_factors(&cell.factors)
     }
 
-    /// As [`Self::of`], from the factors of a cell.
+    /// As [`Self::from_cell`], from the factors of a cell.
     pub(crate) fn of_factors(factors: &Factors) -> Self {
         let (player, usual) = (factors.player(), Self::MANY_FLOWS);
         Self {
-            wire: WireSetup::of(player),
+            wire: WireSetup::from_factors(player),
             senders: player.senders,
             window: player.window.unwrap_or(usual.window),
             burst: player.burst.unwrap_or(usual.burst),
@@ -188,11 +188,11 @@ mod tests {
         ] {
             let mut cell = Cell::default();
             cell.factors.set_player(setup.factors());
-            assert_eq!(PlayerSetup::of(&cell), setup);
+            assert_eq!(PlayerSetup::from_cell(&cell), setup);
             let words = cell.factors.words().clone();
             assert_eq!(cell.factors.fitting().words(), &words, "nothing is stored for another transport");
         }
-        assert_eq!(PlayerSetup::of(&Cell::default()), PlayerSetup::MANY_FLOWS);
+        assert_eq!(PlayerSetup::from_cell(&Cell::default()), PlayerSetup::MANY_FLOWS);
     }
 
     fn connections(queries_per_connection: Option<u32>) -> ConnectionSetup {
@@ -340,7 +340,7 @@ mod tests {
         let mut cell = Cell::default();
         cell.factors.set(name::PLAYER_TRANSPORT, "tcp").unwrap();
         let usual = ConnectionSetup { connections: 8, outstanding: 65_536, ..connections(None) };
-        assert_eq!(PlayerSetup::of(&cell).wire, WireSetup::Connected(usual));
+        assert_eq!(PlayerSetup::from_cell(&cell).wire, WireSetup::Connected(usual));
     }
 
     #[test]
@@ -377,7 +377,7 @@ mod tests {
         assert_eq!(http.paths, ["/dns"]);
         let mut cell = Cell::default();
         cell.factors.set(name::PLAYER_TRANSPORT, "tls").unwrap();
-        let WireSetup::Connected(usual) = PlayerSetup::of(&cell).wire else { panic!() };
+        let WireSetup::Connected(usual) = PlayerSetup::from_cell(&cell).wire else { panic!() };
         assert!(usual.tls.unwrap().resume);
     }
 

@@ -31,7 +31,7 @@ pub(crate) fn repeated(goal: &Goal, played: &[Played], upper_qps: Option<f64>) -
     let is_of_interest = |one: &&&Played| match (one.purpose, upper_qps) {
         (Purpose::Closed | Purpose::Rate, None) => true,
         (Purpose::Search, Some(bound_qps)) => {
-            bound_qps.total_cmp(&Probe::of(&one.trial, goal, one.purpose).load_qps).is_eq()
+            bound_qps.total_cmp(&Probe::from_trial(&one.trial, goal, one.purpose).load_qps).is_eq()
         }
         _ => false,
     };

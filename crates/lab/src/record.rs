@@ -23,7 +23,7 @@ fn typed(words: &[String]) -> String {
     shlex::try_join(words.iter().map(String::as_str)).unwrap_or_default()
 }
 
-pub(crate) fn of(run: &Run) -> String {
+pub(crate) fn study_text(run: &Run) -> String {
     let study = Study {
         name: &run.study,
         kqps: &run.kqps_version,
@@ -48,7 +48,7 @@ mod tests {
         let command = ["kqps", "run", "--command", "x -p {port}"].map(String::from).into();
         let cells = vec![Cell { name: "nsd".into(), ..Cell::default() }];
         let run = Run { cells, command, ..Run::default() };
-        let table: toml::Table = of(&run).parse().unwrap();
+        let table: toml::Table = study_text(&run).parse().unwrap();
         let typed = shlex::split(table["command"].as_str().unwrap());
         assert_eq!(typed, Some(run.command), "it can be typed again");
         assert_eq!(table["cells"][0]["name"].as_str(), Some("nsd"));

@@ -47,7 +47,7 @@ pub(crate) fn request(found_qps: f64) -> TrialRequest {
 /// second; `None` if there is none.
 pub(crate) fn highest_qps(goal: &Goal, played: &[Played]) -> Option<f64> {
     let of_rates = counted(played).into_iter().filter(|one| one.purpose == Purpose::Rate);
-    let met = of_rates.filter(|one| Probe::of(&one.trial, goal, one.purpose).bad_ratio <= goal.loss);
+    let met = of_rates.filter(|one| Probe::from_trial(&one.trial, goal, one.purpose).bad_ratio <= goal.loss);
     met.filter_map(|one| one.trial.load.intended_qps).max_by(f64::total_cmp)
 }
 

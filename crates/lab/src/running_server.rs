@@ -74,7 +74,7 @@ impl RunningServer {
 /// cell. The echo's certificate names its address.
 pub fn echo_cell(echo: Target, server: &Cell) -> Cell {
     let io = if server.factors.transport().has_connections() { echo_io::OVER_TCP } else { "segment" };
-    let over = PlayerSetup::of(server).wire.over();
+    let over = PlayerSetup::from_cell(server).wire.over();
     Cell {
         factors: server
             .factors

@@ -21,7 +21,7 @@ pub enum Wanted {
 /// The next step of a search after its trials so far. Spoiled trials are requested again. `elapsed_s` are the seconds
 /// since the search began, 0 if only its trials count.
 pub fn wanted(goal: &Goal, start: &Start, all: &[Played], elapsed_s: f64) -> Wanted {
-    let probe = |one: &Played| Probe::of(&one.trial, goal, one.purpose);
+    let probe = |one: &Played| Probe::from_trial(&one.trial, goal, one.purpose);
     let played: Vec<&Played> = all.iter().filter(|one| one.purpose.is_of_search()).collect();
     let mut probes: Vec<Probe> =
         counted(&played, |one| one.facts()).into_iter().map(|one| probe(one)).collect();
@@ -48,7 +48,10 @@ pub fn wanted(goal: &Goal, start: &Start, all: &[Played], elapsed_s: f64) -> Wan
 pub fn so_far(goal: &Goal, played: &[Played]) -> Bounds {
     let sought: Vec<&Played> = played.iter().filter(|one| one.purpose.is_of_search()).collect();
     let at_last = counted_at_last(&sought, |one| one.facts()).into_iter();
-    bounds_found(goal, &at_last.map(|one| Probe::of(&one.trial, goal, one.purpose)).collect::<Vec<_>>())
+    bounds_found(
+        goal,
+        &at_last.map(|one| Probe::from_trial(&one.trial, goal, one.purpose)).collect::<Vec<_>>(),
+    )
 }
 
 /// Searches until the bounds are found or `play` fails. `played` holds the trials of the search so far, and new

@@ -45,7 +45,7 @@ impl Claimed {
     /// Makes the store of a run, without trials.
     pub fn begin(self, run: Run) -> Result<SearchRun, LabError> {
         let run = Run { started_unix_ms: unix_ms(), ..run };
-        self.folder.write(&self.folder.study(), record::of(&run).as_bytes())?;
+        self.folder.write(&self.folder.study(), record::study_text(&run).as_bytes())?;
         let store = self.claim.create(&run)?;
         Ok(SearchRun { run, stored: Some((self.folder, store)) })
     }

@@ -99,7 +99,8 @@ impl Session {
             hosts.make(&materials, request.seed)?;
         }
         // The text of a study can be run again; the default study has none.
-        let text = request.study.as_ref().map_or_else(|| record::of(&run), |study| study.text.clone());
+        let text =
+            request.study.as_ref().map_or_else(|| record::study_text(&run), |study| study.text.clone());
         folder.write(&folder.study(), text.as_bytes())?;
         let store = claim.create(&run)?;
         let LaidOut { definitions, spending, .. } = laid_out;

@@ -42,7 +42,7 @@ impl SigningError {
 /// or not at all.
 pub fn zone(recipe: &Recipe, path: &Path) -> Result<(), SigningError> {
     let Some(signing) = &recipe.signing else { return Ok(kqps_recipe::zone(recipe, path)?) };
-    let shelf = Shelf::of(recipe)?;
+    let shelf = Shelf::new(recipe)?;
     let kept = shelf.folder.join("zone");
     if !kept.exists() {
         let (scratch, _unfinished) = shelf.scratch()?;
@@ -65,7 +65,7 @@ pub fn zones(recipe: &Recipe, folder: &Path) -> Result<(), SigningError> {
 /// Also if a program still signs at the deadline; it is then killed.
 pub fn zones_by(recipe: &Recipe, folder: &Path, deadline: Option<Instant>) -> Result<(), SigningError> {
     let Some(signing) = &recipe.signing else { return Ok(kqps_recipe::zones(recipe, folder)?) };
-    let shelf = Shelf::of(recipe)?;
+    let shelf = Shelf::new(recipe)?;
     let finish = &mut |origin: &str, file: &Path| {
         let kept = shelf.folder.join(file.file_name().unwrap_or_default());
         if !kept.exists() {
@@ -100,7 +100,7 @@ struct Shelf {
 }
 
 impl Shelf {
-    fn of(recipe: &Recipe) -> Result<Self, SigningError> {
+    fn new(recipe: &Recipe) -> Result<Self, SigningError> {
         let (folder, passing) = if let Some(cache) = kqps_files::cache_folder() {
             (cache.join("signed").join(recipe.zones_hash()), None)
         } else {

@@ -19,7 +19,7 @@ pub(crate) struct Starvation {
 }
 
 impl Starvation {
-    pub(crate) fn of(pid: u32) -> Self {
+    pub(crate) fn new(pid: u32) -> Self {
         Self { pid, looked: Instant::now(), waiting: BTreeMap::new() }
     }
 
@@ -50,7 +50,7 @@ mod tests {
 
     #[test]
     fn a_thread_is_starved_if_it_could_run_for_three_seconds_and_did_not() {
-        let (mut starvation, began) = (Starvation::of(0), Instant::now());
+        let (mut starvation, began) = (Starvation::new(0), Instant::now());
         let mut see = |at_ms: u64, ready: &[(u32, u64)]| {
             starvation.see(&ready.iter().copied().collect(), began + Duration::from_millis(at_ms))
         };

@@ -75,7 +75,7 @@ impl SubjectLauncher<'_> {
         patience: Patience,
     ) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
-        let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
+        let materials = &self.materials[&Wanted::new(cell.factors.dataset())];
         let (queries, checks) = asked(cell, definition, materials);
         hosts.start(at_hosts::Start {
             cell,
@@ -91,7 +91,7 @@ impl SubjectLauncher<'_> {
 
     /// Plays at a server that already runs, over the kernel's loopback or the network.
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr, patience: Patience) -> Play<'b> {
-        let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
+        let materials = &self.materials[&Wanted::new(cell.factors.dataset())];
         Box::new(move |request: &TrialRequest| {
             let player = Player {
                 kqps: self.kqps,
@@ -101,7 +101,7 @@ impl SubjectLauncher<'_> {
                 queries: &materials.queries,
                 // An echo answers NOERROR to every query, whatever the file expects.
                 checks: cell.role == Role::Subject,
-                setup: PlayerSetup::of(cell),
+                setup: PlayerSetup::from_cell(cell),
                 ca: self.trusted,
                 cpus: &cell.player_cpus,
                 subject_pid: None,
@@ -121,12 +121,12 @@ impl SubjectLauncher<'_> {
     /// Starts the subject of a cell, for trials.
     fn at_started<'b>(&'b self, cell: &'b Cell, start: u64, patience: Patience) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
-        let path = LaidPath::of(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
-        let wanted = WantedSettings::of(cell, &path).map_err(NoTrial::failed)?;
+        let path = LaidPath::new(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
+        let wanted = WantedSettings::from_cell(cell, &path).map_err(NoTrial::failed)?;
         let on_path = self.settings.set_on_path(&wanted, &path).map_err(NoTrial::failed)?;
         let release = Release { settings: &self.settings, changes: wanted.of_host };
         self.settings.have(&release.changes).map_err(NoTrial::failed)?;
-        let materials = &self.materials[&Wanted::of(cell.factors.dataset())];
+        let materials = &self.materials[&Wanted::new(cell.factors.dataset())];
         let setting = LaunchSetting {
             path: &path,
             folder: &self.folder.work(&cell.subject, start),
@@ -171,7 +171,7 @@ impl SubjectLauncher<'_> {
     }
 
     fn certificate(&self, cell: &Cell) -> Option<&ServerCertificate> {
-        self.certificates?.of(certificate_of(cell))
+        self.certificates?.certificate(certificate_of(cell))
     }
 
     /// Plays a load, scaled to the present speed of the cell's cores. Warm-ups, and trials that only explain others,
@@ -216,7 +216,7 @@ impl RunningSubject for AtStarted<'_> {
             is_allowed: false,
             queries: self.queries,
             checks: self.checks,
-            setup: PlayerSetup::of(self.cell),
+            setup: PlayerSetup::from_cell(self.cell),
             ca: self.launcher.certificate(self.cell).map(|certificate| certificate.ca.as_str()),
             cpus: &self.cell.player_cpus,
             subject_pid: Some(subject.pid()),

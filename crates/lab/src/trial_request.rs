@@ -45,7 +45,7 @@ impl Played {
     }
 
     /// Converts a stored trial; `None` if it was not measured.
-    pub fn of(stored: &RunTrial) -> Option<Self> {
+    pub fn from_stored(stored: &RunTrial) -> Option<Self> {
         stored.measured().map(|trial| Self {
             number: stored.number,
             purpose: stored.purpose,

@@ -69,7 +69,7 @@ pub struct Unit {
 
 impl Unit {
     /// The unit from the store. A search begins at the bounds that the newest block before it found.
-    pub fn of(run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
+    pub fn from_run(run: &Run, goal: &Goal, cell: usize, block: u32) -> Self {
         // Each of those searches began at the bounds of the block before, so they are replayed in order.
         let searches = if is_search(&run.cells[cell]) { block } else { 0 };
         let bounds = (0..searches).fold(None, |before, earlier| {
@@ -94,7 +94,7 @@ impl Unit {
             start: Start { bounds_qps },
             // Once is enough, and the first block is never dropped.
             latency_at: if block == 0 { latency_at(facts) } else { Vec::new() },
-            played: stored().filter_map(Played::of).filter(is_relevant).collect(),
+            played: stored().filter_map(Played::from_stored).filter(is_relevant).collect(),
             failed,
             is_cut: run.skipped.contains_key(&rest_of_search(run, cell, block)),
             wants_reasons: facts.role == Role::Subject && !reasons::are_asked(run, cell),
@@ -327,7 +327,7 @@ mod tests {
     fn play(run: &mut Run, block: u32, subject: Simulated, most: usize) -> Next {
         let goal = Preset::Quick.goal();
         for _ in 0..most {
-            let Next::Trial(request) = Unit::of(run, &goal, 0, block).next() else { break };
+            let Next::Trial(request) = Unit::from_run(run, &goal, 0, block).next() else { break };
             let trial = subject.play(&request).unwrap();
             run.trials.push(RunTrial {
                 number: run.trials.len() as u64 + 1,
@@ -338,7 +338,7 @@ mod tests {
                 outcome: Outcome::Measured(Box::new(trial)),
             });
         }
-        Unit::of(run, &goal, 0, block).next()
+        Unit::from_run(run, &goal, 0, block).next()
     }
 
     #[test]
@@ -363,7 +363,7 @@ mod tests {
                 purpose: Purpose::Ceiling,
                 outcome: Outcome::Measured(Box::new(trial)),
             }];
-            Unit::of(&run, &Preset::Quick.goal(), 0, 0).ceiling_beside().duration_s
+            Unit::from_run(&run, &Preset::Quick.goal(), 0, 0).ceiling_beside().duration_s
         };
         assert!((of(50) - 0.1).abs() < 1e-9);
         assert!((of(10_000) - 0.2).abs() < 1e-9, "a path of 10 ms");
@@ -442,10 +442,10 @@ mod tests {
     #[test]
     fn a_profile_is_wanted_until_it_is_there_or_left_out() {
         let mut run = run_of(Role::Subject);
-        assert!(!Unit::of(&run, &Preset::Quick.goal(), 0, 0).wants_profile());
+        assert!(!Unit::from_run(&run, &Preset::Quick.goal(), 0, 0).wants_profile());
         run.cells[0].profile = true;
-        let mut unit = Unit::of(&run, &Preset::Quick.goal(), 0, 0);
-        assert!(unit.wants_profile() && !Unit::of(&run, &Preset::Quick.goal(), 0, 1).wants_profile());
+        let mut unit = Unit::from_run(&run, &Preset::Quick.goal(), 0, 0);
+        assert!(unit.wants_profile() && !Unit::from_run(&run, &Preset::Quick.goal(), 0, 1).wants_profile());
         unit.leave_extras();
         assert!(!unit.wants_profile());
     }
@@ -470,8 +470,10 @@ mod tests {
         }
         let mut run = run_of(Role::Subject);
         run.cells[0].residence = true;
-        let mut unit = Unit::of(&run, &Preset::Quick.goal(), 0, 0);
-        assert!(unit.wants_residence() && !Unit::of(&run, &Preset::Quick.goal(), 0, 1).wants_residence());
+        let mut unit = Unit::from_run(&run, &Preset::Quick.goal(), 0, 0);
+        assert!(
+            unit.wants_residence() && !Unit::from_run(&run, &Preset::Quick.goal(), 0, 1).wants_residence()
+        );
         unit.leave_residence();
         assert!(!unit.wants_residence());
     }
@@ -482,7 +484,7 @@ mod tests {
         play(&mut run, 0, Simulated::default(), 2);
         let outcome = Outcome::Failed { reason: "it died".into(), output: Vec::new() };
         run.trials.push(RunTrial { number: 3, outcome, ..run.trials[0].clone() });
-        let end = Unit::of(&run, &Preset::Quick.goal(), 0, 0).next();
+        let end = Unit::from_run(&run, &Preset::Quick.goal(), 0, 0).next();
         assert_eq!(end, Next::Over(Ending::Failed("it died".into())));
     }
 }

@@ -25,7 +25,7 @@ pub struct WarmUp {
 
 impl WarmUp {
     /// The warm-up of a start of this cell's subject; ceilings and canaries have none.
-    pub fn of(cell: &Cell) -> Self {
+    pub fn new(cell: &Cell) -> Self {
         if cell.role != Role::Subject {
             return Self { left_s: 0.0, step_s: SHORT_S };
         }
@@ -71,7 +71,7 @@ mod tests {
 
     /// The seconds of the trials of a warm-up; `rate` returns the rate of every second.
     fn played(cell: &Cell, rate: impl Fn(u64) -> u64) -> Vec<f64> {
-        let (mut warm_up, mut last, mut seconds) = (WarmUp::of(cell), None, Vec::new());
+        let (mut warm_up, mut last, mut seconds) = (WarmUp::new(cell), None, Vec::new());
         let mut at_s = 0;
         while let Some(request) = warm_up.next(last.as_ref()) {
             let bin = |number| Interval { at_s: number, sent: 0, correct: rate(at_s + number) };

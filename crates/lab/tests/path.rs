@@ -71,7 +71,7 @@ fn a_subject_past_the_kernel_has_a_queue_for_each_worker() {
         return;
     }
     let queues = |cell: &Cell| {
-        let path = LaidPath::of(Kind::Veth, cell).unwrap();
+        let path = LaidPath::new(Kind::Veth, cell).unwrap();
         path.at_subject(|| place::named(DEVICE)).unwrap().queues
     };
     let cell = Cell { io: "xdp".into(), workers: 2, ..Cell::default() };

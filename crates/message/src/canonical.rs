@@ -111,7 +111,9 @@ pub fn names_in(record: &Record<'_>) -> Option<(usize, usize)> {
 /// short, points forwards or leaves its data, and nothing follows the last one that does not belong there. Addresses have
 /// their lengths. Data of types without names are not looked at.
 pub fn can_be_read(message: &[u8]) -> bool {
-    let Some((header, mut at)) = Header::of(message).zip(question::end(message)) else { return false };
+    let Some((header, mut at)) = Header::from_bytes(message).zip(question::end(message)) else {
+        return false;
+    };
     let counts = [header.answers(), header.authorities(), header.additionals()].map(u32::from);
     let mut name = Vec::with_capacity(NAME_BYTES_MAX);
     (0..counts.iter().sum()).all(|_| {

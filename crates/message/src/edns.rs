@@ -86,7 +86,7 @@ impl ClientSubnet {
 /// and changes nothing if the message has no whole header or if ARCOUNT is 65,535.
 pub fn append(out: &mut Vec<u8>, start: usize, edns: &Edns) -> bool {
     let Some(count) =
-        out.get(start..).and_then(Header::of).and_then(|header| header.additionals().checked_add(1))
+        out.get(start..).and_then(Header::from_bytes).and_then(|header| header.additionals().checked_add(1))
     else {
         return false;
     };
@@ -146,7 +146,7 @@ pub fn add_options(message: &mut Vec<u8>, options: &[u8]) -> bool {
 
 /// Finds the OPT record of a message. `Ok(None)` if the message has none; an error if its records cannot be read.
 pub fn find(message: &[u8]) -> Result<Option<record::Record<'_>>, Malformed> {
-    let header = Header::of(message).ok_or(Malformed)?;
+    let header = Header::from_bytes(message).ok_or(Malformed)?;
     let mut at = question::end(message).ok_or(Malformed)?;
     for _ in 0..u32::from(header.answers()) + u32::from(header.authorities()) {
         at = record::read(message, at).ok_or(Malformed)?.end;
@@ -262,7 +262,7 @@ mod tests {
 
     #[test]
     fn an_rcode_has_its_upper_bits_in_the_opt_record() {
-        let rcode_of = |message: &[u8]| rcode(Header::of(message).expect("twelve bytes"), message);
+        let rcode_of = |message: &[u8]| rcode(Header::from_bytes(message).expect("twelve bytes"), message);
         let mut message = vec![0; 12];
         message[3] = 7;
         assert_eq!(rcode_of(&message), 7);

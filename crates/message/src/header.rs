@@ -20,14 +20,14 @@ pub const AD: u8 = 0x20;
 /// The bit of byte 3 that asks the server not to validate.
 pub const CD: u8 = 0x10;
 
-/// A view of a message's header. Only [`Self::of`] checks the length; reading a field costs no check.
+/// A view of a message's header. Only [`Self::from_bytes`] checks the length; reading a field costs no check.
 #[derive(Clone, Copy, Debug)]
 pub struct Header<'a>(&'a [u8; HEADER_BYTES]);
 
 impl<'a> Header<'a> {
     /// The header of `message`; `None` if the message has fewer than 12 bytes.
     #[inline]
-    pub fn of(message: &'a [u8]) -> Option<Self> {
+    pub fn from_bytes(message: &'a [u8]) -> Option<Self> {
         message.first_chunk().map(Self)
     }
 
@@ -131,7 +131,7 @@ mod tests {
     #[test]
     fn every_field_is_read_from_its_own_bits() {
         let bytes = [0x12, 0x34, 0b1010_1101, 0b1000_0011, 0, 1, 0, 2, 0, 3, 1, 4];
-        let header = Header::of(&bytes).expect("twelve bytes");
+        let header = Header::from_bytes(&bytes).expect("twelve bytes");
         assert_eq!(header.id(), 0x1234);
         assert!(header.is_reply());
         assert_eq!(header.opcode(), 5);
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn eleven_bytes_are_no_header() {
-        assert!(Header::of(&[0; 11]).is_none());
+        assert!(Header::from_bytes(&[0; 11]).is_none());
     }
 
     #[test]

@@ -15,7 +15,7 @@ const SHOWN_MOST: u16 = 4;
 /// case. Data of types without a text form here are in hex (RFC 3597, section 5). After four records follows how many
 /// more there are. `None` if the section is cut short or malformed.
 pub fn answer_text(reply: &[u8]) -> Option<String> {
-    let header = Header::of(reply)?;
+    let header = Header::from_bytes(reply)?;
     let (mut text, mut count, mut at) = (String::new(), 0_u16, question::end(reply)?);
     for _ in 0..header.answers() {
         let mut canonical = Vec::new();

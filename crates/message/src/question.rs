@@ -11,7 +11,7 @@ pub const QUESTION_TAIL_BYTES: usize = 4;
 #[inline]
 pub fn end(message: &[u8]) -> Option<usize> {
     let mut at = HEADER_BYTES;
-    for _ in 0..Header::of(message)?.questions() {
+    for _ in 0..Header::from_bytes(message)?.questions() {
         at = name::end(message, at)? + QUESTION_TAIL_BYTES;
         if at > message.len() {
             return None;

@@ -40,7 +40,7 @@ pub fn read(message: &[u8], from: usize) -> Option<Record<'_>> {
 /// The position just after the last record that the header counts. If the message ends there, another record
 /// can be appended. `None` if a section is cut short or malformed.
 pub fn end(message: &[u8]) -> Option<usize> {
-    let header = Header::of(message)?;
+    let header = Header::from_bytes(message)?;
     let counts = [header.answers(), header.authorities(), header.additionals()].map(u32::from);
     (0..counts.iter().sum()).try_fold(question::end(message)?, |at, _| Some(read(message, at)?.end))
 }

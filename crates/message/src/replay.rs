@@ -9,7 +9,7 @@ const QUERY: u8 = 0;
 /// Whether a query changes nothing at the server, however often it arrives: it has the opcode QUERY and asks for no
 /// zone transfer.
 pub fn may_be_replayed(query: &[u8]) -> bool {
-    let Some(header) = Header::of(query) else { return false };
+    let Some(header) = Header::from_bytes(query) else { return false };
     header.opcode() == QUERY && !matches!(qtype(query), Some(rtype::AXFR | rtype::IXFR))
 }
 

@@ -124,7 +124,7 @@ impl KeyName {
     /// Appends a record that [`Signing::sign`] can fill in, and adds 1 to ARCOUNT. Returns false and changes nothing if
     /// the message has no whole header, or if the count or the length would be above 65,535.
     pub fn append(&self, message: &mut Vec<u8>) -> bool {
-        let count = Header::of(message).and_then(|header| header.additionals().checked_add(1));
+        let count = Header::from_bytes(message).and_then(|header| header.additionals().checked_add(1));
         let Some(count) = count.filter(|_| u16::try_from(message.len() + self.record_bytes()).is_ok()) else {
             return false;
         };

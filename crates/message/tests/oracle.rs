@@ -116,7 +116,7 @@ proptest! {
 
     #[test]
     fn no_bytes_make_a_reader_panic(bytes: Vec<u8>, other: Vec<u8>, at in 0usize..300) {
-        let _ = header::Header::of(&bytes).map(|header| (header.id(), header.rcode(), header.additionals()));
+        let _ = header::Header::from_bytes(&bytes).map(|header| (header.id(), header.rcode(), header.additionals()));
         let _ = question::end(&bytes);
         let _ = question::same(&other, &bytes);
         let _ = edns::find(&bytes);

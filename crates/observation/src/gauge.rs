@@ -90,7 +90,7 @@ impl SpeedFacts {
     }
 
     fn around(&self) -> Option<(f64, f64)> {
-        let of = |gauge: &GaugeFacts| gauge.of(&self.subject_cpus).filter(|speed| *speed > 0.0);
+        let of = |gauge: &GaugeFacts| gauge.turns_per_s(&self.subject_cpus).filter(|speed| *speed > 0.0);
         of(&self.before).zip(of(&self.after))
     }
 }
@@ -98,7 +98,7 @@ impl SpeedFacts {
 impl GaugeFacts {
     /// Mean turns per second of these cores, or of all cores in the reading if the list is empty. Each core counts as often
     /// as it is listed. `None` if one of them was not gauged.
-    pub fn of(&self, cpus: &[u32]) -> Option<f64> {
+    pub fn turns_per_s(&self, cpus: &[u32]) -> Option<f64> {
         let all: Vec<u32> = self.cores.iter().map(|core| core.cpu).collect();
         let named = if cpus.is_empty() { &all } else { cpus };
         let speed = |cpu: &u32| Some(self.cores.iter().find(|core| core.cpu == *cpu)?.turns_per_s);
@@ -173,11 +173,11 @@ mod tests {
     #[test]
     fn speed_is_the_mean_of_the_cores_that_are_named_or_of_all() {
         let facts = reading(&[(1, 100.0), (3, 200.0), (4, 600.0)]);
-        assert_eq!(facts.of(&[3]), Some(200.0));
-        assert_eq!(facts.of(&[1, 3]), Some(150.0));
-        assert_eq!(facts.of(&[]), Some(300.0));
-        assert_eq!(facts.of(&[1, 2]), None);
-        assert_eq!(GaugeFacts::default().of(&[]), None);
+        assert_eq!(facts.turns_per_s(&[3]), Some(200.0));
+        assert_eq!(facts.turns_per_s(&[1, 3]), Some(150.0));
+        assert_eq!(facts.turns_per_s(&[]), Some(300.0));
+        assert_eq!(facts.turns_per_s(&[1, 2]), None);
+        assert_eq!(GaugeFacts::default().turns_per_s(&[]), None);
     }
 
     #[test]

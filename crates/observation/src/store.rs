@@ -89,7 +89,7 @@ impl Store {
         must_be_a_store(path, &connection)?;
         let cells = connection
             .query_row("SELECT count(*) FROM cells", [], |row| row.get(0))
-            .map_err(|error| StoreError::of(path, error))?;
+            .map_err(|error| StoreError::from_database(path, error))?;
         let store = Self { path: path.into(), connection, cells, _folder: folder };
         store.prepare_for_writing()?;
         store.run()?;
@@ -106,7 +106,7 @@ impl Store {
     pub fn count_trials(path: &Path) -> Result<u64, StoreError> {
         open_to_read(path)?
             .query_row("SELECT count(*) FROM trials", [], |row| row.get(0))
-            .map_err(|error| StoreError::of(path, error))
+            .map_err(|error| StoreError::from_database(path, error))
     }
 
     /// Commits one trial. When this returns `Ok`, the trial is on disk. On any error nothing has changed, and
@@ -206,7 +206,7 @@ impl Store {
         self.connection
             .pragma_update(None, "journal_mode", "WAL")
             .and_then(|()| self.connection.pragma_update(None, "synchronous", "FULL"))
-            .map_err(|error| StoreError::of(&self.path, error))
+            .map_err(|error| StoreError::from_database(&self.path, error))
     }
 
     /// Commits all of `work` or nothing.
@@ -215,17 +215,17 @@ impl Store {
         work: impl FnOnce(&Transaction<'_>) -> Result<(), record::Refused>,
     ) -> Result<(), StoreError> {
         let transaction = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate)
-            .map_err(|error| StoreError::of(&self.path, error))?;
+            .map_err(|error| StoreError::from_database(&self.path, error))?;
         // Dropping the transaction without a commit rolls it back.
         work(&transaction).map_err(|refused| refused.at(&self.path))?;
-        transaction.commit().map_err(|error| StoreError::of(&self.path, error))
+        transaction.commit().map_err(|error| StoreError::from_database(&self.path, error))
     }
 
     fn one_more_than(&self, query: &str) -> Result<u64, StoreError> {
         let last: u64 = self
             .connection
             .query_row(query, params![], |row| row.get(0))
-            .map_err(|error| StoreError::of(&self.path, error))?;
+            .map_err(|error| StoreError::from_database(&self.path, error))?;
         Ok(last + 1)
     }
 }
@@ -244,7 +244,7 @@ fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
 
 fn read_run(path: &Path, connection: &Connection) -> Result<Run, StoreError> {
     // A single transaction, so that cells and trials are of the same moment while another process writes.
-    let moment = connection.unchecked_transaction().map_err(|error| StoreError::of(path, error))?;
+    let moment = connection.unchecked_transaction().map_err(|error| StoreError::from_database(path, error))?;
     let runs: Vec<Run> = read_records(path, &moment, Table::Runs)?;
     let Some(run) = runs.into_iter().next() else {
         return Err(StoreError::NotAStore { path: path.into(), reason: "it holds no run".into() });
@@ -263,7 +263,7 @@ fn read_run(path: &Path, connection: &Connection) -> Result<Run, StoreError> {
 
 fn connect(path: &Path, flags: OpenFlags) -> Result<Connection, StoreError> {
     Connection::open_with_flags(path, flags | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-        .map_err(|error| StoreError::of(path, error))
+        .map_err(|error| StoreError::from_database(path, error))
 }
 
 fn connect_to_read(path: &Path, how: &str) -> Result<Connection, StoreError> {
@@ -301,8 +301,8 @@ fn must_be_a_file(path: &Path) -> Result<(), StoreError> {
 fn must_be_a_store(path: &Path, connection: &Connection) -> Result<(), StoreError> {
     let pragma = |name| connection.pragma_query_value(None, name, |row| row.get::<_, i32>(0));
     let foreign = |reason: &str| StoreError::NotAStore { path: path.into(), reason: reason.into() };
-    let id = pragma("application_id").map_err(|error| StoreError::of(path, error))?;
-    let layout = pragma("user_version").map_err(|error| StoreError::of(path, error))?;
+    let id = pragma("application_id").map_err(|error| StoreError::from_database(path, error))?;
+    let layout = pragma("user_version").map_err(|error| StoreError::from_database(path, error))?;
     match (id, layout) {
         (APPLICATION_ID, LAYOUT) => Ok(()),
         (APPLICATION_ID, newer) => {

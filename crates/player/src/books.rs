@@ -158,7 +158,7 @@ impl<'a, T: Table> Books<'a, T> {
             asked: Vec::new(),
             reports: None,
             fate_at_end: Fate::TimedOut,
-            tally: Tally::of(dataset),
+            tally: Tally::new(dataset),
             live,
             correct_in_time: None,
             replies_published: 0,

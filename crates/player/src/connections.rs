@@ -284,7 +284,7 @@ impl Ending {
     }
 
     /// How a failure of TLS ends a connection.
-    pub fn of(failure: &Failure) -> Self {
+    pub fn from_failure(failure: &Failure) -> Self {
         if matches!(failure, Failure::Alert(_)) { Self::TlsAlert } else { Self::Tls }
     }
 
@@ -295,7 +295,7 @@ impl Ending {
             End::TimedOut => Self::IdleTimeout,
             End::Closed { .. } => Self::QuicClose,
             End::Reset => Self::Reset,
-            End::Tls(failure) => Self::of(failure),
+            End::Tls(failure) => Self::from_failure(failure),
             End::Version | End::Transport(_) => Self::Transport,
             End::Rules(_) => Self::Framing,
         }

@@ -79,7 +79,7 @@ enum Got {
 
 impl Differences {
     /// No differences yet. They are looked for in captures whose answers are checked.
-    pub fn of(dataset: &Dataset) -> Self {
+    pub fn new(dataset: &Dataset) -> Self {
         let is_on = dataset.capture().is_some() && dataset.check() != Check::Off;
         Self { is_on, kinds: BTreeMap::new() }
     }
@@ -94,7 +94,7 @@ impl Differences {
     /// has to it; `None` if it has none.
     #[cold]
     pub fn replied(&mut self, position: Position, expected: Option<Digest>, checked: Checked, reply: &[u8]) {
-        let answers = Header::of(reply).map_or(0, Header::answers);
+        let answers = Header::from_bytes(reply).map_or(0, Header::answers);
         match checked {
             Checked::Correct { extent: Extent::Whole, .. } => {}
             Checked::Correct { rcode, extent: Extent::Partial | Extent::Bare } => {

@@ -58,7 +58,7 @@ pub struct HeldBackCounts {
 
 impl HeldBack {
     /// No replies yet, with room for the queries of a dataset.
-    pub fn of(dataset: &Dataset) -> Self {
+    pub fn new(dataset: &Dataset) -> Self {
         let marks = || Marks::new(dataset);
         let cut = || Cut { first: marks(), again: HashMap::with_capacity(AGAIN_MOST) };
         Self { whole: marks(), negative: cut(), positive: cut(), refused: cut(), ..Self::default() }
@@ -328,7 +328,7 @@ mod tests {
         let mut all = HeldBack::default();
         // Two threads, each with half of the replies.
         for half in replies.chunks(replies.len().div_ceil(2)) {
-            let mut held_back = HeldBack::of(&dataset);
+            let mut held_back = HeldBack::new(&dataset);
             for (number, reply) in half {
                 let position = positions[*number];
                 match reply {

@@ -84,10 +84,10 @@ pub struct Snapshot {
 impl Live {
     /// Counts of zero, with room for `threads` threads.
     pub fn new(threads: usize) -> Self {
-        Self::of((0..threads).map(|_| ThreadLive::default()).collect())
+        Self::from_threads((0..threads).map(|_| ThreadLive::default()).collect())
     }
 
-    fn of(threads: Box<[ThreadLive]>) -> Self {
+    fn from_threads(threads: Box<[ThreadLive]>) -> Self {
         Self {
             threads,
             began_ns: OnceLock::new(),
@@ -99,7 +99,7 @@ impl Live {
     /// Counts of zero with [`Snapshot::detail`] as well, which costs the player some nanoseconds for each reply.
     pub fn detailed(threads: usize) -> Self {
         let thread = || ThreadLive { detail: Some(Box::default()), ..ThreadLive::default() };
-        Self::of((0..threads).map(|_| thread()).collect())
+        Self::from_threads((0..threads).map(|_| thread()).collect())
     }
 
     /// Adds the fates that [`Self::counts`] needs. The threads publish them once in a millisecond, from counts that
@@ -147,7 +147,8 @@ impl Live {
             self.threads.iter().map(|thread| field(thread).load(Relaxed)).sum::<u64>()
         };
         // Replies are read before queries, so that none is without its query.
-        let detail = DetailSnapshot::of(self.threads.iter().filter_map(|thread| thread.detail.as_deref()));
+        let detail =
+            DetailSnapshot::from_threads(self.threads.iter().filter_map(|thread| thread.detail.as_deref()));
         Snapshot {
             sent: sum(|thread| &thread.sent),
             correct: sum(|thread| &thread.correct),

@@ -77,7 +77,7 @@ impl Loss {
     ];
 
     /// The cause of a query whose handshake, or whose connection, failed by TLS.
-    pub fn of(failure: &Failure) -> Self {
+    pub fn from_failure(failure: &Failure) -> Self {
         match failure {
             Failure::Alert(_) => Self::TlsAlert,
             Failure::Certificate(_) => Self::Certificate,
@@ -92,7 +92,7 @@ impl Loss {
             End::TimedOut => Self::ConnectTimeout,
             End::Closed { .. } => Self::QuicClose,
             End::Reset => Self::Reset,
-            End::Tls(failure) => Self::of(failure),
+            End::Tls(failure) => Self::from_failure(failure),
             End::Version => Self::Version,
             End::Transport(_) => Self::Transport,
             End::Rules(_) => Self::Framing,

@@ -67,7 +67,7 @@ pub fn source_addresses(plan: &Plan, dataset: &Dataset, most: usize) -> Vec<IpAd
     let (Some(replay), Some(sources), Some(capture)) = (&plan.replay, plan.local, dataset.capture()) else {
         return Vec::new();
     };
-    let census = Census::of(dataset, &Window::new(dataset, replay), capture);
+    let census = Census::from_window(dataset, &Window::new(dataset, replay), capture);
     let crowd = Crowd::new(dataset, replay, Some(&sources), census.asks, lanes_of(&plan.wire));
     let numbers = crowd.used_addresses();
     let last = numbers.len().saturating_sub(1);

@@ -113,7 +113,7 @@ impl Cause {
 /// RFC forbids them.
 #[inline]
 pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked {
-    let Some(header) = Header::of(reply) else { return Checked::Wrong(Cause::Short) };
+    let Some(header) = Header::from_bytes(reply) else { return Checked::Wrong(Cause::Short) };
     if !header.is_reply() {
         return Checked::Wrong(Cause::NotAResponse);
     }
@@ -147,7 +147,7 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
 /// Whether a message is a dynamic update. The response to one may have a header alone (RFC 2136, section 3.8).
 #[cold]
 fn is_update(message: &[u8]) -> bool {
-    Header::of(message).is_some_and(|header| header.opcode() == UPDATE)
+    Header::from_bytes(message).is_some_and(|header| header.opcode() == UPDATE)
 }
 
 /// Whether the answer is the expected one, if the dataset expects one. A truncated reply need not hold all of it, so

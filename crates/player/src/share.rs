@@ -42,7 +42,7 @@ impl Owners {
 
     /// The thread that has the part with this number. What is beyond the whole is the first one's.
     #[inline]
-    pub(crate) fn of(&self, number: u64) -> usize {
+    pub(crate) fn thread(&self, number: u64) -> usize {
         let thread = self.ends.partition_point(|end| *end <= number);
         if thread < self.ends.len() { thread } else { 0 }
     }
@@ -101,12 +101,12 @@ mod tests {
             let owners = Owners::new(977, threads);
             for thread in 0..threads {
                 let share = share_of(977, threads, thread);
-                assert!(share.map(|number| owners.of(number)).all(|owner| owner == thread));
+                assert!(share.map(|number| owners.thread(number)).all(|owner| owner == thread));
             }
-            assert_eq!(owners.of(977), 0);
+            assert_eq!(owners.thread(977), 0);
         }
         let owners = Owners::of_counts([2, 0, 1].into_iter());
-        assert_eq!([0, 1, 2, 3].map(|number| owners.of(number)), [0, 0, 2, 0]);
+        assert_eq!([0, 1, 2, 3].map(|number| owners.thread(number)), [0, 0, 2, 0]);
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub(crate) struct Start {
 
 impl Start {
     /// The start of threads that are ready now: at `at_ns`, or at once if that is over or an interrupt came.
-    pub(crate) fn of(at_ns: Option<u64>, interrupts: &Interrupts) -> Self {
+    pub(crate) fn new(at_ns: Option<u64>, interrupts: &Interrupts) -> Self {
         let now_ns = clock::now_ns();
         let unix_ms =
             SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
@@ -65,6 +65,6 @@ mod tests {
         let interrupts = Interrupts::default();
         interrupts.ask();
         let in_an_hour = clock::now_ns() + 3_600_000_000_000;
-        assert_eq!(Start::of(Some(in_an_hour), &interrupts).late_ns, None);
+        assert_eq!(Start::new(Some(in_an_hour), &interrupts).late_ns, None);
     }
 }

@@ -42,7 +42,7 @@ impl<'a> Supply<'a> {
     /// The queries on `walk`, which leave at `pace` until `stop_at_ns`. The thread gives up a query that is late by
     /// more than `lag_allowed_ns`.
     pub fn new(dataset: &'a Dataset, walk: Walk, pace: Pace, stop_at_ns: u64, lag_allowed_ns: u64) -> Self {
-        Self::of(Source::Walk(walk), dataset, pace, stop_at_ns, lag_allowed_ns)
+        Self::from_source(Source::Walk(walk), dataset, pace, stop_at_ns, lag_allowed_ns)
     }
 
     /// The queries of a capture that are the thread's own. A schedule of `pace` gets the times at which they are due.
@@ -53,10 +53,10 @@ impl<'a> Supply<'a> {
         stop_at_ns: u64,
         lag_allowed_ns: u64,
     ) -> Self {
-        Self::of(Source::Capture(Box::new(cursor)), dataset, pace, stop_at_ns, lag_allowed_ns)
+        Self::from_source(Source::Capture(Box::new(cursor)), dataset, pace, stop_at_ns, lag_allowed_ns)
     }
 
-    fn of(
+    fn from_source(
         source: Source<'a>,
         dataset: &'a Dataset,
         pace: Pace,

@@ -85,8 +85,8 @@ pub struct Tally {
 
 impl Tally {
     /// Counts of zero, with room for the queries of a dataset.
-    pub fn of(dataset: &Dataset) -> Self {
-        Self { held_back: HeldBack::of(dataset), differences: Differences::of(dataset), ..Self::default() }
+    pub fn new(dataset: &Dataset) -> Self {
+        Self { held_back: HeldBack::new(dataset), differences: Differences::new(dataset), ..Self::default() }
     }
 
     /// Counts `count` queries that the kernel took at `now_ns`.

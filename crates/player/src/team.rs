@@ -43,7 +43,7 @@ pub(crate) fn teams(plan: &Plan, dataset: &Dataset) -> Vec<Team> {
         return vec![Team { plan: plan.clone(), threads: 0..plan.threads, replay: None }];
     };
     let window = Window::new(dataset, replay);
-    let Census { queries, asks } = Census::of(dataset, &window, capture);
+    let Census { queries, asks } = Census::from_window(dataset, &window, capture);
     let lanes = lanes_of(&plan.wire);
     let crowd = Crowd::new(dataset, replay, plan.local.as_ref(), asks, lanes);
     let (window, crowd) = (Arc::new(window), Arc::new(crowd));

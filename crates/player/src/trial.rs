@@ -169,7 +169,7 @@ fn play_over<W: TrialWatch>(
             Some(at_ns) => begin_at(at_ns.saturating_sub(WATCHED_NS), &control.stop, begin),
             None => begin(),
         };
-        let Start { unix_ms, monotonic_ns, late_ns } = Start::of(plan.start_at_ns, &control.stop);
+        let Start { unix_ms, monotonic_ns, late_ns } = Start::new(plan.start_at_ns, &control.stop);
         gate.open(Some(monotonic_ns));
         control.live.begin(monotonic_ns);
         let _ = events.iter().take(plan.threads).count();

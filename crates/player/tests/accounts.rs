@@ -128,7 +128,7 @@ fn played(load: LoadPlan, io: Io) -> Trial {
             text += ".example A NOERROR\n";
         }
     }
-    let queries = Queries::of(text, Format::Auto);
+    let queries = Queries::new(text, Format::Auto);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     let plan = plan(socket.local_addr().unwrap(), load, io);
     let stop = AtomicBool::new(false);
@@ -204,7 +204,7 @@ fn a_closed_loop_accounts_for_every_query() {
 /// The last window is answered when no query leaves any more. It is not part of the rate.
 #[test]
 fn a_closed_loop_is_as_fast_as_what_was_answered_while_it_lasted() {
-    let queries = Queries::of("answer.example A\n", Format::Auto);
+    let queries = Queries::new("answer.example A\n", Format::Auto);
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut plan = plan(server.local_addr().unwrap(), LoadPlan::Closed { outstanding: 8 }, Io::Auto);
     plan.stop = Stop { after: Some(Duration::from_millis(50)), passes: None };
@@ -231,7 +231,7 @@ fn a_closed_loop_is_as_fast_as_what_was_answered_while_it_lasted() {
 
 #[test]
 fn a_trial_that_is_stopped_accounts_for_what_it_did() {
-    let queries = Queries::of("answer.example A\n", Format::Auto);
+    let queries = Queries::new("answer.example A\n", Format::Auto);
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
     let mut plan = plan(silent.local_addr().unwrap(), load, Io::Auto);

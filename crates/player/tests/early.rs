@@ -150,7 +150,7 @@ fn serve_one_group(config: &Arc<ServerConfig>, socket: TcpStream, handshakes: &H
     while let Some(message) = query(&mut stream) {
         stream.write_all(&reply(message)).and_then(|()| stream.flush()).unwrap();
     }
-    handshakes.add(Session::of(&stream.conn).kind);
+    handshakes.add(Session::from_state(&stream.conn).kind);
 }
 
 #[test]

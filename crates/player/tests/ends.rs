@@ -21,7 +21,7 @@ const TIMEOUT: Duration = Duration::from_millis(800);
 /// Plays 40 queries once at a server that answers `answered` of them when it has them all and [`DELAY`] has passed.
 fn played(load: LoadPlan, answered: usize, change: impl FnOnce(&mut Plan)) -> Trial {
     let names: Vec<String> = (0..QUERIES).map(|number| format!("q{number}.test A\n")).collect();
-    let queries = Queries::of(names.concat(), Format::Text);
+    let queries = Queries::new(names.concat(), Format::Text);
     let server = UdpSocket::bind("127.0.0.1:0").unwrap();
     let mut plan = Plan {
         timeout: TIMEOUT,
@@ -149,7 +149,7 @@ fn a_duplicate_on_a_connection_counts_as_well() {
 
 /// Plays one query at what `serve` does on a thread of its own, with an asked drain, in which a duplicate comes.
 fn listened(plan: &Plan, serve: impl FnOnce() + Send) {
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let plan = Plan { listens_on: true, ..plan.clone() };
     let trial = std::thread::scope(|scope| {
         scope.spawn(serve);

@@ -21,7 +21,7 @@ fn limit_open_files() {
 
 #[test]
 fn a_thread_that_fails_in_mid_trial_ends_it_with_its_error() {
-    let queries = Queries::of("a.test A\n", Format::Auto);
+    let queries = Queries::new("a.test A\n", Format::Auto);
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     // An hour; the trial ends long before.
     let hour = Duration::from_hours(1);

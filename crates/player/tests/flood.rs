@@ -35,7 +35,7 @@ fn flood(subject: &UdpSocket, is_over: &AtomicBool) {
 }
 
 fn flooded(load: LoadPlan, io: Io) -> Trial {
-    let queries = Queries::of("a.test A\n", Format::Auto);
+    let queries = Queries::new("a.test A\n", Format::Auto);
     let subject = UdpSocket::bind("127.0.0.1:0").unwrap();
     let plan = Plan {
         stop: Stop { after: Some(TIMEOUT), passes: None },

@@ -237,7 +237,7 @@ fn a_capture_needs_a_replay_and_a_replay_a_capture() {
     let usual = plan(target, None, ReplayPlan::default());
     let unplanned = Plan { replay: None, ..usual.clone() };
     assert_eq!(error(&captured.dataset, &unplanned), PlanError::UnplannedCapture);
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     assert_eq!(error(&queries.dataset, &usual), PlanError::NoCapture);
 }
 

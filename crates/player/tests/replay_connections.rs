@@ -362,7 +362,7 @@ fn a_connection_that_the_next_one_closes_early_is_counted() {
 
 #[test]
 fn lanes_are_for_captures() {
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let plan = by_tcp("127.0.0.1:9".parse().unwrap(), 1, ReplayPlan::default());
     let error = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap_err();
     assert!(matches!(error, PlayError::Plan(PlanError::NoCapture)), "{error}");

@@ -33,7 +33,7 @@ fn played(io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
 /// Plays as [`played`] does, with this timeout.
 fn played_within(timeout: Duration, io: Io, answer: impl Fn(&mut Vec<u8>) + Sync) -> Trial {
     let text = (0..QUERIES).fold(String::new(), |text, number| text + &format!("n{number}.example.test A\n"));
-    let queries = Queries::of(text, Format::Text);
+    let queries = Queries::new(text, Format::Text);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     let load = LoadPlan::Closed { outstanding: QUERIES };

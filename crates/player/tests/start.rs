@@ -23,7 +23,7 @@ fn played(start_at_ns: Option<u64>) -> (Trial, u64) {
 
 /// Plays as [`played`] does, with this watch.
 fn watched(start_at_ns: Option<u64>, watch: impl Fn(&PlayerWatched) -> Watch) -> (Trial, u64) {
-    let queries = Queries::of("a.example.test A\n", Format::Text);
+    let queries = Queries::new("a.example.test A\n", Format::Text);
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let target = socket.local_addr().unwrap();
@@ -88,7 +88,7 @@ fn a_start_that_is_over_is_late_by_all_of_it() {
 
 #[test]
 fn an_interrupt_ends_the_wait() {
-    let queries = Queries::of("a.example.test A\n", Format::Text);
+    let queries = Queries::new("a.example.test A\n", Format::Text);
     let target = "127.0.0.1:9".parse().unwrap();
     let in_an_hour = Some(clock::now_ns() + 3_600_000 * MS);
     let plan = Plan {

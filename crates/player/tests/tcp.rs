@@ -193,7 +193,7 @@ fn a_failing_server_does_not_make_a_closed_loop_faster(io: Io) {
     let tcp = TcpPlan { queries_per_connection: Some(1), ..kept(io, 64) };
     let mut plan = within(HASTE, plan(server.address, LoadPlan::Closed { outstanding: 4 }, tcp));
     plan.stop = Stop { after: Some(Duration::from_secs(1)), passes: None };
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
     // Each of the four places holds a lost query for the timeout of 300 ms.
     assert!((4..=20).contains(&trial.accounts.sent), "{:?}", trial.accounts);
@@ -386,7 +386,7 @@ fn a_query_after_the_servers_end_is_lost_by_the_race() {
 fn a_reply_that_comes_after_its_query_was_lost_answers_no_later_query() {
     // No two queries with the same ID have the same name.
     let names: Vec<String> = (0..70_000).map(|number| format!("q{number}.test A\n")).collect();
-    let queries = Queries::of(names.concat(), Format::Text);
+    let queries = Queries::new(names.concat(), Format::Text);
     let control = Control::new(1);
     let stop = control.stop.clone();
     let server = Server::at("127.0.0.1:0", move |_, stream| {

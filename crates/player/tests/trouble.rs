@@ -40,7 +40,7 @@ fn queries_of(count: usize, lengths: &[usize]) -> Queries {
         bytes.extend_from_slice(&(*length as u16).to_be_bytes());
         bytes.extend_from_slice(&message);
     }
-    Queries::of(bytes, Format::Binary)
+    Queries::new(bytes, Format::Binary)
 }
 
 /// Plays against a subject that answers every query.

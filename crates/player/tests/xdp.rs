@@ -153,7 +153,7 @@ fn fated() -> Queries {
             text += ".example A NOERROR\n";
         }
     }
-    Queries::of(text, Format::Auto)
+    Queries::new(text, Format::Auto)
 }
 
 #[test]
@@ -198,7 +198,7 @@ fn a_thread_that_ends_early_does_not_hold_up_the_others() {
     let brief = Duration::from_millis(100);
     let usual = plan(LoadPlan::Closed { outstanding: 2 }, udp(2));
     let plan = Plan { stop, threads: 2, timeout: brief, drain: brief, ..usual };
-    let queries = Queries::of("a.test A\n".repeat(40), Format::Text);
+    let queries = Queries::new("a.test A\n".repeat(40), Format::Text);
     let trial = against(&networks, &plan, &queries, |socket, stop| {
         serve(
             socket,
@@ -227,7 +227,7 @@ fn what_the_ring_has_no_room_for_is_counted() {
     let load = LoadPlan::Open { rate_qps: 20.0, arrivals: Arrivals::Even, window: None };
     let plan = Plan { stop: Stop { after: None, passes: Some(10) }, ..plan(load, udp) };
     let replies = AtomicU64::new(0);
-    let trial = against(&networks, &plan, &Queries::of("a.test A\n", Format::Text), |socket, stop| {
+    let trial = against(&networks, &plan, &Queries::new("a.test A\n", Format::Text), |socket, stop| {
         serve(
             socket,
             stop,
@@ -267,7 +267,7 @@ fn what_the_device_refuses_was_not_sent() {
     });
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
     let plan = Plan { stop: Stop { after: None, passes: Some(40) }, ..plan(load, udp(3)) };
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let trial = networks.near(|| play(&plan, &queries.dataset, &Control::new(1), no_subject)).unwrap();
     let accounts = trial.accounts;
     assert_eq!((accounts.intended, accounts.sent, accounts.send_failed), (40, 0, 40), "{accounts:?}");
@@ -286,7 +286,7 @@ fn a_device_that_is_down_for_a_moment_ends_no_trial() {
     let Some(networks) = Networks::new(1) else { return };
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
     let plan = Plan { stop: Stop { after: None, passes: Some(1500) }, ..plan(load, udp(3)) };
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
     let trial = std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -310,7 +310,7 @@ fn a_device_that_is_down_for_a_moment_ends_no_trial() {
 #[test]
 fn a_device_that_is_down_to_the_end_sent_nothing() {
     let Some(networks) = Networks::new(1) else { return };
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
     let closed = LoadPlan::Closed { outstanding: 5 };
     let stop = Stop { after: Some(Duration::from_mins(1)), passes: None };
@@ -340,7 +340,7 @@ fn a_device_that_is_down_to_the_end_sent_nothing() {
 #[test]
 fn a_device_that_is_removed_ends_the_trial_with_that_reason() {
     let Some(networks) = Networks::new(1) else { return };
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
     let stop = Stop { after: Some(Duration::from_mins(1)), passes: None };
@@ -365,7 +365,7 @@ fn sources_are_those_of_a_prefix() {
     let local = Some("198.18.0.8/30".parse().unwrap());
     let plan = Plan { stop, local, ..plan(load, udp(8)) };
     let seen = std::sync::Mutex::new(BTreeSet::new());
-    let trial = against(&networks, &plan, &Queries::of("a.test A\n", Format::Text), |socket, stop| {
+    let trial = against(&networks, &plan, &Queries::new("a.test A\n", Format::Text), |socket, stop| {
         serve(
             socket,
             stop,
@@ -388,7 +388,7 @@ fn sources_are_those_of_a_prefix() {
 #[test]
 fn what_cannot_be_played_says_why() {
     let Some(networks) = Networks::new(1) else { return };
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let usual = || plan(LoadPlan::Closed { outstanding: 4 }, udp(4));
     let error = |plan: Plan| {
         let control = Control::new(plan.threads);
@@ -442,7 +442,7 @@ fn an_early_end_leaves_no_program() {
     let stop = Stop { after: Some(Duration::from_hours(1)), passes: None };
     let plan = Plan { stop, ..plan(load, udp(2)) };
     let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let control = Control::new(1);
     let trial = std::thread::scope(|scope| {
         scope.spawn(|| {

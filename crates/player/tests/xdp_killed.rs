@@ -22,7 +22,7 @@ fn play_for_an_hour() {
     let load = LoadPlan::Open { rate_qps: 1_000.0, arrivals: Arrivals::Even, window: None };
     let stop = Stop { after: Some(Duration::from_hours(1)), passes: None };
     let plan = Plan { stop, ..plan((FAR, PORT).into(), 2, load, Io::Xdp) };
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
 }
 

@@ -43,7 +43,7 @@ fn answer(mut device: MemoryDevice, stop: &AtomicBool) -> usize {
 /// Returns the trial, and how many queries came by each queue.
 fn played(load: LoadPlan, threads: usize, queues: usize) -> (Trial, Vec<usize>) {
     let text = (0..QUERIES).fold(String::new(), |text, number| text + &format!("q{number}.test A\n"));
-    let queries = Queries::of(text, Format::Text);
+    let queries = Queries::new(text, Format::Text);
     let timeout = Duration::from_millis(300);
     let stop = Stop { after: None, passes: Some(2) };
     let plan = plan("198.18.0.2:53".parse().unwrap(), 5, load, Io::Xdp);

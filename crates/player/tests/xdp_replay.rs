@@ -162,7 +162,7 @@ fn slices_and_passes_play_every_query_as_often_as_they_should() {
 
 #[test]
 fn other_queries_are_not_replayed() {
-    let queries = Queries::of("a.test A\n", Format::Text);
+    let queries = Queries::new("a.test A\n", Format::Text);
     let plan = plan(1, Some(SOURCES), udp());
     assert_eq!(plan.check(), Ok(()));
     assert_eq!(plan.check_against(&queries.dataset), Err(PlanError::NoCapture));

@@ -69,7 +69,7 @@ fn with_vlan(protocol: &str) -> Option<Networks> {
 /// Plays at a subject at this address of the far end, by UDP and TCP, and checks that every query is answered.
 fn plays_at(networks: &Networks, address: IpAddr) {
     let lines: Vec<String> = (0..COUNT).map(|number| format!("q{number}.test A\n")).collect();
-    let queries = Queries::of(lines.concat(), Format::Text);
+    let queries = Queries::new(lines.concat(), Format::Text);
     let socket = networks.far(|| UdpSocket::bind((address, PORT)));
     socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
     let stop = AtomicBool::new(false);
@@ -164,7 +164,7 @@ fn through_a_vlan_every_query_is_answered() {
 #[test]
 fn tags_that_are_not_written_are_refused() {
     let refused = |networks: &Networks, target: Ipv4Addr| {
-        let queries = Queries::of("a.test A\n", Format::Text);
+        let queries = Queries::new("a.test A\n", Format::Text);
         let plan = support::plan((target, PORT).into(), 1, CLOSED, Io::Xdp);
         let played = networks.near(|| play(&plan, &queries.dataset, &Control::new(1), no_subject));
         played.map(drop).unwrap_err().to_string()

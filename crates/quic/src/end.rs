@@ -36,7 +36,7 @@ pub enum End {
 
 impl End {
     /// The end that quinn-proto reports. `failure` is why TLS failed, if it did. `None` if this side closed it.
-    pub(crate) fn of(reason: ConnectionError, failure: Option<Failure>) -> Option<Self> {
+    pub(crate) fn from_error(reason: ConnectionError, failure: Option<Failure>) -> Option<Self> {
         Some(match reason {
             ConnectionError::VersionMismatch => Self::Version,
             ConnectionError::TransportError(error) => match failure {
@@ -92,7 +92,7 @@ mod tests {
         assert_eq!(close(4, true), "closed with 0x4 (DOQ_EXCESSIVE_LOAD)");
         assert_eq!(close(77, true), "closed with 0x4d");
         assert_eq!(close(2, false), "closed by QUIC with 0x2");
-        assert_eq!(End::of(ConnectionError::LocallyClosed, None), None);
-        assert_eq!(End::of(ConnectionError::TimedOut, None), Some(End::TimedOut));
+        assert_eq!(End::from_error(ConnectionError::LocallyClosed, None), None);
+        assert_eq!(End::from_error(ConnectionError::TimedOut, None), Some(End::TimedOut));
     }
 }

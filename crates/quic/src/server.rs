@@ -96,7 +96,7 @@ pub struct Transmission {
 }
 
 impl Transmission {
-    fn of(transmit: &Transmit) -> Self {
+    fn from_transmit(transmit: &Transmit) -> Self {
         Self {
             to: transmit.destination,
             from: transmit.src_ip,
@@ -169,7 +169,7 @@ impl<R: Responder> Server<R> {
                 None
             }
             DatagramEvent::NewConnection(incoming) => self.welcome(incoming, now_ns, response, admit),
-            DatagramEvent::Response(transmit) => Some(Transmission::of(&transmit)),
+            DatagramEvent::Response(transmit) => Some(Transmission::from_transmit(&transmit)),
         }
     }
 
@@ -199,7 +199,7 @@ impl<R: Responder> Server<R> {
         let client = incoming.remote_address();
         response.clear();
         if admit(client) == Admission::Refuse {
-            return Some(Transmission::of(&self.endpoint.refuse(incoming, response)));
+            return Some(Transmission::from_transmit(&self.endpoint.refuse(incoming, response)));
         }
         match self.endpoint.accept(incoming, self.clock.at(now_ns), response, None) {
             Ok((ConnectionHandle(slot), inner)) => {
@@ -214,8 +214,8 @@ impl<R: Responder> Server<R> {
             }
             Err(error) => {
                 // It was admitted, so it must end.
-                self.scratch.failed.push((client, End::of(error.cause, None)));
-                error.response.map(|transmit| Transmission::of(&transmit))
+                self.scratch.failed.push((client, End::from_error(error.cause, None)));
+                error.response.map(|transmit| Transmission::from_transmit(&transmit))
             }
         }
     }
@@ -273,7 +273,7 @@ impl<R: Responder> Server<R> {
         let connection = self.connections[slot].as_mut()?;
         let transmit = connection.inner.poll_transmit(self.clock.at(now_ns), most, buffer)?;
         buffer.truncate(transmit.size);
-        Some(Transmission::of(&transmit))
+        Some(Transmission::from_transmit(&transmit))
     }
 
     /// Ends the turn of a connection: it waits for its client, or is gone if it ended.

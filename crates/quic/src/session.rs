@@ -37,7 +37,7 @@ pub(crate) struct Agreed {
 
 impl Agreed {
     /// Returns the agreement of this connection's handshake, whose session this crate made.
-    pub(crate) fn of(connection: &quinn_proto::Connection) -> Option<Self> {
+    pub(crate) fn from_connection(connection: &quinn_proto::Connection) -> Option<Self> {
         let agreed = connection.crypto_session().handshake_data()?;
         agreed.downcast::<Self>().ok().map(|agreed| *agreed)
     }
@@ -154,7 +154,10 @@ impl crypto::Session for Handshake {
     }
 
     fn handshake_data(&self) -> Option<Box<dyn Any>> {
-        Some(Box::new(Agreed { session: Session::of(&self.connection), failure: self.failure.clone() }))
+        Some(Box::new(Agreed {
+            session: Session::from_state(&self.connection),
+            failure: self.failure.clone(),
+        }))
     }
 
     fn peer_identity(&self) -> Option<Box<dyn Any>> {

@@ -11,7 +11,7 @@ impl Stream {
     }
 
     /// The stream of one number under a seed.
-    pub(super) fn of(seed: u64, number: u64) -> Self {
+    pub(super) fn with_number(seed: u64, number: u64) -> Self {
         Self(Self(seed).next() ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }
 

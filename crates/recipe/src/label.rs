@@ -52,7 +52,7 @@ impl Labels {
     #[inline]
     pub(super) fn append(&self, seed: u64, number: u64, out: &mut Vec<u8>) {
         let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
-        let mut stream = Stream::of(seed, number);
+        let mut stream = Stream::with_number(seed, number);
         let spread = SPREAD[stream.below(SPREAD.len() as u64) as usize];
         let letters = match self.label_bytes {
             None => usize::from(spread),

@@ -29,7 +29,7 @@ pub(super) struct Layout {
 }
 
 impl Layout {
-    pub(super) fn of(recipe: &Recipe) -> Self {
+    pub(super) fn from_recipe(recipe: &Recipe) -> Self {
         let mut weights = recipe.contents.weights();
         if weights.iter().all(|(_, weight)| *weight == 0.0) {
             weights[0].1 = 1.0;
@@ -69,11 +69,12 @@ mod tests {
     fn each_kind_has_its_numbers() {
         let contents = Contents { a: 5.0, cname: 1.0, delegation: 4.0, ..Contents::default() };
         let delegations = Delegations { glue: 1.0, ds: 0.25 };
-        let layout = Layout::of(&Recipe { records: 100, contents, delegations, ..Recipe::default() });
+        let layout =
+            Layout::from_recipe(&Recipe { records: 100, contents, delegations, ..Recipe::default() });
         let wanted = [(Kind::Data(1), 0..50), (Kind::Alias, 50..60), (Kind::Delegation, 60..100)];
         assert_eq!(layout.parts, wanted);
         assert_eq!((layout.secure.clone(), layout.range(Kind::Wildcard)), (60..70, 0..0));
-        let plain = Layout::of(&Recipe { records: 7, ..Recipe::default() });
+        let plain = Layout::from_recipe(&Recipe { records: 7, ..Recipe::default() });
         assert_eq!(plain.parts, [(Kind::Data(1), 0..7)]);
     }
 }

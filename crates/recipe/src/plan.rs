@@ -43,7 +43,7 @@ pub(super) struct Zone {
 impl Zone {
     /// A stream of random numbers for one entry, used for nothing else.
     pub(super) fn stream_of(&self, number: u64) -> Stream {
-        Stream::of(!self.seed, number)
+        Stream::with_number(!self.seed, number)
     }
 }
 
@@ -69,7 +69,7 @@ impl<'a> Plan<'a> {
         let deep = recipe.names.depth.iter().skip(1).any(|weight| *weight > 0.0);
         let plan = Self {
             recipe,
-            layout: Layout::of(recipe),
+            layout: Layout::from_recipe(recipe),
             depths: deep.then(|| Draws::weighted(&recipe.names.depth)),
             origin,
             elsewhere: elsewhere.transpose()?.unwrap_or_default(),
@@ -111,7 +111,7 @@ impl<'a> Plan<'a> {
         }
         let seed = self.recipe.seed;
         zone.number = number;
-        zone.seed = if number == 0 { seed } else { Stream::of(seed ^ ZONE_SEEDS, number).next() };
+        zone.seed = if number == 0 { seed } else { Stream::with_number(seed ^ ZONE_SEEDS, number).next() };
         zone.origin.clear();
         if !self.recipe.is_one_zone() {
             zone.origin.numbered(&self.recipe.names, seed ^ ZONE_NAMES, number);
@@ -161,7 +161,7 @@ impl<'a> Plan<'a> {
     /// more than one.
     #[inline]
     pub(super) fn depth(&self, zone: &Zone, number: u64) -> u32 {
-        let depth = |draws: &Draws| draws.draw(&mut Stream::of(zone.seed ^ DEPTHS, number)) as u32;
+        let depth = |draws: &Draws| draws.draw(&mut Stream::with_number(zone.seed ^ DEPTHS, number)) as u32;
         self.depths.as_ref().map_or(0, depth)
     }
 
@@ -198,7 +198,7 @@ impl<'a> Plan<'a> {
 
     /// Whether the name servers of a delegation are below it.
     pub(super) fn has_glue(&self, zone: &Zone, number: u64) -> bool {
-        Stream::of(zone.seed ^ GLUE, number).unit() < self.recipe.delegations.glue
+        Stream::with_number(zone.seed ^ GLUE, number).unit() < self.recipe.delegations.glue
     }
 }
 

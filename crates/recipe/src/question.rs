@@ -152,7 +152,7 @@ impl<'a> Questions<'a> {
     fn positive(&mut self, stream: &mut Stream, question: &mut Question) {
         let asked = &self.plan.recipe.queries;
         let qtype = self.types[question.qtype];
-        let mut source = self.sources.of(question.qtype);
+        let mut source = self.sources.source(question.qtype);
         if qtype == rtype::A && asked.alias + asked.wildcard > 0.0 {
             let unit = stream.unit();
             if unit < asked.alias {

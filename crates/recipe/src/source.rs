@@ -22,7 +22,7 @@ pub(super) struct Entries {
 
 impl Entries {
     /// The entries of a kind, if there are any.
-    fn of(
+    fn source(
         plan: &Plan<'_>,
         kind: Kind,
         range: &Range<u64>,
@@ -63,7 +63,7 @@ struct Others {
 }
 
 impl Others {
-    fn of(kinds: impl Iterator<Item = (Entries, u64)>) -> Self {
+    fn from_kinds(kinds: impl Iterator<Item = (Entries, u64)>) -> Self {
         let (kinds, weights): (Vec<_>, Vec<_>) =
             kinds.map(|(entries, count)| (entries, count as f64)).unzip();
         let draws = (!weights.is_empty()).then(|| Draws::weighted(&weights));
@@ -94,7 +94,7 @@ impl Sources {
         popularities: &mut Popularities<'_>,
     ) -> Result<Self, GenerateError> {
         let layout = &plan.layout;
-        let mut of = |kind, range: &Range<u64>| Entries::of(plan, kind, range, popularities);
+        let mut of = |kind, range: &Range<u64>| Entries::source(plan, kind, range, popularities);
         let mut data = Vec::new();
         for (kind, range) in layout.parts.iter().filter(|(kind, _)| matches!(kind, Kind::Data(_))) {
             if let Source::At(entries) = of(*kind, range)? {
@@ -114,21 +114,21 @@ impl Sources {
             }
         };
         let lacking = |qtype: &u16| {
-            Others::of(data.iter().filter(|(entries, _)| entries.kind != Kind::Data(*qtype)).cloned())
+            Others::from_kinds(data.iter().filter(|(entries, _)| entries.kind != Kind::Data(*qtype)).cloned())
         };
         Ok(Self {
             positive: types.iter().map(find).collect(),
             without: types.iter().map(lacking).collect(),
             wildcards: of(Kind::Wildcard, &layout.range(Kind::Wildcard))?,
             delegations: of(Kind::Delegation, &layout.range(Kind::Delegation))?,
-            any: Others::of(data.into_iter()),
+            any: Others::from_kinds(data.into_iter()),
             aliases,
         })
     }
 
     /// Where the type with this index is found.
     #[inline]
-    pub(super) fn of(&self, place: usize) -> &Source {
+    pub(super) fn source(&self, place: usize) -> &Source {
         &self.positive[place]
     }
 

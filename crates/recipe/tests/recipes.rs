@@ -75,7 +75,7 @@ fn with_ancestors(name: &str) -> impl Iterator<Item = &str> {
 }
 
 impl Content {
-    fn of(origin: &str, text: &str) -> Self {
+    fn parse(origin: &str, text: &str) -> Self {
         let suffix = if origin == "." { ".".to_owned() } else { format!(".{origin}") };
         let mut names: HashMap<String, HashSet<String>> = HashMap::new();
         for line in text.lines().filter(|line| !line.starts_with(['$', ';'])) {
@@ -139,7 +139,7 @@ fn every_query_comes_to_what_its_recipe_says() {
         let contents: HashMap<&str, Content> = zones
             .iter()
             .filter(|(origin, _)| !broken.contains(&**origin))
-            .map(|(origin, text)| (&**origin, Content::of(origin, text)))
+            .map(|(origin, text)| (&**origin, Content::parse(origin, text)))
             .collect();
         let mut seen: BTreeMap<&str, u32> = BTreeMap::new();
         for line in read(&folder.path().join("queries")).lines() {

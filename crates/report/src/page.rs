@@ -55,7 +55,7 @@ pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>, mome
         study: study::of_run(run, verdict),
         summary: summary::of_run(run, verdict),
         comparisons: comparison::panels(run, verdict),
-        beside: other.map(beside::of),
+        beside: other.map(beside::section),
         answers,
         common_reasons: common_reasons.into_iter().map(Prose).collect(),
         unfinished: Prose(unfinished(run, moment).to_owned()),

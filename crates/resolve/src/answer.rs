@@ -88,11 +88,11 @@ impl CacheAnswer {
     ) -> Answered<Infallible> {
         let Query { buffer, bytes, client, origin } = query;
         let Common { resolvers, zones, .. } = &self.common;
-        if zones.of(key.name(), asked.rtype).is_none() {
+        if zones.find(key.name(), asked.rtype).is_none() {
             return self.refuse(buffer, bytes, rcode::REFUSED);
         }
         self.tally.add(Count::Misses);
-        let number = resolvers.of(self.worker, key.name(), asked.rtype);
+        let number = resolvers.find(self.worker, key.name(), asked.rtype);
         let batch = &mut self.batches[number];
         if !resolvers.inboxes[number].has_room(batch.len()) {
             return Answered::None(Cause::OverloadNewest);
@@ -115,7 +115,7 @@ impl CacheAnswer {
     #[cold]
     fn prefetch(&mut self, asked: Asked, key: &Key, reply: &[u8]) {
         let Self { cache, common, batches, .. } = self;
-        let number = common.resolvers.of(self.worker, key.name(), asked.rtype);
+        let number = common.resolvers.find(self.worker, key.name(), asked.rtype);
         if common.resolvers.inboxes[number].has_room(batches[number].len()) {
             batches[number].push(Asker::Nobody, asked, reply, 0);
             self.has_batches = true;
@@ -149,7 +149,7 @@ impl Answer for CacheAnswer {
             return Answered::None(Cause::PortZero);
         }
         let Query { buffer, bytes, client, origin } = query;
-        let asked = match Asked::of(&buffer[..bytes]) {
+        let asked = match Asked::from_query(&buffer[..bytes]) {
             Ok(asked) => asked,
             Err(Refusal::Drop(cause)) => return Answered::None(cause),
             Err(Refusal::Say(rcode)) => return self.refuse(buffer, bytes, rcode),

@@ -114,7 +114,7 @@ mod tests {
 
     fn waiter() -> Waiter {
         let query = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
-        let asked = Asked::of(query).unwrap();
+        let asked = Asked::from_query(query).unwrap();
         Waiter { asker: Asker::Nobody, asked, query: query[..].into(), limit_bytes: 512 }
     }
 

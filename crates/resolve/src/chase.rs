@@ -45,7 +45,7 @@ impl Chase {
     /// Begins at a question whose name is in lower case. If it `renews`, it asks for what the cache has, too. `None` if
     /// no server answers for the name.
     pub fn new(question: &Question<'_>, zones: &Zones, renews: bool) -> Option<Self> {
-        let zone = zones.of(question.name, question.rtype)?;
+        let zone = zones.find(question.name, question.rtype)?;
         Some(Self { zone, names: Vec::new(), parts: Vec::new(), renews })
     }
 
@@ -128,7 +128,7 @@ impl Chase {
     /// of a server which answers for one zone. A server that finds answers has followed the chain as far as it goes.
     fn next(&self, question: &Question<'_>, reply: &Reply, zones: &Zones) -> Next {
         let Some(last) = reply.aliases().last().filter(|_| reply.is_open()) else { return Next::End };
-        let next = zones.of(&last.to_ascii_lowercase(), question.rtype);
+        let next = zones.find(&last.to_ascii_lowercase(), question.rtype);
         let is_known = |zone: usize| zone != self.zone || !zones.get(zone).is_forwarded;
         next.filter(|&zone| is_known(zone)).map_or(Next::End, Next::Zone)
     }

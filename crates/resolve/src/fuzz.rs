@@ -17,7 +17,7 @@ const ZONES: [&[u8]; 3] = [b"\0", b"\x04test\0", b"\x01a\x04test\0"];
 pub fn reply(bytes: &[u8]) -> Option<Vec<u8>> {
     let (&[query_bytes, choice], rest) = bytes.split_first_chunk()?;
     let (query, message) = rest.split_at(usize::from(query_bytes).min(rest.len()));
-    let asked = match Asked::of(query) {
+    let asked = match Asked::from_query(query) {
         Ok(asked) => asked,
         Err(Refusal::Say(rcode)) => {
             refuses(query, rcode);
@@ -28,7 +28,7 @@ pub fn reply(bytes: &[u8]) -> Option<Vec<u8>> {
     assert_eq!(question::end(query), Some(asked.end()));
     refuses(query, rcode::SERVFAIL);
     asks(query, asked);
-    let names = Bailiwick::of(ZONES[usize::from(choice) % ZONES.len()]).without(ZONES.into_iter());
+    let names = Bailiwick::from_zone(ZONES[usize::from(choice) % ZONES.len()]).without(ZONES.into_iter());
     let limit_bytes = 512 + usize::from(choice >> 4) * 64;
     let cache = Shared::for_one(&Settings { memory_bytes: 0, ..Settings::default() }, [1, 2]);
     let mut key = Vec::new();
@@ -38,7 +38,7 @@ pub fn reply(bytes: &[u8]) -> Option<Vec<u8>> {
     out.resize(limit_bytes.max(query.len()), 0xa5);
     let length = reply.answer(asked.form(), &mut out, limit_bytes);
     out.truncate(length);
-    let header = Header::of(&out).expect("a header");
+    let header = Header::from_bytes(&out).expect("a header");
     assert!(header.is_reply() && out[..2] == query[..2] && !header.is_authoritative());
     assert_eq!(out[HEADER_BYTES..asked.end()], query[HEADER_BYTES..asked.end()]);
     assert_eq!(record::end(&out), Some(out.len()), "nothing follows the records");
@@ -53,7 +53,7 @@ fn refuses(query: &[u8], rcode: u16) {
     let mut buffer = [query, &[0xff; 16]].concat();
     let length = refuse(&mut buffer, query.len(), rcode);
     let reply = &buffer[..length];
-    let header = Header::of(reply).expect("a header");
+    let header = Header::from_bytes(reply).expect("a header");
     assert!(header.is_reply() && reply[..2] == query[..2]);
     let end = question::end(reply).expect("a question or none");
     assert_eq!(reply[HEADER_BYTES..end], query[HEADER_BYTES..end]);
@@ -67,7 +67,7 @@ fn asks(query: &[u8], asked: Asked) {
     let (mut key, mut again, mut out) = (Vec::new(), Vec::new(), Vec::new());
     key::write(&mut key, asked.name(query), asked);
     outgoing::write(&mut out, &key::question(&key), true, || 0x5a5a);
-    let sent = Asked::of(&out).expect("it can be read");
+    let sent = Asked::from_query(&out).expect("it can be read");
     key::write(&mut again, sent.name(&out), sent);
     assert_eq!(key, again);
 }

@@ -192,13 +192,13 @@ mod tests {
 
     fn push(batch: &mut Batch, letter: u8, limit_bytes: usize) {
         let query = query(letter);
-        batch.push(Asker::Nobody, Asked::of(&query).unwrap(), &query, limit_bytes);
+        batch.push(Asker::Nobody, Asked::from_query(&query).unwrap(), &query, limit_bytes);
     }
 
     fn queries(batch: &mut Batch) -> Vec<(Vec<u8>, usize)> {
         let mut all = Vec::new();
         batch.drain(|job, query| {
-            assert_eq!(Asked::of(query), Ok(job.asked));
+            assert_eq!(Asked::from_query(query), Ok(job.asked));
             all.push((query.to_vec(), job.limit_bytes));
         });
         all

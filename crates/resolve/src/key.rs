@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn a_key_holds_its_question() {
         let query = b"\0\0\x01\x10\0\x01\0\0\0\0\0\x01\x03wWw\0\0\x1c\0\x01\0\0\x29\x04\xd0\0\0\x80\0\0\0";
-        let asked = Asked::of(query).unwrap();
+        let asked = Asked::from_query(query).unwrap();
         let mut key = b"before".to_vec();
         write(&mut key, asked.name(query), asked);
         let Question { name: asked_name, rtype, class, dnssec_ok, checking_disabled } = question(&key);

@@ -24,7 +24,7 @@ impl Resolvers {
     /// The resolver of a question, whose name is in lower case. Workers that share a cache have the same for equal
     /// questions, so that one is asked. Others have the resolver with their own number.
     #[inline]
-    pub(crate) fn of(&self, worker: usize, name: &[u8], rtype: u16) -> usize {
+    pub(crate) fn find(&self, worker: usize, name: &[u8], rtype: u16) -> usize {
         let count = self.inboxes.len();
         if count == 1 || self.sharing == Sharing::Split {
             return worker % count;
@@ -52,10 +52,10 @@ mod tests {
         let mut seen = [0; 3];
         for name in 0..=u8::MAX {
             let name = [1, name, 0];
-            let of: Vec<usize> = (0..5).map(|worker| shared.of(worker, &name, 1)).collect();
+            let of: Vec<usize> = (0..5).map(|worker| shared.find(worker, &name, 1)).collect();
             assert!(of.iter().all(|number| *number == of[0]));
             seen[of[0]] += 1;
-            assert_eq!([0, 1, 4].map(|worker| split.of(worker, &name, 1)), [0, 1, 1]);
+            assert_eq!([0, 1, 4].map(|worker| split.find(worker, &name, 1)), [0, 1, 1]);
         }
         assert!(seen.iter().all(|count| *count > 40), "{seen:?}");
     }

@@ -74,7 +74,7 @@ impl Upstreams {
         }
         let all: Vec<Vec<u8>> = zones.iter().map(|(name, _)| name.clone()).collect();
         let zones = zones.into_iter().map(|(name, is_forwarded)| {
-            let names = Bailiwick::of(&name).without(all.iter().map(Vec::as_slice));
+            let names = Bailiwick::from_zone(&name).without(all.iter().map(Vec::as_slice));
             Zone { name, names, is_forwarded }
         });
         Self { policy, zones: Zones(zones.collect()) }
@@ -112,7 +112,7 @@ impl Zones {
     /// The number of the zone whose servers are asked about a name in wire form and in lower case; `None` if none are.
     /// It is the number of the rule in the policy. A DS record stands above the zone whose name it has, so it is asked
     /// of the servers of the zone above (RFC 4035, section 4.2).
-    pub(crate) fn of(&self, name: &[u8], rtype: u16) -> Option<usize> {
+    pub(crate) fn find(&self, name: &[u8], rtype: u16) -> Option<usize> {
         let is_above = |zone: &Zone| rtype != rtype::DS || zone.name != name || name == [0];
         self.0.iter().position(|zone| is_at_or_below(name, &zone.name) && is_above(zone))
     }
@@ -157,7 +157,7 @@ mod tests {
         assert!(names[0].ends_with("=127.0.0.1:2") && names[2].ends_with("=127.0.0.1:3"), "{names:?}");
         assert!(policy.retry_servfail, "a zone has two servers");
         let zone = |name: &[u8], rtype: u16| {
-            let zone = zones.get(zones.of(name, rtype)?);
+            let zone = zones.get(zones.find(name, rtype)?);
             Some((zone.name.clone(), zone.is_forwarded))
         };
         assert_eq!(zone(b"\x01b\x01a\x04test\0", 1), Some((b"\x01a\x04test\0".to_vec(), false)));
@@ -171,8 +171,8 @@ mod tests {
         assert_eq!(zone(b"\x04test\0", rtype::DS), Some((b"\0".to_vec(), true)));
         assert_eq!(zone(b"\x01b\x01a\x04test\0", rtype::DS), Some((b"\x01a\x04test\0".to_vec(), false)));
         let only_stubs = Upstreams::new(&[], &stubs).zones;
-        assert_eq!((only_stubs.of(b"\x05atest\0", 1), only_stubs.of(b"\x04test\0", 1)), (None, Some(1)));
-        assert_eq!(only_stubs.of(b"\x04test\0", rtype::DS), None);
+        assert_eq!((only_stubs.find(b"\x05atest\0", 1), only_stubs.find(b"\x04test\0", 1)), (None, Some(1)));
+        assert_eq!(only_stubs.find(b"\x04test\0", rtype::DS), None);
         let desired: Vec<Option<bool>> = policy.rules.iter().map(|rule| rule.recursion_desired).collect();
         assert_eq!(desired, [Some(false), Some(false), Some(true)]);
     }

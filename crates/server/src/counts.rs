@@ -167,7 +167,7 @@ impl Rcodes {
     /// Counts a reply by its rcode, with the upper bits in its OPT record.
     #[inline]
     pub fn add_of(&mut self, reply: &[u8]) {
-        self.add(Header::of(reply).map_or(rcode::NOERROR, |header| edns::rcode(header, reply)));
+        self.add(Header::from_bytes(reply).map_or(rcode::NOERROR, |header| edns::rcode(header, reply)));
     }
 
     #[cold]

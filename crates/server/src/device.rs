@@ -93,7 +93,7 @@ fn place_of(setup: &ServerSetup, addresses: &[SocketAddr]) -> Result<Place, Serv
         }
         let advice = "listen at an address of a device with Ethernet frames, or name the device by --device";
         let unfit = |error: io::Error| wrong(&format!("--listen {address}: {error}; {advice}"));
-        let here = place::of(address.ip()).map_err(unfit)?;
+        let here = place::with_address(address.ip()).map_err(unfit)?;
         match &found {
             Some((other, there)) if (there.device, there.vlan) != (here.device, here.vlan) => {
                 let what = format!("{other} and {address} are at two devices, and all must be at one");

@@ -47,7 +47,7 @@ struct Turn {
 impl Turn {
     /// A turn without datagrams, which begins at this piece.
     #[inline]
-    fn of(to: Address, from: Option<LocalAddress>, first: usize) -> Self {
+    fn new(to: Address, from: Option<LocalAddress>, first: usize) -> Self {
         Self { to, from, key: to.key(), first, end: first }
     }
 
@@ -63,7 +63,7 @@ impl Runs {
         let pieces = || Vec::with_capacity(datagrams);
         // Every datagram may have a different receiver, and there is one more turn without datagrams.
         let mut turns = Vec::with_capacity(datagrams + 1);
-        turns.push(Turn::of(Address::default(), None, 0));
+        turns.push(Turn::new(Address::default(), None, 0));
         Self { batch: RunBatch::new(datagrams, bytes), pieces: pieces(), turns, gathered: pieces() }
     }
 
@@ -76,7 +76,7 @@ impl Runs {
             if present.first == first {
                 self.turns.pop();
             }
-            self.turns.push(Turn::of(to, from, first));
+            self.turns.push(Turn::new(to, from, first));
         }
     }
 
@@ -120,7 +120,7 @@ impl Runs {
         });
         pieces.clear();
         turns.clear();
-        turns.push(Turn::of(present.to, present.from, 0));
+        turns.push(Turn::new(present.to, present.from, 0));
     }
 
     /// Sends all datagrams. Calls `report` with how many the kernel took, or why it refused one. A run that the kernel

@@ -8,7 +8,7 @@ pub struct Sum(u64);
 impl Sum {
     /// The sum of these bytes. An odd last byte counts as a word whose second byte is 0.
     #[must_use]
-    pub fn of(bytes: &[u8]) -> Self {
+    pub fn from_bytes(bytes: &[u8]) -> Self {
         Self::default().and(bytes)
     }
 
@@ -69,7 +69,7 @@ mod tests {
     fn the_examples_of_the_standards() {
         // RFC 1071, section 3: the sum is ddf2.
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
-        assert_eq!(Sum::of(&bytes).checksum(), !0xddf2);
+        assert_eq!(Sum::from_bytes(&bytes).checksum(), !0xddf2);
         // RFC 1624, section 4.
         assert_eq!(updated(0xdd2f, 0x5555, 0x3285), 0x0000);
     }
@@ -80,12 +80,12 @@ mod tests {
             0x45, 0x00, 0x00, 0x73, 0x00, 0x00, 0x40, 0x00, 0x40, 0x11, 0xb8, 0x61, 0xc0, 0xa8, 0x00, 0x01,
             0xc0, 0xa8, 0x00, 0xc7,
         ];
-        assert_eq!(Sum::of(&header).checksum(), 0);
+        assert_eq!(Sum::from_bytes(&header).checksum(), 0);
         let mut blank = header;
         blank[10..12].fill(0);
-        assert_eq!(Sum::of(&blank).checksum(), 0xb861);
-        assert_eq!(Sum::of(&blank[..12]).and(&blank[12..]).checksum(), 0xb861);
-        assert_eq!(Sum::of(&blank[2..]).and_word(0x4500).checksum(), 0xb861);
+        assert_eq!(Sum::from_bytes(&blank).checksum(), 0xb861);
+        assert_eq!(Sum::from_bytes(&blank[..12]).and(&blank[12..]).checksum(), 0xb861);
+        assert_eq!(Sum::from_bytes(&blank[2..]).and_word(0x4500).checksum(), 0xb861);
     }
 
     #[test]
@@ -97,7 +97,7 @@ mod tests {
                 .chunks(2)
                 .map(|pair| u16::from_be_bytes([pair[0], pair.get(1).copied().unwrap_or_default()]));
             let slow = words.fold(Sum::default(), Sum::and_word);
-            assert_eq!(Sum::of(&bytes).checksum(), slow.checksum(), "{length} bytes");
+            assert_eq!(Sum::from_bytes(&bytes).checksum(), slow.checksum(), "{length} bytes");
         }
     }
 
@@ -106,11 +106,11 @@ mod tests {
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..10_000 {
             let mut bytes: Vec<u8> = (0..20).map(|_| random.u8(..)).collect();
-            let before = Sum::of(&bytes).checksum();
+            let before = Sum::from_bytes(&bytes).checksum();
             let at = random.usize(0..10) * 2;
             let (old, new) = (u16::from_be_bytes([bytes[at], bytes[at + 1]]), random.u16(..));
             bytes[at..at + 2].copy_from_slice(&new.to_be_bytes());
-            assert_eq!(updated(before, old, new), Sum::of(&bytes).checksum());
+            assert_eq!(updated(before, old, new), Sum::from_bytes(&bytes).checksum());
         }
     }
 }

@@ -36,7 +36,7 @@ fn frame(bytes: &[u8]) {
     };
     let (ends, is_right) = (parsed.ends, parsed.verify());
     assert_eq!(&bytes[parsed.payload_range()], parsed.payload());
-    let segment = Segment::of(&parsed);
+    let segment = Segment::from_parsed(&parsed);
     assert!(segment.is_none_or(|segment| segment.length() >= parsed.payload().len() as u32));
     assert!(turn_round(&mut frame));
     let turned = parse(&frame).expect("the lengths are the same");
@@ -161,7 +161,7 @@ impl Rig {
             let sent = self.connections.poll_transmit(&mut frame, self.now_ns).expect("a segment");
             let parsed = parse(&frame[..sent.frame_bytes]).expect("a frame");
             assert!(parsed.verify() && parsed.ends == self.ends);
-            let segment = Segment::of(&parsed).expect("a segment");
+            let segment = Segment::from_parsed(&parsed).expect("a segment");
             assert_eq!(segment.payload.len(), sent.payload_bytes);
             if segment.length() > 0 {
                 self.sent = segment.header.sequence.wrapping_add(segment.length());

@@ -41,7 +41,7 @@ impl Protocol {
         }
     }
 
-    fn of(number: u8) -> Option<Self> {
+    fn from_number(number: u8) -> Option<Self> {
         [Self::Udp, Self::Tcp].into_iter().find(|protocol| protocol.number() == number)
     }
 }
@@ -65,7 +65,7 @@ impl Layout {
     /// The layout of a frame with a datagram or a segment. `None` for all others, for fragments, and if a length is
     /// wrong.
     #[inline]
-    pub(crate) fn of(frame: &[u8]) -> Option<Self> {
+    pub(crate) fn from_frame(frame: &[u8]) -> Option<Self> {
         match word(frame, 12)? {
             TYPE_VLAN => Self::of_packet(frame, word(frame, 16)?, ETHERNET_BYTES + VLAN_BYTES),
             other => Self::of_packet(frame, other, ETHERNET_BYTES),
@@ -116,7 +116,7 @@ impl Layout {
         (ip, transport): (usize, usize),
     ) -> Option<Self> {
         let bytes = packet.get(transport..)?;
-        let protocol = Protocol::of(number)?;
+        let protocol = Protocol::from_number(number)?;
         let (header_bytes, length) = match protocol {
             Protocol::Udp => (UDP_BYTES, usize::from(word(bytes, 4)?)),
             Protocol::Tcp => (usize::from(*bytes.get(12)? >> 4) * 4, bytes.len()),
@@ -138,7 +138,7 @@ impl Layout {
     /// The sum of the pseudo-header (RFC 9293, section 3.1; RFC 8200, section 8.1).
     pub(crate) fn pseudo_header(&self, frame: &[u8]) -> Sum {
         let (at, bytes) = self.addresses();
-        Sum::of(&frame[at..at + 2 * bytes])
+        Sum::from_bytes(&frame[at..at + 2 * bytes])
             .and_word(self.protocol.number().into())
             .and_word((self.end - self.transport) as u16)
     }
@@ -178,10 +178,10 @@ pub(crate) fn write(
             header[9] = protocol.number();
             header[12..16].copy_from_slice(&from.octets());
             header[16..].copy_from_slice(&to.octets());
-            let checksum = Sum::of(&header).checksum();
+            let checksum = Sum::from_bytes(&header).checksum();
             header[10..12].copy_from_slice(&checksum.to_be_bytes());
             frame[ip..ip + IPV4_BYTES].copy_from_slice(&header);
-            Sum::of(&header[12..])
+            Sum::from_bytes(&header[12..])
         }
         (from, to) => {
             let mut header = [0; IPV6_BYTES];
@@ -192,7 +192,7 @@ pub(crate) fn write(
             header[8..24].copy_from_slice(&ipv6(from).octets());
             header[24..].copy_from_slice(&ipv6(to).octets());
             frame[ip..ip + IPV6_BYTES].copy_from_slice(&header);
-            Sum::of(&header[8..])
+            Sum::from_bytes(&header[8..])
         }
     };
     let sum = addresses.and_word(protocol.number().into()).and_word(transport_bytes as u16);

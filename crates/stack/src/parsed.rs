@@ -20,7 +20,7 @@ pub struct Parsed<'f> {
 /// a routing header or two VLAN tags, or if a length is wrong.
 #[inline]
 pub fn parse(frame: &[u8]) -> Option<Parsed<'_>> {
-    let layout = Layout::of(frame)?;
+    let layout = Layout::from_frame(frame)?;
     let (target_mac, rest) = frame.split_first_chunk::<6>()?;
     let source_mac = *rest.first_chunk::<6>()?;
     let has_tag = layout.ip != ETHERNET_BYTES;
@@ -79,7 +79,7 @@ impl<'f> Parsed<'f> {
         let Layout { protocol, is_ipv4, ip, transport, end, .. } = self.layout;
         if is_ipv4 {
             let header_bytes = usize::from(self.frame[ip] & 0x0f) * 4;
-            if Sum::of(&self.frame[ip..ip + header_bytes]).checksum() != 0 {
+            if Sum::from_bytes(&self.frame[ip..ip + header_bytes]).checksum() != 0 {
                 return false;
             }
         }

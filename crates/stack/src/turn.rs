@@ -8,7 +8,7 @@ use crate::headers::{HOPS, Layout};
 /// the frame has no whole datagram or segment.
 #[inline]
 pub fn turn_round(frame: &mut [u8]) -> bool {
-    let Some(layout) = Layout::of(frame) else { return false };
+    let Some(layout) = Layout::from_frame(frame) else { return false };
     turn(frame, &layout);
     true
 }

@@ -41,7 +41,7 @@ pub fn write(frame: &mut [u8], ends: &Ends, payload_bytes: usize) -> usize {
 /// no room for the reply.
 #[inline]
 pub fn reply(frame: &mut [u8], frame_bytes: usize, payload_bytes: usize) -> Option<usize> {
-    let layout = Layout::of(frame.get(..frame_bytes)?)?;
+    let layout = Layout::from_frame(frame.get(..frame_bytes)?)?;
     let end = layout.payload + payload_bytes;
     let ip_bytes = u16::try_from(end - layout.ip).ok()?;
     if layout.protocol != Protocol::Udp || end > frame.len() {
@@ -53,7 +53,7 @@ pub fn reply(frame: &mut [u8], frame_bytes: usize, payload_bytes: usize) -> Opti
         frame[layout.ip + 2..layout.ip + 4].copy_from_slice(&ip_bytes.to_be_bytes());
         frame[layout.ip + 10..layout.ip + 12].fill(0);
         let header_bytes = usize::from(frame[layout.ip] & 0x0f) * 4;
-        let checksum = Sum::of(&frame[layout.ip..layout.ip + header_bytes]).checksum();
+        let checksum = Sum::from_bytes(&frame[layout.ip..layout.ip + header_bytes]).checksum();
         frame[layout.ip + 10..layout.ip + 12].copy_from_slice(&checksum.to_be_bytes());
     } else {
         let payload_bytes = ip_bytes - headers::IPV6_BYTES as u16;

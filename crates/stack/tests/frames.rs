@@ -105,7 +105,7 @@ fn known_frames_are_read() {
             assert!(parsed.verify());
             let protocol = if header.is_some() { Protocol::Tcp } else { Protocol::Udp };
             assert_eq!(parsed.protocol(), protocol);
-            assert_eq!(Segment::of(&parsed).map(|segment| segment.header), header);
+            assert_eq!(Segment::from_parsed(&parsed).map(|segment| segment.header), header);
         }
     }
 }
@@ -189,7 +189,7 @@ fn a_frame_is_turned_round_and_stays_right() {
         frame[hops] = 9;
         if ends.path.vlan.is_none() {
             frame[24..26].fill(0);
-            let sum = kqps_stack::checksum::Sum::of(&frame[14..34]).checksum();
+            let sum = kqps_stack::checksum::Sum::from_bytes(&frame[14..34]).checksum();
             frame[24..26].copy_from_slice(&sum.to_be_bytes());
         }
         assert!(turn_round(&mut frame));
@@ -247,7 +247,7 @@ fn any_ends() -> impl Strategy<Value = Ends> {
 fn read(bytes: &[u8]) {
     if let Some(parsed) = parse(bytes) {
         parsed.verify();
-        let _ = Segment::of(&parsed).map(|segment| segment.length());
+        let _ = Segment::from_parsed(&parsed).map(|segment| segment.length());
     }
     let mut frame = bytes.to_vec();
     turn_round(&mut frame);
@@ -296,7 +296,7 @@ proptest! {
         let frame = tcp_frame(&ends, &header, &payload);
         let parsed = parse(&frame).unwrap();
         prop_assert!(parsed.verify());
-        let segment = Segment::of(&parsed).unwrap();
+        let segment = Segment::from_parsed(&parsed).unwrap();
         prop_assert_eq!((parsed.ends, segment.header, segment.payload), (ends, header, &payload[..]));
     }
 }

@@ -216,7 +216,7 @@ fn verifier(
             builder.build().map_err(|error| TlsError::NoRoots(format!(" ({error})")))?
         }
         Trust::Ca(text) => Arc::new(trusting(text, provider)?),
-        Trust::Anyone => Arc::new(Unchecked::of(provider)),
+        Trust::Anyone => Arc::new(Unchecked::new(provider)),
     };
     Ok(match settings.certificate {
         Some(key) => Arc::new(OfType::new(of_any_type, key)),

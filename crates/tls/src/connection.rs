@@ -167,7 +167,7 @@ impl<S: Side> Tls<S> {
 
     /// The session on which the handshake agreed; meaningful once it is complete.
     pub fn session(&self) -> Session {
-        let session = Session::of(&self.side);
+        let session = Session::from_state(&self.side);
         let kind = if self.early == Early::Accepted { Kind::Early } else { session.kind };
         Session { kind, ..session }
     }
@@ -199,7 +199,7 @@ impl<S: Side> Tls<S> {
         self.check()?;
         self.early_record_bytes = 0;
         let whole = if S::SKIPS_EARLY_DATA && !self.is_established() {
-            WholeRecords::of(records, self.kept_record_bytes)
+            WholeRecords::from_bytes(records, self.kept_record_bytes)
         } else {
             WholeRecords::default()
         };
@@ -237,7 +237,7 @@ impl<S: Side> Tls<S> {
             return Ok(());
         }
         let Some(flight) = self.last_flight.take() else { return Ok(()) };
-        let is_resumed = Session::of(&self.side).kind == Kind::Resumed;
+        let is_resumed = Session::from_state(&self.side).kind == Kind::Resumed;
         match flight.took_early_data(is_resumed) {
             Some(true) => self.early = Early::Accepted,
             Some(false) => {}

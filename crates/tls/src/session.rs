@@ -48,7 +48,7 @@ pub struct Session {
 impl Session {
     /// The parameters on which this connection's handshake agreed; meaningful once it is complete. Whether early data
     /// was taken is not part of the state.
-    pub fn of(state: &CommonState) -> Self {
+    pub fn from_state(state: &CommonState) -> Self {
         let kind = match state.handshake_kind() {
             Some(HandshakeKind::Resumed) => Kind::Resumed,
             Some(HandshakeKind::FullWithHelloRetryRequest) => Kind::Retried,

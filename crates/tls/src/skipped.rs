@@ -39,7 +39,7 @@ pub(crate) struct WholeRecords {
 
 impl WholeRecords {
     /// The records from `start` on, where one begins. Rustls must not have seen them.
-    pub(crate) fn of(bytes: &[u8], start: usize) -> Self {
+    pub(crate) fn from_bytes(bytes: &[u8], start: usize) -> Self {
         let mut records = Self { encrypted: Vec::new(), end: start };
         while let Some((header, rest)) =
             bytes.get(records.end..).and_then(|rest| rest.split_first_chunk::<HEADER_BYTES>())
@@ -92,7 +92,7 @@ mod tests {
     /// Bytes of these records that are skipped, from `used` on.
     fn skipped(records: &[&[u8]], used: usize) -> usize {
         let bytes = records.concat();
-        WholeRecords::of(&bytes, 0).skipped_from(&bytes, used) - used
+        WholeRecords::from_bytes(&bytes, 0).skipped_from(&bytes, used) - used
     }
 
     #[test]

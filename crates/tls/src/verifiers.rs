@@ -90,7 +90,7 @@ fn is_about_dates(error: &Error) -> bool {
 pub(crate) struct Unchecked(WebPkiSupportedAlgorithms);
 
 impl Unchecked {
-    pub(crate) fn of(provider: &CryptoProvider) -> Self {
+    pub(crate) fn new(provider: &CryptoProvider) -> Self {
         Self(provider.signature_verification_algorithms)
     }
 }

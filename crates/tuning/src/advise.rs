@@ -74,7 +74,7 @@ pub struct Piece {
 }
 
 impl Piece {
-    fn of(changes: Vec<(String, String)>, reason: &str, source: &str, cost: &str) -> Self {
+    fn new(changes: Vec<(String, String)>, reason: &str, source: &str, cost: &str) -> Self {
         let (reason, source, cost) = (reason.into(), source.into(), cost.into());
         Self { changes, reason, source, cost, takes_link_down: false }
     }
@@ -82,11 +82,11 @@ impl Piece {
 
 /// The advice for a host with these settings and these cores that may be used.
 pub fn advise(setup: &HostSetup, topology: &Topology, ask: &Ask) -> Advice {
-    let ground = Ground::of(setup, topology, ask.device.as_deref());
+    let ground = Ground::new(setup, topology, ask.device.as_deref());
     let wanted = Wanted {
         workers: ask.workers.map(|workers| workers.max(1) as usize),
         rate_qps: ask.rate_qps.filter(|rate_qps| rate_qps.is_finite() && *rate_qps > 0.0),
-        costs: Costs::of(ask.softirq_s_per_packet, ask.server_s_per_answer),
+        costs: Costs::new(ask.softirq_s_per_packet, ask.server_s_per_answer),
         one_socket: ask.one_socket,
     };
     let layouts = arrange::all(&ground, &wanted);

@@ -81,7 +81,7 @@ pub(crate) struct Memory {
 }
 
 impl Memory {
-    pub(crate) fn of(values: &[(&str, &str)]) -> Self {
+    pub(crate) fn with_values(values: &[(&str, &str)]) -> Self {
         let values =
             values.iter().map(|(name, value)| (name.parse().unwrap(), (*value).to_owned())).collect();
         Self { values: RefCell::new(values), ..Self::default() }

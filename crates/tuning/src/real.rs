@@ -57,7 +57,7 @@ impl Real {
     }
 
     /// Runs `act` in the namespace if the setting is of a network, and on the host otherwise.
-    fn of<T: Send>(
+    fn run_for<T: Send>(
         &self,
         setting: &Setting,
         act: impl FnOnce() -> io::Result<T> + Send,
@@ -102,10 +102,10 @@ impl System for Real {
             | Setting::RssTable { device }
             | Setting::RssFields { device, .. }
             | Setting::Feature { device, .. } => {
-                let read = self.of(setting, || driver::read(device, setting))?;
+                let read = self.run_for(setting, || driver::read(device, setting))?;
                 read.ok_or_else(|| SettingError::absent(setting, "the device's driver does not have it"))
             }
-            _ => self.of(setting, || files::read(setting)),
+            _ => self.run_for(setting, || files::read(setting)),
         }
     }
 
@@ -118,8 +118,10 @@ impl System for Real {
             | Setting::Coalesce { device }
             | Setting::RssTable { device }
             | Setting::RssFields { device, .. }
-            | Setting::Feature { device, .. } => self.of(setting, || driver::write(device, setting, value)),
-            _ => self.of(setting, || files::write(setting, value)),
+            | Setting::Feature { device, .. } => {
+                self.run_for(setting, || driver::write(device, setting, value))
+            }
+            _ => self.run_for(setting, || files::write(setting, value)),
         }
     }
 
@@ -130,11 +132,11 @@ impl System for Real {
         };
         let parts = match setting {
             Setting::Rps { device, queue: None } => {
-                let queues = self.of(setting, || files::queues(device, "rx-"))?;
+                let queues = self.run_for(setting, || files::queues(device, "rx-"))?;
                 each(queues.into_iter().map(|queue| Setting::Rps { device: device.clone(), queue }).collect())
             }
             Setting::Xps { device, queue: None } => {
-                let queues = self.of(setting, || files::queues(device, "tx-"))?;
+                let queues = self.run_for(setting, || files::queues(device, "tx-"))?;
                 each(queues.into_iter().map(|queue| Setting::Xps { device: device.clone(), queue }).collect())
             }
             Setting::Governor { policy: None } => {
@@ -142,7 +144,7 @@ impl System for Real {
                 each(policies.into_iter().map(|policy| Setting::Governor { policy: Some(policy) }).collect())
             }
             Setting::RssTable { device } => {
-                let table = self.of(setting, || ethtool::spreading(device))?;
+                let table = self.run_for(setting, || ethtool::spreading(device))?;
                 vec![parts::table(change, table.map_or(0, |table| table.queues.len()))]
             }
             Setting::IdleStates => parts::idle_states(&files::idle_states(), value),

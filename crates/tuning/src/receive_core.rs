@@ -34,7 +34,8 @@ mod tests {
 
     #[test]
     fn interrupts_come_before_rps_which_is_switched_off() {
-        let memory = Memory::of(&[("irq.eth0-rx-0", "0-3"), ("rps.eth0.0", "none"), ("rps.veth0.0", "none")]);
+        let memory =
+            Memory::with_values(&[("irq.eth0-rx-0", "0-3"), ("rps.eth0.0", "none"), ("rps.veth0.0", "none")]);
         memory.change("irq.eth1-rx-0", "0-3");
         let words = |device: &str| -> Result<Vec<String>, SettingError> {
             let changes = receive_core(&memory, device, 2)?;

@@ -150,7 +150,7 @@ impl fmt::Display for Bottleneck {
 /// result is [`Resource::Unknown`].
 pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck {
     let failed: Vec<&Trial> = failed.into_iter().collect();
-    let losses = Losses::of(&failed);
+    let losses = Losses::from_trials(&failed);
     let player_busy = mean(failed.iter().filter_map(|trial| warning::busiest_thread(trial)));
     let thread = busiest_of_subject(&failed);
     let trials = failed.len() as u32;
@@ -261,7 +261,7 @@ struct Losses {
 }
 
 impl Losses {
-    fn of(trials: &[&Trial]) -> Self {
+    fn from_trials(trials: &[&Trial]) -> Self {
         let sum = |count: &dyn Fn(&Trial) -> u64| trials.iter().map(|trial| count(trial)).sum();
         let at = |places: &'static [Place]| {
             move |trial: &Trial| places.iter().map(|place| trial.ledger.at(*place)).sum::<u64>()

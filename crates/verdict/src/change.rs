@@ -23,7 +23,7 @@ pub enum Form {
 
 impl Form {
     /// The form for these ratios: the estimate, and the ends of its interval if it has one. One that is large decides for all.
-    pub fn of(ratios: &[f64]) -> Self {
+    pub fn from_ratios(ratios: &[f64]) -> Self {
         let is_large = |ratio: &f64| *ratio >= FACTOR_FROM || *ratio < FRACTION_BELOW;
         if ratios.iter().any(is_large) { Self::Factor } else { Self::Percent }
     }
@@ -48,13 +48,13 @@ impl Form {
 
 /// A ratio without an interval as a change.
 pub fn change(ratio: f64) -> String {
-    Form::of(&[ratio]).change(ratio)
+    Form::from_ratios(&[ratio]).change(ratio)
 }
 
 /// The size of a difference, such as an MDE, from a share (0.02 is 2 %): `2.0 %`, or `a factor of 2.30` if it doubles a figure
 /// or more. `decimals` is the number of decimals of a percentage.
 pub fn difference(share: f64, decimals: usize) -> String {
-    match Form::of(&[1.0 + share]) {
+    match Form::from_ratios(&[1.0 + share]) {
         Form::Percent => format!("{} %", percent::fixed(share, decimals)),
         Form::Factor => format!("a factor of {}", times(1.0 + share)),
     }
@@ -62,7 +62,7 @@ pub fn difference(share: f64, decimals: usize) -> String {
 
 /// Bounds around equality as far as such a difference: `± 0.18 %`, or `a factor of 2.30`.
 pub fn within(share: f64, decimals: usize) -> String {
-    let sign = if Form::of(&[1.0 + share]) == Form::Percent { "± " } else { "" };
+    let sign = if Form::from_ratios(&[1.0 + share]) == Form::Percent { "± " } else { "" };
     format!("{sign}{}", difference(share, decimals))
 }
 
@@ -118,13 +118,13 @@ mod tests {
 
     #[test]
     fn an_interval_has_the_form_of_its_change() {
-        let range = |low: f64, ratio: f64, high: f64| Form::of(&[low, ratio, high]).range(low, high);
+        let range = |low: f64, ratio: f64, high: f64| Form::from_ratios(&[low, ratio, high]).range(low, high);
         assert_eq!(range(0.98, 1.05, 1.123), "-2.0 % to +12.3 %");
         assert_eq!(range(0.1, 0.2, 0.4), "-90.0 % to -60.0 %");
         assert_eq!(range(3.1, 3.4, 3.7), "3.10 to 3.70 times");
         // The high end decides for both.
         assert_eq!(range(0.95, 1.5, 2.4), "0.95 to 2.40 times");
-        assert_eq!(Form::of(&[0.95, 1.5, 2.4]).change(1.5), "1.50 times");
+        assert_eq!(Form::from_ratios(&[0.95, 1.5, 2.4]).change(1.5), "1.50 times");
         assert_eq!(range(1.0 / 1250.0, 1.0 / 1000.0, 1.0 / 800.0), "1/1,250 to 1/800");
         assert_eq!(range(0.005, 0.5, 2.5), "1/200 to 2.50 times");
     }

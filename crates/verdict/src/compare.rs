@@ -200,7 +200,8 @@ pub struct Comparison {
 /// Judges comparisons that are made together. At most a share of [`ERROR_RATE`] of all such sets claims any
 /// difference that does not exist.
 pub fn compare(cases: &[Case]) -> Vec<Comparison> {
-    let chances: Vec<f64> = cases.iter().map(|case| Logs::of(&case.blocks).chance_of_equality()).collect();
+    let chances: Vec<f64> =
+        cases.iter().map(|case| Logs::from_ratios(&case.blocks).chance_of_equality()).collect();
     let error_rates = holm::error_rates(&chances, ERROR_RATE);
     cases.iter().zip(error_rates).map(|(case, error_rate)| judge(case, error_rate, COARSE)).collect()
 }
@@ -224,7 +225,7 @@ impl Comparison {
 
 /// Judges a case. `coarse` is the greatest MDE, a share, with which a verdict of equivalence is given.
 fn judge(case: &Case, error_rate: f64, coarse: f64) -> Comparison {
-    let (ratios, same) = (Logs::of(&case.blocks), Logs::of(&case.same));
+    let (ratios, same) = (Logs::from_ratios(&case.blocks), Logs::from_ratios(&case.same));
     let ratio = ratios.interval(error_rate);
     let mde = scatter::least_detectable(&ratios, &same, case.share_of_same(), error_rate);
     let outcome = match (&ratio, mde) {

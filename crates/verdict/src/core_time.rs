@@ -48,12 +48,15 @@ struct OfTrial {
 impl CoreTime {
     /// The CPU time in those of the trials that are near the figure, which is at the reference speed. `None` if fewer than
     /// three show it.
-    pub(crate) fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>, figure_qps: f64) -> Option<Self> {
+    pub(crate) fn from_trials<'a>(
+        trials: impl IntoIterator<Item = &'a Trial>,
+        figure_qps: f64,
+    ) -> Option<Self> {
         let is_near = |trial: &&Trial| match trial.load.mode {
             LoadMode::Open => load_qps(trial).is_some_and(|qps| qps >= NEAR_LIMIT * figure_qps),
             LoadMode::Closed => answered_qps(trial) >= NEAR_LIMIT * figure_qps,
         };
-        let near: Vec<OfTrial> = trials.into_iter().filter(is_near).filter_map(OfTrial::of).collect();
+        let near: Vec<OfTrial> = trials.into_iter().filter(is_near).filter_map(OfTrial::new).collect();
         if near.len() < TRIALS_LEAST {
             return None;
         }
@@ -86,7 +89,7 @@ impl CoreTime {
 }
 
 impl OfTrial {
-    fn of(trial: &Trial) -> Option<Self> {
+    fn new(trial: &Trial) -> Option<Self> {
         let busiest = busiest(trial.subject.as_ref()?)?;
         let whole_qps = trial.accounts.correct as f64 / busiest.cpu_s / speed(trial);
         let waited = waited(trial)?;
@@ -124,27 +127,27 @@ mod tests {
         }
     }
 
-    fn of(trials: &[Trial]) -> Option<CoreTime> {
-        CoreTime::of(trials, 1e5)
+    fn core_time(trials: &[Trial]) -> Option<CoreTime> {
+        CoreTime::from_trials(trials, 1e5)
     }
 
     #[test]
     fn a_server_that_waited_may_be_worth_a_whole_core() {
-        let core_time = of(&[trial(0.1, 0.1), trial(0.15, 0.1), trial(0.2, 0.1)]).unwrap();
+        let core_time = core_time(&[trial(0.1, 0.1), trial(0.15, 0.1), trial(0.2, 0.1)]).unwrap();
         assert!((core_time.waited - 0.05).abs() < 1e-9 && (core_time.whole_qps - 125_000.0).abs() < 1e-3);
         assert!(core_time.reaches_up() && !core_time.refuses());
         let figure = Interval { median: 1e5, low: 9e4, high: 1.1e5, coverage: 0.95, count: 2 };
         let widened = core_time.widen(figure);
         assert!((widened.high / 1.1e5 - 1.25).abs() < 1e-9 && widened.low.total_cmp(&9e4).is_eq());
-        let usual = of(&[trial(0.015, 0.0), trial(0.015, 0.0), trial(0.015, 0.0)]).unwrap();
+        let usual = core_time(&[trial(0.015, 0.0), trial(0.015, 0.0), trial(0.015, 0.0)]).unwrap();
         assert!(!usual.reaches_up() && usual.widen(figure) == figure);
-        assert!(of(&[trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)]).unwrap().refuses());
+        assert!(core_time(&[trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)]).unwrap().refuses());
     }
 
     #[test]
     fn a_figure_far_below_the_worth_of_a_whole_core_is_none_if_the_server_waited() {
         let trials = |waited_s| [trial(waited_s, 0.0), trial(waited_s, 0.0), trial(waited_s, 0.0)];
-        let of = |waited_s, figure_qps| CoreTime::of(&trials(waited_s), figure_qps).unwrap();
+        let of = |waited_s, figure_qps| CoreTime::from_trials(&trials(waited_s), figure_qps).unwrap();
         assert!(of(0.05, 95e3).refuses() && !of(0.05, 97e3).refuses());
         assert!(!of(0.015, 60e3).refuses(), "its thread has something else to wait for");
     }
@@ -152,9 +155,9 @@ mod tests {
     #[test]
     fn trials_far_below_the_limit_show_nothing() {
         let trials = [trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)];
-        assert_eq!(CoreTime::of(&trials, 130_000.0), None);
-        assert_eq!(of(&trials[..2]), None);
+        assert_eq!(CoreTime::from_trials(&trials, 130_000.0), None);
+        assert_eq!(core_time(&trials[..2]), None);
         let unknown = Trial { subject: None, ..trial(0.3, 0.0) };
-        assert_eq!(of(&[unknown.clone(), unknown.clone(), unknown]), None);
+        assert_eq!(core_time(&[unknown.clone(), unknown.clone(), unknown]), None);
     }
 }

@@ -89,7 +89,7 @@ pub fn disturbed(trial: &Trial) -> Option<Disturbed> {
     if let Some(share) = waited(trial).filter(|share| *share > WAITED_MOST) {
         return Some(Disturbed::Waited(share));
     }
-    if let Some(remainder) = Remainder::of(trial) {
+    if let Some(remainder) = Remainder::from_trial(trial) {
         return remainder.is_too_little().then_some(Disturbed::Withheld(remainder.longest_s));
     }
     let stalls = trial.stalls.as_ref()?;

@@ -112,9 +112,9 @@ impl Estimate {
     /// of this start and says nothing about how others would differ. `None` if the trials do not bound the
     /// rate: unless a closed loop was answered, some load must have met the goal and some load must have missed
     /// it, and the median must not be more than 5 % beyond all loads that were tried.
-    pub fn of(starts: &[Vec<Evidence>]) -> Option<Self> {
+    pub fn from_starts(starts: &[Vec<Evidence>]) -> Option<Self> {
         let starts: Vec<&Vec<Evidence>> = starts.iter().filter(|start| !start.is_empty()).collect();
-        let grid = Grid::of(starts.iter().flat_map(|start| start.iter().copied()))?;
+        let grid = Grid::from_evidence(starts.iter().flat_map(|start| start.iter().copied()))?;
         // The distance between starts does not matter for a single one.
         let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
         let chances = chances(&grid.parts(&starts, apart), grid.points);
@@ -206,7 +206,7 @@ struct Grid {
 }
 
 impl Grid {
-    fn of(evidence: impl Iterator<Item = Evidence>) -> Option<Self> {
+    fn from_evidence(evidence: impl Iterator<Item = Evidence>) -> Option<Self> {
         let (mut met, mut missed) = (None, None);
         for one in evidence {
             let log = one.rate_qps().ln();
@@ -235,7 +235,7 @@ impl Grid {
             let greatest: f64 = likelihoods.iter().map(|likelihood| likelihood.greatest).sum();
             for &(apart, weight) in apart {
                 let blurred = likelihoods.iter().map(|one| blur(&one.shares, apart / self.step));
-                parts.push(Part::of(usual_log + weight.ln() + greatest, self.points, blurred));
+                parts.push(Part::new(usual_log + weight.ln() + greatest, self.points, blurred));
             }
         }
         parts
@@ -288,7 +288,7 @@ struct Part {
 }
 
 impl Part {
-    fn of(log: f64, points: usize, starts: impl Iterator<Item = Vec<f64>>) -> Self {
+    fn new(log: f64, points: usize, starts: impl Iterator<Item = Vec<f64>>) -> Self {
         let mut part = Self { log, products: vec![1.0; points], logs: Vec::new() };
         for shares in starts {
             let mut small = 0u32;
@@ -421,7 +421,7 @@ mod tests {
             };
             for of in [&answered as &dyn Fn(u32) -> Evidence, &tried] {
                 let start: Vec<Evidence> = (0..3_000).map(of).collect();
-                let interval = Estimate::of(&vec![start; starts]).unwrap().interval();
+                let interval = Estimate::from_starts(&vec![start; starts]).unwrap().interval();
                 let width = (interval.high - interval.low) / interval.median;
                 assert!(
                     (interval.median / 1e5 - 1.0).abs() < 0.004 && width < 0.02,
@@ -434,7 +434,7 @@ mod tests {
     #[test]
     fn many_trials_of_starts_far_apart_give_an_estimate() {
         let start = |qps: f64| vec![Evidence::Answered(qps); 1_000];
-        assert!(Estimate::of(&[start(1e5), start(2e5)]).is_some());
+        assert!(Estimate::from_starts(&[start(1e5), start(2e5)]).is_some());
     }
 
     #[test]

@@ -149,7 +149,7 @@ impl Figures {
 
 /// The figures of every cell that has a verdict, in the order of the verdicts.
 pub(crate) fn of_run(run: &Run, verdicts: &[CellVerdict], depth: Depth) -> Vec<Figures> {
-    let trials = measured::Trials::of(run);
+    let trials = measured::Trials::from_run(run);
     let mut figures: Vec<Figures> =
         verdicts.iter().map(|verdict| of_cell(run, &trials, verdict, depth)).collect();
     scaling::add(run, &mut figures);

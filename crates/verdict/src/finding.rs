@@ -194,12 +194,12 @@ pub struct ExperimentFinding {
 /// change with it.
 pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Finding {
     let known: Vec<Known<'_>> =
-        cells.iter().map(Known::of).filter(|known| !known.starts.is_empty()).collect();
+        cells.iter().map(Known::from_cell).filter(|known| !known.starts.is_empty()).collect();
     let shares_base = quantity == Quantity::MemoryPerConnection;
     let mut found = contrasts(factors, &known, shares_base);
     // Equal contrasts stay in the order of their factors, the first factor's first.
     found.sort_by(|a, b| b.spread.by.total_cmp(&a.spread.by));
-    let tests = Tests::of(&found);
+    let tests = Tests::new(&found);
     let reported: Vec<Contrast> = found.iter().map(|one| one.contrast(factors, &known, &tests)).collect();
     let outcome = match (cells.len(), known.len()) {
         (1, 1) => Outcome::OneCell,

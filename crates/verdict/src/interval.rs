@@ -112,7 +112,7 @@ mod tests {
         assert_eq!(outlying(&[100.0, 100.0, 100.0, 100.5, 60.0]), [4]);
     }
 
-    fn of(count: u32) -> Interval {
+    fn interval_up_to(count: u32) -> Interval {
         let figures: Vec<f64> = (1..=count).rev().map(f64::from).collect();
         median_interval(&figures).unwrap()
     }
@@ -123,7 +123,7 @@ mod tests {
         for (count, low, high, coverage) in
             [(6, 1, 6, 0.969), (8, 1, 8, 0.992), (9, 2, 8, 0.961), (10, 2, 9, 0.979), (20, 6, 15, 0.959)]
         {
-            let interval = of(count);
+            let interval = interval_up_to(count);
             assert!((interval.low - f64::from(low)).abs() < 1e-9, "{count}: {interval:?}");
             assert!((interval.high - f64::from(high)).abs() < 1e-9, "{count}: {interval:?}");
             assert!((interval.coverage - coverage).abs() < 0.000_9, "{count}: {interval:?}");
@@ -136,7 +136,7 @@ mod tests {
         assert_eq!(median_interval(&[]), None);
         let one = median_interval(&[7.0]).unwrap();
         assert_eq!((one.low, one.high, one.coverage, one.count), (7.0, 7.0, 0.0, 1));
-        assert!((of(3).coverage - 0.75).abs() < 1e-12);
-        assert!((of(5).coverage - 0.9375).abs() < 1e-12);
+        assert!((interval_up_to(3).coverage - 0.75).abs() < 1e-12);
+        assert!((interval_up_to(5).coverage - 0.9375).abs() < 1e-12);
     }
 }

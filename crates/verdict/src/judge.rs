@@ -97,7 +97,7 @@ pub fn judge_figures(run: &Run) -> RunVerdict {
 /// Ceilings, subjects and comparisons.
 fn judge_to(run: &Run, depth: Depth, moment: Moment) -> RunVerdict {
     let goal = goal_to_judge_by(run);
-    let ceilings = ceiling::of(run);
+    let ceilings = ceiling::all(run);
     let judging = Judging::new(run, &goal, &ceilings, (depth, moment));
     let subjects = (0..).zip(&run.cells).filter(|(_, cell)| cell.role == Role::Subject);
     RunVerdict {

@@ -36,7 +36,7 @@ pub struct Promise {
 impl Promise {
     /// From readings of the cores' speed, each with the share of its time in which a core was interrupted. `None` if there
     /// are fewer than two.
-    pub fn of(readings: &[(f64, f64)]) -> Option<Self> {
+    pub fn from_readings(readings: &[(f64, f64)]) -> Option<Self> {
         let logs: Vec<f64> =
             readings.iter().map(|(speed, _)| speed.ln()).filter(|log| log.is_finite()).collect();
         if logs.len() < 2 {
@@ -63,15 +63,15 @@ mod tests {
 
     #[test]
     fn a_host_that_holds_still_promises_most() {
-        let still = Promise::of(&[(200e3, 0.0); 20]).unwrap();
+        let still = Promise::from_readings(&[(200e3, 0.0); 20]).unwrap();
         assert!((still.default_run - 0.02).abs() < 1e-9 && still.close_after_s == Some(120.0), "{still:?}");
         let speed = |place: i32| 200e3 * if place % 2 == 0 { 1.15 } else { 1.0 / 1.15 };
         let readings: Vec<(f64, f64)> = (0..20).map(|place| (speed(place), 0.01)).collect();
-        let restless = Promise::of(&readings).unwrap();
+        let restless = Promise::from_readings(&readings).unwrap();
         assert!((0.07..0.09).contains(&restless.default_run), "{restless:?}");
         assert!((1_400.0..2_500.0).contains(&restless.close_after_s.unwrap()), "{restless:?}");
-        let hopeless = Promise::of(&[(200e3, 0.5), (200e3, 0.3)]).unwrap();
+        let hopeless = Promise::from_readings(&[(200e3, 0.5), (200e3, 0.3)]).unwrap();
         assert!(hopeless.close_after_s.is_none() && hopeless.default_run > 0.4, "{hopeless:?}");
-        assert_eq!(Promise::of(&[(200e3, 0.0)]), None);
+        assert_eq!(Promise::from_readings(&[(200e3, 0.0)]), None);
     }
 }

@@ -104,7 +104,7 @@ impl Spoiled {
 
 /// Whether parts of a trial do not count, since the host stood still in them.
 fn stood_still(trial: &Trial) -> bool {
-    Remainder::of(trial).is_some_and(|remainder| remainder.still_share > 0.0)
+    Remainder::from_trial(trial).is_some_and(|remainder| remainder.still_share > 0.0)
 }
 
 impl std::iter::Sum for Spoiled {
@@ -144,7 +144,7 @@ pub fn moments(run: &Run) -> Vec<Moment> {
     let fastest = gauged.clone().flat_map(|(_, speed)| speed.before.cores.iter().chain(&speed.after.cores));
     let fastest = fastest.map(|core| core.turns_per_s).fold(f64::MIN_POSITIVE, f64::max);
     let moment = |(trial, speed): (&Trial, &kqps_observation::SpeedFacts)| {
-        let after = |cpu: u32| speed.after.of(&[cpu]);
+        let after = |cpu: u32| speed.after.turns_per_s(&[cpu]);
         let mean = |core: &kqps_observation::CoreGauge| {
             let after = after(core.cpu).unwrap_or(core.turns_per_s);
             (core.cpu, f64::midpoint(core.turns_per_s, after) / fastest)

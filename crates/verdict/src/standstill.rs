@@ -39,7 +39,7 @@ pub struct Remainder {
 
 impl Remainder {
     /// The remainder of a trial in open loop whose host was watched; `None` for any other trial.
-    pub fn of(trial: &Trial) -> Option<Self> {
+    pub fn from_trial(trial: &Trial) -> Option<Self> {
         let rate_qps = trial.load.intended_qps.filter(|_| trial.load.mode == LoadMode::Open)?;
         let stalls = trial.stalls.as_ref()?;
         let sending = trial.sending_ns();
@@ -117,7 +117,7 @@ impl Remainder {
 /// without the standstills, all queries count: a player that cannot keep up at all must not make a subject look
 /// better.
 pub fn bad_ratio(trial: &Trial) -> f64 {
-    let remainder = Remainder::of(trial).filter(|remainder| !remainder.is_too_little());
+    let remainder = Remainder::from_trial(trial).filter(|remainder| !remainder.is_too_little());
     remainder.map_or_else(|| trial.accounts.bad_ratio(), |remainder| remainder.bad_ratio())
 }
 
@@ -152,7 +152,7 @@ mod tests {
         let mut trial = trial(0);
         assert!((bad_ratio(&trial) - 0.006).abs() < 1e-12, "no witness saw the host stand still");
         stall(&mut trial, 101, 1_000);
-        let remainder = Remainder::of(&trial).unwrap();
+        let remainder = Remainder::from_trial(&trial).unwrap();
         // From the bin of 99 ms to that of 122 ms, or 40 of 500 ms.
         assert_eq!((remainder.intended, remainder.bad), (46_000, 0));
         assert!((remainder.still_share - 0.08).abs() < 1e-9 && (remainder.longest_s - 0.003).abs() < 1e-9);
@@ -177,9 +177,9 @@ mod tests {
     fn a_player_that_stood_still_is_the_host_too() {
         let mut trial = trial(0);
         trial.mishaps[0].lag_us = 2_100;
-        assert_eq!(Remainder::of(&trial).unwrap().bad, 0);
+        assert_eq!(Remainder::from_trial(&trial).unwrap().bad, 0);
         trial.mishaps[0].lag_us = 1_900;
-        assert_eq!(Remainder::of(&trial).unwrap().bad, 300);
+        assert_eq!(Remainder::from_trial(&trial).unwrap().bad, 300);
     }
 
     #[test]
@@ -194,7 +194,7 @@ mod tests {
     fn without_a_witness_nothing_is_excused() {
         let mut trial = Trial { stalls: None, ..trial(0) };
         trial.mishaps[0].lag_us = 5_000;
-        assert_eq!(Remainder::of(&trial), None);
+        assert_eq!(Remainder::from_trial(&trial), None);
         assert!((bad_ratio(&trial) - 0.006).abs() < 1e-12);
     }
 }

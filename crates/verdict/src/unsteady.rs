@@ -27,7 +27,7 @@ pub(crate) struct Unsteady {
 
 impl Unsteady {
     /// Over all trials of a cell; 0 for fewer than ten.
-    pub(crate) fn of<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
+    pub(crate) fn from_trials<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
         let Spoiled { of, shifted, .. } = Spoiled::count(trials);
         Self { shifted: if of < TRIALS_LEAST { 0.0 } else { f64::from(shifted) / f64::from(of) } }
     }
@@ -69,7 +69,7 @@ mod tests {
             Trial { speed: Some(speed), ..Trial::default() }
         };
         let of = |shifted: usize, all: usize| {
-            Unsteady::of(
+            Unsteady::from_trials(
                 &(0..all).map(|at| trial(if at < shifted { 150.0 } else { 100.0 })).collect::<Vec<_>>(),
             )
         };

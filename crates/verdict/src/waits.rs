@@ -80,29 +80,29 @@ mod tests {
     }
 
     /// Thousandths of the time.
-    fn of(cpus: &[u32], threads: &[ThreadFacts]) -> u32 {
+    fn waited_thousandths(cpus: &[u32], threads: &[ThreadFacts]) -> u32 {
         (waited(&trial(cpus, threads)).unwrap() * 1e3).round() as u32
     }
 
     #[test]
     fn a_server_waits_for_other_programs_and_not_for_its_own_threads() {
         let busy = thread(1, 0, 0.8, Some(0.15));
-        assert_eq!(of(&[0], std::slice::from_ref(&busy)), 150);
-        assert_eq!(of(&[0], &[busy.clone(), thread(2, 0, 0.1, None)]), 50);
+        assert_eq!(waited_thousandths(&[0], std::slice::from_ref(&busy)), 150);
+        assert_eq!(waited_thousandths(&[0], &[busy.clone(), thread(2, 0, 0.1, None)]), 50);
         // A thread with a core of its own takes nothing from it. A third one may have run on either core.
         let beside = thread(2, 1, 0.7, None);
-        assert_eq!(of(&[0, 1], &[busy.clone(), beside.clone()]), 150);
+        assert_eq!(waited_thousandths(&[0, 1], &[busy.clone(), beside.clone()]), 150);
         let third = thread(3, 1, 0.1, None);
-        assert_eq!(of(&[0, 1], &[busy.clone(), beside.clone(), third.clone()]), 0);
-        assert_eq!(of(&[], &[busy, beside, third]), 0);
+        assert_eq!(waited_thousandths(&[0, 1], &[busy.clone(), beside.clone(), third.clone()]), 0);
+        assert_eq!(waited_thousandths(&[], &[busy, beside, third]), 0);
     }
 
     #[test]
     fn the_worker_that_waited_longest_counts() {
         let (free, robbed) = (thread(1, 0, 0.9, Some(0.01)), thread(2, 1, 0.5, Some(0.4)));
-        assert_eq!(of(&[0, 1], &[free.clone(), robbed]), 400);
+        assert_eq!(waited_thousandths(&[0, 1], &[free.clone(), robbed]), 400);
         // A helper with little to do waits in vain.
-        assert_eq!(of(&[0, 1], &[free, thread(2, 1, 0.05, Some(0.4))]), 10);
+        assert_eq!(waited_thousandths(&[0, 1], &[free, thread(2, 1, 0.05, Some(0.4))]), 10);
     }
 
     #[test]

@@ -25,7 +25,7 @@ pub fn exposition(open_metrics: String, accept: &str) -> Answer {
 fn prefers_open_metrics(accept: &str) -> bool {
     let weight = |format| {
         ranges(accept)
-            .filter_map(|range| range.of(format))
+            .filter_map(|range| range.rank(format))
             .max_by(|a, b| a.0.cmp(&b.0).then(a.1.total_cmp(&b.1)))
     };
     match (weight(OPEN_METRICS), weight(TEXT)) {
@@ -51,7 +51,7 @@ enum Precision {
 
 impl Range<'_> {
     /// How precisely the range names a format, and with which weight; `None` if it does not hold the format.
-    fn of(&self, (media_type, version): (&str, &str)) -> Option<(Precision, f32)> {
+    fn rank(&self, (media_type, version): (&str, &str)) -> Option<(Precision, f32)> {
         let group = media_type.split('/').next().unwrap_or_default();
         let precision = match self.media_type.split_once('/')? {
             ("*", "*") => Precision::Any,

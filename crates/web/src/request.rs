@@ -99,7 +99,7 @@ mod tests {
 
     use super::*;
 
-    fn of(bytes: &[u8]) -> Result<Request, Refused> {
+    fn read_bytes(bytes: &[u8]) -> Result<Request, Refused> {
         let mut bytes = bytes;
         read(&mut bytes, Instant::now() + Duration::from_mins(1))
     }
@@ -111,15 +111,16 @@ mod tests {
             Ok(Request { path: path.into(), accept: accept.clone(), is_head, is_by_address: true })
         };
         assert_eq!(
-            of(b"GET /metrics?x=1 HTTP/1.1\r\nHost: 127.0.0.1:9153\r\n\r\n"),
+            read_bytes(b"GET /metrics?x=1 HTTP/1.1\r\nHost: 127.0.0.1:9153\r\n\r\n"),
             wanted("/metrics", false)
         );
-        assert_eq!(of(b"HEAD / HTTP/1.0\r\n\r\n"), wanted("/", true));
+        assert_eq!(read_bytes(b"HEAD / HTTP/1.0\r\n\r\n"), wanted("/", true));
     }
 
     #[test]
     fn the_fields_of_accept_are_one_list() {
-        let request = of(b"GET / HTTP/1.1\r\nAccept: text/plain;q=0.5\r\nACCEPT: a/b\r\n\r\n").unwrap();
+        let request =
+            read_bytes(b"GET / HTTP/1.1\r\nAccept: text/plain;q=0.5\r\nACCEPT: a/b\r\n\r\n").unwrap();
         assert_eq!(request.accept, "text/plain;q=0.5,a/b");
     }
 
@@ -139,13 +140,13 @@ mod tests {
         ] {
             assert!(!is_address(host.as_bytes()), "{host}");
         }
-        let request = of(b"GET / HTTP/1.1\r\nhost: evil.example:9153\r\n\r\n").unwrap();
+        let request = read_bytes(b"GET / HTTP/1.1\r\nhost: evil.example:9153\r\n\r\n").unwrap();
         assert!(!request.is_by_address);
     }
 
     #[test]
     fn nonsense_is_refused_by_its_kind() {
-        let status = |bytes: &[u8]| match of(bytes) {
+        let status = |bytes: &[u8]| match read_bytes(bytes) {
             Err(Refused::Status(status, _)) => status,
             other => panic!("{other:?}"),
         };
@@ -156,7 +157,7 @@ mod tests {
         assert_eq!(status(&long), 431);
         let lines = "a: b\r\n".repeat(LINES_MOST + 1);
         assert_eq!(status(format!("GET / HTTP/1.1\r\n{lines}\r\n").as_bytes()), 431);
-        assert_eq!(of(b"GET / HTTP/1.1\r\n"), Err(Refused::Gone), "it ended early");
+        assert_eq!(read_bytes(b"GET / HTTP/1.1\r\n"), Err(Refused::Gone), "it ended early");
     }
 
     #[test]

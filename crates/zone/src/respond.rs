@@ -175,7 +175,7 @@ impl Responder {
         asker: &Asker,
     ) -> Outcome {
         let message = &buffer[..query_bytes.min(buffer.len())];
-        let Some(header) = Header::of(message) else { return Outcome::Silence(Silence::TooShort) };
+        let Some(header) = Header::from_bytes(message) else { return Outcome::Silence(Silence::TooShort) };
         if header.is_reply() {
             return Outcome::Silence(Silence::IsReply);
         }
@@ -390,7 +390,7 @@ fn meta(
         rtype::IXFR if query.serial.is_none() => Some(Verdict::refusal(rcode::FORMERR)),
         rtype::IXFR if transport == Transport::Udp || settings.transfers => {
             let soa: Option<Rrset<'_>> = zone.top().rrset(rtype::SOA);
-            let owner = Owner::of(&zone.apex, Some(HEADER_BYTES));
+            let owner = Owner::new(&zone.apex, Some(HEADER_BYTES));
             let is_full = soa.is_some_and(|soa| writer.rrset(owner, &soa, None, false).is_err());
             Some(Verdict { rcode: rcode::NOERROR, is_authoritative: true, is_truncated: is_full })
         }

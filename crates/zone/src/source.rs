@@ -115,7 +115,7 @@ impl Sources {
     /// file that begins with a statement of a configuration of BIND is such a configuration. Its primary zones are
     /// taken, including those of its `view`s and `include`d files, and the `directory` of its options applies. One
     /// `include` pattern can name several files. Files are relative to the list.
-    pub fn of(path: &Path) -> Result<Self, SourceError> {
+    pub fn read(path: &Path) -> Result<Self, SourceError> {
         let failed = |error| SourceError::Read { path: path.to_owned(), error };
         if fs::metadata(path).map_err(failed)?.is_dir() {
             return Ok(Self { zones: directory(path)?, left_out: 0 });

@@ -63,7 +63,7 @@ fn the_file_or_its_name_gives_the_zone() {
     ] {
         fs::write(folder.path().join(file), text).unwrap();
     }
-    let mut sources = Sources::of(folder.path()).unwrap().zones;
+    let mut sources = Sources::read(folder.path()).unwrap().zones;
     sources[3].apex = Some(wire("d.example").into());
     let loaded = load_all(&sources, None);
     assert_eq!(reports(folder.path(), &loaded), []);
@@ -79,7 +79,7 @@ fn a_broken_file_keeps_the_old_zone_or_breaks_it() {
     let at = |name: &str| folder.path().join(name);
     fs::write(at("a.example"), zone(1)).unwrap();
     fs::write(at("b.example"), zone(1)).unwrap();
-    let mut sources = Sources::of(folder.path()).unwrap().zones;
+    let mut sources = Sources::read(folder.path()).unwrap().zones;
     let first = load_all(&sources, None).zones;
 
     fs::write(at("a.example"), zone(2) + "x A 192.0.2\ny A 192.0.2.2 z\n").unwrap();
@@ -193,11 +193,11 @@ fn a_broken_file_gives_way_to_a_whole_one() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
     fs::write(at("a"), zone(1)).unwrap();
-    let first = load_all(&Sources::of(folder.path()).unwrap().zones, None).zones;
+    let first = load_all(&Sources::read(folder.path()).unwrap().zones, None).zones;
     // The zone has moved to another file, which comes later.
     fs::write(at("a"), "").unwrap();
     fs::write(at("b"), "$ORIGIN a.\n".to_owned() + &zone(2)).unwrap();
-    let second = load_all(&Sources::of(folder.path()).unwrap().zones, Some(&first));
+    let second = load_all(&Sources::read(folder.path()).unwrap().zones, Some(&first));
     assert_eq!((serial(&second.zones, "a"), second.zones.len()), (Some(2), 1));
     assert_eq!(reports(folder.path(), &second).len(), 1);
     assert_eq!(second.reports[0].served, Served::Other);
@@ -267,7 +267,7 @@ fn many_zones_and_big_ones_are_loaded_side_by_side() {
         let _ = writeln!(big, "host{number} A 10.{}.{}.{}", number >> 16, number >> 8 & 255, number & 255);
     }
     fs::write(folder.path().join("big.example"), &big).unwrap();
-    let sources = Sources::of(folder.path()).unwrap().zones;
+    let sources = Sources::read(folder.path()).unwrap().zones;
     let seen = Mutex::new(Vec::new());
     let loaded = load(
         &sources,
@@ -363,7 +363,7 @@ fn what_became_of_zones_is_counted() {
         fs::write(at(name), zone(1)).unwrap();
     }
     fs::write(at("wrong"), "x").unwrap();
-    let first = load_all(&Sources::of(folder.path()).unwrap().zones, None);
+    let first = load_all(&Sources::read(folder.path()).unwrap().zones, None);
     assert_eq!(first.changes, Changes { added: 4, ..Changes::default() });
     // A zone with its names in another order is unchanged; one with another address is changed, whatever the serial. A
     // zone that was never served is not removed.
@@ -373,7 +373,7 @@ fn what_became_of_zones_is_counted() {
     fs::write(at("new"), zone(1)).unwrap();
     fs::remove_file(at("gone")).unwrap();
     fs::remove_file(at("wrong")).unwrap();
-    let mut sources = Sources::of(folder.path()).unwrap().zones;
+    let mut sources = Sources::read(folder.path()).unwrap().zones;
     for source in &mut sources {
         source.apex = source.file_name();
     }
@@ -397,7 +397,7 @@ fn files_as_editors_leave_them_are_read() {
     write("a", &marked(&(zone(1) + "$INCLUDE \"included\"\n$INCLUDE included sub\n")));
     write("included", &marked("marked A 192.0.2.9\n\u{feff}inside A 192.0.2.8\ntext TXT \"a\" (\n b )\n"));
     write("list", &marked("a a ; one\n# two\n"));
-    let loaded = load_all(&Sources::of(&folder.path().join("list")).unwrap().zones, None);
+    let loaded = load_all(&Sources::read(&folder.path().join("list")).unwrap().zones, None);
     assert_eq!(reports(folder.path(), &loaded), []);
     for name in ["marked.a", "marked.sub.a"] {
         assert_eq!(answer(&loaded.zones, name, 1), [(60, vec![192, 0, 2, 9])]);
@@ -409,13 +409,13 @@ fn files_as_editors_leave_them_are_read() {
     let utf_16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
     let encoding = "the file is encoded in UTF-16, as its byte order mark shows; save it as UTF-8";
     write("included", &utf_16("\u{feff}marked A 192.0.2.9\n"));
-    let loaded = load_all(&Sources::of(&folder.path().join("list")).unwrap().zones, None);
+    let loaded = load_all(&Sources::read(&folder.path().join("list")).unwrap().zones, None);
     let errors = [5, 6].map(|line| format!("a:{line}:10: cannot include \"included\": {encoding}"));
     assert_eq!(reports(folder.path(), &loaded)[0].1, errors);
     write("a", &utf_16(&format!("\u{feff}{}", zone(1))));
-    let loaded = load_all(&Sources::of(&folder.path().join("list")).unwrap().zones, None);
+    let loaded = load_all(&Sources::read(&folder.path().join("list")).unwrap().zones, None);
     assert_eq!(reports(folder.path(), &loaded)[0].1, [format!("a:1:1: {encoding}")]);
     write("list", &utf_16("\u{feff}a a\n"));
     let list = folder.path().join("list");
-    assert_eq!(Sources::of(&list).unwrap_err().to_string(), format!("{}:1:1: {encoding}", list.display()));
+    assert_eq!(Sources::read(&list).unwrap_err().to_string(), format!("{}:1:1: {encoding}", list.display()));
 }

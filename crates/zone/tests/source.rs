@@ -59,7 +59,9 @@ fn a_files_name_is_that_of_its_zone() {
 fn every_zone_of_a_directory_is_taken() {
     let folder = tempfile::tempdir().unwrap();
     let at = |name: &str| folder.path().join(name);
-    assert!(Sources::of(folder.path()).unwrap_err().to_string().ends_with("NAME.zone or NAME would be one"));
+    assert!(
+        Sources::read(folder.path()).unwrap_err().to_string().ends_with("NAME.zone or NAME would be one")
+    );
     for file in ["b.example.zone", "a.example", ".hidden", "a.example~", "a.jnl", "Ka.+008+1.key", "dsset-a."]
     {
         fs::write(at(file), "").unwrap();
@@ -67,7 +69,7 @@ fn every_zone_of_a_directory_is_taken() {
     fs::create_dir(at("directory.zone")).unwrap();
     std::os::unix::fs::symlink("b.example.zone", at("c.example")).unwrap();
     std::os::unix::fs::symlink("nowhere", at("d.example")).unwrap();
-    let sources = Sources::of(folder.path()).unwrap();
+    let sources = Sources::read(folder.path()).unwrap();
     assert_eq!(shown(folder.path(), &sources), ["?=a.example", "?=b.example.zone", "?=c.example"]);
 }
 
@@ -77,7 +79,7 @@ fn a_list_has_a_zone_on_each_line() {
     let list = folder.path().join("list");
     fs::write(&list, "# zones\n\n a.example  sub/a file \r\nb.example.\t/zones/b ; the other\n. root\n")
         .unwrap();
-    let sources = Sources::of(&list).unwrap();
+    let sources = Sources::read(&list).unwrap();
     assert_eq!(shown(folder.path(), &sources), ["a.example.=sub/a file", "b.example.=/zones/b", ".=root"]);
     for (text, expected) in [
         ("a b\n  a..b c\n", ":2:3: a label is empty"),
@@ -85,7 +87,7 @@ fn a_list_has_a_zone_on_each_line() {
         ("# nothing\n", " has no zones; each of its files NAME.zone or NAME would be one"),
     ] {
         fs::write(&list, text).unwrap();
-        assert_eq!(Sources::of(&list).unwrap_err().to_string(), format!("{}{expected}", list.display()));
+        assert_eq!(Sources::read(&list).unwrap_err().to_string(), format!("{}{expected}", list.display()));
     }
 }
 
@@ -103,7 +105,7 @@ fn marks_of_comments_and_configurations_may_be_in_a_path() {
         ("include x\n", "include.=x"),
     ] {
         fs::write(&list, text).unwrap();
-        assert_eq!(shown(folder.path(), &Sources::of(&list).unwrap()), [expected], "{text}");
+        assert_eq!(shown(folder.path(), &Sources::read(&list).unwrap()), [expected], "{text}");
     }
 }
 
@@ -117,7 +119,7 @@ fn the_case_of_keywords_does_not_matter() {
         "Include \"more\"; OPTIONS { Directory zones; }; ZONE a.example { FILE a; type Primary; };",
     )
     .unwrap();
-    let sources = Sources::of(&at("conf")).unwrap();
+    let sources = Sources::read(&at("conf")).unwrap();
     assert_eq!(shown(folder.path(), &sources), ["b.example.=zones/b", "a.example.=zones/a"]);
 }
 
@@ -147,7 +149,7 @@ fn a_configuration_of_bind_names_its_primary_zones() {
     let at = |name: &str| folder.path().join(name);
     fs::write(at("options.conf"), "options { directory \"zones\"; listen-on { any; }; };").unwrap();
     fs::write(at("named.conf"), NAMED_CONF).unwrap();
-    let sources = Sources::of(&at("named.conf")).unwrap();
+    let sources = Sources::read(&at("named.conf")).unwrap();
     assert_eq!(shown(folder.path(), &sources), ["a.example.=zones/a.db", "b.example.=/zones/b.db"]);
     assert_eq!(sources.left_out, 3);
 }
@@ -186,7 +188,7 @@ fn what_is_wrong_in_a_configuration_has_its_place() {
     ] {
         fs::write(&path, text).unwrap();
         let colon = if expected.starts_with(' ') { "" } else { ":" };
-        let error = Sources::of(&path).unwrap_err().to_string();
+        let error = Sources::read(&path).unwrap_err().to_string();
         let error = error.replace(&format!("include {}/", folder.path().display()), "include ");
         assert_eq!(error, format!("{}{colon}{expected}", path.display()), "{text}");
     }
@@ -218,7 +220,7 @@ fn a_configuration_may_include_by_pattern_and_within_blocks() {
         "include \"zones.d/[ab].conf\";\ninclude \"zones.d/c*\";\noptions { include \"options\"; };\n\
          zone d { include \"all\"; };\nview v { include \"vie?\"; };\n",
     );
-    let sources = Sources::of(&path).unwrap();
+    let sources = Sources::read(&path).unwrap();
     assert_eq!(
         shown(folder.path(), &sources),
         ["a.=served/a", "b.=served/b", "c.=served/c", "d.=served/d.db", "e.=served/e"]
@@ -233,7 +235,7 @@ fn every_file_that_cannot_be_included_is_reported() {
     fs::write(at("more.conf"), "\n include \"none.b\";").unwrap();
     fs::write(at("named.conf"), "include none.a;\ninclude more.conf;\ninclude folder;\ninclude \"x/*\"; zone z { type primary; file z; };").unwrap();
     fs::create_dir(at("folder")).unwrap();
-    let error = Sources::of(&at("named.conf")).unwrap_err().to_string();
+    let error = Sources::read(&at("named.conf")).unwrap_err().to_string();
     let error = error.replace(&format!("{}/", folder.path().display()), "");
     assert_eq!(
         error,

@@ -37,11 +37,11 @@ pub(super) fn now() -> Result<String> {
     let tags = git(&["tag", "--points-at", "HEAD"])?;
     let is_tagged = tags.lines().any(|tag| tag.trim_start_matches('v') == release.as_str());
     let is_changed = !git(&["status", "--porcelain", "--untracked-files=no"])?.trim().is_empty();
-    Ok(of(release, &Commit { hash: hash.into(), time: time.into(), is_tagged, is_changed }))
+    Ok(commit_version(release, &Commit { hash: hash.into(), time: time.into(), is_tagged, is_changed }))
 }
 
 /// `~` makes a version an earlier one for dpkg, and `+` a later one (deb-version(7)). A later commit has a later time.
-fn of(release: &str, commit: &Commit) -> String {
+fn commit_version(release: &str, commit: &Commit) -> String {
     let Commit { hash, time, is_tagged, is_changed } = commit;
     let name = if *is_tagged { release.to_owned() } else { format!("{release}~git{time}.{hash}") };
     if *is_changed { name + "+dirty" } else { name }
@@ -61,7 +61,7 @@ mod tests {
         let version = |is_tagged, is_changed| {
             let commit =
                 Commit { hash: "40731fc5".into(), time: "20261127T095500".into(), is_tagged, is_changed };
-            of("0.1.0", &commit)
+            commit_version("0.1.0", &commit)
         };
         assert_eq!(version(true, false), "0.1.0");
         assert_eq!(version(true, true), "0.1.0+dirty");

@@ -44,7 +44,7 @@ impl Crate {
         let read = |source: &&Source| {
             let within = source.path.strip_prefix(folder.join("src")).ok()?;
             let module = module_of(within).filter(|_| !has_library || within != Path::new("main.rs"))?;
-            let names = Names::of(source.text.parse().ok()?, &module);
+            let names = Names::from_code(source.text.parse().ok()?, &module);
             Some((module, names))
         };
         let mut files: BTreeMap<Module, Names> = sources.iter().filter_map(read).collect();

@@ -28,7 +28,7 @@ const METHOD_WORDS_MOST: usize = 2500;
 
 /// Every statement in the docs that does not hold.
 pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
-    let here = Here::of(files);
+    let here = Here::from_files(files);
     let mut found: Vec<String> = REQUIRED
         .iter()
         .filter(|required| !here.exists(required))
@@ -79,7 +79,7 @@ struct Here {
 }
 
 impl Here {
-    fn of(files: &[PathBuf]) -> Self {
+    fn from_files(files: &[PathBuf]) -> Self {
         let paths: BTreeSet<PathBuf> =
             files.iter().flat_map(|file| file.ancestors().map(Path::to_owned)).collect();
         let in_crates = files.iter().filter_map(|file| file.strip_prefix("crates").ok());
@@ -185,7 +185,7 @@ mod tests {
 
     #[test]
     fn only_paths_of_this_workspace_are_checked() {
-        let here = Here::of(&["crates/player/src/lib.rs".into(), "docs/METHOD.md".into()]);
+        let here = Here::from_files(&["crates/player/src/lib.rs".into(), "docs/METHOD.md".into()]);
         let named: Vec<String> =
             quoted_paths("see `player/src/gone.rs`, `/proc/stat`, `a/b` and `cargo run`").collect();
         let ours: Vec<&String> = named.iter().filter(|path| here.is_ours(path)).collect();

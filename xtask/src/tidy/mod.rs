@@ -30,7 +30,7 @@ struct Source {
 pub fn run() -> Result<()> {
     let files = workspace::files()?;
     let sources = parse_all(&files)?;
-    let report = sizes::Report::of(&sources);
+    let report = sizes::Report::from_sources(&sources);
     report.print();
 
     let mut faults = report.faults();

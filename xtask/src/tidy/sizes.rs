@@ -28,7 +28,7 @@ pub(super) struct Report {
 }
 
 impl Report {
-    pub(super) fn of(sources: &[Source]) -> Self {
+    pub(super) fn from_sources(sources: &[Source]) -> Self {
         let mut files = Vec::new();
         let mut functions = Functions { file: String::new(), found: Vec::new() };
         for source in sources {
@@ -112,7 +112,8 @@ mod tests {
 
     #[test]
     fn a_function_is_measured_from_its_name_to_its_brace() {
-        let report = Report::of(&[source("/// Docs do\n/// not count.\nfn f() {\n    let _ = 1;\n}\n")]);
+        let report =
+            Report::from_sources(&[source("/// Docs do\n/// not count.\nfn f() {\n    let _ = 1;\n}\n")]);
         assert_eq!(report.functions[0].lines, 3);
         assert_eq!(report.functions[0].place, "a.rs:3 f");
     }
@@ -120,6 +121,6 @@ mod tests {
     #[test]
     fn what_is_too_long_is_a_fault() {
         let long = format!("impl A {{ fn g(&self) {{\n{} }} }}", "    h();\n".repeat(FUNCTION_FAULT));
-        assert_eq!(Report::of(&[source(&long)]).faults().len(), 1);
+        assert_eq!(Report::from_sources(&[source(&long)]).faults().len(), 1);
     }
 }

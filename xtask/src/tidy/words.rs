@@ -1,5 +1,5 @@
 //! Forbidden words: `unsafe` outside the kernel crate, code that is not written yet, tests that do not run,
-//! dead code that is kept. Only tokens are searched, so that text and comments may mention them.
+//! dead code that is kept, and functions called `of`. Only tokens are searched, so that text and comments may mention them.
 
 use std::path::Path;
 
@@ -38,6 +38,9 @@ fn walk(tokens: TokenStream, is_kernel: bool, found: &mut Vec<(usize, &'static s
             {
                 found.push((line, "code that is not written yet"));
             }
+            TokenTree::Ident(word) if word == "fn" && word_follows(&tokens, place, "of") => {
+                found.push((line, "a function called `of`: name what it returns, or from what it is made"));
+            }
             TokenTree::Group(group) => {
                 if is_hash(place.checked_sub(1).and_then(|before| tokens.get(before))) {
                     found.extend(attribute_fault(&group.stream()).map(|what| (line, what)));
@@ -47,6 +50,10 @@ fn walk(tokens: TokenStream, is_kernel: bool, found: &mut Vec<(usize, &'static s
             _ => {}
         }
     }
+}
+
+fn word_follows(tokens: &[TokenTree], place: usize, wanted: &str) -> bool {
+    matches!(tokens.get(place + 1), Some(TokenTree::Ident(word)) if word == wanted)
 }
 
 fn bang_follows(tokens: &[TokenTree], place: usize) -> bool {
@@ -96,5 +103,11 @@ mod tests {
         assert_eq!(lines("a.rs", "fn f() { todo!() }").len(), 1);
         assert_eq!(lines("a.rs", "#[test]\n#[ignore = \"slow\"]\nfn f() {}").len(), 1);
         assert_eq!(lines("a.rs", "#[allow(dead_code)]\nfn f() {}").len(), 1);
+    }
+
+    #[test]
+    fn a_function_has_a_name() {
+        assert_eq!(lines("a.rs", "impl A { fn of(&self) {} }").len(), 1);
+        assert!(lines("a.rs", "fn of_a() { let of = 1; }").is_empty());
     }
 }

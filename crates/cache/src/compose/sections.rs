@@ -27,7 +27,7 @@ impl<'r> Sections<'r> {
     /// Reads a reply of a server that speaks for these names, or one that the cache wrote. `None` if a record of these
     /// sections cannot be read.
     pub(crate) fn read(reply: &'r [u8], class: u16, bailiwick: Option<&Bailiwick>) -> Option<Self> {
-        let header = Header::of(reply)?;
+        let header = Header::from_bytes(reply)?;
         let mut at = question::end(reply)?;
         let (answers, authorities) = (u32::from(header.answers()), u32::from(header.authorities()));
         let (is_own, names) = (bailiwick.is_none(), Vec::new());

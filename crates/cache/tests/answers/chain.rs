@@ -27,7 +27,7 @@ fn read(asked: &str, text: &str, zone: &Bailiwick) -> Result<Reply, Why> {
 }
 
 fn zone(name: &str) -> Bailiwick {
-    Bailiwick::of(&wire(name))
+    Bailiwick::from_zone(&wire(name))
 }
 
 /// A reply to a question for the address of `asked`, as a client without EDNS gets it.

@@ -139,7 +139,7 @@ fn an_answer_that_is_not_kept_has_the_ttls_of_the_settings() {
     let name = wire("www.example.");
     let question = Question { name: &name, rtype: 1, class: 1, dnssec_ok: false, checking_disabled: false };
     let seen = |message: &[u8]| {
-        let reply = cache.read(&question, message, &Bailiwick::of(&[0])).expect("an answer");
+        let reply = cache.read(&question, message, &Bailiwick::from_zone(&[0])).expect("an answer");
         let kept = cache.keep(&question, &reply, 0);
         let mut buffer = query(WWW, PLAIN);
         let form = Form { question_end: buffer.len(), dnssec_ok: None };

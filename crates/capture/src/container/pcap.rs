@@ -84,7 +84,7 @@ impl Pcap {
         if major != 2 {
             return Err(window.damaged(format!("version {major}.{minor} of the format; expected 2.4")));
         }
-        let link = Link::of(order.word(here, 20) & LINK_BITS);
+        let link = Link::from_number(order.word(here, 20) & LINK_BITS);
         window.consume(FILE_HEADER_BYTES);
         Ok(Self {
             order,

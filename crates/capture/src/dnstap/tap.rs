@@ -120,7 +120,7 @@ fn time(seconds: Option<u64>, nanoseconds: Option<u32>) -> Option<u64> {
 
 /// Whether the message is what the frame says, and of a kind that is taken.
 fn check(kind: Kind, bytes: &[u8]) -> Result<(), Why> {
-    let header = Header::of(bytes).ok_or(Why::BadMessage)?;
+    let header = Header::from_bytes(bytes).ok_or(Why::BadMessage)?;
     if header.is_reply() != (kind == Kind::Response) || bytes.len() > usize::from(u16::MAX) {
         return Err(Why::BadMessage);
     }

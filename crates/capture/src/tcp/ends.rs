@@ -15,7 +15,7 @@ pub(super) struct Ends {
 }
 
 impl Ends {
-    pub(super) fn of(segment: &Segment<'_>) -> Self {
+    pub(super) fn from_segment(segment: &Segment<'_>) -> Self {
         if segment.to_server {
             Self::between(segment.from, segment.to)
         } else {
@@ -87,8 +87,8 @@ mod tests {
                 missing: 0,
             };
             let back = Segment { from: to, to: from, to_server: false, ..there };
-            assert_eq!(Ends::of(&there), Ends::of(&back));
-            assert_eq!((Ends::of(&back).client(), Ends::of(&back).server()), (from, to));
+            assert_eq!(Ends::from_segment(&there), Ends::from_segment(&back));
+            assert_eq!((Ends::from_segment(&back).client(), Ends::from_segment(&back).server()), (from, to));
         }
     }
 }

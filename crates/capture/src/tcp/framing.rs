@@ -133,7 +133,7 @@ fn judge(bytes: &[u8], to_server: bool, is_sure: bool) -> Judgement {
         return Judgement::Broken;
     }
     let whole = Judgement::Message(PREFIX_BYTES + length);
-    match Header::of(message) {
+    match Header::from_bytes(message) {
         _ if is_sure && message.len() > 2 => whole,
         None => Judgement::Unknown,
         Some(header) if is_plausible(header, message, length) => whole,

@@ -40,7 +40,7 @@ pub(super) fn places(
     let mut networks = Numbers::<7>::new();
     let mut sizes: Vec<u32> = Vec::new();
     for client in clients.into_keys() {
-        let network = networks.of(&network_of(&client));
+        let network = networks.number(&network_of(&client));
         if network as usize == sizes.len() {
             sizes.push(0);
         }
@@ -82,7 +82,7 @@ mod tests {
             "[2001:db8:1:3::1]:1",
             "192.0.2.1:2",
         ] {
-            clients.of(&key_of(client.parse().expect("an address"), Client::Address));
+            clients.number(&key_of(client.parse().expect("an address"), Client::Address));
         }
         assert_eq!(clients.len(), 6);
         let mut all = Vec::new();

@@ -10,7 +10,7 @@ use super::clients::address_bytes;
 
 /// The number that a query and its response have in common, from client, server, transport, connection, ID and
 /// question. `scratch` is a buffer to reuse, with any content.
-pub(super) fn of(message: &Message<'_>, question: &[u8], scratch: &mut Vec<u8>) -> u64 {
+pub(super) fn number(message: &Message<'_>, question: &[u8], scratch: &mut Vec<u8>) -> u64 {
     scratch.clear();
     for end in [message.client, message.server] {
         append_end(end, scratch);
@@ -68,7 +68,7 @@ mod tests {
     #[test]
     fn time_kind_and_case_do_not_matter_and_all_else_does() {
         let mut scratch = b"anything".to_vec();
-        let mut exchange = |message: &Message<'_>, question: &[u8]| of(message, question, &mut scratch);
+        let mut exchange = |message: &Message<'_>, question: &[u8]| number(message, question, &mut scratch);
         let query = message(&[0xab, 0xcd, 1, 0]);
         let known = exchange(&query, ASKED);
         let response = Message { at_ns: 2, kind: Kind::Response, ..message(&[0xab, 0xcd, 0x81, 0]) };

@@ -25,7 +25,12 @@ impl Expectation {
     /// The expectation from a response with this header to this question. A truncated one need not hold the whole
     /// answer, nor does the first one of a zone transfer, so its rcode alone is expected. `scratch` is a buffer to
     /// reuse, with any content.
-    pub(super) fn of(header: Header<'_>, response: &[u8], question: &[u8], scratch: &mut Vec<u8>) -> Self {
+    pub(super) fn from_response(
+        header: Header<'_>,
+        response: &[u8],
+        question: &[u8],
+        scratch: &mut Vec<u8>,
+    ) -> Self {
         let rcode = edns::rcode(header, response);
         if rcode == BADCOOKIE {
             return Self::NONE;
@@ -68,31 +73,36 @@ mod tests {
 
     const QUESTION: &[u8] = b"\x04test\0\x00\x01\x00\x01";
 
-    fn of(flags: [u8; 2], tail: &[u8], additionals: u8) -> Expectation {
+    fn expected(flags: [u8; 2], tail: &[u8], additionals: u8) -> Expectation {
         let header = [7, 7, flags[0], flags[1], 0, 1, 0, 0, 0, 0, 0, additionals];
         let response = [&header[..], QUESTION, tail].concat();
-        Expectation::of(Header::of(&response).expect("a header"), &response, QUESTION, &mut Vec::new())
+        Expectation::from_response(
+            Header::from_bytes(&response).expect("a header"),
+            &response,
+            QUESTION,
+            &mut Vec::new(),
+        )
     }
 
     #[test]
     fn a_response_says_rcode_and_answer() {
-        let refused = of([0x80, 5], b"", 0);
+        let refused = expected([0x80, 5], b"", 0);
         assert_eq!((refused.rcode(), refused.answer()), (Some(5), Some(Digest::of_none(5, false))));
-        let nothing = of([0x84, 0], b"", 0);
+        let nothing = expected([0x84, 0], b"", 0);
         assert_eq!((nothing.rcode(), nothing.answer()), (Some(0), Some(Digest::of_none(0, true))));
         assert_eq!((Expectation::NONE.rcode(), Expectation::NONE.answer()), (None, None));
     }
 
     #[test]
     fn a_truncated_response_says_the_rcode_alone() {
-        let truncated = of([0x86, 0], b"", 0);
+        let truncated = expected([0x86, 0], b"", 0);
         assert_eq!((truncated.rcode(), truncated.answer()), (Some(0), None));
     }
 
     #[test]
     fn what_answers_a_removed_cookie_says_nothing() {
         // The OPT record holds the upper bits of the rcode: 1 × 16 + 7.
-        assert_eq!(of([0x80, 7], b"\0\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00", 1), Expectation::NONE);
+        assert_eq!(expected([0x80, 7], b"\0\x00\x29\x04\xd0\x01\x00\x00\x00\x00\x00", 1), Expectation::NONE);
     }
 
     #[test]
@@ -100,8 +110,8 @@ mod tests {
         for (qtype, is_it) in [(1, false), (250, false), (251, true), (252, true), (253, false)] {
             let question = [&b"\x04test\0\x00"[..], &[qtype], b"\x00\x01"].concat();
             let response = [&[7, 7, 0x84, 0, 0, 1, 0, 0, 0, 0, 0, 0][..], &question].concat();
-            let header = Header::of(&response).expect("a header");
-            let expected = Expectation::of(header, &response, &question, &mut Vec::new());
+            let header = Header::from_bytes(&response).expect("a header");
+            let expected = Expectation::from_response(header, &response, &question, &mut Vec::new());
             assert_eq!((expected.rcode(), expected.answer().is_none()), (Some(0), is_it), "{qtype}");
         }
         assert!(!is_transfer(b"\x00\xfc\x00") && !is_transfer(b""));

@@ -19,7 +19,7 @@ impl<const BYTES: usize> Numbers<BYTES> {
     }
 
     /// The number of a key, which is the next one if the key is new.
-    pub(super) fn of(&mut self, key: &[u8; BYTES]) -> u32 {
+    pub(super) fn number(&mut self, key: &[u8; BYTES]) -> u32 {
         let slot = self.slot(key);
         if self.slots[slot] != NONE {
             return self.slots[slot];
@@ -79,7 +79,11 @@ mod tests {
         let mut numbers = Numbers::<4>::new();
         for round in 0..2 {
             for key in 0..10_000_u32 {
-                assert_eq!(numbers.of(&key.wrapping_mul(0x9e37_79b1).to_le_bytes()), key, "round {round}");
+                assert_eq!(
+                    numbers.number(&key.wrapping_mul(0x9e37_79b1).to_le_bytes()),
+                    key,
+                    "round {round}"
+                );
             }
         }
         assert_eq!(numbers.len(), 10_000);

@@ -35,7 +35,7 @@ pub(super) struct Stripped {
 
 /// Strips a query. One whose records cannot be read stays as it is.
 pub(super) fn strip(message: &mut Vec<u8>) -> Stripped {
-    if Header::of(message).is_none_or(|header| header.additionals() == 0) {
+    if Header::from_bytes(message).is_none_or(|header| header.additionals() == 0) {
         return Stripped::default();
     }
     let signature = remove_signature(message);
@@ -44,7 +44,7 @@ pub(super) fn strip(message: &mut Vec<u8>) -> Stripped {
 
 fn remove_signature(message: &mut Vec<u8>) -> bool {
     let Some(found) = additional(message, rtype::TSIG) else { return false };
-    let Some(count) = Header::of(message).map(Header::additionals) else { return false };
+    let Some(count) = Header::from_bytes(message).map(Header::additionals) else { return false };
     message.drain(found.record);
     message[10..12].copy_from_slice(&(count - 1).to_be_bytes());
     true
@@ -123,7 +123,7 @@ struct Found {
 
 /// The first record of a type in the additional section.
 fn additional(message: &[u8], wanted: u16) -> Option<Found> {
-    let header = Header::of(message)?;
+    let header = Header::from_bytes(message)?;
     let before = u32::from(header.answers()) + u32::from(header.authorities());
     let mut at = question::end(message)?;
     for _ in 0..before {

@@ -43,7 +43,7 @@ pub struct Counts {
 
 impl Counts {
     /// How often the relay made a fault.
-    pub fn of(&self, fault: Fault) -> u64 {
+    pub fn count(&self, fault: Fault) -> u64 {
         self.faults.get(fault.name()).copied().unwrap_or(0)
     }
 
@@ -61,9 +61,9 @@ impl Counts {
     /// The player's accounts of these queries, if it sent no others and all of them reached the relay.
     pub fn expected(&self) -> Accounts {
         let correct_after = [Fault::Delay, Fault::Duplicate, Fault::Reorder, Fault::Truncate];
-        let correct = self.clean + correct_after.iter().map(|fault| self.of(*fault)).sum::<u64>();
+        let correct = self.clean + correct_after.iter().map(|fault| self.count(*fault)).sum::<u64>();
         let wrong = self.expected_wrong_causes().values().sum();
-        let late = self.of(Fault::Late);
+        let late = self.count(Fault::Late);
         Accounts {
             intended: self.queries,
             sent: self.queries,
@@ -71,9 +71,9 @@ impl Counts {
             wrong,
             late,
             lost: self.queries - correct - wrong - late,
-            truncated: self.of(Fault::Truncate),
-            duplicate: self.of(Fault::Duplicate),
-            unsolicited: self.of(Fault::WrongId) + self.of(Fault::WrongPort),
+            truncated: self.count(Fault::Truncate),
+            duplicate: self.count(Fault::Duplicate),
+            unsolicited: self.count(Fault::WrongId) + self.count(Fault::WrongPort),
             ..Accounts::default()
         }
     }
@@ -83,9 +83,9 @@ impl Counts {
         let mut causes = BTreeMap::new();
         for fault in Fault::ALL {
             if let Some(cause) = fault.wrong_cause()
-                && self.of(fault) > 0
+                && self.count(fault) > 0
             {
-                *causes.entry(cause.to_owned()).or_default() += self.of(fault);
+                *causes.entry(cause.to_owned()).or_default() += self.count(fault);
             }
         }
         causes

@@ -139,7 +139,7 @@ pub struct Plan {
 impl Plan {
     /// A plan of these shares. Later shares replace earlier ones of the same fault. An error if their sum is
     /// more than 1.
-    pub fn of(shares: &[Share]) -> Result<Self> {
+    pub fn from_shares(shares: &[Share]) -> Result<Self> {
         let mut wanted = BTreeMap::new();
         for one in shares {
             wanted.extend(one.faults.iter().map(|fault| (*fault, one.share)));
@@ -158,7 +158,7 @@ impl Plan {
 
     /// A plan that makes every fault for `share_each` of the queries. An error if their sum is more than 1.
     pub fn every(share_each: f64) -> Result<Self> {
-        Self::of(&[Share { faults: Fault::ALL.to_vec(), share: share_each }])
+        Self::from_shares(&[Share { faults: Fault::ALL.to_vec(), share: share_each }])
     }
 
     #[inline]
@@ -178,7 +178,8 @@ mod tests {
 
     #[test]
     fn a_draw_keeps_to_the_shares() {
-        let plan = Plan::of(&["drop-query=0.25".parse().unwrap(), "late=0.5".parse().unwrap()]).unwrap();
+        let plan =
+            Plan::from_shares(&["drop-query=0.25".parse().unwrap(), "late=0.5".parse().unwrap()]).unwrap();
         let mut random = fastrand::Rng::with_seed(1);
         let draws: Vec<_> = (0..10_000).map(|_| plan.draw(&mut random)).collect();
         let count = |wanted| draws.iter().filter(|drawn| **drawn == wanted).count();

@@ -159,7 +159,7 @@ pub fn run(options: &Options) -> Result<()> {
     let relay = Relay::start(RelaySettings {
         listen: options.listen,
         subject: options.subject,
-        plan: Plan::of(&options.fault)?,
+        plan: Plan::from_shares(&options.fault)?,
         seed: options.seed,
         delay_us: options.delay_us,
         late_us: options.late_us,

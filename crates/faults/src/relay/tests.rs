@@ -14,7 +14,7 @@ type Replies = Vec<(Vec<u8>, bool)>;
 
 /// Sends one query, reads `awaited` replies, stops the relay, and reads any further replies.
 fn ask(fault: Fault, awaited: usize, subject: Option<SocketAddr>) -> (Replies, Counts) {
-    let plan = Plan::of(&[format!("{fault}=1").parse().unwrap()]).unwrap();
+    let plan = Plan::from_shares(&[format!("{fault}=1").parse().unwrap()]).unwrap();
     let settings =
         RelaySettings { plan, subject, fault_delay_us: 1_000, late_us: 2_000, ..RelaySettings::default() };
     let relay = Relay::start(settings).unwrap();
@@ -44,7 +44,7 @@ fn each_fault_does_what_it_says_and_is_counted() {
         };
         let (replies, counts) = ask(fault, awaited, None);
         assert_eq!(replies.len(), awaited, "{fault}");
-        assert_eq!((counts.queries, counts.of(fault), counts.doubt()), (1, 1, None), "{fault}");
+        assert_eq!((counts.queries, counts.count(fault), counts.doubt()), (1, 1, None), "{fault}");
         counts.expected().check().unwrap();
         for (reply, from_asked) in replies {
             assert_eq!(from_asked, fault != Fault::WrongPort, "{fault}");
@@ -66,12 +66,12 @@ fn a_subject_behind_it_answers_and_what_it_leaves_unanswered_is_lost() {
     let subject = Relay::start(RelaySettings::default()).unwrap();
     let (replies, counts) = ask(Fault::Truncate, 1, Some(subject.address()));
     assert_eq!(replies.len(), 1);
-    assert_eq!((counts.of(Fault::Truncate), counts.unanswered, counts.expected().correct), (1, 0, 1));
+    assert_eq!((counts.count(Fault::Truncate), counts.unanswered, counts.expected().correct), (1, 0, 1));
 
     let silent = UdpSocket::bind("127.0.0.1:0").unwrap();
     let (replies, counts) = ask(Fault::Truncate, 0, Some(silent.local_addr().unwrap()));
     assert!(replies.is_empty());
-    assert_eq!((counts.of(Fault::Truncate), counts.unanswered, counts.expected().lost), (0, 1, 1));
+    assert_eq!((counts.count(Fault::Truncate), counts.unanswered, counts.expected().lost), (0, 1, 1));
 }
 
 #[test]
@@ -107,7 +107,7 @@ fn a_witness_dates_every_reply_after_its_query_and_before_it_is_read() {
 fn a_reordered_reply_comes_after_the_next_one() {
     // The first of two queries is held. The second would be held too, but leaves at once together with the
     // first.
-    let plan = Plan::of(&["reorder=1".parse().unwrap()]).unwrap();
+    let plan = Plan::from_shares(&["reorder=1".parse().unwrap()]).unwrap();
     let relay = Relay::start(RelaySettings { plan, spin: true, ..RelaySettings::default() }).unwrap();
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -125,7 +125,7 @@ fn a_reordered_reply_comes_after_the_next_one() {
         }));
     }
     assert!(orders.contains(&[2, 1]), "{orders:?}");
-    assert_eq!(relay.stop().unwrap().of(Fault::Reorder), 100);
+    assert_eq!(relay.stop().unwrap().count(Fault::Reorder), 100);
 }
 
 #[test]

@@ -101,7 +101,7 @@ pub struct Expected {
 
 impl Counts {
     /// How often the server made a fault.
-    pub fn of(&self, fault: Fault) -> u64 {
+    pub fn count(&self, fault: Fault) -> u64 {
         self.faults.get(fault.name()).copied().unwrap_or(0)
     }
 
@@ -119,11 +119,11 @@ impl Counts {
     /// The report of a player that sent these queries and no others, except one for each spoiled handshake.
     pub fn expected(&self) -> Expected {
         let right_after = Fault::ALL.into_iter().filter(|fault| fault.is_correct());
-        let correct = self.right + right_after.map(|fault| self.of(fault)).sum::<u64>();
+        let correct = self.right + right_after.map(|fault| self.count(fault)).sum::<u64>();
         let mut wrong = BTreeMap::new();
         for fault in Fault::ALL {
-            if let Some(cause) = fault.wrong().filter(|_| self.of(fault) > 0) {
-                *wrong.entry(cause.to_owned()).or_default() += self.of(fault);
+            if let Some(cause) = fault.wrong().filter(|_| self.count(fault) > 0) {
+                *wrong.entry(cause.to_owned()).or_default() += self.count(fault);
             }
         }
         let failed = named(&self.failed);
@@ -138,10 +138,10 @@ impl Counts {
                 sent,
                 correct,
                 wrong: wrong.values().sum(),
-                late: self.of(Fault::Late),
+                late: self.count(Fault::Late),
                 lost: lost.values().sum(),
-                duplicate: self.of(Fault::Twice),
-                unsolicited: self.of(Fault::Empty) + self.of(Fault::WrongId),
+                duplicate: self.count(Fault::Twice),
+                unsolicited: self.count(Fault::Empty) + self.count(Fault::WrongId),
                 ..Accounts::default()
             },
             lost,
@@ -152,7 +152,7 @@ impl Counts {
             resets: named(&self.resets),
             goaways: named(&self.goaways),
             ends: named(&self.ends),
-            retries: self.of(Fault::Retry),
+            retries: self.count(Fault::Retry),
         }
     }
 

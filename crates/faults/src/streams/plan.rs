@@ -15,7 +15,7 @@ pub struct Plan {
 impl Plan {
     /// A plan that makes each of these faults with this share. An error if the shares of queries, or those of
     /// handshakes, add up to more than 1.
-    pub fn of(faults: &[Fault], share_each: f64) -> Result<Self> {
+    pub fn from_faults(faults: &[Fault], share_each: f64) -> Result<Self> {
         let mut plan = Self::default();
         for fault in faults {
             let list = match fault.stage() {
@@ -57,12 +57,12 @@ mod tests {
 
     #[test]
     fn queries_and_handshakes_are_drawn_apart() {
-        let plan = Plan::of(&[Fault::Reset, Fault::Mute], 0.5).unwrap();
+        let plan = Plan::from_faults(&[Fault::Reset, Fault::Mute], 0.5).unwrap();
         let mut random = fastrand::Rng::with_seed(1);
         for _ in 0..1000 {
             assert!(matches!(plan.of_query(&mut random), None | Some(Fault::Reset)));
             assert!(matches!(plan.of_handshake(&mut random), None | Some(Fault::Mute)));
         }
-        assert!(Plan::of(&[Fault::Split, Fault::Join, Fault::Late], 0.4).is_err());
+        assert!(Plan::from_faults(&[Fault::Split, Fault::Join, Fault::Late], 0.4).is_err());
     }
 }

@@ -66,7 +66,7 @@ impl QuicEngine {
         let line = Line::open(settings.listen, settings.disorder)?;
         epoll.add(line.socket()?, SOCKET)?;
         let configs = Configs::new(certificates)?;
-        let server = Some(Arc::clone(configs.of(None)));
+        let server = Some(Arc::clone(configs.server_config(None)));
         Ok(Self {
             address: line.socket()?.local_addr()?,
             line,
@@ -194,7 +194,7 @@ impl QuicEngine {
                 response.truncate(transmit.size);
             }
             Fate::Accept(fault) => {
-                let config = Arc::clone(self.configs.of(fault));
+                let config = Arc::clone(self.configs.server_config(fault));
                 let at = self.at(now_ns);
                 match self.endpoint.accept(incoming, at, &mut response, Some(config)) {
                     Ok((handle, inner)) => {

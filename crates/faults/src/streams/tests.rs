@@ -20,7 +20,7 @@ struct Seen {
 
 /// Asks once, reads `awaited` bytes or to the end, closes the connection and reads the rest.
 fn ask(fault: Fault, awaited: usize) -> (Seen, Counts) {
-    let plan = Plan::of(&[fault], 1.0).unwrap();
+    let plan = Plan::from_faults(&[fault], 1.0).unwrap();
     let server = Server::start(ServerSettings { plan, late_us: 2_000, ..ServerSettings::default() }).unwrap();
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
@@ -64,7 +64,7 @@ fn replies_have_their_faults_and_are_counted() {
         };
         let (seen, counts) = ask(fault, wanted.len());
         assert_eq!((seen.bytes, seen.was_reset), (wanted, false), "{fault}");
-        assert_eq!((counts.queries, counts.of(fault), counts.connections), (1, 1, 1), "{fault}");
+        assert_eq!((counts.queries, counts.count(fault), counts.connections), (1, 1, 1), "{fault}");
         assert_eq!(counts.doubt(), None, "{fault}");
         counts.expected().accounts.check().unwrap();
     }
@@ -97,7 +97,7 @@ fn connections_end_as_their_faults_say_and_are_counted() {
 
 #[test]
 fn a_cut_steps_through_every_offset() {
-    let plan = Plan::of(&[Fault::Split], 1.0).unwrap();
+    let plan = Plan::from_faults(&[Fault::Split], 1.0).unwrap();
     let server = Server::start(ServerSettings { plan, ..ServerSettings::default() }).unwrap();
     let mut stream = TcpStream::connect(server.address()).unwrap();
     let frame = right();

@@ -28,7 +28,7 @@ impl Dispatcher {
             self.looks_soon |= back_end.health.doubt();
             return self.policy.retry_servfail && is_first && self.ask_another(number, place);
         }
-        let is_cut = Header::of(message).is_some_and(Header::is_truncated);
+        let is_cut = Header::from_bytes(message).is_some_and(Header::is_truncated);
         if !is_cut || !matches!(client, Client::Tcp(_) | Client::Inner(_)) {
             return false;
         }

@@ -64,7 +64,7 @@ impl Dispatcher {
     pub(crate) fn time_out(&mut self, number: usize) {
         let timeout_ns = self.settings.timeout.as_nanos() as u64;
         let mut late = std::mem::take(&mut self.lost);
-        for place in self.queries.of(number) {
+        for place in self.queries.places_at(number) {
             let query = self.queries.get(place);
             let waited_ns = self.now_ns.saturating_sub(query.sent_ns);
             if waited_ns < timeout_ns / 2 {
@@ -170,7 +170,7 @@ impl Dispatcher {
         if let Some(flags) = query.get_mut(2).filter(|_| back_end.is_recursive) {
             *flags |= RD;
         }
-        let Ok(asked) = Asked::of(&query) else { return };
+        let Ok(asked) = Asked::from_query(&query) else { return };
         back_end.checked_ns = Some(self.now_ns);
         let Some(link) = back_end.link(Way::Usual, query.len()) else { return };
         let Some(place) = self.queries.add(Client::Check, &query, asked, None) else { return };
@@ -187,7 +187,7 @@ impl Dispatcher {
             return;
         }
         let is_check = |&place: &u16| self.queries.get(place).client == Client::Check;
-        let mut checks = self.queries.of(number).filter(is_check);
+        let mut checks = self.queries.places_at(number).filter(is_check);
         let oldest = checks.next();
         if let Some(oldest) = oldest.filter(|_| checks.count() + 1 >= CHECKS_MOST) {
             self.fail(oldest, Lost::TimedOut);
@@ -229,7 +229,7 @@ impl Dispatcher {
     /// Handles the loss of all queries that are outstanding on these links of a back end.
     pub(crate) fn cut_off(&mut self, number: usize, of_link: impl Fn(u16) -> bool) {
         let mut lost = std::mem::take(&mut self.lost);
-        lost.extend(self.queries.of(number).filter(|&place| of_link(self.queries.get(place).at.link)));
+        lost.extend(self.queries.places_at(number).filter(|&place| of_link(self.queries.get(place).at.link)));
         for place in lost.drain(..) {
             // Making room for one of them may have settled another.
             let at = self.queries.get(place).at;

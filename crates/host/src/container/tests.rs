@@ -22,7 +22,7 @@ fn facts(files: &[(&str, &str)], pid_namespace: &str) -> Facts {
     }
     fs::create_dir_all(folder.path().join("proc/self/ns")).unwrap();
     symlink(pid_namespace, folder.path().join("proc/self/ns/pid")).unwrap();
-    Facts::of(&Root::at(folder.path()), std::iter::empty())
+    Facts::read_below(&Root::at(folder.path()), std::iter::empty())
 }
 
 fn words(taken: &[Taken]) -> Vec<&'static str> {
@@ -142,8 +142,9 @@ fn each_sign_of_a_container_is_reported() {
     let found = facts(&[("proc/self/cgroup", kubernetes), ("run/.containerenv", "")], FIRST_PID_NAMESPACE);
     assert_eq!(found.signs, ["/run/.containerenv exists", "its cgroup is /kubepods.slice/pod1"]);
     let folder = TempDir::new().unwrap();
-    let named =
-        |variables: &[&'static str]| Facts::of(&Root::at(folder.path()), variables.iter().copied()).signs;
+    let named = |variables: &[&'static str]| {
+        Facts::read_below(&Root::at(folder.path()), variables.iter().copied()).signs
+    };
     assert_eq!(
         named(&VARIABLES).join("; "),
         "the variable container is set; the variable KUBERNETES_SERVICE_HOST is set"

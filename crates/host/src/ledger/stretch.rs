@@ -39,7 +39,7 @@ pub(super) struct Drops {
 }
 
 impl Drops {
-    pub(super) fn of(evidence: &Evidence<'_>, backlogs: &[Backlog]) -> Self {
+    pub(super) fn from_evidence(evidence: &Evidence<'_>, backlogs: &[Backlog]) -> Self {
         let Evidence { accounts, host, subject, side, player_socket_drops, .. } = *evidence;
         let ours = &host.network;
         let there = subject.and_then(|subject| subject.network.as_ref());

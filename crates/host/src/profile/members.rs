@@ -24,7 +24,7 @@ pub(super) struct Members {
 
 impl Members {
     /// The threads of these processes and their descendants.
-    pub(super) fn of(pids: &[u32]) -> Self {
+    pub(super) fn read(pids: &[u32]) -> Self {
         let mut members = Self::default();
         members.look(pids);
         members.interrupts.insert(0);
@@ -120,7 +120,7 @@ mod tests {
     #[test]
     fn the_threads_of_this_process_are_found_with_their_cpu_time() {
         let pid = std::process::id();
-        let mut members = Members::of(&[pid]);
+        let mut members = Members::read(&[pid]);
         assert!(members.knows(pid) && members.handles_interrupts(0) && !members.has(1, 1));
         let times = members.on_core_ns();
         assert!(times.is_empty() || times[&pid] > 0, "a kernel without schedstat has none");

@@ -62,7 +62,7 @@ struct Times {
 
 /// Reads the states of all threads of these processes until the given time is not 0.
 pub(super) fn read(pids: &[u32], stop_ns: &AtomicU64) -> Read {
-    let mut read = Read { members: Members::of(pids), ..Read::default() };
+    let mut read = Read { members: Members::read(pids), ..Read::default() };
     let mut next = 0;
     while stop_ns.load(Ordering::Acquire) == 0 {
         let threads: Vec<(u32, u32)> = read.members.pairs().collect();

@@ -72,7 +72,7 @@ struct Mapped {
 
 impl Symbols {
     /// Looks up names among these of the kernel.
-    pub(super) fn of(kernel: Arc<Kernel>, unreadable: &mut BTreeMap<String, String>) -> Self {
+    pub(super) fn new(kernel: Arc<Kernel>, unreadable: &mut BTreeMap<String, String>) -> Self {
         if kernel.0.is_empty() {
             let why = "the addresses in /proc/kallsyms are hidden (CAP_SYSLOG, or kernel.kptr_restrict of 0)";
             unreadable.insert("names of the kernel".into(), why.into());

@@ -125,7 +125,7 @@ fn a_watch_that_is_dropped_ends_and_one_that_cannot_begin_says_why() {
 
 #[test]
 fn at_high_rates_a_part_is_stamped() {
-    let one_in = |rate_qps| Stamped::of(&[], rate_qps).one_in;
+    let one_in = |rate_qps| Stamped::new(&[], rate_qps).one_in;
     assert_eq!([0.0, 1e3, 50e3, 51e3, 200e3, 201e3, 1e9].map(one_in), [1, 1, 1, 2, 4, 8, 4096]);
 }
 

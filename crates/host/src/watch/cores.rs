@@ -48,7 +48,7 @@ pub(super) struct Ticks<'a> {
 
 impl Cores {
     /// The cores of a side that is pinned to `pinned` (empty: to none) and used `own_s` CPU seconds.
-    pub(super) fn of(
+    pub(super) fn new(
         host: HostId,
         pinned: &[u32],
         ticks: &Ticks<'_>,
@@ -112,7 +112,7 @@ pub(super) fn made_up(host: &str, pinned: &[u32], own_s: f64) -> Cores {
     let before = cpu_time::parse("cpu0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 0\n");
     let after = cpu_time::parse("cpu0 100 0 0 100 0 0 0 0\ncpu1 200 0 0 0 0 0 0 0\n");
     let ticks = Ticks { before: &before, after: &after, wall_s: 2.0 };
-    Cores::of(HostId(host.into()), pinned, &ticks, own_s, BTreeMap::new())
+    Cores::new(HostId(host.into()), pinned, &ticks, own_s, BTreeMap::new())
 }
 
 #[cfg(test)]

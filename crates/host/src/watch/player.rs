@@ -131,7 +131,7 @@ impl PlayerWatch {
             drop_reasons: reasons.and_then(|read| read_or_noted(read, DROP_REASONS, &mut unreadable)),
             threads: subject::threads_between(&cpu.threads, &cpu_at_end.threads, wall_s),
             cpu_s,
-            cores: Cores::of(host, &watched.cpus, &ticks, cpu_s, cpu_at_end.mhz),
+            cores: Cores::new(host, &watched.cpus, &ticks, cpu_s, cpu_at_end.mhz),
             unreadable,
         }
     }

@@ -161,7 +161,7 @@ impl SubjectWatch {
         let ticks = Ticks { before: &cpu.cores, after: &cpu_at_end.cores, wall_s };
         let own_s = subject::cpu_s(&cpu.subject, &cpu_at_end.subject);
         let host = HostId::read(&Root::real());
-        let cores = Cores::of(host, &watched.cpus, &ticks, own_s, cpu_at_end.mhz);
+        let cores = Cores::new(host, &watched.cpus, &ticks, own_s, cpu_at_end.mhz);
         let is_elsewhere = watched.pids.is_empty() && watched.player == PlayerPlace::Elsewhere;
         SubjectSeen { facts, side, cores, unreadable, is_elsewhere }
     }

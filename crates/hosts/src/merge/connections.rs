@@ -11,7 +11,7 @@ use super::counts::{self, Counts};
 use super::histograms::Histograms;
 
 /// The connections of all players; `None` if the transport has none. Their times are those of the added histograms.
-pub(super) fn of(parts: &[Part], histograms: &Histograms) -> Option<ConnectionFacts> {
+pub(super) fn facts(parts: &[Part], histograms: &Histograms) -> Option<ConnectionFacts> {
     let all: Vec<&ConnectionFacts> =
         parts.iter().filter_map(|part| part.trial.connections.as_ref()).collect();
     let first = all.first()?;

@@ -8,7 +8,7 @@ use super::Part;
 const EXAMPLES_MOST: usize = 20;
 
 /// The differences of all players by kind, the most frequent first.
-pub(super) fn of(parts: &[Part]) -> Vec<Difference> {
+pub(super) fn by_kind(parts: &[Part]) -> Vec<Difference> {
     let mut all: Vec<Difference> = Vec::new();
     for difference in parts.iter().flat_map(|part| &part.trial.differences) {
         match all.iter_mut().find(|known| known.kind == difference.kind) {

@@ -18,7 +18,7 @@ const OF_EVERY_RECORD: [(&str, Figures); 3] =
 
 impl Histograms {
     /// Adds those of all parts, one record after the other.
-    pub(super) fn of(parts: &[Part]) -> Result<Self, MergeError> {
+    pub(super) fn from_parts(parts: &[Part]) -> Result<Self, MergeError> {
         let mut sums: BTreeMap<String, Histogram> = BTreeMap::new();
         for part in parts {
             let unread =

@@ -7,7 +7,7 @@ use super::{Part, counts};
 
 /// The load that all players offered, and what was answered of it. Rates are counts over the longest time of any player,
 /// as for the threads of one player.
-pub(super) fn of(parts: &[Part], accounts: &Accounts) -> LoadFacts {
+pub(super) fn facts(parts: &[Part], accounts: &Accounts) -> LoadFacts {
     let each = || parts.iter().map(|part| &part.trial.load);
     let longest = |of: fn(&LoadFacts) -> f64| each().map(of).fold(0.0, f64::max);
     let longest_known = |of: fn(&LoadFacts) -> Option<f64>| each().filter_map(of).reduce(f64::max);

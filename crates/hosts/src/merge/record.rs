@@ -14,10 +14,10 @@ use super::starts::Starts;
 use super::{MergeError, Part, connections, differences, load};
 
 /// Merges parts that are those of one trial.
-pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, MergeError> {
+pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, MergeError> {
     let first = &parts.first().ok_or(MergeError::Nothing)?.trial;
-    let starts = Starts::of(parts);
-    let histograms = Histograms::of(parts)?;
+    let starts = Starts::from_parts(parts);
+    let histograms = Histograms::from_parts(parts)?;
     let accounts = counts::accounts(parts)?;
     let by_cause = |of: fn(&Trial) -> &Counts| counts::by_cause(parts.iter().map(|part| of(&part.trial)));
     let ledger = ledger(parts, &accounts, server.as_ref());
@@ -40,7 +40,7 @@ pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, M
         targets: first.targets.clone(),
         transport: first.transport,
         dataset: first.dataset.clone(),
-        load: load::of(parts, &accounts),
+        load: load::facts(parts, &accounts),
         accounts,
         unsent_causes: by_cause(|trial| &trial.unsent_causes),
         wrong_causes: by_cause(|trial| &trial.wrong_causes),
@@ -49,8 +49,8 @@ pub(super) fn of(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, M
         lost_causes: by_cause(|trial| &trial.lost_causes),
         // Only that of a single player passes the check.
         replay: first.replay.clone(),
-        differences: differences::of(parts),
-        connections: connections::of(parts, &histograms),
+        differences: differences::by_kind(parts),
+        connections: connections::facts(parts, &histograms),
         lost_expected: by_cause(|trial| &trial.lost_expected),
         refused_at_times: counts::sum(parts.iter().map(|part| part.trial.refused_at_times)),
         response_rcodes: by_cause(|trial| &trial.response_rcodes),

@@ -15,7 +15,7 @@ pub(super) struct Starts {
 }
 
 impl Starts {
-    pub(super) fn of(parts: &[Part]) -> Self {
+    pub(super) fn from_parts(parts: &[Part]) -> Self {
         let start_ns =
             |part: &Part| i128::from(part.trial.started_monotonic_ns) - i128::from(part.start.offset_ns);
         let each_ns: Vec<i128> = parts.iter().map(start_ns).collect();
@@ -81,20 +81,20 @@ mod tests {
             part(3_004_000_000, -2_000_000_000, 200_000),
             part(5_002_000_000, 0, 0),
         ];
-        let starts = Starts::of(&parts);
+        let starts = Starts::from_parts(&parts);
         assert_eq!(starts.skew_us(), Some(4_300.0));
         assert_eq!(starts.first_monotonic_ns(), 1_005_000_000_000);
         assert_eq!([0, 1, 2].map(|player| starts.shift(player, 10_000_000)), [0, 0, 0]);
         assert_eq!([0, 1, 2].map(|player| starts.shift(player, 2_000_000)), [0, 2, 1]);
-        assert_eq!(Starts::of(&parts[..1]).skew_us(), None, "one player is never apart");
+        assert_eq!(Starts::from_parts(&parts[..1]).skew_us(), None, "one player is never apart");
         // A clock that is known badly may hide that they began apart.
         let unsure = [part(7, 0, 5_000_000), part(7, 0, 3_000_000)];
-        assert_eq!(Starts::of(&unsure).skew_us(), Some(8_000.0));
+        assert_eq!(Starts::from_parts(&unsure).skew_us(), Some(8_000.0));
     }
 
     #[test]
     fn players_that_began_days_apart_move_no_bin() {
-        let starts = Starts::of(&[part(1, 0, 0), part(u64::MAX, i64::MIN, 0)]);
+        let starts = Starts::from_parts(&[part(1, 0, 0), part(u64::MAX, i64::MIN, 0)]);
         assert_eq!(starts.shift(1, 10_000_000), 0);
         assert!(starts.skew_us().is_some_and(|skew_us| skew_us > 1e15));
     }

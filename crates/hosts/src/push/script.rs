@@ -8,7 +8,7 @@ use super::{Build, HEAD};
 /// A file is taken for the build only if it and the folders `kqps` and `HASH` are no links, are of this user, and may be
 /// written by nobody else. The folder above may be of root too, and may be sticky. `ls -n` (POSIX) shows type, mode and
 /// owner. A system without a program for SHA-256 compares lengths of what just arrived, and takes no older file for whole.
-pub(super) fn of(build: &Build) -> String {
+pub(super) fn text(build: &Build) -> String {
     let Build { hash, sha256, bytes, .. } = build;
     format!(
         r#"umask 077

@@ -9,7 +9,7 @@ use crate::host::Words;
 fn host(home: &Path, more: &str) -> Host {
     let script = format!("unset XDG_CACHE_HOME; export HOME='{}'; {more} exec \"$@\"", home.display());
     let reach = ["sh", "-c", &script, "sh"].map(str::to_owned).to_vec();
-    Host::of(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap()
+    Host::from_words(Words { name: "ns1", reach, data: "192.0.2.1", ..Words::default() }).unwrap()
 }
 
 /// A file that begins as this test's program does, without its table of entries, and that is longer than what waits
@@ -250,10 +250,10 @@ fn another_architecture_is_refused() {
 
 #[test]
 fn answers_are_found_among_noise() {
-    let answer = Answer::of("kqps-push want x86_64 /home/a b/kqps").unwrap();
+    let answer = Answer::parse("kqps-push want x86_64 /home/a b/kqps").unwrap();
     assert_eq!((answer.kind, answer.machine.as_str()), (Kind::Want, "x86_64"));
     assert_eq!(answer.text, "/home/a b/kqps");
     for line in ["", "Welcome", "kqps-push", "kqps-push other x y", "kqps-push want x86_64"] {
-        assert_eq!(Answer::of(line), None);
+        assert_eq!(Answer::parse(line), None);
     }
 }

@@ -106,7 +106,7 @@ impl Controller {
 
     fn greet_as(&mut self, name: &str, identity: &Identity) -> Value {
         let facts = HelloFacts { targets: Vec::new(), role: Role::Player, name: name.into() };
-        self.send(&json!({"hello": ControllerHello::of(identity, &facts)}));
+        self.send(&json!({"hello": ControllerHello::new(identity, &facts)}));
         self.read()["hello"].clone()
     }
 

@@ -58,7 +58,7 @@ unsafe impl Send for Ring {}
 
 impl Ring {
     /// Makes the ring of a socket that is not connected to an interface yet.
-    pub(super) fn of(socket: &OwnedFd) -> io::Result<Self> {
+    pub(super) fn new(socket: &OwnedFd) -> io::Result<Self> {
         let fd = socket.as_raw_fd();
         let version = libc::tpacket_versions::TPACKET_V3 as libc::c_int;
         set_option(fd, libc::SOL_PACKET, libc::PACKET_VERSION, version)?;

@@ -41,7 +41,7 @@ impl Attached {
         let counters = bpf::counters(COUNTERS).map_err(failed("making counters"))?;
         let program = program(filter, sockets.as_fd(), counters.as_fd())?;
         let program = bpf::load(&program, bpf::OF_XDP).map_err(failed("loading an XDP program"))?;
-        let carrier = Carrier::of(filter.device).map_err(failed("asking for the carrier"))?;
+        let carrier = Carrier::read(filter.device).map_err(failed("asking for the carrier"))?;
         let attach = |place| bpf::attach(program.as_fd(), filter.device, place);
         let (link, not_native) = match attach(bpf::IN_DRIVER) {
             Ok(link) => (link, None),

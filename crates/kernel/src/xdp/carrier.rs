@@ -28,7 +28,7 @@ pub(super) struct Carrier {
 
 impl Carrier {
     /// The carrier of a device of the calling thread's network namespace.
-    pub(super) fn of(device: u32) -> io::Result<Self> {
+    pub(super) fn read(device: u32) -> io::Result<Self> {
         ask(&Netlink::open()?, device).map(|(_, carrier)| carrier)
     }
 
@@ -122,7 +122,7 @@ mod tests {
         }
         let (near, far) = pair().unwrap();
         let index = device(&near);
-        let now = || near.within(|| Carrier::of(index)).unwrap();
+        let now = || near.within(|| Carrier::read(index)).unwrap();
         let wait = |before: Carrier, most_ns| near.within(move || before.await_for(index, most_ns));
         let before = now();
         assert!(before.is_on);
@@ -145,6 +145,6 @@ mod tests {
 
     #[test]
     fn a_device_that_does_not_exist_has_no_carrier() {
-        Carrier::of(u32::MAX >> 1).unwrap_err();
+        Carrier::read(u32::MAX >> 1).unwrap_err();
     }
 }

@@ -53,7 +53,7 @@ pub fn devices() -> io::Result<Vec<Device>> {
         let index = link.header.index;
         let features = features.as_ref().map_err(String::clone).and_then(|features| {
             let bits = features.get(&index).ok_or("the kernel does not say for this device")?;
-            Ok(XdpFeatures::of(*bits))
+            Ok(XdpFeatures::from_bits(*bits))
         });
         let driver = driver_info(&name).ok().flatten().map(|info| info.name);
         let driver = driver.filter(|driver| !driver.is_empty());
@@ -75,7 +75,7 @@ fn queues_of(link: &LinkMessage) -> Option<u32> {
 }
 
 impl XdpFeatures {
-    fn of(bits: u64) -> Self {
+    fn from_bits(bits: u64) -> Self {
         let has = |wanted: u64| bits & wanted == wanted;
         Self { native: has(netdev::RUNS | netdev::REDIRECTS), zero_copy: has(netdev::ZERO_COPY) }
     }
@@ -91,10 +91,10 @@ mod tests {
 
     #[test]
     fn native_takes_programs_and_sockets() {
-        assert_eq!(XdpFeatures::of(0), XdpFeatures::default());
-        assert_eq!(XdpFeatures::of(1), XdpFeatures::default());
-        assert_eq!(XdpFeatures::of(7), XdpFeatures { native: true, zero_copy: false });
-        assert_eq!(XdpFeatures::of(127), XdpFeatures { native: true, zero_copy: true });
+        assert_eq!(XdpFeatures::from_bits(0), XdpFeatures::default());
+        assert_eq!(XdpFeatures::from_bits(1), XdpFeatures::default());
+        assert_eq!(XdpFeatures::from_bits(7), XdpFeatures { native: true, zero_copy: false });
+        assert_eq!(XdpFeatures::from_bits(127), XdpFeatures { native: true, zero_copy: true });
     }
 
     #[test]

@@ -29,7 +29,7 @@ pub struct Place {
 
 /// The device that has an address, in the network namespace of the calling thread. Fails if no device has the address
 /// as its own, or if the device has no Ethernet frames, as loopback.
-pub fn of(address: IpAddr) -> io::Result<Place> {
+pub fn with_address(address: IpAddr) -> io::Result<Place> {
     let netlink = Netlink::open()?;
     let all = addresses(&netlink)?;
     let found = all.iter().find(|(_, own)| *own == address);
@@ -97,11 +97,12 @@ mod tests {
             return;
         }
         let (near, _far) = pair().unwrap();
-        let place = near.within(|| of(NEAR.into())).unwrap();
+        let place = near.within(|| with_address(NEAR.into())).unwrap();
         assert_eq!((place.name.as_str(), place.vlan, place.mtu), (DEVICE, None, 1500));
         assert_eq!((place.queues, &place.addresses[..]), (Some(1), &[IpAddr::from(NEAR)][..]));
         assert_eq!(near.within(|| named(DEVICE)).unwrap(), place);
-        let error = |address: Ipv4Addr| near.within(move || of(address.into())).unwrap_err().to_string();
+        let error =
+            |address: Ipv4Addr| near.within(move || with_address(address.into())).unwrap_err().to_string();
         assert!(error(Ipv4Addr::LOCALHOST).contains("no Ethernet frames"));
         assert!(error(FAR).contains("no device has this address"));
         let error = near.within(|| named("lo")).unwrap_err().to_string();

@@ -64,15 +64,15 @@ mod tests {
 
     const KEY: &str = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIJQ0Zz9m ci@controller";
 
-    fn of(text: &str) -> Result<Vec<String>, String> {
+    fn key_lines(text: &str) -> Result<Vec<String>, String> {
         lines("ci.pub", text, Path::new("/usr/bin/kqps"))
     }
 
     #[test]
     fn each_key_may_start_the_agent_and_nothing_else() {
         let expected = format!("restrict,command=\"/usr/bin/kqps agent\" {KEY}");
-        assert_eq!(of(&format!("{KEY}\n")), Ok(vec![expected.clone()]));
-        assert_eq!(of(&format!("# of CI\n\n  {KEY}\r\n{KEY}")), Ok(vec![expected; 2]));
+        assert_eq!(key_lines(&format!("{KEY}\n")), Ok(vec![expected.clone()]));
+        assert_eq!(key_lines(&format!("# of CI\n\n  {KEY}\r\n{KEY}")), Ok(vec![expected; 2]));
     }
 
     #[test]
@@ -96,7 +96,7 @@ mod tests {
             ("ssh-ed25519 AAAA\"B", "ci.pub:1: expected the key in base64"),
             ("ssh-ed25519 AAAAC3 a\u{1b}[31mb", "ci.pub:1: expected a line without control characters"),
         ] {
-            let error = of(text).unwrap_err();
+            let error = key_lines(text).unwrap_err();
             assert!(error.starts_with(expected), "{text:?}: {error}");
         }
     }

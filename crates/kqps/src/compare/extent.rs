@@ -49,7 +49,7 @@ pub(crate) struct AskedExtent {
 impl AskedExtent {
     /// Returns an error if no comparison has this extent.
     pub(crate) fn check(&self) -> anyhow::Result<()> {
-        Extent::of(self).map(drop)
+        Extent::from_asked(self).map(drop)
     }
 }
 
@@ -62,7 +62,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    pub(super) fn of(asked: &AskedExtent) -> anyhow::Result<Self> {
+    pub(super) fn from_asked(asked: &AskedExtent) -> anyhow::Result<Self> {
         let within_most = |blocks| within("--blocks", blocks, BLOCKS_MOST).map(|blocks| blocks as u32);
         let blocks = asked.blocks.map(within_most).transpose()?;
         let loaded_s = asked.duration.map(|duration| duration.as_secs_f64());

@@ -87,7 +87,7 @@ struct Load {
 }
 
 fn load_of(asked: &AskedExtent) -> anyhow::Result<Load> {
-    let Extent { blocks, rounds, trial_s: duration_s } = Extent::of(asked)?;
+    let Extent { blocks, rounds, trial_s: duration_s } = Extent::from_asked(asked)?;
     let load = match asked.rate_qps {
         Some(rate_qps) => CellLoad::Rates { rates_qps: vec![rate_qps], duration_s },
         None => CellLoad::Closed(duration_s),
@@ -210,7 +210,7 @@ fn request(args: &Args) -> anyhow::Result<ComparisonRequest> {
     let live = &args.live;
     let Load { load, blocks, rounds } = load_of(&live.extent())?;
     let seed = live.seed.unwrap_or_else(random_seed);
-    let [a, b] = sides::of(args)?;
+    let [a, b] = sides::from_args(args)?;
     let is_set_up = live.senders.is_some() || live.timeout.is_some();
     if is_set_up && ![&a, &b].into_iter().any(|side| matches!(side, Side::Running(_))) {
         return Err(bad_input("--senders and --timeout are for servers that run already, named by --target"));

@@ -17,7 +17,7 @@ enum Word {
     Running(RunningServer),
 }
 
-pub(super) fn of(args: &Args) -> anyhow::Result<[Side; 2]> {
+pub(super) fn from_args(args: &Args) -> anyhow::Result<[Side; 2]> {
     let words = match (args.a.as_ref().zip(args.b.as_ref()), args.live.target.as_slice()) {
         (Some((a, b)), _) => [word(a, args)?, word(b, args)?],
         (None, [a, b]) => [running(a, args)?, running(b, args)?],

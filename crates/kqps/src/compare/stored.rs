@@ -29,7 +29,7 @@ pub(super) fn within(folder: &Path, args: &Args) -> anyhow::Result<Compared> {
         }
         (Some(a), Some(b), _) => vec![(cell_called(&run, a)?, cell_called(&run, b)?)],
         (_, _, Some(factor)) => differing(&run, factor)?,
-        _ if compare::Pairing::of(&run).is_some() => {
+        _ if compare::Pairing::from_run(&run).is_some() => {
             let comparisons = compare::of_run(&run);
             if comparisons.is_empty() {
                 return Err(bad_input("nothing can be compared yet: the run has no block with both A and B"));

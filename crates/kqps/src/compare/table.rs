@@ -8,7 +8,7 @@ use kqps_verdict::change::within;
 use kqps_verdict::compare::Comparison;
 
 /// The table, and below it the meaning of its columns.
-pub(super) fn of(comparisons: &[Comparison]) -> String {
+pub(super) fn verdicts(comparisons: &[Comparison]) -> String {
     let [first, others @ ..] = comparisons else { return String::new() };
     let is_one_pair = others.iter().all(|one| one.case.a == first.case.a && one.case.b == first.case.b);
     let mut table = Table::new();
@@ -67,7 +67,7 @@ mod tests {
     #[test]
     fn a_row_shows_outcome_ratio_interval_and_mde() {
         let cases = [case("old", 0.9, Figure::CpuPerAnswer), case("old", 1.2, Figure::P99Latency)];
-        let text = of(&compare(&cases));
+        let text = verdicts(&compare(&cases));
         assert!(text.starts_with("A is old, B is new.\n"), "{text}");
         let row = |figure: &str| {
             let line = text.lines().find(|line| line.trim_start().starts_with(figure));
@@ -83,7 +83,8 @@ mod tests {
 
     #[test]
     fn fewer_than_six_blocks_have_no_interval_and_no_mde() {
-        let text = of(&compare(&[Case { blocks: vec![1.016; 5], ..case("old", 0.9, Figure::AnsweredRate) }]));
+        let text =
+            verdicts(&compare(&[Case { blocks: vec![1.016; 5], ..case("old", 0.9, Figure::AnsweredRate) }]));
         let row =
             text.lines().find(|line| line.trim_start().starts_with("answered rate")).unwrap_or_default();
         let words: Vec<&str> = row.split_whitespace().collect();
@@ -93,7 +94,7 @@ mod tests {
     #[test]
     fn several_pairs_are_named_in_their_rows() {
         let cases = [case("old", 0.9, Figure::AnsweredRate), case("older", 0.9, Figure::AnsweredRate)];
-        let text = of(&compare(&cases));
+        let text = verdicts(&compare(&cases));
         assert!(text.contains(" A ") && text.contains(" older ") && !text.contains("A is"), "{text}");
     }
 }

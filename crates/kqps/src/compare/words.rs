@@ -12,9 +12,9 @@ use super::condition::Condition;
 use super::table;
 
 /// The whole output: a table of all verdicts, then the evidence of each. Every sentence appears once.
-pub(super) fn of(comparisons: &[Comparison], report: Option<&Path>) -> String {
+pub(super) fn output(comparisons: &[Comparison], report: Option<&Path>) -> String {
     let mut said = PrintedSentences::default();
-    let mut text = table::of(comparisons);
+    let mut text = table::verdicts(comparisons);
     for comparison in comparisons {
         text.push('\n');
         text += &of_one(comparison, &mut said);
@@ -164,7 +164,7 @@ mod tests {
             assert_eq!(too_coarse(&both, &conditions(enough)), None, "{enough:?}");
         }
         assert_eq!(too_coarse(&both[1..], &conditions(&["slower:0.1%"])), None);
-        let words = of(&both[1..], None);
+        let words = output(&both[1..], None);
         assert!(words.contains("  because  the player was the limit.\n"), "{words}");
         assert!(words.contains("Warning: it was late.") && !words.contains("Warning: the player"), "{words}");
     }
@@ -177,7 +177,7 @@ mod tests {
         {
             let blocks_of = |count: usize| vec![1.0; count];
             let case = Case { blocks: blocks_of(6), same: blocks_of(4), same_of_both, ..Case::default() };
-            let words = of(&compare(&[case]), None);
+            let words = output(&compare(&[case]), None);
             assert!(words.contains(blocks), "{words}");
         }
     }
@@ -196,7 +196,7 @@ mod tests {
         ];
         let all: Vec<String> = refusals.iter().chain(&doubts).map(ToString::to_string).collect();
         let case = Case { blocks: alike(), same: alike(), doubts: all, refusals: 2, ..Case::default() };
-        let words = of(&compare(&[case.clone(), case]), None);
+        let words = output(&compare(&[case.clone(), case]), None);
         for once in
             ["Give it more cores", "Stop what else runs", "limit of A", "limit of B", "3 % were taken"]
         {
@@ -239,7 +239,7 @@ mod tests {
         };
         let one = &compare(&[case])[0];
         assert_eq!(one.outcome, Outcome::Inconclusive);
-        let words = of(std::slice::from_ref(one), None);
+        let words = output(std::slice::from_ref(one), None);
         assert!(words.contains("of new and old cannot see a difference of less than 45.1 %;"), "{words}");
         assert!(words.contains("  but      new has 18.0 % less answered rate than old, with"), "{words}");
         assert!(words.contains("a difference of this size is not detectable here.\n"), "{words}");

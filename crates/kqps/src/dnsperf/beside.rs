@@ -130,15 +130,15 @@ impl Beside<'_> {
                 Fate::Replied { rcode, latency_ns } => {
                     let latency_us = latency_ns / 1000;
                     let latency = format!("{}.{:06}", latency_us / 1_000_000, latency_us % 1_000_000);
-                    writeln!(lines, "> {} {} {latency}", rcode_name(rcode.into()), self.text.of(query))
+                    writeln!(lines, "> {} {} {latency}", rcode_name(rcode.into()), self.text.show(query))
                 }
                 Fate::TimedOut if self.command.suppressed.timeouts => Ok(()),
-                Fate::TimedOut if self.command.verbose => writeln!(lines, "> T {}", self.text.of(query)),
+                Fate::TimedOut if self.command.verbose => writeln!(lines, "> T {}", self.text.show(query)),
                 Fate::TimedOut => {
                     let unit = if self.command.updates { "Update" } else { "Query" };
                     writeln!(lines, "[Timeout] {unit} timed out: msg id {key}")
                 }
-                Fate::Interrupted if self.command.verbose => writeln!(lines, "> I {}", self.text.of(query)),
+                Fate::Interrupted if self.command.verbose => writeln!(lines, "> I {}", self.text.show(query)),
                 Fate::Interrupted => Ok(()),
             };
         }

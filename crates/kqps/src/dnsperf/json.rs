@@ -108,7 +108,7 @@ mod tests {
             load: LoadFacts { sending_s: Some(0.5), ..LoadFacts::default() },
             ..Trial::default()
         };
-        let counts = Counts::of(&trial, replies());
+        let counts = Counts::from_trial(&trial, replies());
         let mut command = Command { latency_histogram: true, ..Command::default() };
         let expected = json!({"statistics": {
             "interval": false, "sent": 6, "completed": 5, "lost": 1, "interrupted": 0,

@@ -100,7 +100,7 @@ pub(super) struct QueryText<'a> {
 
 impl QueryText<'_> {
     /// A query's name and type, the zone of an update, or that it is binary. A name is shown without random labels.
-    pub(super) fn of(&self, position: Position) -> String {
+    pub(super) fn show(&self, position: Position) -> String {
         let message = self.dataset.query(position).message;
         let begin =
             HEADER_BYTES + labels(self.command).iter().map(|bytes| 1 + usize::from(*bytes)).sum::<usize>();

@@ -36,7 +36,7 @@ pub(super) enum Ended {
 
 impl Ended {
     /// The cause that ended the run of an input with so many queries.
-    pub(super) fn of(trial: &Trial, command: &Command, queries: u64) -> Self {
+    pub(super) fn from_trial(trial: &Trial, command: &Command, queries: u64) -> Self {
         let runs = command.runs.or(command.limit.is_none().then_some(1));
         let all = runs.map(|runs| runs.saturating_mul(queries));
         match all {
@@ -70,7 +70,7 @@ impl Counts {
     }
 
     /// The counts of a trial.
-    pub(super) fn of(trial: &Trial, replies: Detail) -> Self {
+    pub(super) fn from_trial(trial: &Trial, replies: Detail) -> Self {
         let sent = trial.accounts.sent;
         // A query without a reply does not prolong the run.
         let run_time_s = trial.load.sending_s().max(replies.last_reply_ns as f64 / 1e9);

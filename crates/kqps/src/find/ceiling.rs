@@ -183,7 +183,7 @@ fn against(
     };
     let certificates =
         if transport.is_encrypted() { Some(Certificates::make([of_type]).map_err(failed)?) } else { None };
-    let certificate = certificates.as_ref().and_then(|made| made.of(of_type));
+    let certificate = certificates.as_ref().and_then(|made| made.certificate(of_type));
     let over = Over { transport, certificate };
     let echo = Subject::start_over(over, &builtin::echo(), &setting, interrupts, None).map_err(failed)?;
     plan.targets = vec![echo.address()];
@@ -197,7 +197,7 @@ fn against(
     let request = TrialRequest { pace, duration_s, purpose: Purpose::Ceiling };
     let echo_watched = SubjectWatched::of_processes(vec![echo.pid()], echo.address().ip());
     let subject = SubjectWatched { cpus: cpus.to_vec(), ..echo_watched };
-    let cores = Cores::of(&plan.cpus, cpus);
+    let cores = Cores::new(&plan.cpus, cpus);
     let play = |_: &TrialRequest| player.play(plan, &subject, Some(Check::Off), false);
     let trial = gauges.play(&cores, &subject.pids, &request, play);
     echo.stop();

@@ -27,7 +27,7 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
 
 /// Whether a trial met the goal, and why not.
 fn met_or_missed(trial: &Trial, goal: &Goal, purpose: Purpose) -> String {
-    let probe = Probe::of(trial, goal, purpose);
+    let probe = Probe::from_trial(trial, goal, purpose);
     if !probe.is_bad(goal) {
         return "met the goal".to_owned();
     }

@@ -222,7 +222,7 @@ fn reasons(searched: &Searched<'_>) -> String {
     let command = searched.folder.map(|folder| format!("`kqps report {} --why`", folder.display()));
     let unprinted = all[usize::from(verdict.grade.refuses()).min(all.len())..].to_vec();
     let command = command.as_deref().filter(|_| !is_why);
-    let mut text = advice::of(&of_search(verdict), 1, &unprinted, command);
+    let mut text = advice::text(&of_search(verdict), 1, &unprinted, command);
     if is_why && !all.is_empty() {
         text += "Why:\n";
         text.extend(all.iter().map(|(reason, _)| format!("- {}\n", visible_line(reason))));

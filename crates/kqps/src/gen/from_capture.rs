@@ -77,7 +77,7 @@ pub(super) fn write(
 /// whether the query of the line is the captured one, so that the same answer is expected. Otherwise the line has none.
 fn append(query: &Query<'_>, line: &mut Vec<u8>) -> Option<bool> {
     let message = query.message;
-    if Header::of(message)?.questions() != 1 {
+    if Header::from_bytes(message)?.questions() != 1 {
         return None;
     }
     let end = literal_end(message, HEADER_BYTES)?;
@@ -104,7 +104,7 @@ fn append(query: &Query<'_>, line: &mut Vec<u8>) -> Option<bool> {
 /// Whether a query has what that of a line has beside its question: RD and no other flag, and no record but EDNS with
 /// the usual size and without options.
 fn is_usual(message: &[u8], opt: Option<&Record<'_>>) -> bool {
-    let Some(header) = Header::of(message) else { return false };
+    let Some(header) = Header::from_bytes(message) else { return false };
     let has_usual_edns = opt.is_none_or(|opt| {
         opt.class == edns::UDP_PAYLOAD_BYTES && opt.ttl_s & !edns::DO == 0 && opt.data.is_empty()
     });

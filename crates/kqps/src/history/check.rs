@@ -126,13 +126,13 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if args.json {
         for one in &checked {
-            print::json(&PrintedChange::of(one, &records))?;
+            print::json(&PrintedChange::from_checked(one, &records))?;
         }
     } else {
-        print!("{}", words::of(&records, &history, &checked, too_few));
+        print!("{}", words::output(&records, &history, &checked, too_few));
     }
     if let Some(path) = &args.comment {
-        let text = markdown::of(&records, &history, &checked, too_few);
+        let text = markdown::comment(&records, &history, &checked, too_few);
         write_whole(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
     }
     explain(args, &checked);
@@ -260,7 +260,7 @@ pub(crate) struct PrintedChange {
 }
 
 impl PrintedChange {
-    fn of(one: &Checked<'_>, records: &Records) -> Self {
+    fn from_checked(one: &Checked<'_>, records: &Records) -> Self {
         let Checked { series, change, .. } = one;
         let run = |point: usize| -> &Entry { &records.entries[series.points[point].entry] };
         let (low, median, high) = change.ratio;

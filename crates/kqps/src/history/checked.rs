@@ -30,7 +30,7 @@ impl Checked<'_> {
 
 /// A ratio between the ends of its interval as a change, and the interval: `-4.2 %`, `-5.0 % to -3.4 %`.
 pub(super) fn changed((low, ratio, high): (f64, f64, f64)) -> (String, String) {
-    let form = Form::of(&[low, ratio, high]);
+    let form = Form::from_ratios(&[low, ratio, high]);
     (form.change(ratio), form.range(low, high))
 }
 

@@ -52,10 +52,10 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let text = match args.format {
         Format::Markdown => {
             let history = judge(&records);
-            markdown::of(&records, &history, &all_changes(&history, LAST), history.too_few(LAST))
+            markdown::comment(&records, &history, &all_changes(&history, LAST), history.too_few(LAST))
         }
-        Format::Bmf => bmf::of(&records)?,
-        Format::Csv => csv::of(&records),
+        Format::Bmf => bmf::json(&records)?,
+        Format::Csv => csv::text(&records),
     };
     match &args.output {
         None => print!("{text}"),

@@ -35,7 +35,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let html = history_page(HistoryInput {
         records: &records,
         history: &judge(&records),
-        links: &links::of(&records.entries, folder),
+        links: &links::to_pages(&records.entries, folder),
         kqps_version: env!("CARGO_PKG_VERSION"),
     });
     write_whole(&page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))?;

@@ -12,7 +12,7 @@ use time::macros::format_description;
 use super::checked::{Checked, Confirmation, changed};
 
 /// The whole output of `kqps history check`.
-pub(super) fn of(
+pub(super) fn output(
     records: &Records,
     history: &History,
     checked: &[Checked<'_>],

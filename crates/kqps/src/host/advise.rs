@@ -86,11 +86,11 @@ pub(crate) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     let mut advice = advise(&setup, &Topology::read(), &ask);
     advice.notes.extend(measured.iter().flat_map(Measured::notes));
     if json {
-        print::json(&print::Versioned::of(&Advised { ask, advice }))?;
+        print::json(&print::Versioned::new(&Advised { ask, advice }))?;
     } else if args.plain {
         print!("{}", commands(&advice)?);
     } else {
-        print!("{}", words::of(&setup, &advice));
+        print!("{}", words::output(&setup, &advice));
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -34,7 +34,8 @@ pub(super) fn fill_in(differences: &mut [Difference], path: &Path, settings: &Se
             if message.kind != Kind::Response {
                 continue;
             }
-            let Some(rcode) = Header::of(message.bytes).map(|header| edns::rcode(header, message.bytes))
+            let Some(rcode) =
+                Header::from_bytes(message.bytes).map(|header| edns::rcode(header, message.bytes))
             else {
                 continue;
             };

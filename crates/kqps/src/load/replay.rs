@@ -93,7 +93,7 @@ pub(crate) struct Captured {
 
 impl Captured {
     /// The capture with a plan for it.
-    pub(crate) fn of(facts: &CaptureFacts, plan: ReplayPlan, keeps_transports: bool) -> Self {
+    pub(crate) fn new(facts: &CaptureFacts, plan: ReplayPlan, keeps_transports: bool) -> Self {
         let pile = u64::from(plan.pile);
         Self {
             clients: u64::from(facts.clients) * pile,

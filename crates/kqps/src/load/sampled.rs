@@ -27,7 +27,7 @@ pub(super) fn beside<T>(
     trial: impl FnOnce() -> T,
 ) -> T {
     let Some(Sampled { every, receive }) = sampled else { return trial() };
-    let usage = Mutex::new(Usage::of(subject));
+    let usage = Mutex::new(Usage::new(subject));
     let read = || {
         let mut usage = usage.lock().unwrap_or_else(PoisonError::into_inner);
         receive(LiveCounts { subject_cpu_s: usage.cpu_s(), ..live.counts() });

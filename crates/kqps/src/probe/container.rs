@@ -34,7 +34,7 @@ impl From<Taken> for Lack {
 
 impl Container {
     /// `None` if this is no container. `fails` says whether a capability of the probe does not work.
-    pub(super) fn of(facts: &Facts, fails: impl Fn(&str) -> bool) -> Option<Self> {
+    pub(super) fn from_facts(facts: &Facts, fails: impl Fn(&str) -> bool) -> Option<Self> {
         let takes_away = facts.taken(fails).into_iter().map(Lack::from).collect();
         (!facts.signs.is_empty()).then(|| Self { signs: facts.signs.clone(), takes_away })
     }

@@ -23,11 +23,11 @@ pub(super) struct Device {
 /// All devices, by index; the reason if they cannot be listed.
 pub(super) fn all() -> Result<Vec<Device>, String> {
     let all = probe::devices().map_err(|error| error.to_string())?;
-    Ok(all.into_iter().map(Device::of).collect())
+    Ok(all.into_iter().map(Device::from_probe).collect())
 }
 
 impl Device {
-    fn of(device: probe::Device) -> Self {
+    fn from_probe(device: probe::Device) -> Self {
         let probe::Device { name, driver, queues, features, .. } = device;
         let (known, reason) = match features {
             Ok(features) => (Some(features), None),
@@ -74,7 +74,7 @@ mod tests {
     fn what_is_not_known_has_its_reason() {
         let device = |features| {
             let (name, driver) = ("eth0".to_owned(), Some("igb".to_owned()));
-            Device::of(probe::Device { index: 2, name, driver, queues: Some(4), features })
+            Device::from_probe(probe::Device { index: 2, name, driver, queues: Some(4), features })
         };
         let known = device(Ok(probe::XdpFeatures { native: true, zero_copy: false }));
         assert_eq!((known.xdp_native, known.xdp_zero_copy, &known.reason), (Some(true), Some(false), &None));

@@ -22,11 +22,11 @@ pub(super) fn measure() -> Result<Promise, String> {
     let mut readings = Vec::new();
     while began.elapsed() < ALL {
         let reading = gauge(&[], READING).map_err(|error| error.to_string())?;
-        let speed = reading.of(&[]).ok_or("no core was gauged")?;
+        let speed = reading.turns_per_s(&[]).ok_or("no core was gauged")?;
         readings.push((speed, reading.stalled_s() / (READING.as_secs_f64() + reading.stalled_s())));
         sleep(PAUSE);
     }
-    Promise::of(&readings).ok_or_else(|| "too few readings".to_owned())
+    Promise::from_readings(&readings).ok_or_else(|| "too few readings".to_owned())
 }
 
 /// The promise in sentences.

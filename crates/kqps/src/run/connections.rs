@@ -286,7 +286,7 @@ impl ConnectionUse {
         if local.is_ipv6() != target.is_ipv6() {
             return Err(bad_input(format!("-a and the target {target} are of different families")));
         }
-        let flows = match PlayerSetup::of(&server.cell(&Cell::default())).wire {
+        let flows = match PlayerSetup::from_cell(&server.cell(&Cell::default())).wire {
             WireSetup::Udp { sockets, .. } => sockets,
             WireSetup::Connected(setup) => setup.connections,
         };

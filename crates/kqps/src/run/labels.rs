@@ -2,7 +2,7 @@
 //! flags.
 
 /// A name for each command, given as its words. Equal commands get equal names.
-pub(crate) fn of(commands: &[Vec<String>]) -> Vec<String> {
+pub(crate) fn from_commands(commands: &[Vec<String>]) -> Vec<String> {
     let program = |words: &[String]| words.first().cloned().unwrap_or_default();
     let mut paths: Vec<String> = commands.iter().map(|words| program(words)).collect();
     paths.sort_unstable();
@@ -106,7 +106,7 @@ mod tests {
                 .iter()
                 .map(|command| command.split_whitespace().map(str::to_string).collect())
                 .collect();
-            assert_eq!(of(&words), expected, "{commands:?}");
+            assert_eq!(from_commands(&words), expected, "{commands:?}");
         }
     }
 }

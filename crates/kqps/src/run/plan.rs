@@ -33,7 +33,7 @@ pub(crate) struct Plan<'a> {
 }
 
 /// The whole output, as text or as JSON.
-pub(super) fn of(request: &RunRequest, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
+pub(super) fn output(request: &RunRequest, laid_out: &LaidOut, json: bool) -> anyhow::Result<String> {
     let LaidOut { cells, skipped, spending, .. } = laid_out;
     let canary = cells.iter().position(|cell| cell.role == Role::Canary);
     let of_block = |block| {

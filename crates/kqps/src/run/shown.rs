@@ -66,7 +66,7 @@ impl Shown {
         if let Some(trial) = trial.measured().filter(|_| self.hub.read(|snapshot| snapshot.now.at_s <= 0.0)) {
             self.hub.count(of_trial::counts(trial));
         }
-        self.played.entry(cell.name.clone()).or_default().extend(Played::of(trial));
+        self.played.entry(cell.name.clone()).or_default().extend(Played::from_stored(trial));
         if let Some(page) = &mut self.page {
             self.run.trials.push(trial.clone());
             page.make(&self.run);

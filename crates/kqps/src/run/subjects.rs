@@ -69,7 +69,7 @@ pub(crate) fn of_commands(commands: &[String]) -> anyhow::Result<Vec<Configured>
     let words: Vec<Vec<String>> =
         commands.iter().map(|command| secret::masked(&shlex::split(command).unwrap_or_default())).collect();
     let names = if commands.len() > 1 {
-        labels::of(&words)
+        labels::from_commands(&words)
     } else {
         definitions.iter().map(|definition| definition.name.clone()).collect()
     };

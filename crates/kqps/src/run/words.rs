@@ -29,14 +29,14 @@ pub(super) fn is_refused(verdict: &RunVerdict) -> bool {
 }
 
 /// The whole output. `report` is the page's path, if it could be written; `is_why` adds all reasons.
-pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why: bool) -> String {
+pub(super) fn output(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why: bool) -> String {
     let mut text = String::new();
     if let Some(question) = &run.question {
-        text += &study::of(run, verdict, question);
+        text += &study::experiments(run, verdict, question);
     } else {
         for subject in &verdict.subjects {
             let figures = verdict.figures.iter().find(|figures| figures.cell == subject.cell);
-            text += &subject::of(run, subject, figures);
+            text += &subject::paragraph(run, subject, figures);
             text += &last_words(run, subject.cell);
             text.push('\n');
         }
@@ -45,8 +45,8 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
         text += "No name server was measured: none of those that kqps knows is installed. On Debian,\n\
                  `apt install nsd knot bind9` adds three; `--subject FILE.toml` adds your own.\n\n";
     }
-    text += &residence::of(verdict);
-    text += &profile::of(verdict);
+    text += &residence::paragraph(verdict);
+    text += &profile::paragraphs(verdict);
     text += &all::one_host(&verdict.subjects);
     let advice = all::advice(run, verdict, report.and_then(Path::parent), is_why);
     if !advice.is_empty() {
@@ -58,7 +58,7 @@ pub(super) fn of(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_why:
     let has_ceilings = ceilings.players.iter().chain(&ceilings.echoes).any(was_tried);
     if is_why {
         text += &all::holds(run, verdict);
-        text += &why::of(run, verdict);
+        text += &why::text(run, verdict);
     }
     // Without a server, the ceilings are all that was measured.
     if has_ceilings && (is_why || verdict.subjects.is_empty()) {
@@ -213,7 +213,7 @@ mod tests {
         };
         for (cells, head) in [(1, "And beside that:\n"), (2, "Why, for all of them:\n")] {
             let run = run(cells);
-            let text = of(&run, &judge(&run), None, true);
+            let text = output(&run, &judge(&run), None, true);
             let after = text.split_once(head).unwrap_or_else(|| panic!("{head}: {text}")).1;
             for what in ["A steady state was not looked for", "No minimum detectable effect is known"] {
                 assert_eq!(after.matches(what).count(), 1, "{text}");
@@ -251,7 +251,7 @@ mod tests {
     #[test]
     fn a_server_has_few_lines_and_why_prints_its_bounds_and_each_start() {
         let run = searched();
-        let said = of(&run, &judge(&run), None, false);
+        let said = output(&run, &judge(&run), None, false);
         let (paragraph, rest) = said.split_once("\n\n").unwrap();
         let labels: Vec<&str> =
             paragraph.lines().map(|line| line.split_whitespace().next().unwrap()).collect();
@@ -261,7 +261,7 @@ mod tests {
         assert!(rest.contains("further reasons: `kqps run --why`\n"), "{said}");
         assert!(!said.contains("start 1") && !said.contains("No canary was played"), "{said}");
 
-        let said = of(&run, &judge(&run), None, true);
+        let said = output(&run, &judge(&run), None, true);
         assert!(said.contains("Beside that:\n  goal         quick: trials of 0.5 s"), "{said}");
         assert!(said.contains("\n  bounds       left out, since they do not hold the figure\n"), "{said}");
         assert!(!said.contains("  uncorrected"), "no core was gauged: {said}");
@@ -287,14 +287,14 @@ mod tests {
     #[test]
     fn why_a_figure_is_refused_stands_in_its_place_and_what_was_seen_is_no_claim() {
         let run = refused();
-        let said = of(&run, &judge(&run), None, false);
+        let said = output(&run, &judge(&run), None, false);
         let paragraph = said.split_once("\n\n").unwrap().0;
         let refused = "bind of unknown version: grade F\n  refused      wrong-answers: 1 replies were wrong";
         assert!(paragraph.starts_with(refused), "{said}");
         assert!(paragraph.contains("  bounds, seen lower 59,830 q/s, upper 60,950 q/s\n"), "{said}");
         assert!(!paragraph.contains("  rate") && !paragraph.contains("  share"), "{said}");
         assert!(!said.contains("Check the zones of bind"), "it stands above: {said}");
-        let why = of(&run, &judge(&run), None, true);
+        let why = output(&run, &judge(&run), None, true);
         let seen =
             "  start 2, seen 59,830 q/s met the goal, and again at the end; 60,950 q/s missed the goal\n";
         assert!(why.contains(seen) && !why.contains(" held"), "{why}");
@@ -307,7 +307,7 @@ mod tests {
         let echo = Cell { name: "echo mmsg".into(), role: Role::EchoCeiling, ..Cell::default() };
         run.cells.push(Cell { load: CellLoad::Closed(0.5), ..echo });
         let table = "\n ceiling ";
-        let said = of(&run, &judge(&run), None, true);
+        let said = output(&run, &judge(&run), None, true);
         assert!(!said.contains(table), "{said}");
         let outcome = Outcome::Failed { reason: "no core".into(), output: Vec::new() };
         run.trials.push(RunTrial {
@@ -318,7 +318,7 @@ mod tests {
             purpose: Purpose::Ceiling,
             outcome,
         });
-        let said = of(&run, &judge(&run), None, true);
+        let said = output(&run, &judge(&run), None, true);
         assert!(said.contains(table) && said.contains("no core"), "{said}");
     }
 
@@ -335,7 +335,7 @@ mod tests {
         for subject in &mut verdict.subjects {
             subject.spoiled = Spoiled { of: 14, shifted: 2, withheld: 1, in_part: 3, ..Spoiled::default() };
         }
-        let said = of(&run, &verdict, None, true);
+        let said = output(&run, &verdict, None, true);
         let spoiled = "  spoiled      6 of 28 trials, by the host: 4 as the cores changed their speed, 2 as a core was\n";
         assert!(said.contains(spoiled), "{said}");
         assert_eq!((said.matches("  goal ").count(), said.matches("For all of them:").count()), (1, 1));
@@ -350,7 +350,7 @@ mod tests {
         {
             run.skipped = [(what.to_owned(), "the budget was used up".to_owned())].into();
             let line = format!("Left out: {what}: the budget was used up\n");
-            let of = |is_why: bool| of(&run, &judge(&run), None, is_why);
+            let of = |is_why: bool| output(&run, &judge(&run), None, is_why);
             assert_eq!((of(false).contains(&line), of(true).contains(&line)), (!is_detail, true), "{what}");
         }
     }
@@ -361,7 +361,7 @@ mod tests {
         let page = Some(Path::new("out/a\nb.html"));
         for skipped in [&[][..], &["a"]] {
             run.skipped = skipped.iter().map(|what| (what.to_string(), "no time".into())).collect();
-            let said = of(&run, &judge(&run), page, false);
+            let said = output(&run, &judge(&run), page, false);
             let (before, last) = said.rsplit_once("\n\n").unwrap();
             assert!(!before.ends_with('\n') && !said.contains("\n\n\n"), "{said:?}");
             assert!(last.starts_with("The full report") && last.ends_with("out/a\\x0ab.html\n"), "{last:?}");

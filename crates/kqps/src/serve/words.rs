@@ -60,7 +60,7 @@ struct Xdp<'a> {
 }
 
 impl<'a> Xdp<'a> {
-    fn of(program: &'a Program) -> Self {
+    fn from_program(program: &'a Program) -> Self {
         Self { device: program.device(), native: program.is_native(), zero_copy: program.is_zero_copy() }
     }
 }
@@ -107,9 +107,9 @@ pub(super) fn ready(
         });
         let (tcp, tls, https, quic) = (server.tcp(), server.tls(), server.https(), server.quic());
         let ca = ca.map(Path::to_string_lossy);
-        let xdp = server.program().map(Xdp::of);
+        let xdp = server.program().map(Xdp::from_program);
         let ready = Ready { addresses, tcp, tls, https, quic, ca, unix, xdp, result, front };
-        return writeln!(out, "{}", to_json(&Versioned::of(&ready))?);
+        return writeln!(out, "{}", to_json(&Versioned::new(&ready))?);
     }
     if let Some(result) = result {
         loaded(out, result)?;
@@ -191,7 +191,7 @@ pub(super) fn numbered(count: u64, what: &str) -> String {
 pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::Result<()> {
     if json {
         let result = Front { back_ends: urls(policy), metrics: None, status: None };
-        return writeln!(out, "{}", to_json(&Versioned::of(&Reloaded { result: &result }))?);
+        return writeln!(out, "{}", to_json(&Versioned::new(&Reloaded { result: &result }))?);
     }
     writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
     back_ends(out, policy)?;
@@ -201,7 +201,7 @@ pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::
 /// Prints that the server answers from the zones that it loaded again.
 pub(super) fn reloaded(out: &mut impl Write, json: bool, result: &ZonesLoaded) -> io::Result<()> {
     if json {
-        return writeln!(out, "{}", to_json(&Versioned::of(&Reloaded { result }))?);
+        return writeln!(out, "{}", to_json(&Versioned::new(&Reloaded { result }))?);
     }
     loaded(out, result)
 }
@@ -230,7 +230,7 @@ fn loaded(out: &mut impl Write, result: &ZonesLoaded) -> io::Result<()> {
 /// Prints the counts of a server, at its end or on request.
 pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::Result<()> {
     if json {
-        return writeln!(out, "{}", to_json(&Versioned::of(report))?);
+        return writeln!(out, "{}", to_json(&Versioned::new(report))?);
     }
     writeln!(out, "Received {}, answered {}", report.received, report.answered)?;
     dropped(out, &report.dropped)?;

@@ -81,7 +81,7 @@ fn sources(settings: &AuthSettings) -> Result<(Vec<Source>, usize), SourceError>
         sources.push(Source::of_argument(argument)?);
     }
     for list in &settings.lists {
-        let found = Sources::of(list)?;
+        let found = Sources::read(list)?;
         sources.extend(found.zones);
         left_out += found.left_out;
     }

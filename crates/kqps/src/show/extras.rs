@@ -20,7 +20,7 @@ pub(super) struct Extras {
 
 impl Extras {
     /// The extras of a message, as far as its records can be read.
-    pub(super) fn of(message: &[u8]) -> Self {
+    pub(super) fn from_message(message: &[u8]) -> Self {
         let mut extras = Self::default();
         // A record that cannot be read ends the reading.
         let _ = extras.read(message);
@@ -28,7 +28,7 @@ impl Extras {
     }
 
     fn read(&mut self, message: &[u8]) -> Option<()> {
-        let header = Header::of(message)?;
+        let header = Header::from_bytes(message)?;
         let mut at = question::end(message)?;
         let before = u32::from(header.answers()) + u32::from(header.authorities());
         for number in 0..before + u32::from(header.additionals()) {
@@ -74,15 +74,15 @@ mod tests {
         let subnet = ClientSubnet::parse("192.0.2.0/24");
         let edns = Edns { dnssec_ok: true, client_subnet: subnet, ..Edns::default() };
         kqps_message::query::write(&mut message, b"a.test", rtype::A, Some(&edns)).unwrap();
-        let found = Extras::of(&message);
+        let found = Extras::from_message(&message);
         let wanted = Extras { edns: true, dnssec_ok: true, client_subnet: true, ..Extras::default() };
         assert_eq!(found, wanted);
         // A TSIG record of the root without data, counted by the header.
         message[11] = 2;
         message.extend([0, 0, 250, 0, 255, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(Extras::of(&message), Extras { signed: true, ..wanted });
+        assert_eq!(Extras::from_message(&message), Extras { signed: true, ..wanted });
         message.pop();
-        assert_eq!(Extras::of(&message), wanted, "it is cut short");
-        assert_eq!(Extras::of(&[0; 5]), Extras::default());
+        assert_eq!(Extras::from_message(&message), wanted, "it is cut short");
+        assert_eq!(Extras::from_message(&[0; 5]), Extras::default());
     }
 }

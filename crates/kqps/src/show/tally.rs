@@ -98,7 +98,7 @@ impl Tally {
             }
             None => self.without_question += 1,
         }
-        let Extras { edns, dnssec_ok, client_subnet, cookie, signed } = Extras::of(message);
+        let Extras { edns, dnssec_ok, client_subnet, cookie, signed } = Extras::from_message(message);
         let counts = &mut self.extras;
         for (count, is_there) in [
             (&mut counts.edns, edns),
@@ -120,7 +120,7 @@ impl Tally {
 
     fn response(&mut self, message: &[u8]) {
         self.response_bytes.add(message.len() as u64);
-        if let Some(header) = Header::of(message) {
+        if let Some(header) = Header::from_bytes(message) {
             *self.rcodes.entry(edns::rcode(header, message)).or_default() += 1;
             self.truncated += u64::from(header.is_truncated());
         }
@@ -198,7 +198,7 @@ impl Tally {
 
 /// The name and type of a message's first question; `None` if there is none, or if it cannot be read.
 fn question_of(message: &[u8]) -> Option<(&[u8], u16)> {
-    if Header::of(message)?.questions() == 0 {
+    if Header::from_bytes(message)?.questions() == 0 {
         return None;
     }
     let end = literal_end(message, HEADER_BYTES)?;

@@ -47,7 +47,7 @@ pub(crate) fn echo_cell() -> Cell {
 }
 
 fn wanted() -> Wanted {
-    Wanted::of(echo_cell().factors.dataset())
+    Wanted::new(echo_cell().factors.dataset())
 }
 
 pub(crate) fn materials() -> Job {
@@ -83,7 +83,7 @@ pub(crate) fn play(target: &str, rate_qps: f64, duration_s: f64, at_ns: Option<u
     let subject = SubjectWatched::default();
     let targets = [target.parse().unwrap()];
     let plan = PlayerSetup::MANY_FLOWS.plan(&request, (&targets, None), &[], &subject).unwrap();
-    let queries = QueryFile { check: Some(Check::Off), ..QueryFile::of(Path::new("")) };
+    let queries = QueryFile { check: Some(Check::Off), ..QueryFile::new(Path::new("")) };
     let request =
         PlayRequest { plan, queries, is_allowed: false, subject, shows_bar: true, live_every: None };
     let queries = Queries { wanted: wanted(), kind: QueriesKind::Plain };

@@ -387,7 +387,7 @@ impl Far {
         let mut command = kqps(&["serve", kind, "--json", "--for", "5m"]);
         command.args(arguments).stdout(Stdio::piped()).stderr(Stdio::piped());
         self.path.place_subject(&mut command).unwrap();
-        Running::of(command.spawn().unwrap())
+        Running::from_child(command.spawn().unwrap())
     }
 
     /// A command at the near end.

@@ -16,7 +16,7 @@ fn a_server_ties_itself_again() {
         command.args(["--listen", "127.0.0.1:0", "--for", "20s"]);
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
         // It has tied itself before it is ready, and this thread lives until then.
-        Running::of(tie_kqps(&mut command).spawn().unwrap())
+        Running::from_child(tie_kqps(&mut command).spawn().unwrap())
     };
     let mut server = std::thread::spawn(start).join().unwrap();
     assert_eq!(server.child.wait().unwrap().signal(), Some(Signal::Kill.number()));

@@ -27,7 +27,7 @@ pub struct MaterialHashes {
 
 impl MaterialHashes {
     /// The hashes of files. `is_signed` is whether the zones are signed.
-    pub fn of(materials: &Materials, is_signed: bool) -> io::Result<Self> {
+    pub fn read(materials: &Materials, is_signed: bool) -> io::Result<Self> {
         let has_none = materials.is_file || is_signed || materials.zones.is_empty();
         let queries = of_file(&materials.queries)?;
         // The user's file is all three.
@@ -84,19 +84,19 @@ mod tests {
 
     #[test]
     fn two_hosts_agree_if_the_seed_is_the_same_and_players_have_no_zones() {
-        let wanted = Wanted::of(&DatasetFactors { records: Some(50), ..DatasetFactors::default() });
+        let wanted = Wanted::new(&DatasetFactors { records: Some(50), ..DatasetFactors::default() });
         let is_signed = are_signed(&wanted, 9).unwrap();
         let made = |seed: u64| {
             let temporary = tempfile::tempdir().unwrap();
             let folder = Folder::make(temporary.path()).unwrap();
-            MaterialHashes::of(&Materials::make(&folder, &wanted, seed, None).unwrap(), is_signed).unwrap()
+            MaterialHashes::read(&Materials::make(&folder, &wanted, seed, None).unwrap(), is_signed).unwrap()
         };
         let server = made(9);
         assert!(server.zones.is_some() && server.agree(&made(9)) && !server.agree(&made(8)));
         let temporary = tempfile::tempdir().unwrap();
         let folder = Folder::make(temporary.path()).unwrap();
         let queries = Materials::queries_alone(&folder, &wanted, 9).unwrap();
-        let player = MaterialHashes::of(&queries, is_signed).unwrap();
+        let player = MaterialHashes::read(&queries, is_signed).unwrap();
         assert!(player.zones.is_none() && player.agree(&server) && server.agree(&player));
         let other_zone = MaterialHashes { zones: Some("0".repeat(64)), ..server.clone() };
         assert!(!server.agree(&other_zone));

@@ -16,10 +16,10 @@ impl Machine {
     /// This machine, by its name in the network and its ID (machine-id(5)).
     pub(super) fn read() -> Self {
         let text = |path| fs::read_to_string(path).unwrap_or_default();
-        Self::of(&text("/proc/sys/kernel/hostname"), &text("/etc/machine-id"))
+        Self::new(&text("/proc/sys/kernel/hostname"), &text("/etc/machine-id"))
     }
 
-    fn of(hostname: &str, id: &str) -> Self {
+    fn new(hostname: &str, id: &str) -> Self {
         let hash = blake3::hash(format!("{}\n{}", hostname.trim(), id.trim()).as_bytes()).to_hex();
         Self(format!("{}-", &hash[..DIGITS]))
     }
@@ -41,11 +41,11 @@ mod tests {
 
     #[test]
     fn machines_differ_by_name_and_by_id() {
-        let one = Machine::of("node1\n", "6a2f\n");
+        let one = Machine::new("node1\n", "6a2f\n");
         let folder = format!("{}7-x", one.prefix());
-        assert!(Machine::of("node1", "6a2f").has(folder.as_ref()));
-        assert!(!Machine::of("node2", "6a2f").has(folder.as_ref()));
-        assert!(!Machine::of("node1", "6a30").has(folder.as_ref()));
+        assert!(Machine::new("node1", "6a2f").has(folder.as_ref()));
+        assert!(!Machine::new("node2", "6a2f").has(folder.as_ref()));
+        assert!(!Machine::new("node1", "6a30").has(folder.as_ref()));
         assert!(!one.has("lock".as_ref()));
     }
 }

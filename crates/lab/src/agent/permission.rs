@@ -95,7 +95,7 @@ mod tests {
         let targets = [target.parse().unwrap()];
         let subject = SubjectWatched::default();
         let plan = PlayerSetup::MANY_FLOWS.plan(&request, (&targets, None), &[], &subject).unwrap();
-        let queries = QueryFile::of("".as_ref());
+        let queries = QueryFile::new("".as_ref());
         let request =
             PlayRequest { plan, queries, is_allowed: true, subject, shows_bar: false, live_every: None };
         let queries = Queries { wanted: Wanted::default(), kind: QueriesKind::Plain };

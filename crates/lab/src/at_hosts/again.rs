@@ -31,7 +31,7 @@ impl Default for Again {
 impl Again {
     /// The times of a run with this budget, seconds. Without one, a host has ten minutes to boot, and a network to be
     /// repaired.
-    pub(super) fn of(budget_s: Option<f64>) -> Self {
+    pub(super) fn with_budget(budget_s: Option<f64>) -> Self {
         let usual = Self::default();
         let keep_on = if budget_s.is_some() { usual.keep_on } else { Duration::from_mins(10) };
         Self { keep_on, ..usual }
@@ -50,8 +50,8 @@ mod tests {
 
     #[test]
     fn a_run_that_has_time_waits_longer() {
-        assert_eq!(Again::of(Some(120.0)).keep_on, Duration::from_mins(1));
-        assert_eq!(Again::of(None).keep_on, Duration::from_mins(10));
+        assert_eq!(Again::with_budget(Some(120.0)).keep_on, Duration::from_mins(1));
+        assert_eq!(Again::with_budget(None).keep_on, Duration::from_mins(10));
     }
 
     #[test]

@@ -8,7 +8,7 @@ pub(super) struct Lateness(BTreeMap<String, u64>);
 
 impl Lateness {
     /// How late a player was in the last trials of a cell, nanoseconds.
-    pub(super) fn of(&self, cell: &str) -> u64 {
+    pub(super) fn late_ns(&self, cell: &str) -> u64 {
         self.0.get(cell).copied().unwrap_or(0)
     }
 
@@ -35,14 +35,14 @@ mod tests {
         let mut lateness = Lateness::default();
         lateness.add("nsd", 8);
         lateness.add("nsd", 3);
-        assert_eq!((lateness.of("nsd"), lateness.of("knot")), (8, 0));
+        assert_eq!((lateness.late_ns("nsd"), lateness.late_ns("knot")), (8, 0));
         lateness.halve("nsd");
         lateness.halve("knot");
-        assert_eq!((lateness.of("nsd"), lateness.of("knot")), (4, 0));
+        assert_eq!((lateness.late_ns("nsd"), lateness.late_ns("knot")), (4, 0));
         lateness.add("nsd", 5);
         for _ in 0..3 {
             lateness.halve("nsd");
         }
-        assert_eq!(lateness.of("nsd"), 0);
+        assert_eq!(lateness.late_ns("nsd"), 0);
     }
 }

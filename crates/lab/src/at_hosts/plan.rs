@@ -49,9 +49,9 @@ impl Shared<'_> {
         let own = share::of_each(request, hosts.len());
         let each = hosts.iter().enumerate().map(|(number, host)| {
             let setup = PlayerSetup {
-                window: share::window(PlayerSetup::of(cell).window, (number, hosts.len())),
+                window: share::window(PlayerSetup::from_cell(cell).window, (number, hosts.len())),
                 sources: SourceChoice::One,
-                ..PlayerSetup::of(cell)
+                ..PlayerSetup::from_cell(cell)
             };
             let others = players.others(number, &cpus, &cell.subject_cpus);
             let beside = SubjectWatched { cpus: others, ..SubjectWatched::elsewhere() };
@@ -64,7 +64,7 @@ impl Shared<'_> {
                 plan,
                 queries: QueryFile {
                     check: (!self.checks).then_some(Check::Off),
-                    ..QueryFile::of(Path::new(""))
+                    ..QueryFile::new(Path::new(""))
                 },
                 is_allowed: false,
                 subject: SubjectWatched::elsewhere(),

@@ -67,7 +67,7 @@ impl<'a> Running<'a> {
             session,
             start,
             players,
-            wanted: Wanted::of(start.cell.factors.dataset()),
+            wanted: Wanted::new(start.cell.factors.dataset()),
             settings: settings(start.cell, server_device.as_deref()).map_err(NoTrial::failed)?,
             has_set: false,
             generation: 0,
@@ -136,7 +136,7 @@ impl<'a> Running<'a> {
         );
         let request = &TrialRequest { duration_s: request.duration_s.max(least_s), ..*request };
         let requests = self.requests(request, players)?;
-        let late_ns = session.lateness.borrow().of(&self.start.cell.name);
+        let late_ns = session.lateness.borrow().late_ns(&self.start.cell.name);
         let stamped = self.stamped(request);
         let together = Together { start: self.start, wanted: &self.wanted, late_ns, stamped };
         together.begin_watch(server).map_err(|fault| of_server(&server.host().name, fault))?;
@@ -156,7 +156,7 @@ impl<'a> Running<'a> {
     fn stamped(&self, request: &TrialRequest) -> Option<Stamped> {
         match request {
             TrialRequest { purpose: Purpose::Residence, pace: RequestedPace::Open { rate_qps }, .. } => {
-                Some(Stamped::of(&self.addresses, *rate_qps))
+                Some(Stamped::new(&self.addresses, *rate_qps))
             }
             _ => None,
         }

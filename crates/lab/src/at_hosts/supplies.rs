@@ -54,7 +54,7 @@ pub(crate) fn queries_of_all(
 ) -> Result<BTreeMap<Wanted, Materials>, MaterialsError> {
     let mut all = BTreeMap::new();
     for cell in cells {
-        let wanted = Wanted::of(cell.factors.dataset());
+        let wanted = Wanted::new(cell.factors.dataset());
         if let Entry::Vacant(place) = all.entry(wanted) {
             let materials = Materials::queries_alone(folder, place.key(), seed)?;
             place.insert(materials);
@@ -65,12 +65,15 @@ pub(crate) fn queries_of_all(
 
 impl Supplies {
     /// The supplies of a run, as this host made them.
-    pub(super) fn of(materials: &BTreeMap<Wanted, Materials>, seed: u64) -> Result<Self, FolderError> {
+    pub(super) fn from_materials(
+        materials: &BTreeMap<Wanted, Materials>,
+        seed: u64,
+    ) -> Result<Self, FolderError> {
         let mut made = BTreeMap::new();
         for (wanted, materials) in materials {
             let unread = |error| FolderError { act: "read", path: materials.queries.clone(), error };
             // This host makes no zones, so it does not matter whether they are signed.
-            let hashes = MaterialHashes::of(materials, false).map_err(unread)?;
+            let hashes = MaterialHashes::read(materials, false).map_err(unread)?;
             let file = materials.is_file.then(|| materials.queries.clone());
             made.insert(wanted.clone(), Made { hashes, file });
         }

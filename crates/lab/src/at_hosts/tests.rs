@@ -338,14 +338,14 @@ fn a_player_that_is_late_voids_its_trial_and_the_next_ones_get_more_time() {
     late("60000000\n0\n");
     assert!(running.play(&REQUEST).is_ok());
     assert_eq!(lab.rates("p1").len(), 2);
-    assert_eq!(session.lateness.borrow().of("echo"), 30_000_000, "halved by a trial in time");
+    assert_eq!(session.lateness.borrow().late_ns("echo"), 30_000_000, "halved by a trial in time");
     late("90000000\n80000000\n70000000\n");
     let Err(NoTrial::Failed { reason, .. }) = running.play(&REQUEST) else { panic!("it is measured") };
     assert!(reason.starts_with("the player on p2 began 70.0 ms late in a trial of "), "{reason}");
     drop(running);
     // The next start of the cell knows it.
     let _running = session.start(lab.start(2)).unwrap();
-    assert_eq!(session.lateness.borrow().of("echo"), 90_000_000);
+    assert_eq!(session.lateness.borrow().late_ns("echo"), 90_000_000);
 }
 
 #[test]

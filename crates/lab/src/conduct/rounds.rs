@@ -117,7 +117,7 @@ impl<'a> Conductor<'a> {
         let mut over = Vec::new();
         let mut wanted = BTreeSet::new();
         for &cell in cells {
-            let mut unit = Unit::of(run, &self.goal, cell, block);
+            let mut unit = Unit::from_run(run, &self.goal, cell, block);
             match self.next(run, &mut unit, cell)? {
                 // Another start cannot continue a search that was cut short: its trials would come from another
                 // process of the subject.
@@ -166,7 +166,7 @@ impl<'a> Conductor<'a> {
             group.newest = start;
             (self.report)(&Event::Start { cell: &run.cells[cell], start });
             let patience = self.patience(run, cell, block, &group.rest);
-            let unit = Unit::of(run, &self.goal, cell, block);
+            let unit = Unit::from_run(run, &self.goal, cell, block);
             let mut member = Member::new(StartKey { cell, block, start }, unit, &run.cells[cell], lost);
             let begun = match (self.start)(cell, start, patience) {
                 Err(NoTrial::Interrupted) => Begun::Interrupted,
@@ -277,7 +277,7 @@ impl<'a> Conductor<'a> {
         at: usize,
         request: &TrialRequest,
     ) -> Result<Conducted, StoreError> {
-        let idle = quiet::Idle::of(run, &group.members, at);
+        let idle = quiet::Idle::read(run, &group.members, at);
         let member = &mut group.members[at];
         let Some(play) = &mut member.play else { return Ok(Conducted::Whole) };
         (self.report)(&Event::Load { cell: &run.cells[member.key.cell], block: group.block, request });

@@ -148,7 +148,7 @@ impl Conductor<'_> {
         let (began, patience) = (Instant::now(), self.patience(run, cell, 0, &[cell]));
         let mut play = (self.start)(cell, TRYOUT, patience)?;
         let (mut trial, mut empty_s) = (None, 0.0);
-        let mut request = WarmUp::of(&Cell::default()).next(None);
+        let mut request = WarmUp::new(&Cell::default()).next(None);
         for _ in 0..=REPEATS_MOST {
             let Some(request) = &mut request else { break };
             let trial_began = Instant::now();

@@ -118,10 +118,10 @@ impl WireSetup {
     }
 
     /// The setup that factors name, or the usual one.
-    pub(super) fn of(player: &PlayerFactors) -> Self {
+    pub(super) fn from_factors(player: &PlayerFactors) -> Self {
         let transport = player.transport.unwrap_or_default();
         if transport.has_connections() {
-            Self::Connected(ConnectionSetup::of(transport, player))
+            Self::Connected(ConnectionSetup::from_factors(transport, player))
         } else {
             Self::Udp { io: player.io.clone(), sockets: player.sockets.unwrap_or(SOCKETS) }
         }
@@ -148,7 +148,7 @@ impl WireSetup {
 }
 
 impl ConnectionSetup {
-    fn of(transport: Transport, player: &PlayerFactors) -> Self {
+    fn from_factors(transport: Transport, player: &PlayerFactors) -> Self {
         Self {
             transport,
             io: player.io.clone(),
@@ -164,8 +164,8 @@ impl ConnectionSetup {
                 Some(CongestionChoice::Cubic) => Congestion::Cubic,
                 Some(CongestionChoice::Fixed) | None => Congestion::Fixed,
             },
-            tls: transport.is_encrypted().then(|| TlsSetup::of(player)),
-            http: (transport == Transport::Https).then(|| HttpSetup::of(player)),
+            tls: transport.is_encrypted().then(|| TlsSetup::from_factors(player)),
+            http: (transport == Transport::Https).then(|| HttpSetup::from_factors(player)),
         }
     }
 
@@ -244,7 +244,7 @@ impl ConnectionSetup {
 }
 
 impl TlsSetup {
-    fn of(player: &PlayerFactors) -> Self {
+    fn from_factors(player: &PlayerFactors) -> Self {
         Self {
             resume: player.resume.unwrap_or(true),
             group: player.tls_group.clone(),
@@ -289,7 +289,7 @@ impl TlsSetup {
 }
 
 impl HttpSetup {
-    fn of(player: &PlayerFactors) -> Self {
+    fn from_factors(player: &PlayerFactors) -> Self {
         Self {
             method: match player.http_method {
                 Some(MethodChoice::Get) => Method::Get,

@@ -26,7 +26,7 @@ pub(super) fn of_player(cell: &Cell, setup: &FactorWords, cpus: Option<&Vec<u32>
     let words =
         setup.iter().filter(|(name, value)| is_shown(name, value)).map(|(name, value)| word(name, value));
     let cores = cpus.map(|cpus| format!(", player on {}", cpu_list::write(cpus)));
-    let name = format!("player ceiling{}", PlayerSetup::of(cell).wire.over());
+    let name = format!("player ceiling{}", PlayerSetup::from_cell(cell).wire.over());
     words.chain(cores).fold(name, |name, word| name + &word)
 }
 
@@ -34,7 +34,7 @@ pub(super) fn of_player(cell: &Cell, setup: &FactorWords, cpus: Option<&Vec<u32>
 /// `echo over tls, 1 worker, 64 connections, closed after 1 query, not resumed, rsa-2048`.
 pub(super) fn of_echo(cell: &Cell, sockets: &str) -> String {
     let workers = counted(cell.workers.into(), "worker");
-    let wire = PlayerSetup::of(cell).wire;
+    let wire = PlayerSetup::from_cell(cell).wire;
     let over = wire.over();
     let WireSetup::Connected(setup) = wire else {
         let alone = cell.workers == 1 || sockets == Definition::SHARED;

@@ -202,7 +202,7 @@ impl Matrix<'_> {
         factors: &Factors,
     ) -> Result<Result<(), SettingError>, TomlError> {
         let wrong = |error: RecipeError| self.study.wrong(name::DATASET_RECIPE, error.to_string());
-        let recipe = Wanted::of(factors.dataset()).recipe(0).map_err(wrong)?;
+        let recipe = Wanted::new(factors.dataset()).recipe(0).map_err(wrong)?;
         Ok(definition.check_zones((recipe.zones + recipe.broken) as usize))
     }
 

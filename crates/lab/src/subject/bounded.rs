@@ -38,7 +38,7 @@ pub fn output(command: &mut Command, limit: Option<Duration>) -> Result<Output, 
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped()).env(remains::MARK, &mark);
     process::tie(command);
     let mut child = command.spawn()?;
-    let remains = Remains::of(child.id(), &mark);
+    let remains = Remains::new(child.id(), &mark);
     let (stdout, stderr) = (read(child.stdout.take()), read(child.stderr.take()));
     let began = Instant::now();
     let status = loop {

@@ -235,7 +235,7 @@ impl Definition {
 
     /// Adds the texts that it needs for a transport. They may use all other placeholders.
     pub(super) fn over(&self, transport: Transport, values: Values) -> Result<Values, SettingError> {
-        let texts = self.texts_over(transport)?.of(Self::OF_TRANSPORT);
+        let texts = self.texts_over(transport)?.by_placeholder(Self::OF_TRANSPORT);
         Ok(texts.into_iter().fold(values, |values, (name, text)| {
             let filled = values.fill(&text);
             values.with(&name, &filled)

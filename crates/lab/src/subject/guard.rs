@@ -26,7 +26,7 @@ pub(super) struct Guard(Child);
 impl Guard {
     /// A guard of the process group with this leader, once it stands. `kqps` is the path of this program. An error if the
     /// guard ends before it stands.
-    pub(super) fn of(leader: u32, kqps: &Path) -> io::Result<Self> {
+    pub(super) fn new(leader: u32, kqps: &Path) -> io::Result<Self> {
         let command = match programs::find("sh") {
             Some(shell) => by_shell(&shell, leader),
             None => by_kqps(kqps, leader),
@@ -81,7 +81,7 @@ pub fn stand_for_group(leader: u32) -> io::Result<()> {
         let reason = format!("process {leader} was not started by the process that started its guard");
         return Err(io::Error::new(io::ErrorKind::InvalidInput, reason));
     }
-    let group = ProcessGroup::of(leader);
+    let group = ProcessGroup::with_leader(leader);
     let mut output = io::stdout().lock();
     output.write_all(b"\n")?;
     output.flush()?;
@@ -111,7 +111,7 @@ mod tests {
     use super::*;
 
     fn guard(leader: u32) -> Guard {
-        Guard::of(leader, Path::new("/nonexistent/kqps")).unwrap()
+        Guard::new(leader, Path::new("/nonexistent/kqps")).unwrap()
     }
 
     fn sleeper() -> Child {

@@ -91,7 +91,7 @@ impl Probe {
 
     fn rate(&self, reply: &[u8]) -> Asked {
         let is_ours = |reply: &Header<'_>| reply.is_reply() && Some(reply.id()) == header::id(&self.query);
-        let Some(reply) = Header::of(reply).filter(is_ours) else { return Asked::Silent };
+        let Some(reply) = Header::from_bytes(reply).filter(is_ours) else { return Asked::Silent };
         let rcode = reply.rcode();
         match self.kind {
             ReadyKind::Soa if rcode != 0 => {

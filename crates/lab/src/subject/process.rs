@@ -59,10 +59,10 @@ impl Process {
         let child = command.spawn()?;
         // The command holds our end of the pipe. Without closing it, the output would never end.
         drop(command);
-        let remains = Remains::of(child.id(), folder);
+        let remains = Remains::new(child.id(), folder);
         let cpus = cpus.to_vec();
         let mut started = Self { child, cpus, remains, output, ended: None, guard: None, gone: false };
-        started.guard = Some(Guard::of(started.pid(), kqps)?);
+        started.guard = Some(Guard::new(started.pid(), kqps)?);
         Ok(started)
     }
 

@@ -27,8 +27,8 @@ pub(super) struct Remains {
 impl Remains {
     /// The processes of the group, and those with the mark of `folder`. The leader was just started, and nobody has
     /// waited for it yet.
-    pub(super) fn of(leader: u32, folder: &Path) -> Self {
-        Self { group: ProcessGroup::of(leader), folder: folder.into() }
+    pub(super) fn new(leader: u32, folder: &Path) -> Self {
+        Self { group: ProcessGroup::with_leader(leader), folder: folder.into() }
     }
 
     /// Whether any of them runs.
@@ -57,7 +57,7 @@ pub(super) struct ProcessGroup {
 
 impl ProcessGroup {
     /// The group with this leader.
-    pub(super) fn of(leader: u32) -> Self {
+    pub(super) fn with_leader(leader: u32) -> Self {
         Self { leader, started: kqps_host::started(leader) }
     }
 
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn a_group_whose_number_has_another_process_now_is_left_alone() {
         let mut child = process::tie(Command::new("sleep").arg("60")).spawn().unwrap();
-        let group = ProcessGroup::of(child.id());
+        let group = ProcessGroup::with_leader(child.id());
         assert!(group.has(child.id()));
         // Its number is that of a process which started later, or which was never known.
         for started in [group.started.map(|started| started - 1), None] {

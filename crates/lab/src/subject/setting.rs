@@ -129,7 +129,9 @@ impl Declared {
 
     /// The texts of its placeholders for this value, before their own placeholders are replaced.
     pub(super) fn texts(&self, name: &str, value: &str) -> Vec<(String, String)> {
-        self.values.get(value).map_or_else(|| vec![(name.into(), value.into())], |texts| texts.of(name))
+        self.values
+            .get(value)
+            .map_or_else(|| vec![(name.into(), value.into())], |texts| texts.by_placeholder(name))
     }
 
     /// All of its texts that may contain placeholders.
@@ -140,7 +142,7 @@ impl Declared {
 
 impl Texts {
     /// The texts by the names of their placeholders under `name`, without braces.
-    pub(super) fn of(&self, name: &str) -> Vec<(String, String)> {
+    pub(super) fn by_placeholder(&self, name: &str) -> Vec<(String, String)> {
         match self {
             Self::One(text) => vec![(name.into(), text.clone())],
             Self::Several(texts) => {

@@ -44,18 +44,18 @@ impl Zone {
 /// text `each` for every zone.
 pub(super) fn with(values: Values, each: Option<&str>, zones: &[Zone]) -> Values {
     let Some(first) = zones.first() else { return values };
-    let values = of(values, first);
+    let values = with_zone(values, first);
     let Some(each) = each else { return values };
     let mut all = String::new();
     let mut one = values.clone();
     for zone in zones {
-        one = of(one, zone);
+        one = with_zone(one, zone);
         all.push_str(&one.fill(each));
     }
     values.with("zones", &all)
 }
 
-fn of(values: Values, zone: &Zone) -> Values {
+fn with_zone(values: Values, zone: &Zone) -> Values {
     values.with("origin", &zone.origin).with("zone", &zone.file.display())
 }
 

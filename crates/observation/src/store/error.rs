@@ -41,7 +41,7 @@ pub enum StoreError {
 
 impl StoreError {
     /// Finds the error that a user can act on behind one of the database's.
-    pub(super) fn of(path: &Path, error: rusqlite::Error) -> Self {
+    pub(super) fn from_database(path: &Path, error: rusqlite::Error) -> Self {
         let path = path.into();
         match error.sqlite_error().map(|failure| (failure.code, failure.extended_code)) {
             // The log's index is extended in advance. A full disk refuses that with a code of its own.

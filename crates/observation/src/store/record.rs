@@ -25,7 +25,7 @@ impl Refused {
     pub(super) fn at(self, path: &Path) -> StoreError {
         match self {
             Self::Record { row, reason } => StoreError::Unwritable { path: path.into(), record: row, reason },
-            Self::Database(error) => StoreError::of(path, error),
+            Self::Database(error) => StoreError::from_database(path, error),
         }
     }
 }
@@ -89,7 +89,7 @@ pub(super) fn read_records<T: DeserializeOwned>(
     connection: &Connection,
     table: Table,
 ) -> Result<Vec<T>, StoreError> {
-    let database = |error| StoreError::of(path, error);
+    let database = |error| StoreError::from_database(path, error);
     let select = format!("SELECT number, schema, record FROM {} ORDER BY number", table.name());
     let mut statement = connection.prepare(&select).map_err(database)?;
     let mut rows = statement.query([]).map_err(database)?;

@@ -98,7 +98,7 @@ impl Detail {
 
 impl DetailSnapshot {
     /// The counts of all threads; `None` without threads.
-    pub(super) fn of<'d>(threads: impl Iterator<Item = &'d Detail>) -> Option<Self> {
+    pub(super) fn from_threads<'d>(threads: impl Iterator<Item = &'d Detail>) -> Option<Self> {
         threads.map(Self::of_thread).reduce(|sum, one| Self {
             latency: sum.latency.and(&one.latency),
             connections: sum.connections.and(&one.connections),
@@ -163,7 +163,7 @@ mod tests {
         threads[0].replied(5_000_000, 40_000, (3, 5));
         threads[1].replied(7_000_000, 60_000, (0, 4));
         threads[1].interrupted(2);
-        let then = DetailSnapshot::of(threads.iter()).unwrap();
+        let then = DetailSnapshot::from_threads(threads.iter()).unwrap();
         assert_eq!((&then.rcodes, then.replies()), (&BTreeMap::from([(0, 1), (3, 1)]), 2));
         assert_eq!((then.latency.sum_us, then.latency.min_us, then.latency.max_us), (100, 40, 60));
         assert_eq!((then.response_bytes, then.interrupted, then.last_reply_ns), (9, 2, 7_000_000));
@@ -171,7 +171,7 @@ mod tests {
         threads[0].timed_out(3);
         threads[1].connecting();
         threads[1].connected(30_000);
-        let since = DetailSnapshot::of(threads.iter()).unwrap().since(&then);
+        let since = DetailSnapshot::from_threads(threads.iter()).unwrap().since(&then);
         assert_eq!((since.replies(), since.latency.sum_us, since.last_reply_ns), (1, 1000, 9_000_000));
         assert_eq!(since.rcodes, BTreeMap::from([(0, 0), (3, 0), (23, 1)]));
         assert_eq!((since.timed_out, since.interrupted, since.response_bytes), (3, 0, 0));
@@ -179,6 +179,6 @@ mod tests {
             (since.connection_attempts, since.connections.count, since.connections.sum_us),
             (1, 1, 30)
         );
-        assert!(DetailSnapshot::of([].iter()).is_none());
+        assert!(DetailSnapshot::from_threads([].iter()).is_none());
     }
 }

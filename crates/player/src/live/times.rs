@@ -150,7 +150,7 @@ fn lowest_of(bucket: usize) -> u64 {
 mod tests {
     use super::*;
 
-    fn of(times_us: &[u64]) -> TimesSnapshot {
+    fn snapshot(times_us: &[u64]) -> TimesSnapshot {
         times_us.iter().copied().collect()
     }
 
@@ -168,7 +168,7 @@ mod tests {
     /// The ranges that dnsperf 2.14 prints.
     #[test]
     fn ranges_are_those_of_dnsperf() {
-        let buckets: Vec<_> = of(&[31, 32, 63, 64, 65, 66, 1_000]).buckets().collect();
+        let buckets: Vec<_> = snapshot(&[31, 32, 63, 64, 65, 66, 1_000]).buckets().collect();
         assert_eq!(
             buckets,
             [(31, 31, 1), (32, 32, 1), (63, 63, 1), (64, 65, 2), (66, 67, 1), (992, 1_007, 1)]
@@ -177,10 +177,10 @@ mod tests {
 
     #[test]
     fn times_have_a_mean_limits_and_a_deviation() {
-        let one = of(&[40, 60, 80]);
+        let one = snapshot(&[40, 60, 80]);
         assert_eq!((one.count, one.mean_us(), one.min_us, one.max_us), (3, 60, 40, 80));
         assert!((one.deviation_us().unwrap() - 20.0).abs() < 1e-9);
-        let both = one.and(&of(&[20])).and(&of(&[]));
+        let both = one.and(&snapshot(&[20])).and(&snapshot(&[]));
         assert_eq!((both.count, both.min_us, both.max_us, both.mean_us()), (4, 20, 80, 50));
         let since = both.since(&one);
         assert_eq!(
@@ -188,6 +188,9 @@ mod tests {
             (1, 20, vec![(20, 20, 1)])
         );
         assert_eq!(both.since(&TimesSnapshot::default()), both);
-        assert_eq!((of(&[]), of(&[]).mean_us(), of(&[7]).deviation_us()), (of(&[]), 0, None));
+        assert_eq!(
+            (snapshot(&[]), snapshot(&[]).mean_us(), snapshot(&[7]).deviation_us()),
+            (snapshot(&[]), 0, None)
+        );
     }
 }

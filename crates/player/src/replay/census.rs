@@ -17,7 +17,7 @@ pub(crate) struct Census {
 
 impl Census {
     /// Counts the queries and clients of a window.
-    pub(crate) fn of(dataset: &Dataset, window: &Window, capture: &CaptureFacts) -> Self {
+    pub(crate) fn from_window(dataset: &Dataset, window: &Window, capture: &CaptureFacts) -> Self {
         let clients = capture.clients as usize;
         let whole = queries_of_all(dataset, window, capture);
         if let ([_], Some(queries)) = (&*window.slices, whole) {

@@ -41,11 +41,11 @@ impl Crowd {
         let played = lanes.into_iter().enumerate().map(|(number, is_played)| u8::from(is_played) << number);
         let played: u8 = played.sum();
         let asks = asks.into_iter().map(|carried| carried & played).collect();
-        Self::of(&networks, asks, plan, sources)
+        Self::from_networks(&networks, asks, plan, sources)
     }
 
     /// The clients of these networks. `asks` is of each client of each slice.
-    pub(super) fn of(
+    pub(super) fn from_networks(
         networks: &[u32],
         asks: Box<[u8]>,
         plan: &ReplayPlan,
@@ -198,7 +198,7 @@ mod tests {
         let plan = ReplayPlan { pile, seed, ..ReplayPlan::default() };
         let networks = networks(sizes);
         let asks = vec![1_u8; networks.len() * pile as usize].into();
-        (Crowd::of(&networks, asks, &plan, Some(&sources)), sources)
+        (Crowd::from_networks(&networks, asks, &plan, Some(&sources)), sources)
     }
 
     fn v4(sources: &Sources, number: u32) -> u32 {
@@ -267,7 +267,8 @@ mod tests {
 
     #[test]
     fn without_sources_the_kernel_chooses() {
-        let crowd = Crowd::of(&networks(&[2, 3]), vec![1_u8; 5].into(), &ReplayPlan::default(), None);
+        let crowd =
+            Crowd::from_networks(&networks(&[2, 3]), vec![1_u8; 5].into(), &ReplayPlan::default(), None);
         assert_eq!((crowd.all(), crowd.used(), crowd.address(0)), (5, 1, None));
         assert!(!crowd.is_apart() && !crowd.has_addresses());
     }
@@ -280,7 +281,7 @@ mod tests {
         let networks: Vec<u32> = (0..16).map(|client| client / 8).collect();
         let asks: Box<[u8]> =
             (0..32).map(|client| u8::from(client % 16 % 2 == 0 && client % 16 < 9)).collect();
-        let crowd = Crowd::of(&networks, asks, &plan, Some(&sources));
+        let crowd = Crowd::from_networks(&networks, asks, &plan, Some(&sources));
         assert_eq!((crowd.all(), crowd.used(), crowd.numbers()), (10, 10, 32));
         assert!(crowd.is_apart() && crowd.asks_by(8, Some(Carried::Udp)));
         assert!(!crowd.asks_by(1, None) && !crowd.asks_by(8, Some(Carried::Tcp)));

@@ -242,7 +242,7 @@ mod tests {
         let networks: Vec<u32> = (0..clients).collect();
         let asks = vec![1_u8; clients as usize].into();
         let sources = sources.map(|sources| sources.parse().unwrap());
-        Crowd::of(&networks, asks, &ReplayPlan::default(), sources.as_ref())
+        Crowd::from_networks(&networks, asks, &ReplayPlan::default(), sources.as_ref())
     }
 
     /// The owner, the socket and the address of each client.

@@ -11,7 +11,7 @@ use crate::support::{Queries, no_subject};
 /// Plays `count` queries once.
 pub(crate) fn played(count: usize, plan: &Plan) -> (Trial, ConnectionFacts) {
     let lines: Vec<String> = (0..count).map(|number| format!("q{number}.test A\n")).collect();
-    let queries = Queries::of(lines.concat(), Format::Text);
+    let queries = Queries::new(lines.concat(), Format::Text);
     let trial = play(plan, &queries.dataset, &Control::new(plan.threads), no_subject).unwrap();
     assert_eq!(trial.accounts.intended, count as u64, "{:?}", trial.accounts);
     let connections = trial.connections.clone().expect("there are connections");

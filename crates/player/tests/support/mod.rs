@@ -43,7 +43,7 @@ pub(crate) struct Queries {
 
 impl Queries {
     /// The queries of a file with this content.
-    pub(crate) fn of(content: impl AsRef<[u8]>, format: Format) -> Self {
+    pub(crate) fn new(content: impl AsRef<[u8]>, format: Format) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("queries");
         std::fs::write(&file, content).unwrap();

@@ -47,7 +47,7 @@ pub(super) struct Spread {
 impl Spread {
     /// The spread of at least one value. For six values the ends are the order-statistic interval of the
     /// median at 96.9 %.
-    pub(super) fn of(values: impl Iterator<Item = f64>) -> Self {
+    pub(super) fn from_values(values: impl Iterator<Item = f64>) -> Self {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         let middle = values.len() / 2;
@@ -62,7 +62,7 @@ impl Spread {
 
 impl Compared {
     pub(super) fn found(&self) -> Spread {
-        Spread::of(self.blocks.iter().map(|block| block.found))
+        Spread::from_values(self.blocks.iter().map(|block| block.found))
     }
 
     /// Whether the row meets its target, with sides that can be compared; `None` if it has none.
@@ -83,7 +83,7 @@ impl Compared {
 
     /// A side's answered rate, queries a second, in the median of its measurements.
     fn answered_qps(&self, side: fn(&Block) -> [Measured; 2]) -> f64 {
-        Spread::of(self.blocks.iter().flat_map(side).map(|one| one.answered_qps)).median
+        Spread::from_values(self.blocks.iter().flat_map(side).map(|one| one.answered_qps)).median
     }
 }
 
@@ -144,9 +144,9 @@ mod tests {
 
     #[test]
     fn a_spread_is_the_median_and_both_ends() {
-        let spread = Spread::of([3.0, 1.0, 2.0, 10.0].into_iter());
+        let spread = Spread::from_values([3.0, 1.0, 2.0, 10.0].into_iter());
         assert_eq!(spread, Spread { median: 2.5, low: 1.0, high: 10.0 });
-        assert_eq!(Spread::of([7.0].into_iter()), Spread { median: 7.0, low: 7.0, high: 7.0 });
+        assert_eq!(Spread::from_values([7.0].into_iter()), Spread { median: 7.0, low: 7.0, high: 7.0 });
     }
 
     #[test]

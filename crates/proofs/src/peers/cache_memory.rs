@@ -69,7 +69,7 @@ pub(super) fn measure(
         ratios.push(a / b);
         beside.push(json!({ "ours": ours, "theirs": theirs }));
     }
-    let found = Spread::of(ratios.into_iter());
+    let found = Spread::from_values(ratios.into_iter());
     let target = Target::AtMost(RATIO_MOST);
     let what = WHAT.to_owned();
     Ok((

@@ -156,7 +156,7 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
 
     let is_wanted = |what: &str| only.is_none_or(|only| what.contains(only));
     let (mut found, mut skipped, mut failed) = (Vec::new(), Vec::new(), Vec::new());
-    for row in rows::of(name).into_iter().filter(|row| is_wanted(row.what)) {
+    for row in rows::table_rows(name).into_iter().filter(|row| is_wanted(row.what)) {
         if let Some(row) = row.skipped() {
             eprintln!("{}: skipped: {}", row.what, row.reason);
             skipped.push(row);
@@ -167,7 +167,7 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
             Err(error) => failed.push(format!("{error:#}")),
         }
     }
-    let precise = match precision::OpenLoop::of(name).filter(|over| is_wanted(over.words())) {
+    let precise = match precision::OpenLoop::from_name(name).filter(|over| is_wanted(over.words())) {
         Some(over) => precision::measure(&bench, blocks, over)?,
         None => Vec::new(),
     };

@@ -21,7 +21,7 @@ pub(super) enum OpenLoop {
 
 impl OpenLoop {
     /// The open loop that a table measures; `None` if it measures none.
-    pub(super) fn of(name: Name) -> Option<Self> {
+    pub(super) fn from_name(name: Name) -> Option<Self> {
         match name {
             Name::Player => Some(Self::Udp),
             Name::Transports => Some(Self::Tcp),
@@ -102,8 +102,8 @@ pub(super) fn measure(bench: &Bench<'_>, blocks: u32, over: OpenLoop) -> Result<
     let precision = |AtRate { rate_qps, off, repeated }: AtRate| Precision {
         over,
         rate_qps,
-        second_off: Spread::of(off.iter().map(|off| off.0)),
-        tenth_off: Spread::of(off.iter().map(|off| off.1)),
+        second_off: Spread::from_values(off.iter().map(|off| off.0)),
+        tenth_off: Spread::from_values(off.iter().map(|off| off.1)),
         repeated,
     };
     Ok(rates.into_iter().map(precision).collect())

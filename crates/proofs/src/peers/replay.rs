@@ -158,7 +158,7 @@ fn singles(replayer: Replayer, traffic: &Traffic, replays: &[Replay]) -> [Single
     let kqps = traffic.rate_qps / 1000;
     let what =
         |figure: &str| format!("{} at {kqps} kqps, {} clients: {figure}", replayer.words(), traffic.clients);
-    let spread = |figure: &dyn Fn(&Replay) -> f64| Spread::of(replays.iter().map(figure));
+    let spread = |figure: &dyn Fn(&Replay) -> f64| Spread::from_values(replays.iter().map(figure));
     let single =
         |what, unit, found, target, beside| Single { what, unit, found, target, every: true, beside };
     let missing = |replay: &Replay| 1.0 - replay.arrived as f64 / f64::from(traffic.queries);

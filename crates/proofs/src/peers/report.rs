@@ -105,7 +105,7 @@ pub(super) fn print(measured: &Measurements<'_>) {
     let each = compared.iter().flat_map(|one| &one.blocks).flat_map(|block| block.a.iter().chain(&block.b));
     let foreign: Vec<f64> = each.filter_map(|one| one.foreign_cores).collect();
     if foreign.iter().any(|&cores| cores > FOREIGN_CORES) {
-        let foreign = Spread::of(foreign.into_iter());
+        let foreign = Spread::from_values(foreign.into_iter());
         println!(
             "The host was busy: meanwhile other programs used {:.2} cores in the median, {:.2} at most.",
             foreign.median, foreign.high
@@ -133,7 +133,7 @@ fn idle_servers(one: &Compared) -> Vec<(Side, f64)> {
         if !is_asked_for_all || cores.is_empty() {
             return None;
         }
-        let cores = Spread::of(cores.into_iter()).median;
+        let cores = Spread::from_values(cores.into_iter()).median;
         (cores < BUSY_CORES).then_some((side, cores))
     };
     sides.into_iter().filter_map(of_side).collect()
@@ -202,12 +202,12 @@ fn all(one: &Compared, side: fn(&Block) -> [Measured; 2]) -> Vec<Measured> {
 /// Medians of a side: its rate in thousands a second, and CPU seconds of player and server per million. Those
 /// of a front do not include the servers behind it.
 fn figures(side: &[Measured]) -> String {
-    let median = |figure: fn(&Measured) -> f64| Spread::of(side.iter().map(figure)).median;
+    let median = |figure: fn(&Measured) -> f64| Spread::from_values(side.iter().map(figure)).median;
     let servers_cpu_s: Vec<f64> = side.iter().filter_map(|one| one.server_cpu_s_per_million).collect();
     let servers_cpu_s = if servers_cpu_s.is_empty() {
         "not seen".to_owned()
     } else {
-        format!("{:.2}", Spread::of(servers_cpu_s.into_iter()).median)
+        format!("{:.2}", Spread::from_values(servers_cpu_s.into_iter()).median)
     };
     let kqps = median(|one| one.answered_qps) / 1000.0;
     let digits = usize::from(kqps < 10.0);

@@ -69,7 +69,7 @@ fn by_clock(bench: &Bench<'_>, blocks: u32) -> Result<Single> {
     Ok(Single {
         what: RATE.to_owned(),
         unit: Unit::PerSecond,
-        found: Spread::of(turned.iter().map(Turned::per_s)),
+        found: Spread::from_values(turned.iter().map(Turned::per_s)),
         target: Target::AtLeast(PER_S_LEAST),
         every: false,
         beside: json!(turned),
@@ -84,7 +84,7 @@ fn by_count(bench: &Bench<'_>) -> Result<Single> {
     Ok(Single {
         what: INSTRUCTIONS.into(),
         unit: Unit::Instructions,
-        found: Spread::of([each].into_iter()),
+        found: Spread::from_values([each].into_iter()),
         target: Target::Reported,
         every: false,
         beside: json!({ "queries": [few, many], "instructions": [least, most] }),

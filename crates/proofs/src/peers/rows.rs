@@ -61,7 +61,7 @@ const AS_LATE: &[&str] = &["-c", "8", "--coalesce", "100us", "--subject-cpus", S
 const LATER: &[&str] = &["-c", "8", "--coalesce", "200us", "--subject-cpus", SUBJECT_CPU];
 
 /// The rows of one table.
-pub(super) fn of(name: Name) -> Vec<Row> {
+pub(super) fn table_rows(name: Name) -> Vec<Row> {
     match name {
         Name::Player => player(),
         Name::Echo => echo(),

@@ -198,7 +198,7 @@ impl Named {
         let of_type = CertificateType::default();
         let certificates =
             if self.transport.is_encrypted() { Some(Certificates::make([of_type])?) } else { None };
-        let certificate = certificates.as_ref().and_then(|made| made.of(of_type));
+        let certificate = certificates.as_ref().and_then(|made| made.certificate(of_type));
         let over = Over { transport: self.transport, certificate };
         let subject = Subject::start_over(over, &definition, &setting, &interrupts, None)?;
         let (address, ready_s) = (subject.address(), subject.ready_s());

@@ -93,7 +93,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             found.push(search(bench, &file, trouble)?);
         }
     }
-    let kinds = found.iter().map(|found| Kind::of(found)).collect::<Result<Vec<_>>>()?;
+    let kinds = found.iter().map(|found| Kind::from_searches(found)).collect::<Result<Vec<_>>>()?;
     let [undisturbed, slowed, withheld, crowded, half, itself] = &kinds[..] else {
         unreachable!("one of each kind")
     };
@@ -153,7 +153,7 @@ struct Kind {
 }
 
 impl Kind {
-    fn of(found: &[Found]) -> Result<Self> {
+    fn from_searches(found: &[Found]) -> Result<Self> {
         let per_turn = found.iter().map(Found::per_turn).collect::<Result<Vec<f64>>>()?;
         Ok(Self {
             per_turn: median_interval(&per_turn).context("there was no search")?.median,

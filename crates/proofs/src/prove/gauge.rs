@@ -95,7 +95,7 @@ fn parts(bench: &Bench) -> Result<()> {
         for ((_, trouble), found) in TROUBLES.iter().zip(&mut found) {
             let disturbed = disturbed(trouble, cpu, &cpus)?;
             let after = read()?;
-            let of_core = |facts: &GaugeFacts| facts.of(&[cpu]).context("the core was gauged");
+            let of_core = |facts: &GaugeFacts| facts.turns_per_s(&[cpu]).context("the core was gauged");
             let full = f64::midpoint(of_core(&before)?, of_core(&after)?);
             // Stalls are not part of the speed, but part of the time that was taken.
             if [&before, &disturbed.facts, &after].iter().all(|facts| facts.stalled_s() <= 0.0) {
@@ -146,7 +146,7 @@ struct Found {
 }
 
 impl Found {
-    fn of(readings: &[(f64, Option<f64>)]) -> Self {
+    fn from_readings(readings: &[(f64, Option<f64>)]) -> Self {
         let mut shown: Vec<f64> = readings.iter().map(|(shown, _)| *shown).collect();
         let mut taken: Vec<f64> = readings.iter().filter_map(|(_, taken)| *taken).collect();
         let mut more: Vec<f64> =
@@ -162,7 +162,7 @@ impl Found {
 
 /// Prints the results, and checks them against the bound if the form is long enough.
 fn judge_parts(size: Size, found: &[Vec<(f64, Option<f64>)>]) -> Result<()> {
-    let found: Vec<Found> = found.iter().map(|readings| Found::of(readings)).collect();
+    let found: Vec<Found> = found.iter().map(|readings| Found::from_readings(readings)).collect();
     // The cost of waking is taken from the core as well.
     let off = |place: usize| {
         let (_, woken) = COMPARED.into_iter().find(|(taken, _)| *taken == place)?;

@@ -13,7 +13,6 @@ mod faults;
 mod guest;
 mod host;
 mod keys;
-mod kubernetes;
 mod lab;
 mod left;
 mod losses;
@@ -44,13 +43,12 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 13] = [
+const PARTS: [ProofPart; 12] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
     ("ansible", by_ansible::prove),
     ("slurm", by_slurm::prove),
-    (kubernetes::NAME, kubernetes::prove),
     (SCALE, scale::prove),
     ("residence", residence::prove),
     ("losses", losses::prove),
@@ -63,8 +61,8 @@ const PARTS: [ProofPart; 13] = [
 /// Parts that install programs. The small form leaves them out, unless one is asked for by its name.
 const INSTALLING: [&str; 2] = ["ansible", "slurm"];
 
-/// Parts that are left out unless one is asked for by its name: they build another project, and emulate a machine.
-const OPTIONAL: [&str; 2] = [kubernetes::NAME, guest::NAME];
+/// The part that is left out unless it is asked for by its name: it emulates a machine.
+const OPTIONAL: &str = guest::NAME;
 
 /// Proves the parts one after the other, each in a folder of its own and with hosts of its own.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -74,7 +72,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     }
     let is_small = bench.size == Size::Small;
     let leaves_out = |name: &str| {
-        bench.only.is_none() && (OPTIONAL.contains(&name) || is_small && INSTALLING.contains(&name))
+        bench.only.is_none() && (name == OPTIONAL || is_small && INSTALLING.contains(&name))
     };
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
     for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {

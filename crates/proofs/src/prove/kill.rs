@@ -83,7 +83,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             anyhow::bail!("after {kills} kills the study ended by itself, with {:?}", ended.code);
         }
         std::thread::sleep(Duration::from_secs_f64(random.f64() * KILL_WITHIN_S));
-        let remains = Remains::of(&lab.home)?;
+        let remains = Remains::read(&lab.home)?;
         running.signal(Signal::Kill)?;
         running.wait(Duration::from_secs(10))?;
         namespaces_seen += remains.namespaces();
@@ -98,7 +98,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let run = kept::survived(&lab.out(), before.as_ref())?;
     ensure!(run.finished_unix_ms.is_some(), "the resumed study is not marked as finished");
     whole(&run, bench.size)?;
-    Remains::of(&lab.home)?.vanish()?;
+    Remains::read(&lab.home)?.vanish()?;
     lab.no_file_is_left()?;
     let seen = format!("{namespaces_seen} namespaces were seen to end");
     eprintln!("after {kills} kills {} trials of {} cells; {seen}", run.trials.len(), run.cells.len());

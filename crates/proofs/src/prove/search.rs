@@ -33,7 +33,7 @@ pub(super) struct Found {
 
 impl Found {
     /// Reads the output of `kqps find --json`: the trials, and the verdict as the last line.
-    fn of(output: &str) -> Result<Self> {
+    fn parse(output: &str) -> Result<Self> {
         let (trials, verdict) = output.trim().rsplit_once('\n').context("kqps find printed no trial")?;
         let trials: Vec<Trial> = trials
             .lines()
@@ -85,5 +85,5 @@ pub(super) fn find(bench: &Bench, queries: &Path, target: SocketAddr, flags: &[&
     command.args(["find", &target.to_string(), "--goal", "quick", "--json", "-d"]);
     command.arg(queries).args(["--cpus", &player, "--subject-cpus", &subject]).args(flags);
     let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
-    Found::of(&ended.output)
+    Found::parse(&ended.output)
 }

@@ -95,7 +95,7 @@ impl Connection {
             match event {
                 Event::Connected => self.opened(each),
                 Event::ConnectionLost { reason } => {
-                    if let Some(end) = End::of(reason, self.failure()) {
+                    if let Some(end) = End::from_error(reason, self.failure()) {
                         each(ClientEvent::Ended(end));
                     }
                 }
@@ -109,7 +109,7 @@ impl Connection {
     }
 
     fn failure(&self) -> Option<Failure> {
-        Agreed::of(&self.inner)?.failure
+        Agreed::from_connection(&self.inner)?.failure
     }
 
     fn opened(&mut self, each: &mut impl FnMut(ClientEvent<'_>)) {
@@ -119,7 +119,7 @@ impl Connection {
             (true, true) => EarlyData::Accepted,
             (true, false) => EarlyData::Rejected,
         };
-        if let Some(Agreed { session, .. }) = Agreed::of(&self.inner) {
+        if let Some(Agreed { session, .. }) = Agreed::from_connection(&self.inner) {
             let kind = if early == EarlyData::Accepted { Kind::Early } else { session.kind };
             each(ClientEvent::Opened { session: Session { kind, ..session }, early });
         }

@@ -100,8 +100,8 @@ impl<M> Connection<M> {
                     Ok(())
                 }
                 Event::ConnectionLost { reason } => {
-                    let failure = Agreed::of(&self.inner).and_then(|agreed| agreed.failure);
-                    if let Some(end) = End::of(reason, failure) {
+                    let failure = Agreed::from_connection(&self.inner).and_then(|agreed| agreed.failure);
+                    if let Some(end) = End::from_error(reason, failure) {
                         self.ended(end, each);
                     }
                     Ok(())
@@ -134,7 +134,7 @@ impl<M> Connection<M> {
     }
 
     fn kind(&self) -> Kind {
-        let kind = Agreed::of(&self.inner).map_or(Kind::Full, |agreed| agreed.session.kind);
+        let kind = Agreed::from_connection(&self.inner).map_or(Kind::Full, |agreed| agreed.session.kind);
         if kind == Kind::Resumed && self.inner.has_0rtt() { Kind::Early } else { kind }
     }
 

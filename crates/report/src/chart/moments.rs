@@ -56,7 +56,7 @@ enum Axis {
 }
 
 impl Axis {
-    fn of(chart: &Moments<'_>) -> Self {
+    fn from_chart(chart: &Moments<'_>) -> Self {
         let figures = || chart.courses.iter().flat_map(|course| &course.points).filter_map(|point| point.1);
         match chart.kind {
             Kind::Rates => Self::Linear(Linear::upto(figures().fold(0.0, f64::max), 4)),
@@ -84,7 +84,7 @@ pub(crate) fn moments(chart: &Moments<'_>) -> String {
     if chart.courses.iter().flat_map(|course| &course.points).all(|point| point.1.is_none()) {
         return String::new();
     }
-    let (x_axis, y_axis) = (Linear::upto(chart.until_s, 5), Axis::of(chart));
+    let (x_axis, y_axis) = (Linear::upto(chart.until_s, 5), Axis::from_chart(chart));
     let across = |at_s: f64| LEFT + x_axis.place(at_s) * (RIGHT - LEFT);
     let down = |value: f64| BOTTOM - y_axis.place(value) * PLOT;
     let mut svg = Svg::default();

@@ -104,7 +104,7 @@ pub(super) fn comparisons(run: &Run, verdict: &RunVerdict) -> Sheet {
 
 /// The comparisons that a run was made for and that have no ratio.
 fn without_block(run: &Run) -> Vec<Case> {
-    let Some(pairing) = Pairing::of(run) else { return Vec::new() };
+    let Some(pairing) = Pairing::from_run(run) else { return Vec::new() };
     let figures = compare::figures_of(&run.cells[pairing.a]).iter();
     let cases = figures.map(|figure| compare::of_run_for(run, pairing, *figure));
     cases.filter(|case| case.blocks.is_empty()).collect()

@@ -50,7 +50,7 @@ pub(crate) struct Shown {
     pub(crate) class: &'static str,
 }
 
-pub(crate) fn of(beside: &Beside) -> Section {
+pub(crate) fn section(beside: &Beside) -> Section {
     let rows: Vec<Row> = beside.rows.iter().map(|one| row(one, beside.is_same_host)).collect();
     // A change in percent compares between figures of all kinds.
     let changes = [("greatest rise", 1.0), ("greatest fall", -1.0)];
@@ -80,7 +80,7 @@ const ROW_BYTES: usize = 600;
 /// Only shares of an echo on the same host have a colour: an absolute rate moves with the host from hour to hour.
 fn row(row: &BesideRow, is_same_host: bool) -> Row {
     let is_decided = is_same_host && row.kind == Some(Kind::Share) && row.is_apart;
-    let form = row.ratio.map_or(Form::Percent, |(low, by, high)| Form::of(&[low, by, high]));
+    let form = row.ratio.map_or(Form::Percent, |(low, by, high)| Form::from_ratios(&[low, by, high]));
     let is_better = row.ratio.map(|(_, by, _)| (by > 1.0) == row.kind.is_none_or(Kind::more_is_better));
     Row {
         cell: row.cell.clone(),

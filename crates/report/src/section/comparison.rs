@@ -11,7 +11,8 @@ use crate::chart::{Ratios, ratios};
 
 /// A panel for every figure that was compared.
 pub(crate) fn panels(run: &Run, verdict: &RunVerdict) -> Vec<Panel> {
-    let sides = Pairing::of(run).map_or(Vec::new(), |pairing| vec![pairing.a, pairing.again, pairing.b]);
+    let sides =
+        Pairing::from_run(run).map_or(Vec::new(), |pairing| vec![pairing.a, pairing.again, pairing.b]);
     let has_trials = |cell: &usize| run.trials_of(*cell).next().is_some();
     let of_cell = |cell: usize| (run.cells[cell].name.clone(), format!("trials-{cell}"));
     let cells: Vec<(String, String)> = sides.into_iter().filter(has_trials).map(of_cell).collect();

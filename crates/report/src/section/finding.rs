@@ -26,7 +26,8 @@ pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experi
     let own: Vec<&Figures> = verdict.figures.iter().filter(|one| one.experiment == experiment.name).collect();
     let measured: Vec<&Figures> = own.iter().copied().filter(|one| one.median_qps.is_some()).collect();
     let mut sentences = vec![of_factors(verdict, experiment)];
-    let quantity = of(verdict, experiment).map_or(Quantity::Rate, |found| found.finding.quantity);
+    let quantity =
+        experiment_finding(verdict, experiment).map_or(Quantity::Rate, |found| found.finding.quantity);
     sentences.extend(match quantity {
         Quantity::Rate => by_rate(run, experiment, measured),
         _ => by_cost(run, experiment, quantity, own.iter().copied()),
@@ -38,10 +39,10 @@ pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &Experi
 
 /// Says which factor mattered, or that none did.
 pub(super) fn of_factors(verdict: &RunVerdict, experiment: &Experiment) -> String {
-    of(verdict, experiment).map_or_else(String::new, |found| found.sentence.clone())
+    experiment_finding(verdict, experiment).map_or_else(String::new, |found| found.sentence.clone())
 }
 
-fn of<'a>(verdict: &'a RunVerdict, experiment: &Experiment) -> Option<&'a ExperimentFinding> {
+fn experiment_finding<'a>(verdict: &'a RunVerdict, experiment: &Experiment) -> Option<&'a ExperimentFinding> {
     verdict.findings.iter().find(|found| found.experiment == experiment.name)
 }
 

@@ -133,7 +133,7 @@ pub(crate) fn changes(input: HistoryInput<'_>) -> Vec<ChangeRow> {
             let entry = series.points[change.since()].entry;
             let run = &input.records.entries[entry];
             let (low, ratio, high) = change.ratio;
-            let form = Form::of(&[low, ratio, high]);
+            let form = Form::from_ratios(&[low, ratio, high]);
             let row = ChangeRow {
                 since: format::moment(run.started_unix_ms),
                 run: run.name().to_owned(),
@@ -261,7 +261,7 @@ fn drawing(records: &Records, series: &Series, index: usize) -> String {
             _ => LineKind::Hosts,
         };
         let (low, ratio, high) = change.ratio;
-        let change_of = typeset(&Form::of(&[low, ratio, high]).change(ratio));
+        let change_of = typeset(&Form::from_ratios(&[low, ratio, high]).change(ratio));
         let label = if change.shape == Shape::Creep { format!("creep {change_of}") } else { change_of };
         let is_weak = change.strength == kqps_history::Strength::Weak;
         Some(Line { slot: slot_of(change.since())?, kind, is_weak, label })

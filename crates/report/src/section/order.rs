@@ -82,7 +82,7 @@ pub(crate) fn as_planned(count: usize) -> Order {
 mod tests {
     use super::*;
 
-    fn of(values: &[Option<f64>], greatest_first: bool) -> Vec<Vec<usize>> {
+    fn orders(values: &[Option<f64>], greatest_first: bool) -> Vec<Vec<usize>> {
         of_many(values, 1, greatest_first)
     }
 
@@ -99,15 +99,15 @@ mod tests {
     #[test]
     fn rows_are_ordered_by_value_and_those_without_one_come_last() {
         let values = [Some(2.0), None, Some(3.0), Some(1.0)];
-        assert_eq!(of(&values, true), [[0, 1, 2, 3], [2, 0, 3, 1]]);
-        assert_eq!(of(&values, false), [[0, 1, 2, 3], [3, 0, 2, 1]]);
+        assert_eq!(orders(&values, true), [[0, 1, 2, 3], [2, 0, 3, 1]]);
+        assert_eq!(orders(&values, false), [[0, 1, 2, 3], [3, 0, 2, 1]]);
     }
 
     #[test]
     fn an_order_that_changes_nothing_is_none() {
-        assert_eq!(of(&[Some(3.0), Some(2.0), Some(1.0)], true).len(), 1);
-        assert_eq!(of(&[Some(1.0), None, Some(1.0)], true).len(), 1, "all are equal");
-        assert_eq!(of(&[Some(1.0), Some(2.0)], true).len(), 1, "two rows");
+        assert_eq!(orders(&[Some(3.0), Some(2.0), Some(1.0)], true).len(), 1);
+        assert_eq!(orders(&[Some(1.0), None, Some(1.0)], true).len(), 1, "all are equal");
+        assert_eq!(orders(&[Some(1.0), Some(2.0)], true).len(), 1, "two rows");
     }
 
     #[test]

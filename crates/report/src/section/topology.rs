@@ -28,7 +28,7 @@ pub(crate) struct Topology {
 pub(crate) fn of_run(run: &Run) -> Option<Topology> {
     let placements = placements(run);
     let host = of_subjects(run);
-    let pinned = Pinned::of(&placements, Arrivals::of(host));
+    let pinned = Pinned::new(&placements, Arrivals::from_host(host));
     let nodes = packages(host, &pinned);
     let varied = match pinned.varied.as_slice() {
         [] => String::new(),
@@ -101,7 +101,7 @@ struct Pinned {
 }
 
 impl Pinned {
-    fn of(placements: &Placements, arrivals: Arrivals) -> Self {
+    fn new(placements: &Placements, arrivals: Arrivals) -> Self {
         let used: BTreeSet<u32> =
             placements.keys().flat_map(|(player, subject)| player.iter().chain(subject)).copied().collect();
         let mut pinned = Self { arrivals, ..Self::default() };
@@ -365,7 +365,7 @@ mod tests {
         };
         let mut run = Run { cells: vec![cell(&[1]), cell(&[2, 1]), cell(&[1, 2])], ..Run::default() };
         run.fingerprint.cores = (0..4).map(|cpu| core(cpu, 0, cpu, &[cpu], &[])).collect();
-        let pinned = Pinned::of(&placements(&run), Arrivals::default());
+        let pinned = Pinned::new(&placements(&run), Arrivals::default());
         assert_eq!(shape(&packages(&run.fingerprint, &pinned)), "package 0[0P 1S 2 3]");
         let text = |index: usize| pinned.place(index as u32).description;
         assert_eq!((text(2).as_str(), text(3).as_str()), ("differs between cells, CPU 2", "not used, CPU 3"));

@@ -84,7 +84,7 @@ impl Making {
                 Next::Done(bounds) => break bounds,
             };
             let trial = simulated.trial(rate_qps, duration_s, purpose);
-            probes.push(Probe::of(&trial, &goal, purpose));
+            probes.push(Probe::from_trial(&trial, &goal, purpose));
             self.push(cell, block, purpose, Outcome::Measured(Box::new(trial)));
         };
         let found_qps = bounds.lower_qps.unwrap_or(simulated.capacity_qps * 0.98);

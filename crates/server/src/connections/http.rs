@@ -170,7 +170,7 @@ impl Write for HttpStream {
 /// MINIMUM (RFC 8484, section 5.1; RFC 2308, section 5). A reply that says neither is not kept, such as SERVFAIL. `None` if
 /// it cannot be read.
 fn max_age_s(reply: &[u8]) -> Option<u32> {
-    let header = Header::of(reply)?;
+    let header = Header::from_bytes(reply)?;
     let answers = u32::from(header.answers());
     let mut at = question::end(reply)?;
     let mut least_s: Option<u32> = None;

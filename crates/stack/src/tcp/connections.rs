@@ -223,7 +223,7 @@ impl Connections {
     /// not looked at ([`Parsed::verify`]).
     #[inline]
     pub fn receive<'f>(&mut self, parsed: &Parsed<'f>, now_ns: u64) -> Option<Arrival<'f>> {
-        let segment = Segment::of(parsed)?;
+        let segment = Segment::from_parsed(parsed)?;
         let now = Now(now_ns);
         self.shared.counts.segments_received += 1;
         self.shared.more.clear();

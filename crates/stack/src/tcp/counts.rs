@@ -29,7 +29,7 @@ impl Retransmitted {
     }
 
     #[inline]
-    pub(super) fn of(&mut self, phase: Phase) -> &mut u64 {
+    pub(super) fn count_mut(&mut self, phase: Phase) -> &mut u64 {
         match phase {
             Phase::Syn => &mut self.syn,
             Phase::Data => &mut self.data,

@@ -27,7 +27,7 @@ pub(super) fn expire(tcb: &mut Tcb, shared: &mut Shared, now: Now) -> Option<Pha
     }
     let phase = phase(tcb);
     if tcb.tries >= most(phase, &shared.limits) {
-        *shared.counts.timed_out.of(phase) += 1;
+        *shared.counts.timed_out.count_mut(phase) += 1;
         tcb.state = State::Closed;
         return Some(phase);
     }

@@ -163,7 +163,7 @@ pub struct Segment<'f> {
 impl<'f> Segment<'f> {
     /// The segment in a frame; `None` if it has a datagram.
     #[inline]
-    pub fn of(parsed: &Parsed<'f>) -> Option<Self> {
+    pub fn from_parsed(parsed: &Parsed<'f>) -> Option<Self> {
         if parsed.protocol() != Protocol::Tcp {
             return None;
         }

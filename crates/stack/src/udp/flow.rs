@@ -45,7 +45,7 @@ impl Places {
 
     /// The places of a frame with UDP that is no fragment; `None` for others, and if it is too short.
     #[inline]
-    fn of(frame: &[u8]) -> Option<Self> {
+    fn from_frame(frame: &[u8]) -> Option<Self> {
         let (ethertype, ip) = match word(frame, 12)? {
             TYPE_VLAN => (word(frame, 16)?, ETHERNET_BYTES + VLAN_BYTES),
             other => (other, ETHERNET_BYTES),
@@ -81,7 +81,7 @@ impl Places {
 /// extensions.
 #[inline]
 pub fn destination(frame: &[u8]) -> Option<(IpAddr, u16)> {
-    let places = Places::of(frame)?;
+    let places = Places::from_frame(frame)?;
     let receiver = places.receiver(frame);
     let address = if places.is_ipv4 {
         Ipv4Addr::from(*receiver.first_chunk::<4>()?).into()
@@ -106,9 +106,10 @@ impl Flow {
         } else {
             header[ip + 4..ip + 6].fill(0);
         }
-        let ip_sum = if places.is_ipv4 { Sum::of(&header[ip..udp]) } else { Sum::default() };
+        let ip_sum = if places.is_ipv4 { Sum::from_bytes(&header[ip..udp]) } else { Sum::default() };
         let addresses = &header[places.addresses..places.addresses + 2 * places.address_bytes];
-        let sum = Sum::of(addresses).and_word(Protocol::Udp.number().into()).and(&header[udp..udp + 4]);
+        let sum =
+            Sum::from_bytes(addresses).and_word(Protocol::Udp.number().into()).and(&header[udp..udp + 4]);
         Self { header, places, ip_sum, sum }
     }
 
@@ -151,7 +152,7 @@ impl Flow {
     /// a length is wrong. The VLAN and the Ethernet addresses do not count, nor do checksums.
     #[inline]
     pub fn payload_of_reply<'f>(&self, frame: &'f [u8]) -> Option<&'f [u8]> {
-        let theirs = Places::of(frame)?;
+        let theirs = Places::from_frame(frame)?;
         let ours = &self.places;
         let is_of_flow = theirs.is_ipv4 == ours.is_ipv4
             && theirs.sender(frame) == ours.receiver(&self.header)
@@ -209,7 +210,7 @@ mod tests {
                     }
                 }
                 let [one, other] = &mut frames;
-                let sum = Sum::of(&one[flow.header_bytes()..][..bytes]);
+                let sum = Sum::from_bytes(&one[flow.header_bytes()..][..bytes]);
                 let length = flow.write(one, bytes, sum);
                 assert_eq!(length, udp::write(other, &ends, bytes));
                 assert_eq!(one[..length], other[..length], "{ends:?} {bytes}");

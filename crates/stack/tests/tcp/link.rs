@@ -142,7 +142,7 @@ impl<'r> Link<'r> {
     fn send(&mut self, from: usize, frames: Vec<Vec<u8>>, now_ns: u64) {
         for frame in frames {
             let parsed = parse(&frame).unwrap();
-            let copies = match (self.rule)(from, &Segment::of(&parsed).unwrap()) {
+            let copies = match (self.rule)(from, &Segment::from_parsed(&parsed).unwrap()) {
                 Fate::Lost => 0,
                 Fate::Once => 1,
                 Fate::Twice => 2,

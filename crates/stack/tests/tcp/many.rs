@@ -29,7 +29,7 @@ fn answer(
     let mut asked: Vec<(Ends, u32, u32)> = Vec::new();
     while let Some(sent) = connections.poll_transmit(&mut frame, now_ns) {
         let parsed = parse(&frame[..sent.frame_bytes]).unwrap();
-        let segment = Segment::of(&parsed).unwrap();
+        let segment = Segment::from_parsed(&parsed).unwrap();
         if segment.length() > 0 {
             let next = segment.header.sequence.wrapping_add(segment.length());
             asked.push((parsed.ends.turned(), next, segment.header.acknowledgment));

@@ -85,7 +85,7 @@ impl Peer {
         let parsed = parse(frame).unwrap();
         assert!(parsed.verify());
         assert_eq!(parsed.ends, self.ends.turned());
-        let segment = Segment::of(&parsed).unwrap();
+        let segment = Segment::from_parsed(&parsed).unwrap();
         let Header { sequence, acknowledgment, flags, window, options } = segment.header;
         if flags.has(Flags::RST) {
             self.was_reset = true;

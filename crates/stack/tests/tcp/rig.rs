@@ -99,7 +99,7 @@ impl Rig {
             let parsed = parse(&frame[..sent.frame_bytes]).unwrap();
             assert!(parsed.verify());
             assert_eq!(parsed.ends, self.ends);
-            let segment = Segment::of(&parsed).unwrap();
+            let segment = Segment::from_parsed(&parsed).unwrap();
             assert_eq!(sent.payload_bytes, segment.payload.len());
             if segment.length() > 0 {
                 self.ours = segment.header.sequence.wrapping_add(segment.length());

@@ -43,7 +43,7 @@ pub(super) struct Secret {
 }
 
 impl Secret {
-    pub(super) fn of(label: &'static str) -> Self {
+    pub(super) fn with_label(label: &'static str) -> Self {
         Self { label, bytes: Mutex::default() }
     }
 
@@ -65,7 +65,7 @@ impl Sealing {
     /// The client, and a server that waits for the client's last message. With `is_early` the client offers early data,
     /// for which it must have a ticket, and which the server must reject.
     pub(crate) fn new(connector: &Connector, acceptor: &Acceptor, is_early: bool) -> (Self, ServerTls) {
-        let secret = Arc::new(Secret::of("CLIENT_HANDSHAKE_TRAFFIC_SECRET"));
+        let secret = Arc::new(Secret::with_label("CLIENT_HANDSHAKE_TRAFFIC_SECRET"));
         let (mut config, name) = connector.parts(None);
         let own = Arc::make_mut(&mut config);
         own.key_log = Arc::clone(&secret) as Arc<dyn KeyLog>;

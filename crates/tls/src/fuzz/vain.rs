@@ -37,7 +37,7 @@ impl VainClient {
         let settings = ClientSettings { suites, ..ClientSettings::new(Trust::Anyone, false) };
         let client = Client::new(&settings).expect("a client").speaking(protocol);
         let connector = client.connector(server_name(super::NAME).expect("a name"), 0);
-        let log = Arc::new(Secret::of("CLIENT_TRAFFIC_SECRET_0"));
+        let log = Arc::new(Secret::with_label("CLIENT_TRAFFIC_SECRET_0"));
         let (mut config, name) = connector.parts(None);
         Arc::make_mut(&mut config).key_log = Arc::clone(&log) as Arc<dyn KeyLog>;
         let side = UnbufferedClientConnection::new(config, name).expect("a client");

@@ -75,7 +75,7 @@ fn made(ground: &Ground<'_>, wanted: &Wanted, placed: &Placed) -> Layout {
         changes: Vec::new(),
     };
     layout.reason = words::reason(&layout, wanted);
-    layout.changes = Moves::of(ground, &layout).all();
+    layout.changes = Moves::new(ground, &layout).all();
     layout
 }
 

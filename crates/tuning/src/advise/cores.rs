@@ -25,7 +25,7 @@ impl Physical {
 pub(super) struct Cores(Vec<Physical>);
 
 impl Cores {
-    pub(super) fn of(topology: &Topology) -> Self {
+    pub(super) fn from_topology(topology: &Topology) -> Self {
         let mut all: Vec<Physical> = Vec::new();
         for core in &topology.cores {
             match all.iter_mut().find(|one| one.threads.iter().any(|cpu| core.smt.contains(cpu))) {
@@ -126,7 +126,7 @@ mod tests {
             ];
             CoreFacts { cpu, core, smt: vec![core, core + 4], caches: caches.into(), ..CoreFacts::default() }
         });
-        Cores::of(&Topology { cores: cores.collect(), ..Topology::default() })
+        Cores::from_topology(&Topology { cores: cores.collect(), ..Topology::default() })
     }
 
     #[test]

@@ -23,7 +23,7 @@ pub(super) struct Costs {
 
 impl Costs {
     /// `None` unless both are known and above 0.
-    pub(super) fn of(softirq_s: Option<f64>, server_s: Option<f64>) -> Option<Self> {
+    pub(super) fn new(softirq_s: Option<f64>, server_s: Option<f64>) -> Option<Self> {
         let is_known = |cost: &f64| cost.is_finite() && *cost > 0.0;
         let (softirq_s, server_s) = (softirq_s.filter(is_known)?, server_s.filter(is_known)?);
         Some(Self { softirq_s, server_s })
@@ -74,11 +74,11 @@ mod tests {
             smt: if cpu > 2 { vec![3, 4] } else { vec![cpu] },
             ..CoreFacts::default()
         };
-        Cores::of(&Topology { cores: (0..5).map(facts).collect(), ..Topology::default() })
+        Cores::from_topology(&Topology { cores: (0..5).map(facts).collect(), ..Topology::default() })
     }
 
     fn rate(node: u32, receivers: &[u32], workers: &[u32]) -> u64 {
-        let costs = Costs::of(Some(2e-6), Some(3e-6)).unwrap();
+        let costs = Costs::new(Some(2e-6), Some(3e-6)).unwrap();
         (costs.rate_qps(&cores(), node, receivers, workers) / 1e3).round() as u64
     }
 
@@ -97,8 +97,8 @@ mod tests {
 
     #[test]
     fn costs_that_are_not_positive_are_not_known() {
-        assert_eq!(Costs::of(Some(0.0), Some(1.0)), None);
-        assert_eq!(Costs::of(Some(1.0), Some(f64::NAN)), None);
-        assert_eq!(Costs::of(None, Some(1.0)), None);
+        assert_eq!(Costs::new(Some(0.0), Some(1.0)), None);
+        assert_eq!(Costs::new(Some(1.0), Some(f64::NAN)), None);
+        assert_eq!(Costs::new(None, Some(1.0)), None);
     }
 }

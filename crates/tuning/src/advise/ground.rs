@@ -17,12 +17,12 @@ pub(super) struct Ground<'a> {
 
 impl<'a> Ground<'a> {
     /// With the named device, or else the one that most probably carries the queries.
-    pub(super) fn of(setup: &'a HostSetup, topology: &Topology, name: Option<&str>) -> Self {
+    pub(super) fn new(setup: &'a HostSetup, topology: &Topology, name: Option<&str>) -> Self {
         let device = match name {
             Some(name) => setup.device(name),
             None => usual_device(setup),
         };
-        let cores = Cores::of(topology);
+        let cores = Cores::from_topology(topology);
         let of_device = device.and_then(|device| device.numa_node);
         let of_device = of_device.filter(|&node| !cores.of_node(node).is_empty());
         let node = of_device.unwrap_or_else(|| cores.largest_node());

@@ -32,7 +32,7 @@ pub(super) fn pieces(ground: &Ground<'_>, layout: Option<&Layout>) -> Vec<Piece>
 fn governor(ground: &Ground<'_>) -> Option<Piece> {
     let is_slower = ground.setup.governor.values().any(|governor| governor != "performance");
     is_slower.then(|| {
-        Piece::of(
+        Piece::new(
             vec![value::governor()],
             "A core that slows down between bursts receives the next one slowly.",
             "tuned (network-latency), Knot DNS and others agree",
@@ -52,7 +52,7 @@ fn idle_states(ground: &Ground<'_>) -> Option<Piece> {
     let deep: Vec<_> = deep.collect();
     let is_on = cpus.any(|cpu| deep.iter().any(|state| !state.disabled_on.contains(cpu)));
     is_on.then(|| {
-        Piece::of(
+        Piece::new(
             vec![value::idle_states(most_us)],
             "Waking from a deep idle state takes tens of microseconds, for which a query at low load waits.",
             "tuned (network-latency: force_latency)",
@@ -64,7 +64,7 @@ fn idle_states(ground: &Ground<'_>) -> Option<Piece> {
 fn numa_balancing(ground: &Ground<'_>) -> Option<Piece> {
     let is_on = number(ground, "kernel.numa_balancing")? > 0 && !ground.beyond().is_empty();
     is_on.then(|| {
-        Piece::of(
+        Piece::new(
             vec![value::sysctl("kernel.numa_balancing", 0)],
             "The kernel unmaps pages to see which node uses them. Workers that are pinned gain nothing by it.",
             "https://docs.kernel.org/admin-guide/sysctl/kernel.html, numa_balancing",
@@ -76,7 +76,7 @@ fn numa_balancing(ground: &Ground<'_>) -> Option<Piece> {
 fn receive_buffer(ground: &Ground<'_>) -> Option<Piece> {
     let most = number(ground, "net.core.rmem_max")?;
     (most < RECEIVE_BUFFER).then(|| {
-        Piece::of(
+        Piece::new(
             vec![value::sysctl("net.core.rmem_max", RECEIVE_BUFFER)],
             "A server may then ask for a buffer that holds a burst. Set its own option as well (SO_RCVBUF).",
             "ISC 16 MB, shotgun 8 MB, Knot DNS 1 MB",
@@ -90,7 +90,7 @@ fn backlog(ground: &Ground<'_>, layout: Option<&Layout>) -> Option<Piece> {
     let most = number(ground, "net.core.netdev_max_backlog")?;
     let is_used = layout.is_some_and(|layout| layout.is_steered);
     (is_used && most < BACKLOG).then(|| {
-        Piece::of(
+        Piece::new(
             vec![value::sysctl("net.core.netdev_max_backlog", BACKLOG)],
             "Steered packets wait in a backlog, and a burst overflows a short one (softnet_stat counts that).",
             "Knot DNS: 40,000",

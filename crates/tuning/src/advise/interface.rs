@@ -17,7 +17,7 @@ const SCALING: &str = "https://docs.kernel.org/networking/scaling.html";
 /// All pieces, in the order in which they must be applied. The number of queues and the rings come before the rest,
 /// since the driver then resets interrupts, RPS, XPS and RSS.
 pub(super) fn pieces(ground: &Ground<'_>, layout: Option<&Layout>) -> Vec<Piece> {
-    let moves = layout.map(|layout| Moves::of(ground, layout)).unwrap_or_default();
+    let moves = layout.map(|layout| Moves::new(ground, layout)).unwrap_or_default();
     let all = [
         moves.queues.map(queues),
         rings(ground),
@@ -31,7 +31,7 @@ pub(super) fn pieces(ground: &Ground<'_>, layout: Option<&Layout>) -> Vec<Piece>
 }
 
 fn queues(change: Change) -> Piece {
-    let piece = Piece::of(
+    let piece = Piece::new(
         vec![change],
         "Each core that receives takes packets from a queue of its own. Further queues would share cores.",
         &format!("{SCALING}; CZ.NIC, 2019 (knot-epic): the rate depends on their number"),
@@ -47,7 +47,7 @@ fn rings(ground: &Ground<'_>) -> Option<Piece> {
     if (rx, tx) == (rings.rx, rings.tx) {
         return None;
     }
-    let piece = Piece::of(
+    let piece = Piece::new(
         vec![value::rings(&device.name, rx, tx)],
         "A longer ring holds a burst that comes while its core is busy.",
         "Knot DNS: 4096; Microsoft, Windows Server 2012 R2 (windows-mix): receive buffers at maximum",
@@ -65,7 +65,7 @@ fn interrupts(change: Change, ground: &Ground<'_>) -> Piece {
              these alone. Without kqps, stop it."
         );
     }
-    Piece::of(
+    Piece::new(
         vec![change],
         &reason,
         "ISC, 2015 (isc-echo): less variance, and 45 to 65 % more with the server beside that core; Knot DNS: switch \
@@ -87,14 +87,14 @@ fn steering(change: Change, ground: &Ground<'_>) -> Piece {
         }
     };
     let source = format!("{SCALING}, RPS: redundant if there is a queue for each core");
-    Piece::of(vec![change], reason, &source, cost)
+    Piece::new(vec![change], reason, &source, cost)
 }
 
 fn sending(changes: Vec<Change>) -> Option<Piece> {
     if changes.is_empty() {
         return None;
     }
-    Some(Piece::of(
+    Some(Piece::new(
         changes,
         "Each worker sends by a queue that few others use, so workers do not wait for its lock.",
         &format!("{SCALING}, XPS"),
@@ -130,7 +130,7 @@ fn rss_table(ground: &Ground<'_>, layout: Option<&Layout>) -> Option<Piece> {
     } else {
         return None;
     };
-    Some(Piece::of(
+    Some(Piece::new(
         vec![value::rss_table(&device.name, queues)],
         &reason,
         source,
@@ -147,7 +147,7 @@ fn rss_fields(ground: &Ground<'_>) -> Option<Piece> {
     if changes.is_empty() {
         return None;
     }
-    Some(Piece::of(
+    Some(Piece::new(
         changes,
         "The hash of UDP leaves out ports: all queries of one resolver come by one queue.",
         "Knot DNS: udp4 sdfn; Microsoft (windows-mix): 260k q/s from one source address, 300k q/s from many",

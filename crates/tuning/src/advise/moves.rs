@@ -18,7 +18,7 @@ pub(super) struct Moves {
 }
 
 impl Moves {
-    pub(super) fn of(ground: &Ground<'_>, layout: &Layout) -> Self {
+    pub(super) fn new(ground: &Ground<'_>, layout: &Layout) -> Self {
         let Some(device) = ground.device else { return Self::default() };
         let name = device.name.as_str();
         let is_new = layout.queues as usize != ground.queues();

@@ -69,7 +69,7 @@ fn killed_after(steps: &Steps, after: Option<u32>, act: impl FnOnce()) -> bool {
 fn whatever_step_it_is_killed_after_undoing_brings_every_value_back() {
     let changes = changes(&CHANGES);
     let whole = {
-        let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+        let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
         let journal = journal(folder.path(), &memory.steps);
         memory.steps.kill_after(None);
         let applied = apply(&memory, &journal, &changes, None).unwrap();
@@ -84,7 +84,7 @@ fn whatever_step_it_is_killed_after_undoing_brings_every_value_back() {
     };
     assert!(whole > 50, "{whole} steps");
     for kill in 0..whole {
-        let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+        let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
         let journal = journal(folder.path(), &memory.steps);
         let before = values(&memory);
         let ended = killed_after(&memory.steps, Some(kill), || {
@@ -109,7 +109,7 @@ fn a_thousand_kills_leave_only_what_somebody_else_changed_and_say_so() {
     let all = changes(&CHANGES);
     let mut random = fastrand::Rng::with_seed(31);
     for round in 0..1000 {
-        let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+        let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
         let journal = journal(folder.path(), &memory.steps);
         let before = values(&memory);
         let mut chosen: Vec<Change> = all.iter().filter(|_| random.bool()).cloned().collect();
@@ -148,7 +148,7 @@ fn a_thousand_kills_leave_only_what_somebody_else_changed_and_say_so() {
 
 #[test]
 fn a_change_that_fails_takes_those_before_it_back() {
-    let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
     let journal = Journal::at(folder.path()).unwrap();
     let before = values(&memory);
     *memory.refused.borrow_mut() = Some("governor.0".parse().unwrap());
@@ -163,7 +163,7 @@ fn a_change_that_fails_takes_those_before_it_back() {
 
 #[test]
 fn another_boot_has_nothing_to_undo() {
-    let (memory, state) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+    let (memory, state) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
     let before_reboot = Journal::at(&state.path().join("one")).unwrap();
     apply(&memory, &before_reboot, &changes(&["feature.eth0.gro=off"]), None).unwrap();
     let after = Journal::at(&state.path().join("other")).unwrap();
@@ -173,7 +173,7 @@ fn another_boot_has_nothing_to_undo() {
 
 #[test]
 fn what_has_its_value_already_is_not_recorded() {
-    let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
     let journal = Journal::at(folder.path()).unwrap();
     let same = changes(&["feature.eth0.gro=on", "sysctl.net.ipv4.udp_mem=1 2 3", "rss.eth0=0,0,1,1"]);
     let applied = apply(&memory, &journal, &same, None).unwrap();
@@ -183,7 +183,7 @@ fn what_has_its_value_already_is_not_recorded() {
 
 #[test]
 fn a_setting_of_a_process_stays_while_it_runs_and_keeps_what_is_below_it() {
-    let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
     let journal = Journal::at(folder.path()).unwrap();
     let name = "sysctl.net.core.rmem_max";
     apply(&memory, &journal, &changes(&["sysctl.net.core.rmem_max=1000"]), None).unwrap();
@@ -205,7 +205,7 @@ fn a_setting_of_a_process_stays_while_it_runs_and_keeps_what_is_below_it() {
 
 #[test]
 fn a_setting_that_is_kept_has_no_owner() {
-    let (memory, folder) = (Memory::of(&HOST), tempfile::tempdir().unwrap());
+    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
     let journal = Journal::at(folder.path()).unwrap();
     let owner = Owner { started: 0, ..Owner::this_process() };
     let applied = apply(&memory, &journal, &changes(&["feature.eth0.gro=off"]), Some(owner)).unwrap();

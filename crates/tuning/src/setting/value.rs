@@ -61,7 +61,7 @@ const RINGS: &[&str] = &["rx", "tx"];
 const COALESCE: &[&str] = &["rx-usecs", "tx-usecs", "adaptive-rx", "adaptive-tx"];
 
 impl Kind {
-    fn of(setting: &Setting) -> Self {
+    fn from_setting(setting: &Setting) -> Self {
         match setting {
             Setting::Sysctl(_) | Setting::Governor { .. } => Self::Text,
             Setting::Rps { .. } | Setting::Xps { .. } => Self::Cores,
@@ -132,14 +132,14 @@ impl Kind {
 /// A value in the one form of its setting, without the host's help: a number of queues may stay alone until
 /// [`completed`].
 pub fn checked(setting: &Setting, text: &str) -> Result<String, ValueError> {
-    let kind = Kind::of(setting);
+    let kind = Kind::from_setting(setting);
     let wrong = || ValueError { setting: setting.clone(), expected: kind.expected(), found: text.to_owned() };
     kind.read(text.trim()).ok_or_else(wrong)
 }
 
 /// A checked value with what it leaves open, which stays as it is `now`.
 pub fn completed(setting: &Setting, value: &str, now: &str) -> String {
-    let Kind::Pairs(keys) = Kind::of(setting) else { return value.to_owned() };
+    let Kind::Pairs(keys) = Kind::from_setting(setting) else { return value.to_owned() };
     let mut all = pairs(now);
     if value.bytes().all(|byte| byte.is_ascii_digit()) {
         // Queues that receive and send together, if the device has those.
@@ -154,7 +154,7 @@ pub fn completed(setting: &Setting, value: &str, now: &str) -> String {
 
 /// Whether two values of a setting mean the same.
 pub fn same(setting: &Setting, one: &str, other: &str) -> bool {
-    let kind = Kind::of(setting);
+    let kind = Kind::from_setting(setting);
     let of_kernel = |text: &str| match setting {
         Setting::Sysctl(name) => sysctl::canonical(name, text.trim()),
         _ => None,
@@ -187,7 +187,7 @@ pub fn may_be_rewritten(setting: &Setting, wanted: &str, found: &str) -> bool {
 
 /// Whether a value may be what the kernel made of another one: it leaves out cores that are offline.
 pub fn may_come_of(setting: &Setting, wanted: &str, found: &str) -> bool {
-    let (wanted, found) = match Kind::of(setting) {
+    let (wanted, found) = match Kind::from_setting(setting) {
         Kind::Cores | Kind::SomeCores => (cores(wanted), cores(found)),
         _ => return false,
     };

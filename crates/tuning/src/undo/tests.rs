@@ -32,7 +32,7 @@ fn values(memory: &Memory) -> BTreeMap<Setting, String> {
 /// A host, its journal, and the folder of that.
 fn host() -> (Memory, Journal, tempfile::TempDir) {
     let folder = tempfile::tempdir().unwrap();
-    (Memory::of(&HOST), Journal::at(folder.path()).unwrap(), folder)
+    (Memory::with_values(&HOST), Journal::at(folder.path()).unwrap(), folder)
 }
 
 /// A process that has ended.
@@ -240,6 +240,6 @@ fn a_journal_that_cannot_be_written_keeps_nothing_from_being_undone() {
 fn an_empty_journal_is_not_locked_for_which_a_user_may_have_no_right() {
     let folder = tempfile::tempdir().unwrap();
     let journal = Journal::at(folder.path()).unwrap();
-    assert_eq!(undo(&Memory::of(&HOST), &journal).unwrap(), Undone::default());
+    assert_eq!(undo(&Memory::with_values(&HOST), &journal).unwrap(), Undone::default());
     assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
 }

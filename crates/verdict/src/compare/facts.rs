@@ -28,7 +28,7 @@ pub struct Pairing {
 
 impl Pairing {
     /// The cells that a run compares; `None` if the run was not made for a comparison.
-    pub fn of(run: &Run) -> Option<Self> {
+    pub fn from_run(run: &Run) -> Option<Self> {
         let find = |part| run.cells.iter().position(|cell| cell.factors.compared_as() == Some(part));
         Some(Self { a: find(ComparedAs::A)?, again: find(ComparedAs::Again)?, b: find(ComparedAs::B)? })
     }
@@ -36,7 +36,7 @@ impl Pairing {
 
 /// The comparisons that a run was made for, one for every figure that its load gives; empty for other runs.
 pub fn of_run(run: &Run) -> Vec<Comparison> {
-    let Some(pairing) = Pairing::of(run) else { return Vec::new() };
+    let Some(pairing) = Pairing::from_run(run) else { return Vec::new() };
     let cases = figures_of(&run.cells[pairing.a]).iter().map(|figure| of_run_for(run, pairing, *figure));
     // A trial with few queries has no p99, so a case may have no ratio.
     let cases: Vec<Case> = cases.filter(|case| !case.blocks.is_empty()).collect();

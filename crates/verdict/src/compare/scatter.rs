@@ -22,7 +22,7 @@ pub(super) struct Logs {
 
 impl Logs {
     /// The logarithms of the ratios that are finite and above 0.
-    pub(super) fn of(ratios: &[f64]) -> Self {
+    pub(super) fn from_ratios(ratios: &[f64]) -> Self {
         Self { logs: ratios.iter().map(|ratio| ratio.ln()).filter(|log| log.is_finite()).collect() }
     }
 
@@ -124,7 +124,7 @@ mod tests {
             assert_eq!((few.low, few.high, few.coverage), (few.median, few.median, 0.0));
         }
         assert!((logs(&[0.1]).chance_of_equality() - 1.0).abs() < 1e-12);
-        assert_eq!(Logs::of(&[f64::NAN, 0.0, f64::INFINITY]).interval(0.05), None);
+        assert_eq!(Logs::from_ratios(&[f64::NAN, 0.0, f64::INFINITY]).interval(0.05), None);
         assert!((logs(&[0.0; 6]).chance_of_equality() - 1.0).abs() < 1e-12);
         assert!(logs(&[0.1; 6]).chance_of_equality() < 1e-12);
     }

@@ -74,7 +74,7 @@ impl Comparison {
     /// B beside A in words: `new has 1.4 % less answered rate than old`, `new has 3.40 times the answered rate of old`.
     fn beside(&self, ratio: f64) -> String {
         let Case { a, b, figure, .. } = &self.case;
-        match Form::of(&[ratio]) {
+        match Form::from_ratios(&[ratio]) {
             Form::Percent => {
                 let direction = if ratio < 1.0 { "less" } else { "more" };
                 format!("{b} has {:.1} % {direction} {figure} than {a}", (ratio - 1.0).abs() * 100.0)

@@ -8,7 +8,7 @@ use super::{
 
 /// The chance of every point of the grid.
 fn plain(starts: &[Vec<Evidence>]) -> Vec<f64> {
-    let grid = Grid::of(starts.iter().flatten().copied()).unwrap();
+    let grid = Grid::from_evidence(starts.iter().flatten().copied()).unwrap();
     let apart = if starts.len() == 1 { &APART[..1] } else { &APART[..] };
     let mut parts: Vec<Vec<f64>> = Vec::new();
     for step in 0..SCATTER_STEPS {
@@ -71,7 +71,7 @@ fn the_fast_form_is_the_plain_sum_of_logarithms() {
         vec![tried(200, 1e5), answered(200, 1.3e5)],
     ];
     for (number, starts) in cases.iter().enumerate() {
-        let fast = Estimate::of(starts).unwrap();
+        let fast = Estimate::from_starts(starts).unwrap();
         let plain = plain(starts);
         assert_eq!(fast.chances.len(), plain.len(), "case {number}");
         let farthest =

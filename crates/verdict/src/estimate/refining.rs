@@ -27,7 +27,7 @@ mod tests {
     use crate::search::Preset;
 
     fn estimate(trials: &[Evidence]) -> Estimate {
-        Estimate::of(&[trials.to_vec()]).unwrap()
+        Estimate::from_starts(&[trials.to_vec()]).unwrap()
     }
 
     /// The distance of the load from the median, as a share of it; positive if the load is greater.

@@ -78,7 +78,7 @@ pub fn of_cell(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Option<Estimat
 pub(crate) fn of_cells(run: &Run, cells: &[usize], goal: &Goal, at: Speed) -> Option<Estimate> {
     Which::to_try(at).iter().find_map(|which| {
         let starts: Vec<_> = cells.iter().flat_map(|&cell| starts(run, cell, goal, at, *which)).collect();
-        Some(which.mark(Estimate::of(&starts)?, at))
+        Some(which.mark(Estimate::from_starts(&starts)?, at))
     })
 }
 
@@ -109,14 +109,14 @@ pub fn of_search(goal: &Goal, trials: &[(Purpose, &Trial)], at: Speed) -> Option
         let trials = if *which == Which::All { &all } else { &counted };
         let trials = trials.iter().filter(|(_, trial)| which.has(trial, goal));
         let evidence = trials.filter_map(|(purpose, trial)| evidence(goal, *purpose, trial, at)).collect();
-        Some(which.mark(Estimate::of(&[evidence])?, at))
+        Some(which.mark(Estimate::from_starts(&[evidence])?, at))
     })
 }
 
 /// The estimate of an echo's rate from one trial in a closed loop, at the reference speed. `None` if nothing
 /// was answered.
 pub fn of_echo(trial: &Trial) -> Option<Estimate> {
-    Estimate::of(&[answered(trial, speed(trial)).into_iter().collect()])
+    Estimate::from_starts(&[answered(trial, speed(trial)).into_iter().collect()])
 }
 
 /// The evidence of a trial; `None` if it says nothing about the rate. The load that was played counts, not the
@@ -127,7 +127,7 @@ fn evidence(goal: &Goal, purpose: Purpose, trial: &Trial, at: Speed) -> Option<E
         (Purpose::Search | Purpose::Retest | Purpose::Refine, LoadMode::Open) if goal.wants_half() => {
             let played_qps = trial.load.intended_qps.filter(|qps| *qps > 0.0)?;
             let less = |queries: f64| (played_qps - queries / trial.load.duration_s) / speed;
-            if Probe::of(trial, goal, purpose).is_bad(goal) {
+            if Probe::from_trial(trial, goal, purpose).is_bad(goal) {
                 Some(less(under_way(trial))).filter(|qps| *qps > 0.0).map(Evidence::Missed)
             } else {
                 Some(
@@ -235,8 +235,9 @@ mod tests {
             let trials: Vec<Trial> = loads.map(|load_qps| played(load_qps, room, away_s)).collect();
             let sought: Vec<(Purpose, &Trial)> =
                 trials.iter().map(|trial| (Purpose::Search, trial)).collect();
-            let missed =
-                sought.iter().filter(|(purpose, trial)| Probe::of(trial, &goal, *purpose).is_bad(&goal));
+            let missed = sought
+                .iter()
+                .filter(|(purpose, trial)| Probe::from_trial(trial, &goal, *purpose).is_bad(&goal));
             let median_qps = of_search(&goal, &sought, Speed::Reference).unwrap().interval().median;
             assert!(missed.count() >= 12, "room for {room}");
             assert!(

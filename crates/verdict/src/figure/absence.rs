@@ -18,7 +18,7 @@ pub enum Absence {
 }
 
 /// Looks up the combination among those that the run left out.
-pub(super) fn of(run: &Run, experiment: &Experiment, values: &BTreeMap<String, String>) -> Absence {
+pub(super) fn look_up(run: &Run, experiment: &Experiment, values: &BTreeMap<String, String>) -> Absence {
     let found = run.skipped.iter().find(|(what, _)| names(what, experiment, values));
     found.map_or(Absence::NotPlanned, |(_, why)| Absence::Skipped(why.clone()))
 }
@@ -48,7 +48,7 @@ mod tests {
         let run = Run { skipped: [(what.into(), "no uring".into())].into(), ..Run::default() };
         let experiment = Experiment { name: "udp".into(), ..Experiment::default() };
         let values = [("io", "uring"), ("workers", "2")].map(|(name, value)| (name.into(), value.into()));
-        of(&run, &experiment, &values.into())
+        look_up(&run, &experiment, &values.into())
     }
 
     #[test]

@@ -38,8 +38,8 @@ type Held = BTreeMap<u32, (u64, u64)>;
 
 impl<'a> Starts<'a> {
     /// `verdicts` are those of all cells.
-    pub(crate) fn of(run: &'a Run, verdicts: &[CellVerdict]) -> Self {
-        let trials = Trials::of(run);
+    pub(crate) fn new(run: &'a Run, verdicts: &[CellVerdict]) -> Self {
+        let trials = Trials::from_run(run);
         let mut held: BTreeMap<u32, Held> = BTreeMap::new();
         let mut fewest: BTreeMap<Family, Held> = BTreeMap::new();
         for verdict in verdicts {

@@ -54,7 +54,7 @@ const WITHOUT: &str = "–";
 
 /// The tables that an experiment asks for. If it asks for none, one table with all of its factors as rows.
 pub fn tables_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<Grid> {
-    let laid = Laid::of(run, figures, experiment);
+    let laid = Laid::new(run, figures, experiment);
     if experiment.tables.is_empty() {
         let of_cells = experiment.published.iter().any(|one| !one.best);
         let published = of_cells.then_some(Figure::Published);
@@ -67,7 +67,7 @@ pub fn tables_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec
 
 /// The charts that an experiment asks for, with the series as rows and the values of the axis as columns.
 pub fn charts_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<Grid> {
-    let laid = Laid::of(run, figures, experiment);
+    let laid = Laid::new(run, figures, experiment);
     let charts = experiment.charts.iter();
     charts.map(|chart| laid.grid(&chart.title, &chart.series, &chart.x, &chart.show)).collect()
 }
@@ -81,7 +81,7 @@ struct Laid<'a> {
 }
 
 impl<'a> Laid<'a> {
-    fn of(run: &'a Run, figures: &[Figures], experiment: &'a Experiment) -> Self {
+    fn new(run: &'a Run, figures: &[Figures], experiment: &'a Experiment) -> Self {
         let own = figures.iter().enumerate().filter(|(_, one)| one.experiment == experiment.name);
         let cells = own.map(|(index, one)| (index, &run.cells[one.cell as usize])).collect();
         Self { run, experiment, cells }
@@ -168,7 +168,7 @@ impl<'a> Laid<'a> {
             },
             None => Slot {
                 figures: None,
-                absence: Some(absence::of(self.run, self.experiment, &wanted)),
+                absence: Some(absence::look_up(self.run, self.experiment, &wanted)),
                 published: published::matching(self.experiment, &|name| {
                     wanted.get(name).cloned().or_else(|| self.common(name))
                 }),

@@ -79,7 +79,7 @@ fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {
 pub(super) struct Trials<'a>(HashMap<u64, &'a RunTrial>);
 
 impl<'a> Trials<'a> {
-    pub(super) fn of(run: &'a Run) -> Self {
+    pub(super) fn from_run(run: &'a Run) -> Self {
         Self(run.trials.iter().map(|trial| (trial.number, trial)).collect())
     }
 }

@@ -18,7 +18,7 @@ pub struct PublishedFigure {
 }
 
 impl PublishedFigure {
-    fn of(published: &Published) -> Self {
+    fn new(published: &Published) -> Self {
         Self { rate_qps: published.rate_qps, note: published.note.clone() }
     }
 }
@@ -41,7 +41,7 @@ pub(super) fn matching(
     let is_of_cell = |published: &&Published| !published.best && agrees(published, value);
     let found =
         experiment.published.iter().filter(is_of_cell).max_by_key(|published| published.factors.len());
-    found.map(PublishedFigure::of)
+    found.map(PublishedFigure::new)
 }
 
 /// The published best of several cells, beside the best of them that was measured.
@@ -63,7 +63,7 @@ pub fn best_of(run: &Run, figures: &[Figures], experiment: &Experiment) -> Vec<B
         });
         let measured = of_it.filter_map(|(index, one)| Some((index, rate_qps(one)?)));
         let highest = measured.max_by(|(_, a), (_, b)| a.total_cmp(b));
-        Best { measured: highest.map(|(index, _)| index), published: PublishedFigure::of(published) }
+        Best { measured: highest.map(|(index, _)| index), published: PublishedFigure::new(published) }
     };
     experiment.published.iter().filter(|published| published.best).map(best).collect()
 }

@@ -36,7 +36,7 @@ pub(super) struct Known<'a> {
 }
 
 impl<'a> Known<'a> {
-    pub(super) fn of(cell: &'a FactorCell) -> Self {
+    pub(super) fn from_cell(cell: &'a FactorCell) -> Self {
         let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         let mut resolution: f64 = 0.0;
         for start in cell.starts.iter().filter(|start| start.value > 0.0 && start.value.is_finite()) {
@@ -287,7 +287,7 @@ impl Spread {
 
 impl Tests {
     /// The tests of all contrasts and of all dependences, which are one family.
-    pub(super) fn of(found: &[Difference]) -> Self {
+    pub(super) fn new(found: &[Difference]) -> Self {
         let of_places: usize = found.iter().map(|one| one.pairs.len() * (one.pairs.len() - 1) / 2).sum();
         let share = if of_places == 0 { 0.0 } else { OF_INTERACTIONS };
         Self {

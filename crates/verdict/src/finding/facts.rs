@@ -18,7 +18,7 @@ const WITHOUT: &str = "none";
 /// The findings of all experiments of a run, in the order of its question. `subjects` are the verdicts on its subjects, and
 /// `figures` their figures, in the same order.
 pub(crate) fn of_run(run: &Run, subjects: &[CellVerdict], figures: &[Figures]) -> Vec<ExperimentFinding> {
-    let starts = Starts::of(run, subjects);
+    let starts = Starts::new(run, subjects);
     let experiments = run.question.iter().flat_map(|question| &question.experiments);
     let found = |experiment: &Experiment| {
         let finding = found_in(run, subjects, figures, &starts, experiment);

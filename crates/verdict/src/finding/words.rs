@@ -183,7 +183,7 @@ fn depends(what: Quantity, interactions: &[Interaction], explained: &mut Explain
         let (low, apart, high) = one.apart;
         let (greater, lesser) = (setting(&one.factor, &one.greater), setting(&one.factor, &one.lesser));
         let ((at_most, most), (at_least, least)) = (&one.greatest, &one.least);
-        let form = Form::of(&[*most, *least]);
+        let form = Form::from_ratios(&[*most, *least]);
         let reaches = match form {
             Form::Percent => {
                 let (most, least) = (higher(what, *most), higher(what, *least));
@@ -199,7 +199,7 @@ fn depends(what: Quantity, interactions: &[Interaction], explained: &mut Explain
             "The effect of {} depends on {others}: with {at_most} the {what} with {greater} is {reaches}.",
             one.factor
         ));
-        let form = Form::of(&[low, apart, high]);
+        let form = Form::from_ratios(&[low, apart, high]);
         let range = typeset(&form.range(low, high));
         sentences.push(match form {
             Form::Percent => {
@@ -222,7 +222,7 @@ fn depends(what: Quantity, interactions: &[Interaction], explained: &mut Explain
 /// `3.40 times that with io mmsg`.
 fn compared(what: Quantity, one: &Contrast) -> String {
     let (low, high) = one.interval.unwrap_or((one.ratio, one.ratio));
-    let form = Form::of(&[low, one.ratio, high]);
+    let form = Form::from_ratios(&[low, one.ratio, high]);
     let (greater, lesser) = (setting(&one.factor, &one.greater), setting(&one.factor, &one.lesser));
     let ratio = match form {
         Form::Percent => format!("{} than with {lesser}", higher(what, one.ratio)),

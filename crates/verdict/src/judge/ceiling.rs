@@ -89,7 +89,7 @@ pub(super) fn has_other_certificate(one: &Cell, other: &Cell) -> bool {
     of(one) != of(other)
 }
 
-pub(super) fn of(run: &Run) -> Ceilings {
+pub(super) fn all(run: &Run) -> Ceilings {
     let of = |wanted: fn(&Cell) -> bool, purpose| {
         let cells = run.cells.iter().enumerate().filter(move |(_, cell)| wanted(cell));
         cells.map(move |(index, cell)| ceiling(run, index, cell, purpose))

@@ -112,7 +112,7 @@ pub(super) fn goal_to_judge_by(run: &Run) -> Goal {
 
 /// The starts, warnings and figure of one subject's cell, without what only the page of a run shows.
 pub(crate) fn judge_cell_of(run: &Run, index: usize) -> CellVerdict {
-    let (goal, ceilings) = (goal_to_judge_by(run), ceiling::of(run));
+    let (goal, ceilings) = (goal_to_judge_by(run), ceiling::all(run));
     Judging::new(run, &goal, &ceilings, (Depth::Figures, Moment::AtEnd)).cell(index)
 }
 
@@ -183,7 +183,8 @@ impl<'a> Judging<'a> {
             start.convert_to(usual_speed);
         }
         let figure_qps = weighed.figure_qps.map(|figure| figure.times(usual_speed));
-        let shown = if weighed.has_bounds { OuterBounds::of(&starts) } else { OuterBounds::default() };
+        let shown =
+            if weighed.has_bounds { OuterBounds::from_starts(&starts) } else { OuterBounds::default() };
         let for_page = self.depth == Depth::Page;
         let as_it_came = || estimate::of_cell(run, index, goal, Speed::AsItCame);
         CellVerdict {
@@ -213,8 +214,8 @@ impl<'a> Judging<'a> {
             trials: starts.iter().flat_map(|start| start.verdict.trials.iter().copied()).collect(),
             latency: if for_page { points::latency(run, index, goal, usual_speed) } else { Vec::new() },
             losses: points::losses(run, index),
-            drop_reasons: reasons::of(run, index),
-            residence: residence::of(run, index),
+            drop_reasons: reasons::drop_reasons(run, index),
+            residence: residence::cell_residence(run, index),
             starts: starts.into_iter().map(|start| start.verdict).collect(),
         }
     }

@@ -244,7 +244,7 @@ impl Doubt {
         });
         let share = share.map(|share| share.median).filter(|it| *it > ABOVE);
         let above = share.map(|share| {
-            let of_it = match Form::of(&[share]) {
+            let of_it = match Form::from_ratios(&[share]) {
                 Form::Percent => format!("{:.0} % of", share * 100.0),
                 Form::Factor => format!("{} times", times(share)),
             };

@@ -36,7 +36,7 @@ impl<'a> Start<'a> {
         let mut rates: Vec<(Probe, &Played<'a>)> = counted
             .into_iter()
             .filter(|one| one.purpose == Purpose::Rate)
-            .map(|one| (Probe::of(one.trial, goal, one.purpose), one))
+            .map(|one| (Probe::from_trial(one.trial, goal, one.purpose), one))
             .collect();
         rates.sort_by(|(a, _), (b, _)| a.load_qps.total_cmp(&b.load_qps));
         let met = rates.iter().take_while(|(probe, _)| !probe.is_bad(goal)).count();

@@ -15,7 +15,7 @@ pub(super) struct OuterBounds {
 
 impl OuterBounds {
     /// A start without a figure is left out: its upper bound would lie below the lower bounds of others.
-    pub(super) fn of(starts: &[Start<'_>]) -> Self {
+    pub(super) fn from_starts(starts: &[Start<'_>]) -> Self {
         let counting = starts.iter().filter(|start| start.throughput_qps().is_some());
         let bounds: Vec<_> = counting.filter_map(|start| start.bounds()).collect();
         let lower_qps = bounds.iter().filter_map(|one| one.lower_qps).reduce(f64::min);

@@ -21,7 +21,7 @@ pub struct DropReasons {
     pub failure: Option<String>,
 }
 
-pub(super) fn of(run: &Run, cell: usize) -> Option<DropReasons> {
+pub(super) fn drop_reasons(run: &Run, cell: usize) -> Option<DropReasons> {
     run.trials.iter().filter(|one| one.cell as usize == cell).find_map(of_trial)
 }
 

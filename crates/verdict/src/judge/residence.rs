@@ -35,7 +35,7 @@ pub struct CellResidence {
     pub failure: Option<String>,
 }
 
-pub(super) fn of(run: &Run, cell: usize) -> Option<CellResidence> {
+pub(super) fn cell_residence(run: &Run, cell: usize) -> Option<CellResidence> {
     let is_of_cell = |one: &&RunTrial| one.cell as usize == cell && one.purpose == Purpose::Residence;
     run.trials.iter().find(is_of_cell).map(of_trial)
 }

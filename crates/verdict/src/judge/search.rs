@@ -196,6 +196,6 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) ->
         reasons: weighed.reasons,
         advice: weighed.advice,
         warnings: weighed.warnings,
-        trials: trials.iter().map(|(purpose, trial)| Probe::of(trial, goal, *purpose)).collect(),
+        trials: trials.iter().map(|(purpose, trial)| Probe::from_trial(trial, goal, *purpose)).collect(),
     }
 }

@@ -108,8 +108,10 @@ impl<'a> Start<'a> {
         let warm_up = played.iter().rev().find(|one| one.purpose == Purpose::WarmUp);
         let played = without_warm_ups(played);
         let counted_at_last = counted_at_last(&played, Played::facts);
-        let probes: Vec<(Probe, &Played<'a>)> =
-            counted_at_last.iter().map(|one| (Probe::of(one.trial, goal, one.purpose), *one)).collect();
+        let probes: Vec<(Probe, &Played<'a>)> = counted_at_last
+            .iter()
+            .map(|one| (Probe::from_trial(one.trial, goal, one.purpose), *one))
+            .collect();
         let is_search = |probe: &Probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest);
         // A trial that the host disturbed bounds nothing. No host excuses a wrong answer.
         let is_sound = |trial: &Trial| disturbed(trial).is_none() || trial.accounts.wrong > 0;
@@ -141,7 +143,7 @@ impl<'a> Start<'a> {
         // A spoiled trial counts only if it was repeated as often as allowed.
         let spoiled =
             counted(&played, Played::facts).into_iter().filter(|one| is_spoiled(one.trial)).filter(|one| {
-                let probe = Probe::of(one.trial, goal, one.purpose);
+                let probe = Probe::from_trial(one.trial, goal, one.purpose);
                 is_search(&probe) && is_behind(&probe)
             });
         // A buffer that fills hides that a load is too great.
@@ -239,7 +241,8 @@ pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'
 fn is_over(goal: &Goal, played: &[Played<'_>], found: Option<&Bounds>) -> bool {
     let played = without_warm_ups(played);
     let counted = counted(&played, Played::facts);
-    let probes: Vec<Probe> = counted.into_iter().map(|one| Probe::of(one.trial, goal, one.purpose)).collect();
+    let probes: Vec<Probe> =
+        counted.into_iter().map(|one| Probe::from_trial(one.trial, goal, one.purpose)).collect();
     // Without an overload trial, the search began with the bounds of another start.
     let has_overload = probes.iter().any(|probe| probe.purpose == Purpose::Ceiling);
     let begun_with = found.filter(|_| !has_overload);

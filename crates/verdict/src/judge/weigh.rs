@@ -38,13 +38,13 @@ pub(super) struct Weighed {
 }
 
 pub(super) fn weigh(case: &Case<'_>) -> Weighed {
-    let bounds = OuterBounds::of(case.starts);
+    let bounds = OuterBounds::from_starts(case.starts);
     let estimated = case.figured().map(Estimate::interval);
     let found = estimated.or_else(|| figure(case.starts));
     let rounded = |figure: &Interval| estimated.map_or(*figure, |_| bounds.round(*figure, case.width));
     let (core_time, unsteady) = (
-        found.and_then(|figure| CoreTime::of(all_trials(case), figure.median)),
-        Unsteady::of(all_trials(case)),
+        found.and_then(|figure| CoreTime::from_trials(all_trials(case), figure.median)),
+        Unsteady::from_trials(all_trials(case)),
     );
     let widened = |figure: Interval| {
         let figure = unsteady.widen(figure);

@@ -98,8 +98,8 @@ struct Logs {
 /// Fits the law to rates. `resolution` is the scatter that the search for a rate may hide, as a standard deviation
 /// of logarithms; `seed` is that of the bootstrap. `None` with fewer than [`SIZES_LEAST`] numbers of workers.
 pub fn fit(rates: &[RatesAt], resolution: f64, seed: u64) -> Option<ScalingFit> {
-    let Logs { workers, starts } = Logs::of(rates)?;
-    let scatter = Scatter::of(&starts, resolution);
+    let Logs { workers, starts } = Logs::from_rates(rates)?;
+    let scatter = Scatter::new(&starts, resolution);
     let means: Vec<f64> = starts.iter().map(|logs| mean(logs)).collect();
     let even = vec![1.0; workers.len()];
     let problem = Problem::new(&workers, &means, scatter.as_ref().map_or(&even, |scatter| &scatter.weights));
@@ -127,7 +127,7 @@ pub fn fit(rates: &[RatesAt], resolution: f64, seed: u64) -> Option<ScalingFit> 
 }
 
 impl Logs {
-    fn of(rates: &[RatesAt]) -> Option<Self> {
+    fn from_rates(rates: &[RatesAt]) -> Option<Self> {
         let logs = |one: &RatesAt| -> Vec<f64> {
             let usable = one.starts_qps.iter().filter(|rate| rate.is_finite() && **rate > 0.0);
             usable.map(|rate| rate.ln()).collect()

@@ -30,7 +30,7 @@ pub(super) struct Scatter {
 impl Scatter {
     /// The scatter of the logarithms of rates, size by size. `resolution` is the scatter that the search for a rate
     /// may hide, as a standard deviation of logarithms. `None` if no size has two starts.
-    pub(super) fn of(sizes: &[Vec<f64>], resolution: f64) -> Option<Self> {
+    pub(super) fn new(sizes: &[Vec<f64>], resolution: f64) -> Option<Self> {
         let least = resolution.max(SCATTER_LEAST).powi(2);
         let freedom: Vec<f64> = sizes.iter().map(|logs| logs.len() as f64 - 1.0).collect();
         let freedom_of_all: f64 = freedom.iter().sum();
@@ -108,7 +108,7 @@ mod tests {
     #[test]
     fn equal_scatters_weigh_sizes_by_their_starts() {
         let sizes = vec![vec![1.0, 1.02, 0.98], vec![2.0, 2.02, 1.98, 2.0], vec![3.0]];
-        let scatter = Scatter::of(&sizes, 0.0).unwrap();
+        let scatter = Scatter::new(&sizes, 0.0).unwrap();
         assert!((scatter.weights[1] / scatter.weights[0] - 4.0 / 3.0).abs() < 1e-9, "{:?}", scatter.weights);
         assert!((scatter.weights[0] / scatter.weights[2] - 3.0).abs() < 1e-9, "{:?}", scatter.weights);
         assert_eq!(scatter.freedom, [2.0, 3.0, 5.0]);
@@ -122,16 +122,16 @@ mod tests {
     fn a_size_that_scatters_far_more_weighs_less() {
         let near: Vec<f64> = (0..8).map(|at| 0.01 * f64::from(at % 3 - 1)).collect();
         let far: Vec<f64> = near.iter().map(|log| log * 20.0).collect();
-        let scatter = Scatter::of(&[near.clone(), near.clone(), near, far], 0.0).unwrap();
+        let scatter = Scatter::new(&[near.clone(), near.clone(), near, far], 0.0).unwrap();
         assert!(scatter.weights[0] / scatter.weights[3] > 10.0, "{:?}", scatter.weights);
         assert!((scatter.own[3] / scatter.own[0] - 20.0).abs() < 1e-6, "each draws from its own");
     }
 
     #[test]
     fn starts_that_agree_scatter_a_little_and_single_ones_are_unknown() {
-        let scatter = Scatter::of(&[vec![1.0; 3], vec![2.0; 3]], 0.01).unwrap();
+        let scatter = Scatter::new(&[vec![1.0; 3], vec![2.0; 3]], 0.01).unwrap();
         assert!(scatter.own.iter().all(|own| (own - 0.01).abs() < 1e-12), "{:?}", scatter.own);
         assert_eq!(scatter.deviations, [-1.0, 1.0]);
-        assert!(Scatter::of(&[vec![1.0], vec![2.0]], 0.01).is_none());
+        assert!(Scatter::new(&[vec![1.0], vec![2.0]], 0.01).is_none());
     }
 }

@@ -31,7 +31,7 @@ struct Sums {
 const SUM_ERROR_S: f64 = 5e-7;
 
 impl Sums {
-    fn of<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> Self {
+    fn new<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> Self {
         let mut sums = Self::default();
         for probe in probes {
             let sum_s = match (is_full(goal, probe), probe.is_bad(goal)) {
@@ -81,13 +81,13 @@ fn counted_s(goal: &Goal, probe: &Probe) -> f64 {
 
 /// The class of a load from its trials. The caller passes trials of one load only.
 pub fn classify<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> Class {
-    Sums::of(goal, probes).class(goal)
+    Sums::new(goal, probes).class(goal)
 }
 
 /// Seconds of further full-length good trials that make the load a lower bound. Infinite if bad trials rule
 /// it out because the goal allows none.
 pub(super) fn good_s_wanted<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> f64 {
-    let sums = Sums::of(goal, probes);
+    let sums = Sums::new(goal, probes);
     let bad_s = sums.bad_s(goal);
     let beside_bad_s = if bad_s > 0.0 { bad_s * (1.0 - goal.exceed) / goal.exceed } else { 0.0 };
     (beside_bad_s.max(goal.sum_s * (1.0 - goal.exceed)) - sums.full_good_s).max(0.0)
@@ -95,7 +95,7 @@ pub(super) fn good_s_wanted<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'
 
 /// Seconds of further bad trials, whatever their length; any more than these make the load an upper bound.
 pub(super) fn bad_s_wanted<'a>(goal: &Goal, probes: impl IntoIterator<Item = &'a Probe>) -> f64 {
-    let sums = Sums::of(goal, probes);
+    let sums = Sums::new(goal, probes);
     let beside_good_s = sums.full_good_s * goal.exceed / (1.0 - goal.exceed);
     (beside_good_s.max(goal.sum_s * goal.exceed) - sums.bad_s(goal)).max(0.0)
 }

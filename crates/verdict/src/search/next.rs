@@ -55,7 +55,7 @@ pub fn most_trials(goal: &Goal) -> usize {
 /// Returns the next step. `probes` are all trials of this search so far, in the order in which they were made.
 /// Probes that are neither search nor re-test nor overload are ignored. `goal` must pass [`Goal::check`].
 pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
-    let search = Search::of(goal, probes);
+    let search = Search::new(goal, probes);
     if search.futile.is_some() {
         return Next::Done(search.so_far());
     }
@@ -80,7 +80,7 @@ pub fn next_trial(goal: &Goal, start: &Start, probes: &[Probe]) -> Next {
 /// The bounds from the trials of a search, whether or not it came to its end: for judging stored trials. It
 /// needs no start.
 pub fn bounds_found(goal: &Goal, probes: &[Probe]) -> Bounds {
-    Search::of(goal, probes).so_far()
+    Search::new(goal, probes).so_far()
 }
 
 /// Where to begin: at the bounds of another start, or at a load a little below the rate answered under
@@ -127,7 +127,7 @@ pub(super) struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    fn of(goal: &'a Goal, probes: &'a [Probe]) -> Self {
+    fn new(goal: &'a Goal, probes: &'a [Probe]) -> Self {
         let loads = by_load(probes, |probe| probe.purpose == Purpose::Search);
         let levels = Level::all(goal, buffer_packets(probes));
         let retests = by_load(probes, |probe| probe.purpose == Purpose::Retest);

@@ -51,7 +51,7 @@ impl Probe {
     /// applies to any number of samples, since a search must decide; a printed p99 needs 10,000 samples. A
     /// trial without a histogram is judged by its p99, or else by its longest latency. Without either it is too
     /// slow, since nothing shows that it was not.
-    pub fn of(trial: &Trial, goal: &Goal, purpose: Purpose) -> Self {
+    pub fn from_trial(trial: &Trial, goal: &Goal, purpose: Purpose) -> Self {
         let load_qps = evidence::load_qps(trial).map_or(0.0, |load_qps| goal.round_load(load_qps));
         Self {
             load_qps,
@@ -121,7 +121,7 @@ mod tests {
     #[test]
     fn unsent_queries_make_a_trial_bad() {
         let goal = Preset::Quick.goal();
-        let probe = Probe::of(&trial(), &goal, Purpose::Search);
+        let probe = Probe::from_trial(&trial(), &goal, Purpose::Search);
         assert!((probe.load_qps - 1000.0).abs() < f64::EPSILON);
         assert!((probe.bad_ratio - 0.2).abs() < 1e-12);
         assert!(probe.is_bad(&goal));
@@ -134,7 +134,7 @@ mod tests {
             trial.load.mode = LoadMode::Closed;
             trial.load.answered_qps = answered_qps;
             trial.latency_us.p50 = Some(100_000);
-            Probe::of(&trial, &Preset::Quick.goal(), Purpose::Ceiling).under_way
+            Probe::from_trial(&trial, &Preset::Quick.goal(), Purpose::Ceiling).under_way
         };
         assert_eq!((under_way(990.0), under_way(500.0)), (None, Some(50.0)));
     }
@@ -143,15 +143,15 @@ mod tests {
     fn the_latency_limit_is_asked_of_the_histogram_whatever_its_size() {
         let goal = Goal { p99_us: Some(500), ..Preset::Quick.goal() };
         let mut trial = trial();
-        assert!(Probe::of(&trial, &goal, Purpose::Search).too_slow, "nothing shows that it was not");
+        assert!(Probe::from_trial(&trial, &goal, Purpose::Search).too_slow, "nothing shows that it was not");
 
         let mut histogram = Histogram::default();
         histogram.record_many_us(100, 99);
         histogram.record_us(900);
         trial.histograms.insert("latency".into(), histogram.encode());
-        assert!(!Probe::of(&trial, &goal, Purpose::Search).too_slow, "1 % may be above");
+        assert!(!Probe::from_trial(&trial, &goal, Purpose::Search).too_slow, "1 % may be above");
         histogram.record_us(900);
         trial.histograms.insert("latency".into(), histogram.encode());
-        assert!(Probe::of(&trial, &goal, Purpose::Search).too_slow);
+        assert!(Probe::from_trial(&trial, &goal, Purpose::Search).too_slow);
     }
 }

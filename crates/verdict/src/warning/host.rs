@@ -123,7 +123,7 @@ pub fn noisy_host<'a>(
 
 /// The warning about one host over one or several trials.
 fn noise_warning(of_host: &[UsedHost<'_>]) -> Option<Warning> {
-    let noise = Noise::of(of_host)?;
+    let noise = Noise::from_trials(of_host)?;
     let worst = noise.foreign.max(noise.frequency);
     if worst <= FOREIGN_MOST && noise.stolen <= STOLEN_MOST {
         return None;
@@ -150,7 +150,7 @@ fn noise_warning(of_host: &[UsedHost<'_>]) -> Option<Warning> {
 
 /// Whether a trial is long enough to show what else ran on the cores in use.
 pub fn is_noise_known(trial: &Trial, surroundings: &Surroundings) -> bool {
-    hosts_of(trial, surroundings).iter().any(|host| Noise::of(std::slice::from_ref(host)).is_some())
+    hosts_of(trial, surroundings).iter().any(|host| Noise::from_trials(std::slice::from_ref(host)).is_some())
 }
 
 /// A host of a trial, and the cores that the trial used on it.
@@ -200,7 +200,7 @@ struct Noise {
 
 impl Noise {
     /// The noise of one host over trials; `None` if they are too short.
-    fn of(trials: &[UsedHost<'_>]) -> Option<Self> {
+    fn from_trials(trials: &[UsedHost<'_>]) -> Option<Self> {
         let (mut foreign_s, mut known_s, mut stolen_s, mut cores_s) = (0.0, 0.0, 0.0, 0.0);
         let mut wall_s = 0.0;
         let mut clocks_mhz: BTreeMap<u32, (f64, f64)> = BTreeMap::new();

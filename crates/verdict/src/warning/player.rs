@@ -197,7 +197,7 @@ const LATE_MOST: f64 = 0.01;
 /// Whether standstills of the host explain the late queries, apart from the share that may be late. No witness watches
 /// several hosts.
 fn is_late_by_host(trial: &Trial, share: &Share<'_>) -> bool {
-    let remainder = Remainder::of(trial).filter(|remainder| !remainder.is_too_little());
+    let remainder = Remainder::from_trial(trial).filter(|remainder| !remainder.is_too_little());
     let still_share = remainder.map_or(0.0, |remainder| remainder.still_share);
     let limit_us = lag_limit_us(share.latency_us);
     still_share > 0.0 && share.lag().is_some_and(|lag| lag.share_above(limit_us) <= LATE_MOST + still_share)

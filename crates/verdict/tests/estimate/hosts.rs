@@ -105,7 +105,7 @@ impl Running {
     fn wanted(&self, block: &Block) -> Option<Wanted> {
         let all = self.trials(SUBJECT, block.number);
         let sought: Vec<_> = all.iter().copied().filter(|(purpose, _)| purpose.is_of_search()).collect();
-        let probe = |(purpose, trial): &(Purpose, &Trial)| Probe::of(trial, &self.goal, *purpose);
+        let probe = |(purpose, trial): &(Purpose, &Trial)| Probe::from_trial(trial, &self.goal, *purpose);
         let mut probes: Vec<Probe> = counted(&sought, |one| *one).into_iter().map(probe).collect();
         let spent_s: f64 = sought.iter().map(probe).map(|probe| probe.wall_s).sum();
         let counted_s: f64 = probes.iter().map(|probe| probe.wall_s).sum();
@@ -129,7 +129,8 @@ impl Running {
         let all = self.trials(SUBJECT, block.number);
         let sought: Vec<_> = all.iter().copied().filter(|(purpose, _)| purpose.is_of_search()).collect();
         let at_last = counted_at_last(&sought, |one| *one).into_iter();
-        let probes: Vec<_> = at_last.map(|(purpose, trial)| Probe::of(trial, &self.goal, *purpose)).collect();
+        let probes: Vec<_> =
+            at_last.map(|(purpose, trial)| Probe::from_trial(trial, &self.goal, *purpose)).collect();
         let bounds = bounds_found(&self.goal, &probes);
         let beside = |qps: f64| (qps * (1.0 - self.goal.width), qps * (1.0 + self.goal.width));
         let figure = || of_search(&self.goal, &all, Speed::Reference);

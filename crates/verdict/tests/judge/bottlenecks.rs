@@ -8,7 +8,7 @@ use kqps_verdict::warning::player_limited;
 
 use crate::facts::{place, starved, subject_busy, trial};
 
-fn of(trials: &[Trial]) -> Bottleneck {
+fn bottleneck_in(trials: &[Trial]) -> Bottleneck {
     bottleneck(trials)
 }
 
@@ -16,7 +16,7 @@ fn of(trials: &[Trial]) -> Bottleneck {
 fn a_full_thread_of_the_subject_is_named() {
     let mut full = trial(250e3, 30_000);
     subject_busy(&mut full, 0.98);
-    let found = of(&[full.clone(), full]);
+    let found = bottleneck_in(&[full.clone(), full]);
     assert_eq!(found.resource, Resource::SubjectCpu);
     assert_eq!(found.to_string(), "the subject's CPU (its busiest thread, server 101, was 98 % busy)");
 }
@@ -32,7 +32,7 @@ fn a_full_thread_is_named_though_every_start_has_threads_of_its_own() {
         }
         starts.extend([full.clone(), full]);
     }
-    let found = of(&starts);
+    let found = bottleneck_in(&starts);
     assert_eq!(found.resource, Resource::SubjectCpu);
     let thread = found.thread.unwrap();
     assert_eq!(thread.tid, 5101, "the last start's");
@@ -41,12 +41,12 @@ fn a_full_thread_is_named_though_every_start_has_threads_of_its_own() {
 
 #[test]
 fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
-    let found = of(&[trial(250e3, 30_000)]);
+    let found = bottleneck_in(&[trial(250e3, 30_000)]);
     assert_eq!(found.resource, Resource::SubjectSocketBuffer);
     assert_eq!(found.share_of_bad, Some(1.0));
     let mut watched = trial(250e3, 30_000);
     watched.stalls = Some(StallFacts::default());
-    assert_eq!(of(&[watched]).resource, Resource::SubjectStill, "its core was free");
+    assert_eq!(bottleneck_in(&[watched]).resource, Resource::SubjectStill, "its core was free");
 }
 
 /// A second on cores 1 and up that are 95 % busy, 9 % of it with interrupts. The subject used `subject_s` of them. On
@@ -61,7 +61,7 @@ fn on_full_cores(cores: u32, subject_s: f64) -> Resource {
     (trial.hosts.first.wall_s, trial.hosts.first.foreign_cpu_s) = (1.0, Some(0.5));
     let subject = trial.subject.as_mut().unwrap();
     (subject.cpu_user_s, subject.cpu_system_s) = (subject_s / 2.0, subject_s / 2.0);
-    of(&[trial]).resource
+    bottleneck_in(&[trial]).resource
 }
 
 #[test]
@@ -77,13 +77,13 @@ fn what_fails_while_the_host_changes_shows_no_limit_of_the_subject() {
     let gauge = |turns_per_s| GaugeFacts { cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }] };
     let mut shifted = trial(250e3, 30_000);
     shifted.speed = Some(SpeedFacts { before: gauge(130.0), after: gauge(100.0), ..SpeedFacts::default() });
-    assert_eq!(of(&[shifted.clone()]).resource, Resource::Host);
-    assert_eq!(of(&[shifted, trial(250e3, 30_000)]).resource, Resource::SubjectSocketBuffer);
+    assert_eq!(bottleneck_in(&[shifted.clone()]).resource, Resource::Host);
+    assert_eq!(bottleneck_in(&[shifted, trial(250e3, 30_000)]).resource, Resource::SubjectSocketBuffer);
 }
 
 #[test]
 fn a_starved_player_is_the_bottleneck_whatever_the_subject_did() {
-    let found = of(&[starved(250e3), starved(250e3), trial(250e3, 300)]);
+    let found = bottleneck_in(&[starved(250e3), starved(250e3), trial(250e3, 300)]);
     assert_eq!(found.resource, Resource::Player);
 }
 
@@ -92,7 +92,7 @@ fn an_idle_player_is_not_called_busy_but_said_to_lack_the_cpu() {
     let said = |change: &dyn Fn(&mut Trial)| {
         let mut starved = starved(250e3);
         change(&mut starved);
-        of(&[starved]).to_string()
+        bottleneck_in(&[starved]).to_string()
     };
     assert_eq!(said(&|_| ()), "the player, which did not get the CPU (5 % busy)");
     let core = said(&|trial| {
@@ -127,7 +127,7 @@ fn an_idle_player_is_not_called_busy_but_said_to_lack_the_cpu() {
 fn a_player_without_free_ids_is_said_to_lack_these() {
     let mut silent = starved(250e3);
     silent.unsent_causes = [(UNSENT_IDS.to_owned(), silent.accounts.unsent)].into();
-    let found = of(&[silent.clone()]);
+    let found = bottleneck_in(&[silent.clone()]);
     assert_eq!((found.resource, found.player_lack), (Resource::Player, Some(PlayerLack::Ids)));
     assert_eq!(found.to_string(), "the player, whose sockets had no free ID");
     let advice = player_limited(&silent).unwrap().advice;
@@ -137,7 +137,7 @@ fn a_player_without_free_ids_is_said_to_lack_these() {
     (accounts.sent, accounts.unsent) = (accounts.intended - 25_000, 25_000);
     (accounts.lost, accounts.correct) = (accounts.sent, 0);
     silent.unsent_causes = [(UNSENT_IDS.to_owned(), 25_000)].into();
-    assert_eq!(of(&[silent]).player_lack, Some(PlayerLack::Ids));
+    assert_eq!(bottleneck_in(&[silent]).player_lack, Some(PlayerLack::Ids));
 }
 
 #[test]
@@ -146,7 +146,7 @@ fn one_dropped_reply_does_not_explain_a_late_player() {
     (late.lag_us.p90, late.players.first.socket_drops) = (Some(48_000), 1);
     late.players.first.per_thread[0].busy = 0.05;
     late.hosts.first.cpus[0].idle = 0.95;
-    assert_eq!(of(&[late]).player_lack, Some(PlayerLack::CpuTime));
+    assert_eq!(bottleneck_in(&[late]).player_lack, Some(PlayerLack::CpuTime));
 }
 
 #[test]
@@ -155,9 +155,9 @@ fn a_busy_player_is_named_unless_the_subject_is_busy_too() {
     busy.accounts.correct -= 1000;
     busy.accounts.late = 1000;
     busy.players.first.per_thread[0].busy = 0.99;
-    assert_eq!(of(&[busy.clone()]).resource, Resource::Player);
+    assert_eq!(bottleneck_in(&[busy.clone()]).resource, Resource::Player);
     subject_busy(&mut busy, 0.99);
-    assert_eq!(of(&[busy]).resource, Resource::SubjectCpu);
+    assert_eq!(bottleneck_in(&[busy]).resource, Resource::SubjectCpu);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn replies_that_the_players_sockets_dropped_are_the_players() {
     let mut deaf = trial(250e3, 1000);
     deaf.ledger.places.clear();
     deaf.players.first.socket_drops = 1000;
-    let found = of(&[deaf]);
+    let found = bottleneck_in(&[deaf]);
     assert_eq!((found.resource, found.player_lack), (Resource::Player, Some(PlayerLack::Buffers)));
     assert_eq!(found.to_string(), "the player, whose own sockets dropped replies");
 }
@@ -177,16 +177,24 @@ fn full_places_are_the_bottleneck_if_the_subject_had_time() {
     full.accounts.sent -= 1000;
     full.accounts.unsent = 1000;
     full.unsent_causes = [(UNSENT_CONNECTIONS.to_owned(), 1000)].into();
-    assert_eq!(of(&[full.clone()]).resource, Resource::Places);
+    assert_eq!(bottleneck_in(&[full.clone()]).resource, Resource::Places);
     assert!(Resource::Places.is_of_player());
     let mut unwatched = full.clone();
     unwatched.subject = None;
-    assert_eq!(of(&[unwatched]).resource, Resource::Unknown, "a slow subject fills all places, too");
+    assert_eq!(
+        bottleneck_in(&[unwatched]).resource,
+        Resource::Unknown,
+        "a slow subject fills all places, too"
+    );
     let mut slow = full.clone();
     slow.accounts.late = 100;
-    assert_eq!(of(&[slow]).resource, Resource::NoneSaturated, "replies that come late are the subject's");
+    assert_eq!(
+        bottleneck_in(&[slow]).resource,
+        Resource::NoneSaturated,
+        "replies that come late are the subject's"
+    );
     subject_busy(&mut full, 0.99);
-    assert_eq!(of(&[full]).resource, Resource::SubjectCpu);
+    assert_eq!(bottleneck_in(&[full]).resource, Resource::SubjectCpu);
 }
 
 #[test]
@@ -194,14 +202,14 @@ fn drops_in_the_backlog_are_the_paths() {
     let mut path = trial(250e3, 1000);
     path.ledger.places.clear();
     place(&mut path, Place::Softnet, 900);
-    assert_eq!(of(&[path]).resource, Resource::Path);
+    assert_eq!(bottleneck_in(&[path]).resource, Resource::Path);
 }
 
 #[test]
 fn a_kernel_without_memory_for_packets() {
     let mut memory = trial(250e3, 1000);
     memory.hosts.first.network.udp4.mem_errors = 1000;
-    assert_eq!(of(&[memory]).resource, Resource::Memory);
+    assert_eq!(bottleneck_in(&[memory]).resource, Resource::Memory);
 }
 
 #[test]
@@ -212,9 +220,9 @@ fn two_hosts_in_one_network_namespace_count_its_memory_once() {
     host.network.udp4.mem_errors = 400;
     (host.boot_id, host.network_namespace) = (Some("a".into()), Some(7));
     memory.hosts.others = vec![memory.hosts.first.clone()];
-    assert_ne!(of(&[memory.clone()]).resource, Resource::Memory, "400 of 1000 are not half");
+    assert_ne!(bottleneck_in(&[memory.clone()]).resource, Resource::Memory, "400 of 1000 are not half");
     memory.hosts.others[0].network_namespace = Some(8);
-    assert_eq!(of(&[memory]).resource, Resource::Memory);
+    assert_eq!(bottleneck_in(&[memory]).resource, Resource::Memory);
 }
 
 #[test]
@@ -222,16 +230,20 @@ fn nothing_saturated_is_said_and_the_far_side_may_be_unknown() {
     let mut silent = trial(250e3, 1000);
     silent.ledger.places.clear();
     silent.ledger.unexplained = 1000;
-    let found = of(&[silent.clone()]);
+    let found = bottleneck_in(&[silent.clone()]);
     assert_eq!(found.resource, Resource::NoneSaturated);
     assert!(found.to_string().contains("no capacity"), "{found}");
     let mut ended = silent.clone();
     let subject = ended.subject.as_mut().unwrap();
     (subject.alive, subject.threads) = (false, Vec::new());
-    assert_eq!(of(&[ended]).resource, Resource::Unknown, "nothing is known of a subject that has ended");
+    assert_eq!(
+        bottleneck_in(&[ended]).resource,
+        Resource::Unknown,
+        "nothing is known of a subject that has ended"
+    );
     silent.subject = None;
-    assert_eq!(of(&[silent]).resource, Resource::Unknown);
-    let none = of(&[]);
+    assert_eq!(bottleneck_in(&[silent]).resource, Resource::Unknown);
+    let none = bottleneck_in(&[]);
     assert_eq!(none.resource, Resource::Unknown);
     assert_eq!(none.to_string(), "unknown: no trial showed what gave way");
 }

@@ -156,7 +156,7 @@ impl Rig {
         loop {
             let counted = counted(&played, |(purpose, trial)| (*purpose, trial));
             let probes: Vec<Probe> =
-                counted.iter().map(|(purpose, trial)| Probe::of(trial, &goal, *purpose)).collect();
+                counted.iter().map(|(purpose, trial)| Probe::from_trial(trial, &goal, *purpose)).collect();
             let (purpose, mut trial) = match next_trial(&goal, &Start::default(), &probes) {
                 Next::Done(_) => return,
                 Next::Overload { .. } => (Purpose::Ceiling, closed(210e3)),

@@ -14,7 +14,7 @@ pub(super) enum Directive {
 }
 
 impl Directive {
-    pub(super) fn of(text: &[u8]) -> Option<Self> {
+    pub(super) fn parse(text: &[u8]) -> Option<Self> {
         const ALL: [(&[u8], Directive); 4] = [
             (b"$ORIGIN", Directive::Origin),
             (b"$TTL", Directive::Ttl),

@@ -72,7 +72,7 @@ use Field::{
 };
 
 /// The fields of a type's data; `None` if the data is not such a sequence, or the type is unknown.
-pub(super) fn of(rtype: u16) -> Option<&'static [Field]> {
+pub(super) fn type_fields(rtype: u16) -> Option<&'static [Field]> {
     Some(match rtype {
         1 => &[Ipv4],
         // NS, MD, MF, CNAME, MB, MG, MR, PTR, NSAP-PTR, DNAME

@@ -24,7 +24,7 @@ pub(super) fn read(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut V
     let at = lexer.at();
     if lexer.peek()? == Some(b'\\') && lexer.takes_marker() {
         generic(rtype, lexer, out)?;
-    } else if let Some(fields) = fields::of(rtype) {
+    } else if let Some(fields) = fields::type_fields(rtype) {
         for &field in fields {
             fields::read(field, lexer, origin, out)?;
         }
@@ -79,6 +79,6 @@ fn is_data(rtype: u16, data: &[u8]) -> bool {
         HIP => gateway::is_hip(data),
         rtype::SVCB | rtype::HTTPS => svcb::is(data),
         AMTRELAY => gateway::is_amtrelay(data),
-        _ => fields::of(rtype).is_none_or(|fields: &[Field]| wire::are(fields, data)),
+        _ => fields::type_fields(rtype).is_none_or(|fields: &[Field]| wire::are(fields, data)),
     }
 }

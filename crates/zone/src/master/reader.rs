@@ -212,7 +212,7 @@ impl<'a> Reader<'a> {
     fn directive(&mut self) -> Parsed<()> {
         let line = self.line();
         let directive = self.lexer.plain("a directive")?;
-        match Directive::of(directive.text) {
+        match Directive::parse(directive.text) {
             Some(Directive::Origin) => {
                 let origin = origin(&mut self.lexer, &self.state.origin)?;
                 self.lexer.end()?;

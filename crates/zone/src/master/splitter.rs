@@ -60,7 +60,7 @@ impl<'a> Splitter<'a> {
             // The code that reads the piece reports errors in it.
             let mut lexer = Lexer::new(&piece[at..]);
             let Ok(Some(directive)) = lexer.next() else { continue };
-            match Directive::of(directive.text) {
+            match Directive::parse(directive.text) {
                 Some(Directive::Origin) => {
                     if let Ok(origin) = origin(&mut lexer, &self.state.origin)
                         && lexer.end().is_ok()

@@ -32,7 +32,7 @@ fn with_names_folded(rtype: u16, data: &[u8]) -> Option<Vec<u8>> {
         return Some(folded);
     }
     let mut at = 0;
-    for &field in fields::of(rtype)? {
+    for &field in fields::type_fields(rtype)? {
         let bytes = field_bytes(field, data.get(at..)?)?;
         let part = folded.get_mut(at..at + bytes)?;
         if field == Field::Name {

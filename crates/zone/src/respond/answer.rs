@@ -172,7 +172,7 @@ impl<'z> Reply<'_, 'z> {
 
     #[inline]
     fn put(&mut self, rrset: &Rrset<'_>) -> Result<(), Full> {
-        let owner = Owner::of(self.name.wire(), Some(self.name_at));
+        let owner = Owner::new(self.name.wire(), Some(self.name_at));
         self.writer.rrset(owner, rrset, None, self.dnssec_ok)
     }
 
@@ -188,7 +188,7 @@ impl<'z> Reply<'_, 'z> {
         }
         let mut found = None;
         for rrset in node.rrsets().filter(|rrset| rrset.count > 0 || rrset.signature_count > 0) {
-            let owner = Owner::of(self.name.wire(), Some(self.name_at));
+            let owner = Owner::new(self.name.wire(), Some(self.name_at));
             self.writer.rrset(owner, &rrset, None, true)?;
             found = Some(End::Elsewhere);
         }
@@ -199,7 +199,7 @@ impl<'z> Reply<'_, 'z> {
     #[inline(never)]
     fn signatures(&mut self, node: Node<'z>) -> Result<Option<End<'z>>, Full> {
         let mark = self.writer.mark();
-        let mut owner = Owner::of(self.name.wire(), Some(self.name_at));
+        let mut owner = Owner::new(self.name.wire(), Some(self.name_at));
         let mut found = None;
         for rrset in node.rrsets().filter(|rrset| rrset.signature_count > 0) {
             if let Err(full) = self.writer.signatures(&mut owner, &rrset) {
@@ -239,7 +239,7 @@ impl<'z> Reply<'_, 'z> {
         let renamed = &mut renamed[..kept + target.len()];
         renamed[..kept].copy_from_slice(&self.name.wire()[..kept]);
         renamed[kept..].copy_from_slice(target);
-        let owner = Owner::of(self.name.wire(), Some(self.name_at));
+        let owner = Owner::new(self.name.wire(), Some(self.name_at));
         self.writer.alias(owner, dname.ttl_s(), renamed)?;
         if self.qtype == rtype::CNAME {
             return Ok(Step::End(End::Elsewhere));
@@ -273,7 +273,7 @@ impl<'z> Reply<'_, 'z> {
         let labels = zone.above(self.name);
         // The apex is the end of the name that was looked up, which is in the question unchanged.
         let at = (self.name_at == kqps_message::HEADER_BYTES).then(|| self.name_at + self.name.start(labels));
-        self.writer.rrset(Owner::of(&zone.apex, at), &soa, Some(ttl_s), self.dnssec_ok)
+        self.writer.rrset(Owner::new(&zone.apex, at), &soa, Some(ttl_s), self.dnssec_ok)
     }
 }
 

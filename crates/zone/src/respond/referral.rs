@@ -16,7 +16,7 @@ impl<'z> Reply<'_, 'z> {
     pub(crate) fn referral(&mut self, zone: &'z Zone, node: Node<'z>, labels: usize) -> Result<(), Full> {
         let Some(servers) = node.rrset(rtype::NS) else { return Ok(()) };
         let at = (self.name_at == kqps_message::HEADER_BYTES).then(|| self.name_at + self.name.start(labels));
-        let owner = Owner::of(node.name(), at);
+        let owner = Owner::new(node.name(), at);
         self.writer.rrset(owner, &servers, None, false)?;
         if let Some(proofs) = &mut self.proofs {
             match node.rrset(rtype::DS) {

@@ -30,7 +30,7 @@ pub(crate) enum Owner<'n> {
 impl<'n> Owner<'n> {
     /// The owner `name`, whose position in the message is `at`. The root is shorter than a pointer, so it is
     /// always written.
-    pub(crate) fn of(name: &'n [u8], at: Option<usize>) -> Self {
+    pub(crate) fn new(name: &'n [u8], at: Option<usize>) -> Self {
         match at {
             Some(at) if at <= PLACE_MAX && name.len() > 1 => Self::At(at as u16),
             _ => Self::Named(name),
@@ -200,7 +200,7 @@ impl<'b> Writer<'b> {
             Owner::At(place) => self.bytes(&(0xc000 | place).to_be_bytes())?,
             Owner::Named(name) => {
                 self.name(name)?;
-                *owner = Owner::of(name, Some(start));
+                *owner = Owner::new(name, Some(start));
             }
         }
         let fixed_at = self.at;

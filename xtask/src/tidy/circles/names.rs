@@ -26,7 +26,7 @@ pub(super) struct Names {
 
 impl Names {
     /// The names in the code of this module.
-    pub(super) fn of(code: TokenStream, module: &Path) -> Self {
+    pub(super) fn from_code(code: TokenStream, module: &Path) -> Self {
         let mut names = Self::default();
         names.walk(&code.into_iter().collect::<Vec<_>>(), module);
         names
@@ -160,7 +160,7 @@ mod tests {
     use super::*;
 
     fn names(code: &str) -> Names {
-        Names::of(code.parse().unwrap(), &vec!["a".to_owned()])
+        Names::from_code(code.parse().unwrap(), &vec!["a".to_owned()])
     }
 
     fn written(code: &str) -> Vec<String> {

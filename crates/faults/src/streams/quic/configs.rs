@@ -47,7 +47,7 @@ impl Configs {
     }
 
     /// The settings of a connection whose handshake has this fault.
-    pub(super) fn of(&self, fault: Option<Fault>) -> &Arc<ServerConfig> {
+    pub(super) fn server_config(&self, fault: Option<Fault>) -> &Arc<ServerConfig> {
         fault.and_then(|fault| self.special.get(&fault)).unwrap_or(&self.right)
     }
 }

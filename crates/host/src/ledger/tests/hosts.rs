@@ -24,7 +24,7 @@ fn host(boot_id: &str, network: NetworkFacts) -> HostFacts {
 
 impl Hosts {
     /// The first player has a third of the packets.
-    fn of(story: Story) -> Self {
+    fn from_story(story: Story) -> Self {
         let counted = story.two_sided();
         let whole = &counted.host.network;
         let third = |count: u64| count / 3;
@@ -104,7 +104,7 @@ const EVERYWHERE: Story = Story {
 
 /// The hosts of [`EVERYWHERE`], with drops that interfaces and backlogs at both ends counted.
 fn planted() -> Hosts {
-    let mut hosts = Hosts::of(EVERYWHERE);
+    let mut hosts = Hosts::from_story(EVERYWHERE);
     hosts.players[1].network.devices =
         vec![DeviceFacts { tx_dropped: 30, ..device("eth1") }, DeviceFacts { tx_errors: 99, ..device("lo") }];
     hosts.subject.network.as_mut().unwrap().devices = vec![
@@ -146,7 +146,7 @@ fn every_loss_is_placed_at_the_end_where_it_was_planted() {
 #[test]
 fn a_loss_alone_is_found_at_each_place() {
     let of = |story: Story| {
-        let ledger = Hosts::of(story).ledger();
+        let ledger = Hosts::from_story(story).ledger();
         assert_eq!(ledger.unexplained, 0);
         ledger.places.into_iter().map(|placed| (placed.place, placed.count)).collect::<Vec<_>>()
     };
@@ -165,7 +165,7 @@ fn a_loss_alone_is_found_at_each_place() {
 fn the_control_links_packets_are_not_the_trials() {
     assert_eq!(planted().controlled(true).ledger().places, expected(true));
     // The link may go over the other address family, whose counters the trial does not move.
-    let hosts = Hosts::of(Story { unanswered: 40, ..Story::default() }).controlled(false);
+    let hosts = Hosts::from_story(Story { unanswered: 40, ..Story::default() }).controlled(false);
     let ledger = hosts.ledger();
     assert_eq!(ledger.places, [by_passages(Place::SubjectUnanswered, 40, true)]);
     assert_eq!(ledger.unexplained, 0);
@@ -173,7 +173,7 @@ fn the_control_links_packets_are_not_the_trials() {
 
 #[test]
 fn network_namespaces_of_one_machine_share_a_backlog() {
-    let mut hosts = Hosts::of(Story { path_out: 50, path_back: 50, ..Story::default() });
+    let mut hosts = Hosts::from_story(Story { path_out: 50, path_back: 50, ..Story::default() });
     for host in hosts.players.iter_mut().chain([&mut hosts.server]) {
         (host.boot_id, host.softnet_dropped) = (Some("one".into()), 70);
     }
@@ -183,7 +183,7 @@ fn network_namespaces_of_one_machine_share_a_backlog() {
 
 #[test]
 fn a_subjects_host_out_of_sight_leaves_what_the_players_saw() {
-    let hosts = Hosts::of(Story { filter_in: 20, player_buffer: 7, ..Story::default() });
+    let hosts = Hosts::from_story(Story { filter_in: 20, player_buffer: 7, ..Story::default() });
     let ledger = across(&Sides {
         accounts: &hosts.accounts,
         player_socket_drops: hosts.player_drops,
@@ -223,7 +223,7 @@ fn players_in_one_network_namespace_count_once() {
 /// All hosts of a story in one network namespace.
 fn in_one_namespace(story: Story) -> Hosts {
     let network = story.one_sided().host.network;
-    let mut hosts = Hosts::of(story);
+    let mut hosts = Hosts::from_story(story);
     for host in hosts.players.iter_mut().chain([&mut hosts.server]) {
         (host.boot_id, host.network_namespace) = (Some("one".into()), Some(7));
         host.network = network.clone();

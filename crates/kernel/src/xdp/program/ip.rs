@@ -23,14 +23,14 @@ const UDP: u16 = 17;
 impl Family {
     pub(super) const ALL: [Self; 2] = [Self::V4, Self::V6];
 
-    fn of(address: IpAddr) -> Self {
+    fn from_address(address: IpAddr) -> Self {
         if address.is_ipv4() { Self::V4 } else { Self::V6 }
     }
 
     /// Whether a packet of this family can match.
     pub(super) fn can_match(self, filter: &Filter) -> bool {
-        let is_own = filter.own.iter().any(|prefix| Self::of(prefix.address) == self);
-        let is_peer = filter.peers.iter().any(|peer| Self::of(peer.ip()) == self);
+        let is_own = filter.own.iter().any(|prefix| Self::from_address(prefix.address) == self);
+        let is_peer = filter.peers.iter().any(|peer| Self::from_address(peer.ip()) == self);
         is_own && (is_peer || filter.peers.is_empty())
     }
 
@@ -90,7 +90,7 @@ impl Family {
 
     fn destination(self, code: &mut Assembler, at: i16, filter: &Filter, pass: Label) {
         let found = code.label();
-        for prefix in filter.own.iter().filter(|prefix| Self::of(prefix.address) == self) {
+        for prefix in filter.own.iter().filter(|prefix| Self::from_address(prefix.address) == self) {
             let other = code.label();
             unless_in(code, at, prefix, other);
             code.jump(found);
@@ -102,7 +102,7 @@ impl Family {
 
     fn source(self, code: &mut Assembler, at: i16, filter: &Filter, pass: Label) {
         let found = code.label();
-        for peer in filter.peers.iter().filter(|peer| Self::of(peer.ip()) == self) {
+        for peer in filter.peers.iter().filter(|peer| Self::from_address(peer.ip()) == self) {
             let other = code.label();
             unless_in(code, at, &Prefix::of_one(peer.ip()), other);
             code.load(Width::Half, R2, R7, self.header_bytes());

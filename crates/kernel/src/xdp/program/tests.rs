@@ -18,7 +18,7 @@ struct Loaded {
 
 impl Loaded {
     /// Loads the program of a filter, if this process may.
-    fn of(filter: &Filter) -> Option<Self> {
+    fn new(filter: &Filter) -> Option<Self> {
         let sockets = match bpf::sockets(1) {
             Ok(sockets) => sockets,
             Err(error) => {
@@ -82,7 +82,7 @@ fn frame(tags: &[(u16, u16)], protocol: u8, from: &str, to: &str) -> Vec<u8> {
 
 #[test]
 fn destinations_count_by_address_and_port() {
-    let Some(loaded) = Loaded::of(&filter()) else { return };
+    let Some(loaded) = Loaded::new(&filter()) else { return };
     for (to, wanted) in [
         ("198.18.0.0:5000", true),
         ("198.19.255.255:5999", true),
@@ -113,7 +113,7 @@ fn destinations_count_by_address_and_port() {
 fn sources_count_if_there_are_peers() {
     let peers = ["192.0.2.1:53", "192.0.2.2:5353", "[2001:db8::1]:53"];
     let peers = peers.map(|peer| peer.parse::<SocketAddr>().unwrap()).to_vec();
-    let Some(loaded) = Loaded::of(&Filter { peers, ..filter() }) else { return };
+    let Some(loaded) = Loaded::new(&Filter { peers, ..filter() }) else { return };
     for (from, wanted) in [
         ("192.0.2.1:53", true),
         ("192.0.2.2:5353", true),
@@ -131,7 +131,7 @@ fn sources_count_if_there_are_peers() {
 #[test]
 fn a_family_without_peers_does_not_match() {
     let peers = vec!["[2001:db8::1]:53".parse().unwrap()];
-    let Some(loaded) = Loaded::of(&Filter { peers, ..filter() }) else { return };
+    let Some(loaded) = Loaded::new(&Filter { peers, ..filter() }) else { return };
     assert!(!loaded.matches(&frame(&[], UDP, "192.0.2.1:53", "198.18.0.1:5300")));
     assert!(loaded.matches(&frame(&[], UDP, "[2001:db8::1]:53", "[2001:db8:ff00::1]:5300")));
 }
@@ -139,7 +139,7 @@ fn a_family_without_peers_does_not_match() {
 #[test]
 fn a_prefix_without_bits_takes_every_address() {
     let own = vec![Prefix { address: "::".parse().unwrap(), bits: 0 }];
-    let Some(loaded) = Loaded::of(&Filter { own, ..filter() }) else { return };
+    let Some(loaded) = Loaded::new(&Filter { own, ..filter() }) else { return };
     assert!(loaded.matches(&frame(&[], UDP, "[2001:db8::1]:53", "[2001:db8:1::1]:5300")));
     assert!(!loaded.matches(&frame(&[], UDP, "192.0.2.1:53", "198.18.0.1:5300")));
 }
@@ -150,7 +150,7 @@ fn protocols_count() {
     for (protocols, udp, tcp) in
         [(Protocols::Udp, true, false), (Protocols::Tcp, false, true), (Protocols::Both, true, true)]
     {
-        let Some(loaded) = Loaded::of(&Filter { protocols, ..filter() }) else { return };
+        let Some(loaded) = Loaded::new(&Filter { protocols, ..filter() }) else { return };
         let matches = |protocol| loaded.matches(&frame(&[], protocol, from, to));
         // The third is ICMP.
         assert_eq!([matches(UDP), matches(TCP), matches(1)], [udp, tcp, false], "{protocols:?}");
@@ -163,9 +163,9 @@ type Case<'a> = (&'a [(u16, u16)], [bool; 3]);
 #[test]
 fn a_vlan_takes_its_own_tag_and_perhaps_none() {
     let (from, to) = ("192.0.2.1:53", "198.18.0.1:5300");
-    let Some(plain) = Loaded::of(&filter()) else { return };
-    let Some(tagged) = Loaded::of(&Filter { vlan: Some(7), ..filter() }) else { return };
-    let Some(either) = Loaded::of(&Filter { vlan: Some(7), untagged: true, ..filter() }) else { return };
+    let Some(plain) = Loaded::new(&filter()) else { return };
+    let Some(tagged) = Loaded::new(&Filter { vlan: Some(7), ..filter() }) else { return };
+    let Some(either) = Loaded::new(&Filter { vlan: Some(7), untagged: true, ..filter() }) else { return };
     let cases: [Case<'_>; 5] = [
         (&[], [true, false, true]),
         (&[(0x8100, 7)], [false, true, true]),
@@ -182,7 +182,7 @@ fn a_vlan_takes_its_own_tag_and_perhaps_none() {
 
 #[test]
 fn what_needs_the_stack_goes_to_it() {
-    let Some(loaded) = Loaded::of(&filter()) else { return };
+    let Some(loaded) = Loaded::new(&filter()) else { return };
     let v4 = frame(&[], UDP, "192.0.2.1:53", "198.18.0.1:5300");
     let v6 = frame(&[], UDP, "[2001:db8::1]:53", "[2001:db8:ff00::1]:5300");
     let changed = |frame: &[u8], at: usize, byte: u8| {
@@ -214,7 +214,7 @@ fn what_needs_the_stack_goes_to_it() {
 fn the_verifier_takes_many_addresses() {
     let own = (0..=255).map(|last| Prefix::of_one([198, 18, 0, last].into())).collect();
     let peers = (0..=255).map(|last| SocketAddr::from(([192, 0, 2, last], 53))).collect();
-    let Some(loaded) = Loaded::of(&Filter { own, peers, ..filter() }) else { return };
+    let Some(loaded) = Loaded::new(&Filter { own, peers, ..filter() }) else { return };
     assert!(loaded.matches(&frame(&[], UDP, "192.0.2.255:53", "198.18.0.255:5300")));
     assert!(!loaded.matches(&frame(&[], UDP, "192.0.3.255:53", "198.18.0.255:5300")));
 }

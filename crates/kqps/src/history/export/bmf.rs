@@ -17,7 +17,7 @@ struct Metric {
     upper_value: Option<f64>,
 }
 
-pub(super) fn of(records: &Records) -> serde_json::Result<String> {
+pub(super) fn json(records: &Records) -> serde_json::Result<String> {
     let mut benchmarks: BTreeMap<String, BTreeMap<&str, Metric>> = BTreeMap::new();
     for reading in records.entries.iter().last().into_iter().flat_map(|entry| &entry.readings) {
         let Some(Figure { value, low: lower_value, high: upper_value, .. }) = reading.figure else {

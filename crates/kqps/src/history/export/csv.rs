@@ -8,7 +8,7 @@ const HEAD: &str =
 /// Hex digits of a host's identity.
 const SHORT: usize = 12;
 
-pub(super) fn of(records: &Records) -> String {
+pub(super) fn text(records: &Records) -> String {
     let rows = records
         .entries
         .iter()

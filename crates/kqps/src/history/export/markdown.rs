@@ -11,7 +11,7 @@ use crate::history::words::{absences, confirmed, moment, verdict};
 /// The most rows of each table: a comment must stay short.
 const ROWS_MOST: usize = 50;
 
-pub(in crate::history) fn of(
+pub(in crate::history) fn comment(
     records: &Records,
     history: &History,
     checked: &[Checked<'_>],

@@ -50,7 +50,7 @@ pub(super) fn read(folder: &Path, subject: Option<&str>) -> anyhow::Result<Measu
     let store = store_in(folder).map_err(bad_input)?;
     let run = Store::read(&store).map_err(bad_input)?;
     let cells = cells_of(&run, subject)?;
-    of(&run, &cells).ok_or_else(|| {
+    medians(&run, &cells).ok_or_else(|| {
         bad_input(format!(
             "{}: no trial shows the time of a packet and of an answer. Both are known if kqps watched the server, and \
              if its host counts the time of softirqs",
@@ -92,7 +92,7 @@ fn cells_of(run: &Run, subject: Option<&str>) -> anyhow::Result<Vec<usize>> {
 }
 
 /// The medians of the loaded trials; `None` if no trial shows both figures.
-fn of(run: &Run, cells: &[usize]) -> Option<Measured> {
+fn medians(run: &Run, cells: &[usize]) -> Option<Measured> {
     let trials = run.trials.iter().filter(|one| cells.contains(&(one.cell as usize)));
     let trials = trials.filter(|one| !one.purpose.is_extra() && one.purpose != Purpose::WarmUp);
     let trials = trials.filter_map(|one| Some((&run.cells[one.cell as usize], one.measured()?)));
@@ -207,12 +207,12 @@ mod tests {
     #[test]
     fn loaded_trials_count_and_the_subject_is_named_if_there_are_several() {
         let run = run(vec![(0, trial(100_000)), (0, trial(100_000)), (0, trial(10_000)), (2, trial(50_000))]);
-        let measured = of(&run, &[0]).unwrap();
+        let measured = medians(&run, &[0]).unwrap();
         assert_eq!((in_us(measured.server_s_per_answer), measured.trials), (30, 2));
-        assert!(of(&run, &[1]).is_none());
+        assert!(medians(&run, &[1]).is_none());
         let mut profiled = run.clone();
         profiled.trials[1].purpose = Purpose::Profile { sampled: false };
-        assert_eq!(of(&profiled, &[0]).unwrap().trials, 1, "trials of a profile are in no figure");
+        assert_eq!(medians(&profiled, &[0]).unwrap().trials, 1, "trials of a profile are in no figure");
         assert_eq!(cells_of(&run, Some("knot")).unwrap(), [2]);
         assert_eq!(cells_of(&run, Some("knot workers=2")).unwrap(), [1]);
         assert_eq!(cells_of(&run, Some("knot workers=9")).unwrap(), [1, 2]);

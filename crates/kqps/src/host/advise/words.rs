@@ -14,7 +14,7 @@ const EXPLAINED: usize = 3;
 /// The changes of a piece that are printed one by one.
 const CHANGES_SHOWN: usize = 4;
 
-pub(super) fn of(setup: &HostSetup, advice: &Advice) -> String {
+pub(super) fn output(setup: &HostSetup, advice: &Advice) -> String {
     let mut sections = vec![device(setup, advice)];
     if advice.layouts.is_empty() {
         sections.push("No core may be used here, so there is no layout.".into());
@@ -146,7 +146,7 @@ mod tests {
 
     #[test]
     fn a_host_without_devices_and_cores_has_sentences() {
-        let said = of(&HostSetup::default(), &Advice::default());
+        let said = output(&HostSetup::default(), &Advice::default());
         assert!(said.starts_with("No device is known"), "{said}");
         assert!(said.contains("No core may be used") && said.ends_with("has it.\n"), "{said}");
     }

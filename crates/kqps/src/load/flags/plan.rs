@@ -65,7 +65,7 @@ impl PlayerArgs {
         let found = self.targets()?;
         let named = self.transport(found.transport)?;
         let kept = captured.filter(|captured| captured.keeps_transports && named.is_none());
-        let share = kept.map(Share::of).transpose()?;
+        let share = kept.map(Share::from_captured).transpose()?;
         let least = share.as_ref().map_or(1, Share::threads_least);
         let threads = self.threads.unwrap_or_else(|| (cpus.len() as u64).max(least));
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));

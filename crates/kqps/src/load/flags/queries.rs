@@ -87,7 +87,7 @@ impl Queries {
             skip_bad: args.skip_bad,
             check,
             capture: args.capture.options(),
-            ..QueryFile::of(copy.as_ref().map_or(&path, |(copy, _)| copy.path()))
+            ..QueryFile::new(copy.as_ref().map_or(&path, |(copy, _)| copy.path()))
         };
         Ok(Self { dataset, file, _copy: copy })
     }

@@ -107,7 +107,7 @@ pub(super) fn advice(run: &Run, verdict: &RunVerdict, folder: Option<&Path>, is_
         Some(folder) => format!("`kqps report {} --why`", folder.display()),
         None => "`kqps run --why`".to_owned(),
     };
-    advice::of(&advised, verdict.subjects.len(), &reasons, Some(command.as_str()).filter(|_| !is_why))
+    advice::text(&advised, verdict.subjects.len(), &reasons, Some(command.as_str()).filter(|_| !is_why))
 }
 
 /// The reasons that are not printed elsewhere. The first reason of a refused figure stands in its place, and

@@ -9,7 +9,7 @@ use kqps_verdict::judge::{CellProfile, RunVerdict};
 const MOST: usize = 3;
 
 /// A paragraph for each profiled server; empty if none was profiled.
-pub(super) fn of(verdict: &RunVerdict) -> String {
+pub(super) fn paragraphs(verdict: &RunVerdict) -> String {
     let mut text = String::new();
     for profile in &verdict.profiles {
         let _ = writeln!(text, "Where the time of {} goes:", visible_line(&profile.name));

@@ -8,7 +8,7 @@ use kqps_verdict::rate::rate;
 use super::wrapped;
 
 /// A paragraph; empty if no packets were stamped.
-pub(super) fn of(verdict: &RunVerdict) -> String {
+pub(super) fn paragraph(verdict: &RunVerdict) -> String {
     let with = |one: &'_ CellVerdict| Some((one.name.clone(), one.residence.clone()?));
     let all: Vec<(String, CellResidence)> = verdict.subjects.iter().filter_map(with).collect();
     if all.is_empty() {

@@ -10,16 +10,16 @@ use super::wrapped;
 
 /// The series of a whole run; empty if nothing was measured at several numbers of workers.
 pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> String {
-    let text = of(run, &verdict.scaling.iter().collect::<Vec<_>>());
+    let text = series_text(run, &verdict.scaling.iter().collect::<Vec<_>>());
     if text.is_empty() { text } else { text + "\n" }
 }
 
 /// The series of one experiment.
 pub(super) fn of_experiment(run: &Run, verdict: &RunVerdict, experiment: &str) -> String {
-    of(run, &verdict.scaling.iter().filter(|one| one.experiment == experiment).collect::<Vec<_>>())
+    series_text(run, &verdict.scaling.iter().filter(|one| one.experiment == experiment).collect::<Vec<_>>())
 }
 
-fn of(run: &Run, series: &[&ScalingSeries]) -> String {
+fn series_text(run: &Run, series: &[&ScalingSeries]) -> String {
     let mut text = String::new();
     for one in series {
         let Some(fit) = &one.fit else { continue };
@@ -75,13 +75,13 @@ mod tests {
     fn a_fit_has_a_paragraph_and_a_refusal_its_reason() {
         let (fitted, refused) = (series(&[1, 2, 4, 8], None), series(&[1, 2], Some("it has 2 cores")));
         let run = Run::default();
-        let text = of(&run, &[&fitted, &refused]);
+        let text = series_text(&run, &[&fitted, &refused]);
         for wanted in ["- table, io mmsg, by workers: contention 0.", "q/s", "extrapolated"] {
             assert!(text.contains(wanted), "{wanted}: {text}");
         }
         assert!(text.contains("How far it scales is not known for io mmsg: it has 2 cores.\n"), "{text}");
-        let alone = of(&run, &[&refused]);
+        let alone = series_text(&run, &[&refused]);
         assert_eq!(alone, "How far it scales is not known: it has 2 cores.\n");
-        assert_eq!(of(&run, &[]), "");
+        assert_eq!(series_text(&run, &[]), "");
     }
 }

@@ -13,7 +13,7 @@ use kqps_verdict::steady;
 use super::{rate, scaling, wrapped};
 
 /// The whole output of a study's experiments.
-pub(super) fn of(run: &Run, verdict: &RunVerdict, question: &Question) -> String {
+pub(super) fn experiments(run: &Run, verdict: &RunVerdict, question: &Question) -> String {
     let mut text = String::new();
     for line in [&question.title, &question.question] {
         if !line.is_empty() {
@@ -245,7 +245,7 @@ mod tests {
     #[test]
     fn measured_crashed_and_published_stand_in_one_table() {
         let run = run();
-        let text = of(&run, &judge(&run), run.question.as_ref().unwrap());
+        let text = experiments(&run, &judge(&run), run.question.as_ref().unwrap());
         for wanted in
             ["workers 1", "12,345", "crashed", "published 18,783", "echo 2 crashed in 1 start: it died"]
         {
@@ -265,7 +265,7 @@ mod tests {
             let mut question = run.question.take().unwrap();
             question.experiments[0].tables[0].show = show.to_vec();
             run.question = Some(question.clone());
-            of(&run, &judge(&run), &question)
+            experiments(&run, &judge(&run), &question)
         };
         let both = table_of(&[Figure::Median, Figure::Memory]);
         assert!(both.contains("refused ") && both.contains("64.0 MiB"), "{both}");

@@ -15,7 +15,7 @@ use kqps_verdict::speed;
 
 use super::wrapped;
 
-pub(super) fn of(run: &Run, subject: &CellVerdict, figures: Option<&Figures>) -> String {
+pub(super) fn paragraph(run: &Run, subject: &CellVerdict, figures: Option<&Figures>) -> String {
     let cell = &run.cells[subject.cell as usize];
     let mut text = format!("{}\n", title(cell, subject));
     let mut line = |label: &str, value: &str| {

@@ -11,7 +11,7 @@ use kqps_verdict::rate::rate;
 use super::{subject, wrapped};
 
 /// The whole text that `--why` adds.
-pub(crate) fn of(run: &Run, verdict: &RunVerdict) -> String {
+pub(crate) fn text(run: &Run, verdict: &RunVerdict) -> String {
     let mut text = String::new();
     let common = common_reasons(verdict);
     for one in &verdict.subjects {

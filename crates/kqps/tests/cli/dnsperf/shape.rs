@@ -19,7 +19,7 @@ pub(super) fn lines(out: &str) -> Vec<String> {
 
 /// The lines of a run with every number replaced. Equal lines and equal intervals that follow each other are one: how
 /// many there are depends on the time.
-pub(super) fn of(out: &str) -> Vec<String> {
+pub(super) fn without_numbers(out: &str) -> Vec<String> {
     let mut lines: Vec<String> = own_part(out).map(|line| numbers_replaced(&certain(line))).collect();
     lines.dedup();
     let is_first = |line: &String| line.starts_with("Interval ") || line.starts_with("[Status] Testing");

@@ -26,11 +26,13 @@ impl Echo {
     }
 
     pub(crate) fn listening(address: &str, options: &[&str]) -> Self {
-        Self::of(kqps(&["serve", "echo", "--listen", address, "--for", "5m", "--json"]).args(options))
+        Self::from_command(
+            kqps(&["serve", "echo", "--listen", address, "--for", "5m", "--json"]).args(options),
+        )
     }
 
     /// A server of another kind, by its command with `--json`.
-    pub(crate) fn of(command: &mut Command) -> Self {
+    pub(crate) fn from_command(command: &mut Command) -> Self {
         let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
         let mut line = String::new();
         BufReader::new(child.stdout.as_mut().unwrap()).read_line(&mut line).unwrap();

@@ -315,7 +315,7 @@ fn an_answer_that_is_too_long_is_cut_and_does_not_slip() {
     std::fs::write(&zone, text).unwrap();
     let zone = format!("example.test={}", zone.display());
     let arguments = ["serve", "auth", "--zone", &zone, "--listen", "127.0.0.1:0", "--for", "5m", "--json"];
-    let auth = Echo::of(&mut kqps(&arguments));
+    let auth = Echo::from_command(&mut kqps(&arguments));
     // Both names are asked many times. The answer of the long one is always truncated.
     let text = "www.example.test A NOERROR\nlong.example.test A NOERROR\n".repeat(10);
     std::fs::write(folder.path().join("queries"), text).unwrap();

@@ -26,11 +26,11 @@ impl Running {
     }
 
     pub(crate) fn start_as(kind: &str, arguments: &[&str]) -> Self {
-        Self::of(serve_as(kind, arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap())
+        Self::from_child(serve_as(kind, arguments).arg("--json").stderr(Stdio::piped()).spawn().unwrap())
     }
 
     /// A server that was started with `--json`, once it can answer.
-    pub(crate) fn of(mut child: Child) -> Self {
+    pub(crate) fn from_child(mut child: Child) -> Self {
         let lines = BufReader::new(child.stdout.take().unwrap());
         let mut running = Self { child, lines, addresses: Vec::new(), ready: Value::Null };
         let Some(ready) = running.next_line() else {

@@ -29,7 +29,8 @@ fn under_nohup_an_echo_goes_on_when_the_terminal_is_gone() {
         let mut command = Command::new("nohup");
         command.args([env!("CARGO_BIN_EXE_kqps"), "serve", "echo", "--json", "--listen", "127.0.0.1:0"]);
         command.args(["--processes", processes]).stdin(Stdio::null());
-        let server = Running::of(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
+        let server =
+            Running::from_child(command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap());
         signal(server.child.id(), Signal::HangUp).unwrap();
         server.processes().iter().for_each(|&child| signal(child, Signal::HangUp).unwrap());
         ask(server.addresses[0], 1000);
@@ -151,7 +152,7 @@ fn zones_are_loaded_once_more_if_sighup_comes_while_they_are_loaded() {
     signal(server.id(), Signal::HangUp).unwrap();
     zone.write_all(ZONE).unwrap();
     drop(zone);
-    let mut server = Running::of(server);
+    let mut server = Running::from_child(server);
     pipe.open().write_all(ZONE).unwrap();
     assert_eq!(server.next_line().unwrap()["kind"], "reloaded");
     server.stop(Signal::Terminate);

@@ -46,7 +46,7 @@ struct Rig {
 }
 
 impl Rig {
-    fn of(kind: &str, flags: &[&str]) -> Self {
+    fn new(kind: &str, flags: &[&str]) -> Self {
         let listen = ["--listen", "127.0.0.1:0", "--listen", "tls://127.0.0.1:0"];
         let server = Running::start_as(kind, &[&listen[..], flags].concat());
         let address = server.ready["tls"][0].as_str().unwrap().parse().unwrap();
@@ -112,7 +112,7 @@ impl Drop for Stopping<'_> {
 #[test]
 fn clients_whose_records_are_all_empty_hold_up_no_other() {
     // Such clients make no progress, which ends their connections after the idle time.
-    let rig = Rig::of("echo", &["--threads", "1", "--tcp-idle", "10m"]);
+    let rig = Rig::new("echo", &["--threads", "1", "--tcp-idle", "10m"]);
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         let stopping = Stopping(&stop);
@@ -153,7 +153,7 @@ fn answers_are_those_of_udp_and_padded_if_the_query_asks_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let zone = folder.path().join("tls.test.zone");
     std::fs::write(&zone, ZONE).unwrap();
-    let rig = Rig::of("auth", &["--zone", zone.to_str().unwrap()]);
+    let rig = Rig::new("auth", &["--zone", zone.to_str().unwrap()]);
     let mut stream = rig.connect();
     for query in [
         query(1, "www.tls.test", A),
@@ -179,7 +179,7 @@ fn clients_by_tcp_and_tls_learn_the_idle_time_if_they_ask_for_it() {
     let folder = tempfile::tempdir().unwrap();
     let zone = folder.path().join("tls.test.zone");
     std::fs::write(&zone, ZONE).unwrap();
-    let rig = Rig::of("auth", &["--zone", zone.to_str().unwrap(), "--tcp-idle", "30s"]);
+    let rig = Rig::new("auth", &["--zone", zone.to_str().unwrap(), "--tcp-idle", "30s"]);
     let plain = query_edns(1, "www.tls.test", A, 1232);
     let (asking, timed) = (with_option(plain.clone(), &KEEPALIVE), with_option(plain.clone(), &IDLE_30_S));
     let by_udp = ask(rig.server.addresses[0], &plain);
@@ -198,7 +198,7 @@ fn the_issuer_of_a_killed_server_is_removed_by_the_next_one() {
     let folder = tempfile::tempdir().unwrap();
     let start = || {
         let mut command = serve(&["--listen", "tls://127.0.0.1:0", "--json"]);
-        Running::of(command.env("TMPDIR", folder.path()).stderr(Stdio::piped()).spawn().unwrap())
+        Running::from_child(command.env("TMPDIR", folder.path()).stderr(Stdio::piped()).spawn().unwrap())
     };
     let issuer = |server: &Running| PathBuf::from(server.ready["ca"].as_str().unwrap());
     let mut killed = start();
@@ -215,7 +215,7 @@ fn the_issuer_of_a_killed_server_is_removed_by_the_next_one() {
 
 #[test]
 fn messages_may_be_cut_and_joined_and_records_arrive_byte_by_byte() {
-    let rig = Rig::of("echo", &[]);
+    let rig = Rig::new("echo", &[]);
     let echoed = |id: u16| {
         let mut reply = query(id, "www.auth.test", A);
         reply[2] |= 0x80;
@@ -240,7 +240,7 @@ fn messages_may_be_cut_and_joined_and_records_arrive_byte_by_byte() {
 
 #[test]
 fn clients_that_do_not_speak_tls_or_not_at_all_are_closed() {
-    let rig = Rig::of("echo", &["--tcp-idle", "200ms"]);
+    let rig = Rig::new("echo", &["--tcp-idle", "200ms"]);
     // A query without TLS.
     let mut plain = connect(rig.address);
     plain.write_all(&framed(&query(1, "www.auth.test", A))).unwrap();

@@ -55,7 +55,7 @@ impl Pair {
         let listen = listen.to_string();
         let mut command = serve_as(kind, &[&["--json", "--listen", &listen], arguments].concat());
         self.path.place_subject(command.stderr(Stdio::piped())).unwrap();
-        Running::of(command.spawn().unwrap())
+        Running::from_child(command.spawn().unwrap())
     }
 
     /// Runs a server at the far end that cannot start. Returns its status and stderr.

@@ -36,7 +36,7 @@ impl Member<'_> {
             key,
             unit,
             play: None,
-            warm_up: WarmUp::of(cell),
+            warm_up: WarmUp::new(cell),
             warmed: None,
             lost,
             restless: 0,

@@ -17,7 +17,7 @@ pub(super) struct Idle {
 
 impl Idle {
     /// Reads the CPU time before a trial of the member at index `at`.
-    pub(super) fn of(run: &Run, members: &[Member<'_>], at: usize) -> Self {
+    pub(super) fn read(run: &Run, members: &[Member<'_>], at: usize) -> Self {
         let others = members.iter().enumerate().filter(|(other, _)| *other != at);
         let spent = others.filter_map(|(other, member)| {
             let spent_s = member.play.as_ref()?.cpu_s()?;

@@ -215,7 +215,7 @@ impl Fault {
     /// The cause for which queries are lost, if it fails in the making of a connection.
     pub(super) fn loss(&self) -> Loss {
         match self {
-            Self::Tls(failure) => Loss::of(failure),
+            Self::Tls(failure) => Loss::from_failure(failure),
             Self::Http => Loss::Framing,
         }
     }
@@ -223,7 +223,7 @@ impl Fault {
     /// How it ends a connection.
     pub(super) fn ending(&self) -> Ending {
         match self {
-            Self::Tls(failure) => Ending::of(failure),
+            Self::Tls(failure) => Ending::from_failure(failure),
             Self::Http => Ending::Framing,
         }
     }

@@ -65,7 +65,7 @@ impl Ports {
     /// The pairs of the thread that has these of a plan's flows. It begins at a random port, since the pairs of an
     /// earlier trial may still be in `TIME_WAIT`.
     pub(super) fn new(plan: &Plan, flows: Range<usize>) -> Self {
-        Self::of(dealt(), plan, flows)
+        Self::from_dealt(dealt(), plan, flows)
     }
 
     /// The pairs of a thread of a replay, by its number among those of its plan. If each client has an address of its
@@ -82,7 +82,7 @@ impl Ports {
         Self { of_each_address: all.len(), all: all.into(), sources }
     }
 
-    fn of(all: Vec<u16>, plan: &Plan, flows: Range<usize>) -> Self {
+    fn from_dealt(all: Vec<u16>, plan: &Plan, flows: Range<usize>) -> Self {
         let addresses = addresses(plan);
         let share = |number: usize| turn(plan, number, addresses);
         let sources = sources(plan, flows, all.len(), share);
@@ -239,7 +239,7 @@ mod tests {
         let of_thread = |thread: usize| {
             let share = share_of(plan.flows() as u64, plan.threads, thread);
             let flows = share.start as usize..share.end as usize;
-            let mut dealer = Ports::of(ports.clone().collect(), plan, flows.clone());
+            let mut dealer = Ports::from_dealt(ports.clone().collect(), plan, flows.clone());
             let flows = (0..rounds).flat_map(|_| 0..flows.len()).collect::<Vec<_>>();
             flows.into_iter().filter_map(|flow| dealer.next(flow, None)).collect()
         };
@@ -336,13 +336,13 @@ mod tests {
         let port = taken.local_addr().unwrap().port();
         let plan = planned(Some("127.0.54.1"), 1, 1);
         let mut in_use = 0;
-        let error = connect(&mut Ports::of(vec![port], &plan, 0..1), to, &mut in_use).unwrap_err();
+        let error = connect(&mut Ports::from_dealt(vec![port], &plan, 0..1), to, &mut in_use).unwrap_err();
         assert_eq!((error.kind(), in_use), (io::ErrorKind::AddrNotAvailable, 16));
-        let none = connect(&mut Ports::of(Vec::new(), &plan, 0..1), to, &mut in_use).unwrap_err();
+        let none = connect(&mut Ports::from_dealt(Vec::new(), &plan, 0..1), to, &mut in_use).unwrap_err();
         assert_eq!((none.kind(), in_use), (io::ErrorKind::AddrNotAvailable, 16));
 
         drop(taken);
-        let mut ports = Ports::of(vec![port], &plan, 0..1);
+        let mut ports = Ports::from_dealt(vec![port], &plan, 0..1);
         let first = connect(&mut ports, to, &mut in_use).unwrap();
         let (_, peer) = server.accept().unwrap();
         assert_eq!(peer, SocketAddr::from(([127, 0, 54, 1], port)));

@@ -60,7 +60,7 @@ pub(super) fn measure(bench: &Bench<'_>, traffic: &Traffic, blocks: u32) -> Resu
         Single {
             what: what("packets a second, the hash of the file included"),
             unit: Unit::PerSecond,
-            found: Spread::of(per_s.into_iter()),
+            found: Spread::from_values(per_s.into_iter()),
             target: Target::AtLeast(PER_S_LEAST),
             every: false,
             beside: json!(beside),
@@ -68,7 +68,7 @@ pub(super) fn measure(bench: &Bench<'_>, traffic: &Traffic, blocks: u32) -> Resu
         Single {
             what: what("peak of anonymous memory"),
             unit: Unit::Bytes,
-            found: Spread::of(bytes.into_iter()),
+            found: Spread::from_values(bytes.into_iter()),
             target: Target::AtMost(BYTES_MOST),
             every: true,
             beside: Value::Null,

@@ -74,7 +74,7 @@ fn with_faults(
     seed: u64,
 ) -> Result<Trial> {
     let none: Share = format!("{}=0", Fault::WrongPort).parse()?;
-    let plan = Plan::of(&[format!("every={SHARE_EACH}").parse()?, none])?;
+    let plan = Plan::from_shares(&[format!("every={SHARE_EACH}").parse()?, none])?;
     let path = path::lay_with(Kind::Veth, &VethSettings { queues: Some(threads), ..path::one_queue() })?;
     let sockets = queries.sockets();
     let (passes, threads) = (queries.passes.to_string(), threads.to_string());

@@ -95,7 +95,7 @@ fn say(query: &[u8], by: By<'_>) -> Vec<u8> {
 
 /// Reads a reply; `None` if it is malformed.
 fn facts(reply: &[u8]) -> Option<Facts> {
-    let header = Header::of(reply)?;
+    let header = Header::from_bytes(reply)?;
     let (mut at, mut answers) = (question::end(reply)?, Vec::new());
     for _ in 0..header.answers() {
         let (mut owner, mut data) = (Vec::new(), Vec::new());

@@ -50,7 +50,7 @@ pub(super) fn compare(trial: &Trial, counts: &Counts, kind: Kind, mix: &Mix) -> 
     let mut truth = counts.expected();
     let raced = count(&connections.closed, "idle-race");
     ensure!(
-        raced <= counts.of(Fault::HalfClose),
+        raced <= counts.count(Fault::HalfClose),
         "{raced} connections are said to have been closed while they were idle: {counts:?}"
     );
     ensure!(counts.beyond_limit == 0, "{} queries came beyond the limit of streams", counts.beyond_limit);
@@ -119,15 +119,15 @@ fn with_unseen(reported: &mut Expected, truth: &mut Expected, counts: &Counts, m
     })?;
     let (idle, idle_known) = (count(&reported.closed, "idle"), count(&truth.closed, "idle"));
     let raced = idle_known.saturating_sub(idle);
-    let ended = count(&truth.closed, "quic-close") + idle_known + counts.of(Fault::Reset);
+    let ended = count(&truth.closed, "quic-close") + idle_known + counts.count(Fault::Reset);
     let most = mix.outstanding * ended;
     ensure!(
-        idle <= idle_known && raced <= counts.of(Fault::HalfClose) && raced <= unseen && unseen <= most,
+        idle <= idle_known && raced <= counts.count(Fault::HalfClose) && raced <= unseen && unseen <= most,
         "{unseen} queries were on their way, {idle} of {idle_known} connections were idle: {counts:?}"
     );
     let forgotten = if mix.outstanding > 1 { 0 } else { unseen - raced };
     ensure!(
-        forgotten <= counts.of(Fault::Reset),
+        forgotten <= counts.count(Fault::Reset),
         "{unseen} queries were on their way, at {raced} connections with one query each: {counts:?}"
     );
     truth.accounts.intended += unseen;
@@ -148,7 +148,7 @@ fn with_unseen(reported: &mut Expected, truth: &mut Expected, counts: &Counts, m
 /// reset answers a packet. If the server had acknowledged the query before, the player sends none, and the query is lost
 /// by time.
 fn with_forgotten(reported: &mut Expected, counts: &Counts) -> Result<()> {
-    let made = counts.of(Fault::Reset);
+    let made = counts.count(Fault::Reset);
     if made == 0 {
         return Ok(());
     }
@@ -194,9 +194,9 @@ fn of_http(connections: &ConnectionFacts, counts: &Counts, mix: &Mix) -> Result<
     let Some(http) = &connections.http else { return Ok(()) };
     let forbidden: u64 = http.failures.values().sum();
     ensure!(
-        forbidden == counts.of(Fault::Framing),
+        forbidden == counts.count(Fault::Framing),
         "the server broke the rules {} times: {:?}",
-        counts.of(Fault::Framing),
+        counts.count(Fault::Framing),
         http.failures
     );
     ensure!(

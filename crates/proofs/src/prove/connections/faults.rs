@@ -54,7 +54,7 @@ struct Queries {
 
 impl Queries {
     /// The queries of a mix on a wire. The small form has fewer if each has a stream, so that it stays short.
-    fn of(bench: &Bench, mix: &Mix, kind: Kind) -> Result<Self> {
+    fn new(bench: &Bench, mix: &Mix, kind: Kind) -> Result<Self> {
         let small = if kind.has_streams() { mix.queries.0 / 2 } else { mix.queries.0 };
         let count = bench.choose(small, mix.queries.1);
         Ok(Self { file: bench.queries_with_answers(count)?, count })
@@ -114,7 +114,7 @@ fn of_mixes(bench: &Bench, mixes: impl Iterator<Item = &'static Mix>, at_a_time:
     let mixes: Vec<&Mix> = mixes.collect();
     let queries = mixes
         .iter()
-        .map(|mix| wires.iter().map(|wired| Queries::of(bench, mix, wired.kind)).collect())
+        .map(|mix| wires.iter().map(|wired| Queries::new(bench, mix, wired.kind)).collect())
         .collect::<Result<Vec<Vec<_>>>>()?;
     let mut plays = Vec::new();
     for (mix, queries) in mixes.into_iter().zip(&queries) {
@@ -215,7 +215,7 @@ impl Play<'_> {
         let settings = ServerSettings {
             listen: SocketAddr::new(path.subject_address(), 0),
             wire: self.wired.wire.clone(),
-            plan: Plan::of(&self.faults, self.share)?,
+            plan: Plan::from_faults(&self.faults, self.share)?,
             seed: self.seed,
             late_us: patience.late_us(),
             streams_most: self.mix.streams_most,
@@ -235,9 +235,9 @@ impl Play<'_> {
 /// Checks that every fault was made, and that replies were cut at every offset.
 fn are_all_made(faults: &[Fault], counts: &Counts) -> Result<()> {
     for fault in faults {
-        ensure!(counts.of(*fault) > 0, "the server never made the fault {fault}");
+        ensure!(counts.count(*fault) > 0, "the server never made the fault {fault}");
     }
-    let cut = counts.of(Fault::Split) as usize;
+    let cut = counts.count(Fault::Split) as usize;
     // In TLS every other round of cuts goes through messages instead of records.
     let is_long = cut > 3 * counts.longest_cut;
     ensure!(

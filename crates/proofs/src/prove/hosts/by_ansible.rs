@@ -47,7 +47,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
     }
     counted::begin(&lab.server().network)?;
-    let file = study::write(&lab, study::Extent::of(bench))?;
+    let file = study::write(&lab, study::Extent::from_bench(bench))?;
     let out = lab.home.join("by-ansible");
     let mut command = study::command(&lab, &bench.kqps.program, &study::words(&file, &inventory, &out))?;
     ansible.prepare(&mut command);

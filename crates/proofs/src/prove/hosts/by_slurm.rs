@@ -16,7 +16,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let cluster = Cluster::start(&lab)?;
     counted::begin(&lab.server().network)?;
     let kqps = bench.kqps.program.display().to_string();
-    let file = study::write(&lab, study::Extent::of(bench))?;
+    let file = study::write(&lab, study::Extent::from_bench(bench))?;
     let hosts = study::write_hosts(bench, &lab, "slurm.toml", &kqps, |host| {
         format!("srun --quiet --nodes=1 --ntasks=1 --time=60 --nodelist={}", host.name)
     })?;

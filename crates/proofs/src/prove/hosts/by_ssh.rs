@@ -23,7 +23,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let before = left::settings(&lab)?;
     counted::begin(&lab.server().network)?;
     let kqps = bench.kqps.program.display().to_string();
-    let file = study::write(&lab, study::Extent::of(bench))?;
+    let file = study::write(&lab, study::Extent::from_bench(bench))?;
     let hosts = study::write_hosts(bench, &lab, "hosts.toml", &kqps, |host| lab.ssh(&host.name))?;
     let out = lab.home.join("by-ssh");
     let command = study::command(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;

@@ -132,13 +132,13 @@ pub(super) fn kill_agent(host: &LabHost) -> Result<Remains> {
 
 /// Kills the sshd that holds the agent's connection.
 pub(super) fn kill_session(host: &LabHost) -> Result<Remains> {
-    let session = process_of(host, |process| Sshd::of(&process.words) == Some(Sshd::Session))?;
+    let session = process_of(host, |process| Sshd::parse(&process.words) == Some(Sshd::Session))?;
     kill_with(host, &session)
 }
 
 /// Kills the sshd that accepts connections, and waits until another one does.
 pub(super) fn kill_listener(host: &LabHost) -> Result<Remains> {
-    let listener = process_of(host, |process| Sshd::of(&process.words) == Some(Sshd::Listener))?;
+    let listener = process_of(host, |process| Sshd::parse(&process.words) == Some(Sshd::Listener))?;
     process::signal(listener.pid, Signal::Kill)?;
     host.accepts()?;
     Ok(Remains::default())
@@ -165,7 +165,7 @@ pub(super) fn kill_way(lab: &Lab, controller: u32, random: &mut fastrand::Rng) -
                 .collect();
             let is_way_to = |host: &&LabHost| words.contains(&host.name) || host.is_entered_by(&words);
             if let Some(host) = lab.hosts.iter().find(is_way_to) {
-                let remains = Remains::of(host);
+                let remains = Remains::read(host);
                 process::signal(client, Signal::Kill)?;
                 return Ok(remains);
             }
@@ -178,7 +178,7 @@ pub(super) fn kill_way(lab: &Lab, controller: u32, random: &mut fastrand::Rng) -
 }
 
 fn kill_with(host: &LabHost, victim: &Process) -> Result<Remains> {
-    let remains = Remains::of(host);
+    let remains = Remains::read(host);
     process::signal(victim.pid, Signal::Kill).with_context(|| format!("cannot kill `{}`", victim.words))?;
     Ok(remains)
 }

@@ -183,7 +183,8 @@ impl LabHost {
 
     /// Its processes that belong to kqps: all but sshd, and the pause of the first process.
     pub(super) fn strangers(&self) -> Vec<Process> {
-        let is_ours = |process: &Process| Sshd::of(&process.words).is_some() || process.words == "sleep 0.1";
+        let is_ours =
+            |process: &Process| Sshd::parse(&process.words).is_some() || process.words == "sleep 0.1";
         self.processes().into_iter().filter(|process| !is_ours(process)).collect()
     }
 

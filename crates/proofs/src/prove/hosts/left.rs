@@ -76,7 +76,7 @@ pub(super) struct Remains {
 
 impl Remains {
     /// Processes and folders on a host at this moment.
-    pub(super) fn of(host: &LabHost) -> Self {
+    pub(super) fn read(host: &LabHost) -> Self {
         Self { host: Some(host.name.clone()), processes: host.strangers(), folders: agents(host) }
     }
 

@@ -28,7 +28,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     counted::begin(&lab.server().network)?;
     let kubectl = stand_in(&lab)?;
     let kqps = bench.kqps.program.display().to_string();
-    let file = study::write(&lab, study::Extent::of(bench))?;
+    let file = study::write(&lab, study::Extent::from_bench(bench))?;
     let hosts = study::write_hosts(bench, &lab, "pods.toml", &kqps, |host| {
         format!("{} exec -i {} --", kubectl.display(), host.name)
     })?;

@@ -14,7 +14,7 @@ pub(super) enum Sshd {
 
 impl Sshd {
     /// Reads a command line; `None` if it is that of another program.
-    pub(super) fn of(words: &str) -> Option<Self> {
+    pub(super) fn parse(words: &str) -> Option<Self> {
         let mut each = words.split(' ');
         let first = each.next().unwrap_or_default();
         let name = first.trim_end_matches(':').rsplit('/').next().unwrap_or_default();
@@ -54,7 +54,7 @@ mod tests {
             ("sh -c /usr/sbin/sshd -D", None),
             ("", None),
         ] {
-            assert_eq!(Sshd::of(words), expected, "{words}");
+            assert_eq!(Sshd::parse(words), expected, "{words}");
         }
     }
 }

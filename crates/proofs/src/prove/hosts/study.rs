@@ -53,7 +53,7 @@ pub(super) struct Extent {
 }
 
 impl Extent {
-    pub(super) fn of(bench: &Bench) -> Self {
+    pub(super) fn from_bench(bench: &Bench) -> Self {
         bench.choose(
             Self { repetitions: 1, rate_qps: 2_000, seconds: 1.0 },
             Self { repetitions: 10, rate_qps: 5_000, seconds: 2.0 },

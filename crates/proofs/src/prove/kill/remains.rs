@@ -25,7 +25,7 @@ pub(super) struct Remains<'a> {
 
 impl<'a> Remains<'a> {
     /// The traces of the run in this folder at this moment.
-    pub(super) fn of(home: &'a Path) -> Result<Self> {
+    pub(super) fn read(home: &'a Path) -> Result<Self> {
         let own = NetNs::of_process(std::process::id())?.number()?;
         let mut namespaces = BTreeMap::new();
         for pid in processes(home) {

@@ -24,7 +24,7 @@ const RUNS: &str = "work/kqps-runs";
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let image = super::package(bench, ".oci.tar")?;
     let scratch = Scratch::new()?;
-    let container = Container::of(&image, scratch.path())?;
+    let container = Container::from_image(&image, scratch.path())?;
     let config = container.config()?;
     let entrypoint = config["Entrypoint"][0].as_str().context("the image starts nothing")?;
     let is_alone = config["Entrypoint"].as_array().is_some_and(|words| words.len() == 1);
@@ -72,7 +72,7 @@ struct Container {
 
 impl Container {
     /// A container of this image.
-    fn of(image: &Path, folder: &Path) -> Result<Self> {
+    fn from_image(image: &Path, folder: &Path) -> Result<Self> {
         let path = |name: &str| folder.join(name).display().to_string();
         let buildah =
             ["buildah", "--storage-driver", "vfs", "--root", &path("store"), "--runroot", &path("run")];

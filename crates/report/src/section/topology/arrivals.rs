@@ -15,7 +15,7 @@ pub(super) struct Arrivals {
 }
 
 impl Arrivals {
-    pub(super) fn of(host: &Fingerprint) -> Self {
+    pub(super) fn from_host(host: &Fingerprint) -> Self {
         let mut by_cores: BTreeMap<Vec<u32>, Vec<String>> = BTreeMap::new();
         let interrupts =
             host.interrupts.iter().map(|(name, cores)| (format!("interrupt {name}"), listed(cores)));
@@ -92,7 +92,7 @@ mod tests {
             queues: map(&[("eth0/rx-0", "rps_cpus 3, rps_flow_cnt 0"), ("eth0/rx-1", "rps_cpus 0")]),
             ..Fingerprint::default()
         };
-        let arrivals = Arrivals::of(&host);
+        let arrivals = Arrivals::from_host(&host);
         assert_eq!(
             (arrivals.at(0), arrivals.at(1)),
             (vec!["a".into(), "b".into()], vec!["b".into(), "c".into()])

@@ -62,7 +62,7 @@ impl Makers {
     }
 
     /// The makers over TLS or by HTTP.
-    fn of(choice: u8) -> &'static Self {
+    fn choose(choice: u8) -> &'static Self {
         static MAKERS: OnceLock<[Makers; 2]> = OnceLock::new();
         let both = MAKERS.get_or_init(|| {
             let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
@@ -100,7 +100,7 @@ struct Case<'a> {
 impl Case<'_> {
     /// A client that may send early data, and its server.
     fn rig<A: Answer>(&self, answer: A, serve: impl FnOnce(TlsStream) -> Stream) -> Rig<A> {
-        let makers = Makers::of(self.choice);
+        let makers = Makers::choose(self.choice);
         let mut outgoing = Vec::new();
         let tls = makers.acquainted().connect_from(None, true, &mut outgoing);
         let tls = tls.expect("a client has a first message");

@@ -42,7 +42,7 @@ fn card() -> DeviceSetup {
 }
 
 /// The value and the meaning of a row.
-fn of(device: &DeviceSetup, name: &str) -> (String, String) {
+fn value_and_meaning(device: &DeviceSetup, name: &str) -> (String, String) {
     let [_, value, meaning] = rows(device).into_iter().find(|row| row[0] == name).unwrap();
     (value, meaning)
 }
@@ -50,7 +50,7 @@ fn of(device: &DeviceSetup, name: &str) -> (String, String) {
 #[test]
 fn each_setting_has_its_value_and_a_meaning() {
     let card = card();
-    let value = |name: &str| of(&card, name).0;
+    let value = |name: &str| value_and_meaning(&card, name).0;
     assert_eq!(
         title(&card),
         "Network device eth0: ixgbe at 0000:3b:00.0, node 1, 10000 Mbit/s, MTU 1500, default route"
@@ -68,7 +68,7 @@ fn each_setting_has_its_value_and_a_meaning() {
 
 #[test]
 fn the_hash_says_where_the_queries_of_one_client_go() {
-    let of = |name: &str| of(&card(), name);
+    let of = |name: &str| value_and_meaning(&card(), name);
     let (fields, meaning) = of("hash of UDP/IPv4");
     assert_eq!(fields, "sd");
     assert!(meaning.contains("one queue"), "{meaning}");
@@ -81,7 +81,7 @@ fn the_hash_says_where_the_queries_of_one_client_go() {
 fn what_a_driver_lacks_is_said() {
     let device = DeviceSetup { rings: None, coalesce: None, rss: None, ..card() };
     for name in ["rings", "interrupt delay", "RSS"] {
-        assert_eq!(of(&device, name).0, "not a setting of its driver", "{name}");
+        assert_eq!(value_and_meaning(&device, name).0, "not a setting of its driver", "{name}");
     }
 }
 
@@ -89,7 +89,11 @@ fn what_a_driver_lacks_is_said() {
 fn interrupts_that_the_kernel_keeps_are_marked() {
     let mut device = card();
     device.interrupts[2].managed = Some(true);
-    assert!(of(&device, "interrupts").0.ends_with("placed by the kernel, which refuses other cores"));
+    assert!(
+        value_and_meaning(&device, "interrupts")
+            .0
+            .ends_with("placed by the kernel, which refuses other cores")
+    );
 }
 
 #[test]

@@ -25,7 +25,7 @@ pub(super) struct Share {
 
 impl Share {
     /// The share of each transport. An error if a capture has queries by neither.
-    pub(super) fn of(captured: &Captured) -> anyhow::Result<Self> {
+    pub(super) fn from_captured(captured: &Captured) -> anyhow::Result<Self> {
         let by = |carried| captured.by_transport.get(&carried).copied().unwrap_or(0);
         let share = Self { udp: by(Carried::Udp), tcp: by(Carried::Tcp) };
         if share.udp + share.tcp == 0 {

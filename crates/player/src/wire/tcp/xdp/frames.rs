@@ -92,7 +92,7 @@ pub(super) fn serve_closed(
 /// The thread to which a port belongs: it deals the same share of the ports at every address.
 #[inline]
 fn owner(owners: &Owners, port: u16, first_port: u16) -> usize {
-    owners.of(port.saturating_sub(first_port).into())
+    owners.thread(port.saturating_sub(first_port).into())
 }
 
 /// Reads what has arrived, does what is due, and writes what follows. Returns whether anything happened.

@@ -150,11 +150,11 @@ impl Endpoints for Clients<'_> {
         frame: &[u8],
         arrived_ns: u64,
     ) {
-        let number = destination(frame).and_then(|(address, port)| self.numbers.of(address, port));
+        let number = destination(frame).and_then(|(address, port)| self.numbers.flow_at(address, port));
         let port = number.and_then(|number| number.checked_sub(self.first));
         let Some(port) = port.filter(|port| *port < self.ports) else {
             match (number, post) {
-                (Some(number), Some(post)) => post.add(self.owners.of(number as u64), frame, arrived_ns),
+                (Some(number), Some(post)) => post.add(self.owners.thread(number as u64), frame, arrived_ns),
                 _ => state.books.answers_nothing(1),
             }
             return;

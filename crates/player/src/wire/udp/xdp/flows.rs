@@ -85,11 +85,11 @@ impl Endpoints for Flows {
         frame: &[u8],
         arrived_ns: u64,
     ) {
-        let number = destination(frame).and_then(|(address, port)| self.numbers.of(address, port));
+        let number = destination(frame).and_then(|(address, port)| self.numbers.flow_at(address, port));
         let flow = number.and_then(|number| number.checked_sub(self.first));
         let Some(flow) = flow.filter(|flow| *flow < self.flows.len()) else {
             match (number, post) {
-                (Some(number), Some(post)) => post.add(self.owners.of(number as u64), frame, arrived_ns),
+                (Some(number), Some(post)) => post.add(self.owners.thread(number as u64), frame, arrived_ns),
                 _ => state.books.answers_nothing(1),
             }
             return;
@@ -119,5 +119,5 @@ pub(super) fn write_query(headers: &Flow, frame: &mut [u8], query: &[u8], id: u1
     payload.copy_from_slice(query);
     payload[..2].copy_from_slice(&id.to_be_bytes());
     // The ID of a query in a dataset is 0.
-    headers.write(frame, query.len(), Sum::of(query).and_word(id))
+    headers.write(frame, query.len(), Sum::from_bytes(query).and_word(id))
 }

@@ -55,7 +55,7 @@ impl Numbers {
 
     /// The number of the flow that has this address and port, if it is one.
     #[inline]
-    pub(super) fn of(&self, address: IpAddr, port: u16) -> Option<usize> {
+    pub(super) fn flow_at(&self, address: IpAddr, port: u16) -> Option<usize> {
         let port = usize::from(port.checked_sub(self.first_port)?);
         let number = if self.addresses == 1 {
             port
@@ -107,14 +107,14 @@ mod tests {
                 let address = plan.local.map_or(unnamed, |local| local.of_socket(number));
                 let port = numbers.port_of(number);
                 assert!(range.contains(&port));
-                assert_eq!(numbers.of(address, port), Some(number), "{local:?} {address} {port}");
+                assert_eq!(numbers.flow_at(address, port), Some(number), "{local:?} {address} {port}");
             }
-            assert_eq!(numbers.of(unnamed, range.end() + 1), None);
-            assert_eq!(numbers.of(unnamed, range.start() - 1), None);
+            assert_eq!(numbers.flow_at(unnamed, range.end() + 1), None);
+            assert_eq!(numbers.flow_at(unnamed, range.start() - 1), None);
         }
         let (_, numbers) = numbers(12, Some("10.0.0.0/29"), None);
         for foreign in ["10.0.0.0", "10.0.0.7", "9.0.0.1"] {
-            assert_eq!(numbers.of(foreign.parse().unwrap(), numbers.port_of(0)), None, "{foreign}");
+            assert_eq!(numbers.flow_at(foreign.parse().unwrap(), numbers.port_of(0)), None, "{foreign}");
         }
     }
 

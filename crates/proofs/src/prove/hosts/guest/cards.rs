@@ -189,7 +189,7 @@ pub(super) fn prove(_: &Bench, guest: &mut Guest) -> Result<()> {
 /// Applies all changes of a card, compares what the kernel shows, and undoes them. Returns how many lines had another
 /// value meanwhile.
 fn changed_and_back(guest: &mut Guest, card: &Card) -> Result<usize> {
-    let before = Values::of(guest, card.device)?;
+    let before = Values::read(guest, card.device)?;
     guest.read(&format!("kqps host apply {}", card.changes.join(" ")))?;
     for (words, wanted) in card.seen {
         guest.shows(words, wanted)?;
@@ -202,7 +202,7 @@ fn changed_and_back(guest: &mut Guest, card: &Card) -> Result<usize> {
 
 /// A change that a card cannot have is one sentence. What was set before it is undone.
 fn is_refused(guest: &mut Guest, device: &'static str, change: &str, reason: &str) -> Result<()> {
-    let before = Values::of(guest, device)?;
+    let before = Values::read(guest, device)?;
     let reply = guest.run(&format!("kqps host apply sysctl.net.core.rmem_max=9000000 {change}"))?;
     ensure!(reply.status != 0, "{change} is not refused: {}", reply.text.trim());
     let name = change.split('=').next().unwrap_or(change);

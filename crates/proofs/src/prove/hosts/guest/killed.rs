@@ -22,7 +22,7 @@ const SMALL_STRIDE: usize = 8;
 pub(super) fn prove(bench: &Bench, guest: &mut Guest) -> Result<()> {
     let stride = if is_small(bench) { SMALL_STRIDE } else { STRIDE };
     for card in &CARDS {
-        let mut kills = Kills { card, before: Values::of(guest, card.device)?, seen: Vec::new() };
+        let mut kills = Kills { card, before: Values::read(guest, card.device)?, seen: Vec::new() };
         for step in (1..=card.changes.len()).step_by(stride) {
             let name = |what: &str| format!("{}: {what} was killed at record {step}", card.device);
             kills.apply(guest, step).with_context(|| name("apply"))?;

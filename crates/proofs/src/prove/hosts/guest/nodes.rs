@@ -76,7 +76,7 @@ fn advised(guest: &mut Guest, device: &str, node: usize) -> Result<()> {
 
 /// Applies and undoes the advice for the device with queues.
 fn applied(guest: &mut Guest) -> Result<()> {
-    let before = Values::of(guest, "eth0")?;
+    let before = Values::read(guest, "eth0")?;
     guest.read("kqps host advise --device eth0 --json >/tmp/advice.json")?;
     let advice = json(guest, "cat /tmp/advice.json")?;
     let pieces = advice["pieces"].as_array().context("it has no pieces")?;

@@ -12,7 +12,7 @@ pub(super) struct Values {
 
 impl Values {
     /// The present values.
-    pub(super) fn of(guest: &mut Guest, device: &'static str) -> Result<Self> {
+    pub(super) fn read(guest: &mut Guest, device: &'static str) -> Result<Self> {
         let text = guest.read(&format!("values {device}"))?;
         for wanted in ["ethtool -k: Features for", "queues/rx-0/rps_cpus: ", "irq ", "net/core/rmem_max: "] {
             ensure!(text.contains(wanted), "the values of {device} have no line with {wanted:?}:\n{text}");
@@ -22,7 +22,7 @@ impl Values {
 
     /// An error with the lines that differ, if the values are no longer these.
     pub(super) fn are_back(&self, guest: &mut Guest) -> Result<()> {
-        let now = Self::of(guest, self.device)?;
+        let now = Self::read(guest, self.device)?;
         let differing = differing(&self.text, &now.text);
         ensure!(differing.is_empty(), "{} is not as it was:\n{}", self.device, differing.join("\n"));
         Ok(())
@@ -30,7 +30,7 @@ impl Values {
 
     /// How many lines have another value now.
     pub(super) fn changed(&self, guest: &mut Guest) -> Result<usize> {
-        let now = Self::of(guest, self.device)?;
+        let now = Self::read(guest, self.device)?;
         Ok(differing(&self.text, &now.text).iter().filter(|line| line.starts_with('+')).count())
     }
 }

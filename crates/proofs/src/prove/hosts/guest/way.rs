@@ -16,7 +16,7 @@ const TAKING: [&str; 3] = ["channels.eth0=1", "rings.eth0=rx=128", "feature.eth0
 const CONNECTION: &str = "SSH_CONNECTION='203.0.113.9 50000 192.0.2.1 22'";
 
 pub(super) fn prove(_: &Bench, guest: &mut Guest) -> Result<()> {
-    let before = Values::of(guest, DEVICE)?;
+    let before = Values::read(guest, DEVICE)?;
     guest.read("ip address add 192.0.2.1/24 dev eth0")?;
     let ways = [("default", "", "the default route"), ("203.0.113.0/24", CONNECTION, "your SSH connection")];
     for (network, environment, way) in ways {
