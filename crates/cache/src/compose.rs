@@ -16,11 +16,11 @@ use kqps_message::{Header, canonical, edns, question, rcode, rtype};
 use crate::answered::Why;
 use crate::bailiwick::Bailiwick;
 use crate::key::{Kind, Question};
-use crate::query::{Form, Query, Said};
+use crate::query::{Form, Query, ReplyParts};
 use crate::settings::Rules;
 pub use aliases::ALIASES_MOST;
 use aliases::Aliases;
-use sections::{Sections, Seen, covered};
+use sections::{SectionRecord, Sections, covered};
 use writer::Writer;
 
 /// TKEY, TSIG, IXFR, AXFR, MAILB, MAILA and other types that no records have (RFC 6895, section 3.1). ANY is answered
@@ -65,7 +65,7 @@ impl Reply {
         let sections = Sections::read(reply, question.class, bailiwick).ok_or(Why::Malformed)?;
         let aliases = Aliases::follow(question, rcode, &sections)?;
         let all = sections.answers.iter().enumerate();
-        let answers: Vec<(usize, &Seen<'_>)> = all
+        let answers: Vec<(usize, &SectionRecord<'_>)> = all
             .filter(|(number, seen)| {
                 aliases.is_wanted(*number, sections.owner(seen), &seen.record, &sections)
             })
@@ -133,7 +133,7 @@ impl Reply {
     /// the cache is written. Returns its length in bytes.
     pub fn answer(&self, form: Form, message: &mut [u8], limit_bytes: usize) -> usize {
         let Self { records, counts, rcode, is_authentic, .. } = self;
-        let said = Said { records, counts: *counts, rcode: *rcode as u8, is_authentic: *is_authentic };
+        let said = ReplyParts { records, counts: *counts, rcode: *rcode as u8, is_authentic: *is_authentic };
         Query::read(message, form).write(message, limit_bytes, said).bytes
     }
 
@@ -221,7 +221,7 @@ fn is_referral(header: Header<'_>, reply: &[u8]) -> bool {
 
 /// The SOA record of a negative answer.
 struct Denial<'s, 'r> {
-    soa: &'s Seen<'r>,
+    soa: &'s SectionRecord<'r>,
     owner: &'s [u8],
     ttl_s: u32,
 }
@@ -229,8 +229,9 @@ struct Denial<'s, 'r> {
 impl<'s, 'r> Denial<'s, 'r> {
     /// The SOA record of a zone that has this name, the last one of a chain.
     fn find(sections: &'s Sections<'r>, name: &[u8], rules: &Rules) -> Result<Option<Self>, Why> {
-        let is_it =
-            |seen: &&Seen<'_>| seen.record.rtype == rtype::SOA && is_at_or_below(name, sections.owner(seen));
+        let is_it = |seen: &&SectionRecord<'_>| {
+            seen.record.rtype == rtype::SOA && is_at_or_below(name, sections.owner(seen))
+        };
         let Some(soa) = sections.authorities.iter().find(is_it) else { return Ok(None) };
         let minimum_s = minimum_s(sections.reply, &soa.record).ok_or(Why::Malformed)?;
         let ttl_s = rules.negative_ttl_s(soa.record.ttl_s, minimum_s);
@@ -254,7 +255,7 @@ fn minimum_s(reply: &[u8], soa: &Record<'_>) -> Option<u32> {
 fn authority_ttl_s(
     question: &Question<'_>,
     owner: &[u8],
-    seen: &Seen<'_>,
+    seen: &SectionRecord<'_>,
     denial: Option<&Denial<'_, '_>>,
     rules: &Rules,
 ) -> Option<u32> {

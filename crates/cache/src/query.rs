@@ -42,7 +42,7 @@ pub(crate) enum Ttl {
 
 /// The parts of a reply that are not those of its query.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Said<'r> {
+pub(crate) struct ReplyParts<'r> {
     pub(crate) records: &'r [u8],
     /// The numbers of answer and authority records.
     pub(crate) counts: [u16; 2],
@@ -113,8 +113,11 @@ impl Query {
         // A validation says nothing about the time after the TTL.
         let is_authentic = block.is_authentic() && matches!(ttl, Ttl::After(_));
         let (records, counts) = (block.records(), block.counts());
-        let written =
-            self.write(message, limit_bytes, Said { records, counts, rcode: block.rcode(), is_authentic });
+        let written = self.write(
+            message,
+            limit_bytes,
+            ReplyParts { records, counts, rcode: block.rcode(), is_authentic },
+        );
         if written.is_truncated {
             return written;
         }
@@ -132,8 +135,8 @@ impl Query {
 
     /// Writes a reply. If it is longer than the limit or the buffer, it is truncated to the question.
     #[inline]
-    pub(crate) fn write(self, message: &mut [u8], limit_bytes: usize, said: Said<'_>) -> Written {
-        let Said { records, counts, rcode, is_authentic } = said;
+    pub(crate) fn write(self, message: &mut [u8], limit_bytes: usize, said: ReplyParts<'_>) -> Written {
+        let ReplyParts { records, counts, rcode, is_authentic } = said;
         let end = self.end + records.len();
         let opt_bytes = if self.opt.is_some() { OPT_BYTES } else { 0 };
         if end + opt_bytes > limit_bytes.min(message.len()) {

@@ -8,10 +8,10 @@
 //!
 //! Invariant: each data frame counts as one packet, and memory is bounded by the longest frame and the connections.
 
-mod asked;
 mod connections;
 mod frames;
 mod proto;
+mod recent_queries;
 mod tap;
 #[cfg(test)]
 mod tests;
@@ -25,7 +25,7 @@ use crate::error::CaptureError;
 use crate::message::{Event, Kind, Message, Transport};
 use crate::settings::Settings;
 use crate::timeline::Timeline;
-use asked::Asked;
+use recent_queries::RecentQueries;
 use connections::{Closed, Connections};
 use frames::Frames;
 use tap::{Frame, Tapped};
@@ -39,7 +39,7 @@ pub(crate) struct Taps {
     closed: VecDeque<Closed>,
     /// The messages that come after them, with their connections: those of one frame.
     tapped: VecDeque<(Tapped, Option<u64>)>,
-    asked: Asked,
+    asked: RecentQueries,
     /// How the stream ended, until what was held is taken.
     end: Option<Result<(), CaptureError>>,
     /// The message that was returned last.
@@ -56,7 +56,7 @@ impl Taps {
             connections: Connections::new(),
             closed: VecDeque::new(),
             tapped: VecDeque::new(),
-            asked: Asked::new(),
+            asked: RecentQueries::new(),
             end: None,
             bytes: Vec::new(),
         }

@@ -29,7 +29,7 @@ const SETS: usize = 8192;
 const WAYS: usize = 4;
 
 pub(crate) struct Duplicates {
-    sets: Box<[[Seen; WAYS]]>,
+    sets: Box<[[RecentPacket; WAYS]]>,
     /// The number of the last packet, which begins anew after 2³².
     number: u32,
     rule: Rule,
@@ -37,7 +37,7 @@ pub(crate) struct Duplicates {
 
 /// A packet, or the response of an exchange.
 #[derive(Clone, Copy, Default)]
-struct Seen {
+struct RecentPacket {
     key: u64,
     at_ns: u64,
     number: u32,
@@ -90,7 +90,7 @@ pub(crate) struct Exchange {
 impl Duplicates {
     /// `rule` is known from the beginning of the capture.
     pub(crate) fn new(rule: Rule) -> Self {
-        Self { sets: vec![[Seen::default(); WAYS]; SETS].into_boxed_slice(), number: 0, rule }
+        Self { sets: vec![[RecentPacket::default(); WAYS]; SETS].into_boxed_slice(), number: 0, rule }
     }
 
     pub(crate) fn rule(&self) -> Rule {
@@ -105,7 +105,7 @@ impl Duplicates {
         let earlier = self.find(sight.identity, sight.at_ns);
         if let Some((set, way)) = earlier {
             let seen = self.sets[set][way];
-            self.sets[set][way] = Seen::default();
+            self.sets[set][way] = RecentPacket::default();
             if self.is_copy(sight, seen) {
                 return true;
             }
@@ -119,7 +119,7 @@ impl Duplicates {
     }
 
     /// Whether the packet is a copy of the equal one that was seen before. Counts it for the rule.
-    fn is_copy(&mut self, sight: &Sight, seen: Seen) -> bool {
+    fn is_copy(&mut self, sight: &Sight, seen: RecentPacket) -> bool {
         if self.is_answered_between(sight, seen) {
             return false;
         }
@@ -133,7 +133,7 @@ impl Duplicates {
 
     /// Whether a response to a query came after the equal one that was seen before. The order of time counts as well,
     /// since a capture may have the packets of one interface after those of another.
-    fn is_answered_between(&self, sight: &Sight, seen: Seen) -> bool {
+    fn is_answered_between(&self, sight: &Sight, seen: RecentPacket) -> bool {
         let Some(exchange) = sight.exchange.filter(|exchange| !exchange.is_response) else { return false };
         self.find(exchange.key, sight.at_ns).is_some_and(|(set, way)| {
             let response = self.sets[set][way];
@@ -144,14 +144,14 @@ impl Duplicates {
 
     fn find(&self, key: u64, at_ns: u64) -> Option<(usize, usize)> {
         let set = key as usize % SETS;
-        let is_it = |seen: &Seen| seen.key == key && seen.at_ns.abs_diff(at_ns) <= WINDOW_NS;
+        let is_it = |seen: &RecentPacket| seen.key == key && seen.at_ns.abs_diff(at_ns) <= WINDOW_NS;
         self.sets[set].iter().position(is_it).map(|way| (set, way))
     }
 
     fn put(&mut self, key: u64, sight: &Sight) {
         let set = &mut self.sets[key as usize % SETS];
         set.rotate_right(1);
-        set[0] = Seen { key, at_ns: sight.at_ns, number: self.number, place: sight.place };
+        set[0] = RecentPacket { key, at_ns: sight.at_ns, number: self.number, place: sight.place };
     }
 }
 

@@ -63,7 +63,7 @@ impl Way {
 }
 
 /// The messages that a packet brought.
-pub(crate) enum Taken {
+pub(crate) enum PayloadMessages {
     /// A message, at a place of the payload.
     Message(Head, Range<usize>),
     /// Messages of a connection, for [`Flow::brought`].
@@ -107,7 +107,7 @@ impl Flow {
 
     /// Takes a whole packet.
     #[inline]
-    pub(crate) fn take(&mut self, at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
+    pub(crate) fn take(&mut self, at_ns: u64, way: &Way, payload: &[u8]) -> Result<PayloadMessages, Why> {
         if way.is_tcp { self.segment(at_ns, way, payload, 0) } else { datagram(at_ns, way, payload) }
     }
 
@@ -118,14 +118,20 @@ impl Flow {
         way: &Way,
         payload: &[u8],
         missing: usize,
-    ) -> Result<Taken, Why> {
+    ) -> Result<PayloadMessages, Why> {
         if !way.is_tcp || missing == 0 {
             return Err(Why::Cut);
         }
         self.segment(at_ns, way, payload, missing).map_err(|_| Why::Cut)
     }
 
-    fn segment(&mut self, at_ns: u64, way: &Way, payload: &[u8], missing: usize) -> Result<Taken, Why> {
+    fn segment(
+        &mut self,
+        at_ns: u64,
+        way: &Way,
+        payload: &[u8],
+        missing: usize,
+    ) -> Result<PayloadMessages, Why> {
         let header = TcpHeaderSlice::from_slice(payload).map_err(|_| Why::BadHeader)?;
         let to_server = match way.direction {
             Direction::ToServer => true,
@@ -145,7 +151,7 @@ impl Flow {
             payload: &payload[header.slice().len()..],
             missing,
         })?;
-        if completed == 0 { Err(Why::TcpPart) } else { Ok(Taken::Messages(completed)) }
+        if completed == 0 { Err(Why::TcpPart) } else { Ok(PayloadMessages::Messages(completed)) }
     }
 
     /// Whether a segment between the ports of two servers goes to the one that was asked: by the flags of a handshake,
@@ -213,7 +219,7 @@ impl Flow {
 }
 
 #[inline]
-fn datagram(at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
+fn datagram(at_ns: u64, way: &Way, payload: &[u8]) -> Result<PayloadMessages, Why> {
     let header = UdpHeaderSlice::from_slice(payload).map_err(|_| Why::BadHeader)?;
     let end = usize::from(header.length());
     if end < UDP_HEADER_BYTES || end > payload.len() {
@@ -226,5 +232,5 @@ fn datagram(at_ns: u64, way: &Way, payload: &[u8]) -> Result<Taken, Why> {
         Kind::Response => (way.to, way.from),
     };
     let head = Head { at_ns, kind, client, server, transport: Transport::Udp, connection: None };
-    Ok(Taken::Message(head, bytes))
+    Ok(PayloadMessages::Message(head, bytes))
 }

@@ -10,7 +10,7 @@ use crate::container::{Container, Record};
 use crate::counts::{Counts, Why};
 use crate::duplicates::{Duplicates, Rule, Sight};
 use crate::error::CaptureError;
-use crate::flow::{Flow, Taken};
+use crate::flow::{Flow, PayloadMessages};
 use crate::fragments::{self, Fragments};
 use crate::ip::{self, Ip, Part};
 use crate::link::Link;
@@ -104,7 +104,7 @@ impl Packets {
                 self.layers.take(at_ns, form, frame)
             };
             match found {
-                Ok(Found::InPacket(head, place)) => {
+                Ok(FrameMessages::InPacket(head, place)) => {
                     counts.found(head.kind);
                     let packet = match in_window {
                         Some(packet) => &self.window.here()[packet],
@@ -112,11 +112,11 @@ impl Packets {
                     };
                     return Ok(Some(head.with(&packet[place])));
                 }
-                Ok(Found::InFragments(head, place)) => {
+                Ok(FrameMessages::InFragments(head, place)) => {
                     counts.found(head.kind);
                     return Ok(Some(head.with(&self.layers.fragments.whole()[place])));
                 }
-                Ok(Found::Messages(completed)) => counts.further += completed as u64 - 1,
+                Ok(FrameMessages::Messages(completed)) => counts.further += completed as u64 - 1,
                 Err(why) => {
                     counts.skip(why);
                     if why == Why::OtherPort {
@@ -151,7 +151,7 @@ struct Layers {
 }
 
 /// The messages that a packet brought.
-enum Found {
+enum FrameMessages {
     /// A message, at a place of the frame.
     InPacket(Head, Range<usize>),
     /// A message, at a place of a datagram that came in fragments.
@@ -165,7 +165,7 @@ impl Layers {
         Self { duplicates: Duplicates::new(rule), fragments: Fragments::new(), flow: Flow::new(settings) }
     }
 
-    fn take(&mut self, at_ns: u64, form: Form, frame: &[u8]) -> Result<Found, Why> {
+    fn take(&mut self, at_ns: u64, form: Form, frame: &[u8]) -> Result<FrameMessages, Why> {
         let start = form.link.pass(frame, form.is_cut)?;
         let packet = &frame[start..];
         let ip = Ip::read(packet, form.is_cut)?;
@@ -190,12 +190,14 @@ impl Layers {
             self.flow.take(at_ns, &way, payload)?
         };
         Ok(match taken {
-            Taken::Message(head, place) => Found::InPacket(head, moved(place, start + ip.payload.start)),
-            Taken::Messages(completed) => Found::Messages(completed),
+            PayloadMessages::Message(head, place) => {
+                FrameMessages::InPacket(head, moved(place, start + ip.payload.start))
+            }
+            PayloadMessages::Messages(completed) => FrameMessages::Messages(completed),
         })
     }
 
-    fn fragment(&mut self, sight: &Sight, packet: &[u8], ip: &Ip, part: Part) -> Result<Found, Why> {
+    fn fragment(&mut self, sight: &Sight, packet: &[u8], ip: &Ip, part: Part) -> Result<FrameMessages, Why> {
         if !fragments::may_be_dns(ip.protocol) {
             return Err(Why::OtherProtocol);
         }
@@ -223,8 +225,8 @@ impl Layers {
         let payload = &whole[start..];
         let way = self.flow.way(protocol, (ip.from, ip.to), payload, false)?;
         Ok(match self.flow.take(at_ns, &way, payload)? {
-            Taken::Message(head, place) => Found::InFragments(head, moved(place, start)),
-            Taken::Messages(completed) => Found::Messages(completed),
+            PayloadMessages::Message(head, place) => FrameMessages::InFragments(head, moved(place, start)),
+            PayloadMessages::Messages(completed) => FrameMessages::Messages(completed),
         })
     }
 }

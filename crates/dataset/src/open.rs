@@ -48,7 +48,7 @@ impl Dataset {
                 cache::touch(&kept);
                 return Ok(Self::from_mapped(path, mapped, None));
             }
-            known = Known::new(hash, &facts);
+            known = KnownHash::new(hash, &facts);
         }
         let (mapped, note) = build(path, options, &source, directory.as_deref(), known)?;
         Ok(Self::from_mapped(path, mapped, note))
@@ -62,7 +62,7 @@ fn build(
     options: &Options,
     mut source: &File,
     directory: Option<&Path>,
-    known: Option<Known>,
+    known: Option<KnownHash>,
 ) -> Result<(Mapped, Option<String>), DatasetError> {
     let begin = source.stream_position().ok();
     let why = match directory.map(|directory| (directory, cache::begin(directory))) {
@@ -99,7 +99,7 @@ fn keep(
     source: &File,
     directory: &Path,
     mut out: NamedTempFile,
-    known: Option<Known>,
+    known: Option<KnownHash>,
 ) -> Result<Mapped, CompileError> {
     let header = encode(path, options, source, &mut out, known)?;
     // Named by the hash of what was encoded, in case the source has changed since the first hash.
@@ -118,7 +118,7 @@ fn encode(
     options: &Options,
     source: &File,
     out: &mut NamedTempFile,
-    known: Option<Known>,
+    known: Option<KnownHash>,
 ) -> Result<Header, CompileError> {
     let unreadable = |error| CompileError::unreadable(path, error);
     let handle = || source.try_clone().map_err(unreadable);
@@ -140,12 +140,12 @@ fn encode(
 
 /// The hash of a file, and how the file was when that was computed.
 #[derive(Clone, Copy, Debug)]
-struct Known {
+struct KnownHash {
     hash: [u8; 32],
     state: [i64; 6],
 }
 
-impl Known {
+impl KnownHash {
     /// `facts` are from before the file was hashed. `None` if it was changed in the seconds before: another change may
     /// then have the same time.
     fn new(hash: [u8; 32], facts: &Metadata) -> Option<Self> {
@@ -194,10 +194,10 @@ mod tests {
         fs::write(&path, "a.test A\n").expect("a file");
         let file = File::options().append(true).open(&path).expect("the file");
         let facts = || fs::metadata(&path).expect("the file");
-        assert!(Known::new([7; 32], &facts()).is_none(), "it was changed just now");
+        assert!(KnownHash::new([7; 32], &facts()).is_none(), "it was changed just now");
         let before = SystemTime::now() - Duration::from_mins(1);
         file.set_modified(before).expect("its time");
-        let known = Known::new([7; 32], &facts()).expect("it was changed a minute ago");
+        let known = KnownHash::new([7; 32], &facts()).expect("it was changed a minute ago");
         assert!(known.holds(&facts()));
         fs::write(&path, "b.test A\n").expect("a file");
         assert!(!known.holds(&facts()));
@@ -214,7 +214,7 @@ mod tests {
         fs::write(&path, "a.test A\n").expect("a file");
         let source = File::open(&path).expect("the file");
         let state = state_of(&source.metadata().expect("the file"));
-        let known = |state| Some(Known { hash: [7; 32], state });
+        let known = |state| Some(KnownHash { hash: [7; 32], state });
         let encoded = |known| {
             (&source).rewind().expect("a file");
             let mut out = NamedTempFile::new_in(directory.path()).expect("a file");

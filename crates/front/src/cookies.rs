@@ -29,7 +29,7 @@ pub(super) struct Cookies {
 
 /// The verdict on the sender of a reply, by its cookie.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Said {
+pub(super) enum CookieVerdict {
     /// It returns the client cookie, or the back end is not known to have cookies.
     Right,
     /// The back end does not accept the server cookie, and has sent a better one (BADCOOKIE).
@@ -68,22 +68,24 @@ impl Cookies {
     }
 
     /// Reads the cookie of a reply, and keeps its server cookie.
-    pub(super) fn read(&mut self, reply: &[u8]) -> Said {
+    pub(super) fn read(&mut self, reply: &[u8]) -> CookieVerdict {
         let opt = edns::find(reply).ok().flatten();
         let Some(cookie) = opt.and_then(|opt| option(opt.data)) else {
-            return if self.server.is_empty() { Said::Right } else { Said::Doubtful };
+            return if self.server.is_empty() { CookieVerdict::Right } else { CookieVerdict::Doubtful };
         };
-        let Some((client, server)) = cookie.split_first_chunk::<CLIENT_BYTES>() else { return Said::Wrong };
+        let Some((client, server)) = cookie.split_first_chunk::<CLIENT_BYTES>() else {
+            return CookieVerdict::Wrong;
+        };
         let is_whole = server.is_empty() || (8..=SERVER_MOST).contains(&server.len());
         if *client != self.client || !is_whole {
-            return Said::Wrong;
+            return CookieVerdict::Wrong;
         }
         if !server.is_empty() {
             self.server.clear();
             self.server.extend_from_slice(server);
         }
         let is_bad = Header::from_bytes(reply).is_some_and(|header| edns::rcode(header, reply) == BADCOOKIE);
-        if is_bad { Said::Refused } else { Said::Right }
+        if is_bad { CookieVerdict::Refused } else { CookieVerdict::Right }
     }
 
     /// Reads the cookie of a reply that came by a connection, whose sender is the back end without doubt. If it has
@@ -138,7 +140,10 @@ mod tests {
         cookies.write(QUERY, &mut out);
         let opt = edns::find(&out).unwrap().unwrap();
         assert_eq!((opt.data, opt.end), (&[&[0_u8, 10, 0, 8][..], &client].concat()[..], out.len()));
-        assert_eq!(cookies.read(&reply(Some(&[&client[..], b"12345678"].concat()), 0, 0)), Said::Right);
+        assert_eq!(
+            cookies.read(&reply(Some(&[&client[..], b"12345678"].concat()), 0, 0)),
+            CookieVerdict::Right
+        );
         cookies.write(QUERY, &mut out);
         let opt = edns::find(&out).unwrap().unwrap();
         assert_eq!(opt.data, [&[0_u8, 10, 0, 16][..], &client, b"12345678"].concat());
@@ -153,17 +158,17 @@ mod tests {
     fn a_reply_shows_whether_its_sender_saw_the_query() {
         let mut cookies = Cookies::new().unwrap();
         let client = cookies.client;
-        assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Right, "it has no cookies so far");
-        assert_eq!(cookies.read(&reply(Some(&client), 0, 0)), Said::Right);
-        assert_eq!(cookies.read(&reply(Some(b"\0\0\0\0\0\0\0\0"), 0, 0)), Said::Wrong);
-        assert_eq!(cookies.read(&reply(Some(&client[..7]), 0, 0)), Said::Wrong);
+        assert_eq!(cookies.read(&reply(None, 0, 0)), CookieVerdict::Right, "it has no cookies so far");
+        assert_eq!(cookies.read(&reply(Some(&client), 0, 0)), CookieVerdict::Right);
+        assert_eq!(cookies.read(&reply(Some(b"\0\0\0\0\0\0\0\0"), 0, 0)), CookieVerdict::Wrong);
+        assert_eq!(cookies.read(&reply(Some(&client[..7]), 0, 0)), CookieVerdict::Wrong);
         let short = [&client[..], b"1234567"].concat();
-        assert_eq!(cookies.read(&reply(Some(&short), 0, 0)), Said::Wrong);
+        assert_eq!(cookies.read(&reply(Some(&short), 0, 0)), CookieVerdict::Wrong);
         let whole = [&client[..], b"12345678"].concat();
         // BADCOOKIE is 23: 1 in the OPT record, and 7 in the header.
-        assert_eq!(cookies.read(&reply(Some(&whole), 1, 7)), Said::Refused);
+        assert_eq!(cookies.read(&reply(Some(&whole), 1, 7)), CookieVerdict::Refused);
         assert_eq!(cookies.server, b"12345678");
-        assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Doubtful, "it has sent one before");
+        assert_eq!(cookies.read(&reply(None, 0, 0)), CookieVerdict::Doubtful, "it has sent one before");
     }
 
     #[test]
@@ -171,11 +176,11 @@ mod tests {
         let mut cookies = Cookies::new().unwrap();
         let whole = [&cookies.client[..], b"12345678"].concat();
         cookies.confirm(&reply(Some(&whole), 0, 0));
-        assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Doubtful);
+        assert_eq!(cookies.read(&reply(None, 0, 0)), CookieVerdict::Doubtful);
         // By the connection it sends none either.
         cookies.confirm(&reply(None, 0, 0));
-        assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Right);
-        assert_eq!(cookies.read(&reply(Some(&whole), 0, 0)), Said::Right, "it may have them again");
-        assert_eq!(cookies.read(&reply(None, 0, 0)), Said::Doubtful);
+        assert_eq!(cookies.read(&reply(None, 0, 0)), CookieVerdict::Right);
+        assert_eq!(cookies.read(&reply(Some(&whole), 0, 0)), CookieVerdict::Right, "it may have them again");
+        assert_eq!(cookies.read(&reply(None, 0, 0)), CookieVerdict::Doubtful);
     }
 }

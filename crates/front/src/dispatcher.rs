@@ -17,7 +17,7 @@ use kqps_server::report::{BackEndReports, add_back_ends};
 use mio::Registry;
 
 use super::answers::Answers;
-use super::asked::{Asked, Refusal};
+use super::parsed_query::{ParsedQuery, Refusal};
 use super::back_end::{BackEnd, Way};
 use super::choose::{self, Candidate};
 use super::clients::TcpClients;
@@ -101,7 +101,7 @@ impl Dispatcher {
     /// Handles a client's query.
     #[inline]
     pub(super) fn take(&mut self, client: Client, bytes: &[u8]) {
-        match Asked::from_query(bytes) {
+        match ParsedQuery::from_query(bytes) {
             Ok(asked) => self.take_in(client, bytes, asked, self.policy.rule(bytes, asked)),
             Err(Refusal::Drop(cause)) => self.drop(client, cause),
             Err(Refusal::Say(rcode)) => self.refuse(client, bytes, rcode),
@@ -111,14 +111,14 @@ impl Dispatcher {
     /// Handles the query of another server of this process, which knows the rule of the query.
     #[inline]
     pub(super) fn ask(&mut self, number: u32, rule: usize, bytes: &[u8]) {
-        match Asked::from_query(bytes) {
+        match ParsedQuery::from_query(bytes) {
             Ok(asked) => self.take_in(Client::Inner(number), bytes, asked, Some(rule)),
             Err(_) => self.answers.failed(number),
         }
     }
 
     #[inline]
-    fn take_in(&mut self, client: Client, bytes: &[u8], asked: Asked, rule: Option<usize>) {
+    fn take_in(&mut self, client: Client, bytes: &[u8], asked: ParsedQuery, rule: Option<usize>) {
         if self.queries.len() >= self.settings.outstanding && !self.make_room(None) {
             return self.drop(client, Cause::OverloadNewest);
         }

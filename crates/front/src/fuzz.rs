@@ -4,7 +4,7 @@ use std::net::{Ipv4Addr, SocketAddr};
 
 use kqps_message::{HEADER_BYTES, Header, edns, question, rcode, record};
 
-use super::asked::{Asked, Refusal};
+use super::parsed_query::{ParsedQuery, Refusal};
 use super::reply::{is_reply_to, make_clients, payload_bytes, refuse};
 use super::stream::first_frame;
 
@@ -56,7 +56,7 @@ pub fn framing(bytes: &[u8]) {
 pub fn reply(bytes: &[u8]) {
     let Some((&query_bytes, rest)) = bytes.split_first() else { return };
     let (query, message) = rest.split_at(usize::from(query_bytes).min(rest.len()));
-    match Asked::from_query(query) {
+    match ParsedQuery::from_query(query) {
         Ok(asked) => {
             assert_eq!(question::end(query), Some(asked.end()));
             refuses(query, rcode::SERVFAIL);
@@ -92,7 +92,7 @@ fn refuses(query: &[u8], rcode: u16) {
 
 /// The reply of a back end, made into the client's: it must have the client's ID and question, be no longer than the
 /// client accepts, and be readable to its end.
-fn hands_on(query: &[u8], asked: Asked, message: &[u8]) {
+fn hands_on(query: &[u8], asked: ParsedQuery, message: &[u8]) {
     let (mut reply, to) = (message.to_vec(), SocketAddr::from((Ipv4Addr::LOCALHOST, 53)).into());
     let length = make_clients(query, asked, &to, &mut reply);
     let reply = &reply[..length];

@@ -3,7 +3,7 @@
 
 use kqps_message::header::HEADER_BYTES;
 
-use super::cookies::{Cookies, Said};
+use super::cookies::{CookieVerdict, Cookies};
 use super::queries::Query;
 
 /// How far an answer is believed.
@@ -21,21 +21,21 @@ pub(super) enum Trust {
 
 /// Judges an answer to a query, whose question it repeats in some case. Without a question nothing shows the case.
 pub(super) fn judge(query: &Query, cookies: Option<&mut Cookies>, reply: &[u8]) -> Trust {
-    let said = cookies.map_or(Said::Right, |cookies| cookies.read(reply));
+    let said = cookies.map_or(CookieVerdict::Right, |cookies| cookies.read(reply));
     let question = reply.get(HEADER_BYTES..query.asked.end());
     let is_same = reply[5] == 1 && question == Some(query.asked.question(&query.bytes));
     match said {
-        Said::Wrong => Trust::Forged,
-        Said::Right if is_same => Trust::Whole,
-        Said::Refused if !query.had_bad_cookie => Trust::Again,
-        Said::Right | Said::Refused | Said::Doubtful => Trust::Doubted,
+        CookieVerdict::Wrong => Trust::Forged,
+        CookieVerdict::Right if is_same => Trust::Whole,
+        CookieVerdict::Refused if !query.had_bad_cookie => Trust::Again,
+        CookieVerdict::Right | CookieVerdict::Refused | CookieVerdict::Doubtful => Trust::Doubted,
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::asked::Asked;
+    use crate::parsed_query::ParsedQuery;
     use crate::queries::{Client, Queries};
 
     #[test]
@@ -43,7 +43,8 @@ mod tests {
         let question = b"\x03wWw\x04TesT\0\0\x01\0\x01";
         let bytes = [&[0, 7, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0], &question[..]].concat();
         let mut queries = Queries::new(1);
-        let place = queries.add(Client::Inner(1), &bytes, Asked::from_query(&bytes).unwrap(), None).unwrap();
+        let place =
+            queries.add(Client::Inner(1), &bytes, ParsedQuery::from_query(&bytes).unwrap(), None).unwrap();
         let query = queries.get(place);
         let mut reply = bytes.clone();
         reply[2] |= 0x80;
@@ -63,7 +64,8 @@ mod tests {
     fn a_refused_cookie_is_replaced_once() {
         let bytes = b"\0\x07\x01\0\0\x01\0\0\0\0\0\x01\x01a\0\0\x01\0\x01\0\0\x29\x04\xd0\0\0\0\0\0\0";
         let mut queries = Queries::new(1);
-        let place = queries.add(Client::Inner(1), bytes, Asked::from_query(bytes).unwrap(), None).unwrap();
+        let place =
+            queries.add(Client::Inner(1), bytes, ParsedQuery::from_query(bytes).unwrap(), None).unwrap();
         let mut cookies = Cookies::new().unwrap();
         let mut refusal = Vec::new();
         cookies.write(bytes, &mut refusal);

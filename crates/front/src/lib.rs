@@ -12,7 +12,7 @@
 //! - [`policy`] determines which back ends a query may go to, and `choose` selects one of them.
 //! - `dispatcher` takes a query from its client to a back end and back. `queries` holds outstanding queries, `ids`
 //!   their IDs on each link. `stream` and `datagrams` are the links, and `health` decides whether a back end is used.
-//! - `asked` and `edns` read a client's query, and `reply` makes its reply.
+//! - `parsed_query` and `edns` read a client's query, and `reply` makes its reply.
 //! - `worker` is the loop. `coalescer` says when it looks for queries. `intake`, `clients` and `reply_queue` are the
 //!   client side, and `own_addresses` holds the front's own addresses.
 //! - [`upstream`] asks back ends for another server of this process. `answers` holds what becomes of its queries.
@@ -22,7 +22,6 @@
 //!   reports their counts while they run. `shared` is what these threads have in common.
 
 mod answers;
-mod asked;
 mod back_end;
 mod choose;
 mod clients;
@@ -39,6 +38,7 @@ mod health;
 mod ids;
 mod intake;
 mod own_addresses;
+mod parsed_query;
 pub mod policy;
 mod queries;
 mod reply;

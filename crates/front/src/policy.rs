@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use super::asked::Asked;
+use super::parsed_query::ParsedQuery;
 use kqps_message::header::RD;
 use kqps_message::name::is_at_or_below;
 
@@ -89,7 +89,7 @@ pub struct Rule {
 
 impl Policy {
     /// The rule that a query matches; `None` if it may go to all back ends.
-    pub(super) fn rule(&self, query: &[u8], asked: Asked) -> Option<usize> {
+    pub(super) fn rule(&self, query: &[u8], asked: ParsedQuery) -> Option<usize> {
         if self.rules.is_empty() {
             return None;
         }
@@ -104,7 +104,7 @@ impl Policy {
 }
 
 impl Rule {
-    fn fits(&self, query: &[u8], asked: Asked) -> bool {
+    fn fits(&self, query: &[u8], asked: ParsedQuery) -> bool {
         let wants_recursion = query[2] & RD != 0;
         self.recursion_desired.is_none_or(|desired| desired == wants_recursion)
             && (self.types.is_empty() || self.types.contains(&asked.qtype))
@@ -248,7 +248,7 @@ mod tests {
         };
         let found = |flags: u8, question: &[u8]| {
             let query = [&[0, 0, flags, 0, 0, 1, 0, 0, 0, 0, 0, 0], question].concat();
-            policy.rule(&query, Asked::from_query(&query).unwrap())
+            policy.rule(&query, ParsedQuery::from_query(&query).unwrap())
         };
         assert_eq!(found(RD, b"\x04test\0\0\x01\0\x01"), Some(0));
         assert_eq!(found(0, b"\x01a\x04TEST\0\0\x1c\0\x01"), Some(1));

@@ -4,7 +4,7 @@
 
 use kqps_kernel::{Address, LocalAddress};
 
-use super::asked::Asked;
+use super::parsed_query::ParsedQuery;
 
 /// The maximum number of outstanding queries of a worker. Places have 16 bits, and one value means none.
 pub(super) const QUERIES_MOST: usize = u16::MAX as usize;
@@ -52,7 +52,7 @@ pub(super) struct Query {
     pub(super) client: Client,
     /// The query as it arrived, with the client's ID.
     pub(super) bytes: Vec<u8>,
-    pub(super) asked: Asked,
+    pub(super) asked: ParsedQuery,
     /// The rule that it matches.
     pub(super) rule: Option<u16>,
     /// How often it was sent.
@@ -124,7 +124,7 @@ impl Queries {
         &mut self,
         client: Client,
         bytes: &[u8],
-        asked: Asked,
+        asked: ParsedQuery,
         rule: Option<usize>,
     ) -> Option<u16> {
         let place = match self.free.pop() {
@@ -261,7 +261,7 @@ mod tests {
         let mut queries = Queries::new(10);
         queries.make_list(1);
         let added: Vec<u16> =
-            (0..6).map(|_| queries.add(Client::Check, b"x", Asked::default(), None).unwrap()).collect();
+            (0..6).map(|_| queries.add(Client::Check, b"x", ParsedQuery::default(), None).unwrap()).collect();
         for (&place, now_ns) in added.iter().zip(10..) {
             queries.send(place, at(place % 2), now_ns);
         }
@@ -279,12 +279,12 @@ mod tests {
     #[test]
     fn there_is_room_for_so_many_and_places_are_used_again() {
         let mut queries = Queries::new(2);
-        let mut add = |bytes| queries.add(Client::Check, bytes, Asked::default(), Some(3));
+        let mut add = |bytes| queries.add(Client::Check, bytes, ParsedQuery::default(), Some(3));
         let (first, second) = (add(b"first").unwrap(), add(b"second").unwrap());
         assert_eq!(add(b"third"), None);
         queries.forget(first);
         assert_eq!(queries.len(), 1);
-        let third = queries.add(Client::Check, b"third", Asked::default(), None).unwrap();
+        let third = queries.add(Client::Check, b"third", ParsedQuery::default(), None).unwrap();
         assert_eq!((third, &queries.get(third).bytes[..]), (first, &b"third"[..]));
         assert_eq!((queries.get(second).rule, queries.get(third).rule), (Some(3), None));
     }

@@ -7,7 +7,7 @@ use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD, TC};
 use kqps_message::question::{self, QUESTION_TAIL_BYTES};
 use kqps_message::{Header, edns as message_edns, name, rcode};
 
-use super::asked::Asked;
+use super::parsed_query::ParsedQuery;
 use super::edns::{self, OPT_BYTES};
 
 /// The longest reply over UDP to a client without EDNS, in bytes (RFC 1035, section 4.2.1).
@@ -50,7 +50,7 @@ fn whole_question(query: &[u8]) -> usize {
 /// Turns a back end's reply into the client's: with the client's ID and question, and truncated if the client or a
 /// datagram cannot take its length. Returns its length.
 #[inline]
-pub(super) fn make_clients(query: &[u8], asked: Asked, to: &Address, reply: &mut [u8]) -> usize {
+pub(super) fn make_clients(query: &[u8], asked: ParsedQuery, to: &Address, reply: &mut [u8]) -> usize {
     asked.restore(query, reply);
     if reply.len() > PLAIN_PAYLOAD_BYTES && reply.len() > payload_bytes(query, to) {
         truncate(query, asked, reply)
@@ -70,7 +70,7 @@ pub(super) fn payload_bytes(query: &[u8], to: &Address) -> usize {
 
 /// Truncates a reply to its header and question, sets TC (RFC 2181, section 9), and appends an OPT record if the
 /// client sent one (RFC 6891, section 7). Returns its length.
-fn truncate(query: &[u8], asked: Asked, reply: &mut [u8]) -> usize {
+fn truncate(query: &[u8], asked: ParsedQuery, reply: &mut [u8]) -> usize {
     let asks = edns::see(query, asked.end()).opt;
     let opt = asks.map(|asks| edns::of_cut(asks, message_edns::find(reply).ok().flatten()));
     // A server that could not read the question returns an error without it.
@@ -94,7 +94,7 @@ pub(super) fn is_servfail(reply: &[u8]) -> bool {
 /// Whether a message is the reply to a query: it repeats the question, or is an error of a server that could not
 /// read the question.
 #[inline]
-pub(super) fn is_reply_to(query: &[u8], asked: Asked, reply: &[u8]) -> bool {
+pub(super) fn is_reply_to(query: &[u8], asked: ParsedQuery, reply: &[u8]) -> bool {
     let Some(header) = Header::from_bytes(reply) else { return false };
     if !header.is_reply() || header.opcode() != (query[2] & OPCODE) >> 3 {
         return false;
@@ -170,7 +170,7 @@ mod tests {
         assert_eq!((payload_bytes(&all, &v4), payload_bytes(&all, &v6)), (65_507, 65_527));
         for (rest, expected_tail) in [(OPT, OPT), (&b""[..], &b""[..])] {
             let query = query([0, 0], rest);
-            let asked = Asked::from_query(&query).unwrap();
+            let asked = ParsedQuery::from_query(&query).unwrap();
             let answer = [b"\xc0\x0c\0\x1c\0\x01\0\0\0\x01\0\x10", &[7; 16][..]].concat();
             let mut reply = [&query[..26], &answer, OPT].concat();
             (reply[2], reply[7], reply[11]) = (QR, 1, 1);
@@ -183,7 +183,7 @@ mod tests {
     #[test]
     fn a_reply_belongs_to_its_question() {
         let query = query([0, 0], b"");
-        let asked = Asked::from_query(&query).unwrap();
+        let asked = ParsedQuery::from_query(&query).unwrap();
         let mut reply = query.clone();
         assert!(!is_reply_to(&query, asked, &reply), "a query is none");
         reply[2] |= QR;

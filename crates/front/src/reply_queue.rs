@@ -6,7 +6,7 @@ use kqps_server::counts::Counts;
 use kqps_server::runs::{Longest, Runs};
 use kqps_server::sockets::Endpoint;
 
-use super::asked::Asked;
+use super::parsed_query::ParsedQuery;
 use super::reply;
 
 /// The maximum number of waiting replies, and of their bytes: one of the longest and many others.
@@ -47,7 +47,7 @@ impl ReplyQueue {
         &mut self,
         receiver: Receiver,
         query: &[u8],
-        asked: Asked,
+        asked: ParsedQuery,
         message: &[u8],
         counts: &mut Counts,
     ) {

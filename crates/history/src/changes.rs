@@ -33,7 +33,7 @@ pub struct Sample {
 
 /// A change between two points.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Found {
+pub struct ChangePoint {
     /// The index of the first point after it; of a creep, that of its first point.
     pub at: usize,
     /// The level after it minus that before it, as logarithms.
@@ -52,7 +52,7 @@ pub struct Found {
 
 /// The changes of a series in the order of its points, which are of one host. Single outliers count in no level.
 /// `permutations` of the points are tried at most for each. The result depends on the arguments alone.
-pub fn find(samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
+pub fn find(samples: &[Sample], permutations: u32, seed: u64) -> Vec<ChangePoint> {
     Finder::default().find(samples, permutations, seed)
 }
 
@@ -66,7 +66,7 @@ pub struct Finder {
 
 impl Finder {
     /// As [`find`], with the same result.
-    pub fn find(&mut self, samples: &[Sample], permutations: u32, seed: u64) -> Vec<Found> {
+    pub fn find(&mut self, samples: &[Sample], permutations: u32, seed: u64) -> Vec<ChangePoint> {
         let all = logs(samples);
         let counted = outlier::others(&all);
         let kept: Vec<Sample> = counted.iter().map(|at| samples[*at]).collect();
@@ -197,7 +197,7 @@ impl<'a> Search<'a> {
 
     /// The changes with the levels up to the next change on each side. With these levels some may be too small, so the
     /// smallest goes until none is.
-    fn settled(&self, mut places: Vec<(usize, f64)>) -> Vec<Found> {
+    fn settled(&self, mut places: Vec<(usize, f64)>) -> Vec<ChangePoint> {
         loop {
             let count = places.len();
             let ends = |index: usize| {
@@ -223,12 +223,12 @@ impl<'a> Search<'a> {
         }
     }
 
-    fn found(&self, at: usize, chance: f64, difference: Difference, mde: f64) -> Found {
+    fn found(&self, at: usize, chance: f64, difference: Difference, mde: f64) -> ChangePoint {
         // Every place was looked at every time that the series grew. If each look at `count` points has this share, the
         // sum of `count / looks` over all lengths from 8 on stays below a half, however long the series becomes.
         let count = self.samples.len() as f64;
         let looks = (count * count.ln()).powi(2);
-        Found {
+        ChangePoint {
             at,
             by: difference.by,
             reach: difference.reach(),

@@ -1,7 +1,7 @@
 //! Finds a creep: figures that go one way a little from run to run, so that no single run shows a change.
 
 use crate::chance::chance;
-use crate::changes::{Found, LEAST, Sample, WEAK, WINDOW, claimed, logs, scatter_least};
+use crate::changes::{ChangePoint, LEAST, Sample, WEAK, WINDOW, claimed, logs, scatter_least};
 use crate::divergence::SIDE;
 use crate::level::{Line, SCATTER_LEAST, Spread};
 use crate::outlier;
@@ -9,7 +9,7 @@ use crate::outlier;
 /// The creep of the newest points of a series, whose changes are `found`. `None` if a step describes these points better
 /// than a line does. The result depends on the arguments alone. `at` is the first point of the line, and the last one is
 /// the newest of the series.
-pub fn creep(samples: &[Sample], found: &[Found], permutations: u32, seed: u64) -> Option<Found> {
+pub fn creep(samples: &[Sample], found: &[ChangePoint], permutations: u32, seed: u64) -> Option<ChangePoint> {
     let all = logs(samples);
     let counted = outlier::others(&all);
     let begin = counted.len().saturating_sub(WINDOW);
@@ -36,7 +36,7 @@ pub fn creep(samples: &[Sample], found: &[Found], permutations: u32, seed: u64) 
     // `1 / looks` over all lengths from 8 on stays below a half, however long the series becomes.
     let count = counted.len() as f64;
     let looks = count * count.ln().powi(2);
-    (chance <= WEAK).then(|| Found {
+    (chance <= WEAK).then(|| ChangePoint {
         at: from,
         by: difference.by,
         reach: difference.reach(),

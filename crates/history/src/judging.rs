@@ -8,7 +8,7 @@ use kqps_verdict::compare::ERROR_RATE;
 use kqps_verdict::holm;
 
 use crate::ceiling;
-use crate::changes::{Found, LEAST, Sample, find};
+use crate::changes::{ChangePoint, LEAST, Sample, find};
 use crate::creep::creep;
 use crate::entry::Reading;
 use crate::judged::{Change, History, Level, Move, Point, Series, Shape, Strength, Stretch};
@@ -38,7 +38,7 @@ pub fn judge(records: &Records) -> History {
         one.divide_by_ceiling(permutations);
         one.mark_outliers();
     }
-    let found: Vec<Vec<Vec<Found>>> = series.iter().map(|one| one.found(permutations)).collect();
+    let found: Vec<Vec<Vec<ChangePoint>>> = series.iter().map(|one| one.found(permutations)).collect();
     let creeps = Creeps::new(&series, &found, permutations);
     let chances: Vec<f64> = found.iter().flatten().flatten().map(|one| one.chance_over_time).collect();
     // A stretch without a change was tested too.
@@ -68,19 +68,19 @@ pub fn judge(records: &Records) -> History {
 /// than a half of the error rate.
 struct Creeps {
     /// The creep of each series, if it has one.
-    found: Vec<Option<(Found, Strength)>>,
+    found: Vec<Option<(ChangePoint, Strength)>>,
     /// The number of series with enough runs.
     tests: u32,
 }
 
 impl Creeps {
-    fn new(series: &[Laid], steps: &[Vec<Vec<Found>>], permutations: u32) -> Self {
-        let tested: Vec<Option<Option<Found>>> =
+    fn new(series: &[Laid], steps: &[Vec<Vec<ChangePoint>>], permutations: u32) -> Self {
+        let tested: Vec<Option<Option<ChangePoint>>> =
             series.iter().zip(steps).map(|(one, steps)| one.creep(steps, permutations)).collect();
-        let chance = |found: &Option<Found>| found.map_or(1.0, |found| found.chance_over_time);
+        let chance = |found: &Option<ChangePoint>| found.map_or(1.0, |found| found.chance_over_time);
         let chances: Vec<f64> = tested.iter().flatten().map(chance).collect();
         let mut rates = holm::error_rates(&chances, ERROR_RATE).into_iter();
-        let strong = |one: &Option<Option<Found>>| {
+        let strong = |one: &Option<Option<ChangePoint>>| {
             let (found, rate) = ((*one)?, rates.next()?);
             let found = found?;
             let is_strong = found.chance_over_time <= rate;
@@ -191,7 +191,7 @@ impl Laid {
     }
 
     /// The steps of every stretch, as indices into its points.
-    fn found(&self, permutations: u32) -> Vec<Vec<Found>> {
+    fn found(&self, permutations: u32) -> Vec<Vec<ChangePoint>> {
         let of_stretch = |places: &Vec<usize>| find(&self.samples(places), permutations, self.key.seed());
         self.stretches.iter().map(of_stretch).collect()
     }
@@ -203,7 +203,7 @@ impl Laid {
 
     /// The creep of the newest stretch, as an index into its points, if it has one; `None` if it has too few points.
     #[allow(clippy::option_option)] // a series without a test is not one without a creep: Holm's correction counts tests
-    fn creep(&self, steps: &[Vec<Found>], permutations: u32) -> Option<Option<Found>> {
+    fn creep(&self, steps: &[Vec<ChangePoint>], permutations: u32) -> Option<Option<ChangePoint>> {
         let newest = self.newest()?;
         let places = &self.stretches[newest];
         let is_tested = self.counted(places).len() >= LEAST;
@@ -212,8 +212,8 @@ impl Laid {
 
     fn judged(
         self,
-        found: &[Vec<Found>],
-        creep: Option<(Found, Strength)>,
+        found: &[Vec<ChangePoint>],
+        creep: Option<(ChangePoint, Strength)>,
         mut strength: impl FnMut() -> Strength,
         records: &Records,
     ) -> Series {
@@ -250,8 +250,8 @@ impl Laid {
         Some(Level { from: *part.first()?, to: *part.last()?, mean, low, high, count: part.len() as u32 })
     }
 
-    fn change(&self, found: &Found, before: &[usize], after: &[usize], strength: Strength) -> Change {
-        let Found { by, reach, chance, mde, .. } = *found;
+    fn change(&self, found: &ChangePoint, before: &[usize], after: &[usize], strength: Strength) -> Change {
+        let ChangePoint { by, reach, chance, mde, .. } = *found;
         let (last, first) = (before[before.len() - 1], after[0]);
         let [before, after] = [before, after].map(|side| self.ceilings(side));
         Change {
@@ -268,8 +268,8 @@ impl Laid {
     }
 
     /// The creep from a point of the newest stretch to the newest point.
-    fn crept(&self, found: &Found, strength: Strength) -> Option<Change> {
-        let Found { at, by, reach, chance, mde, .. } = *found;
+    fn crept(&self, found: &ChangePoint, strength: Strength) -> Option<Change> {
+        let ChangePoint { at, by, reach, chance, mde, .. } = *found;
         let places = self.counted(&self.stretches[self.newest()?][at..]);
         let third = places.len() / 3;
         let [begin, end] =

@@ -6,7 +6,6 @@
 //! Invariant: the store alone touches a file. All else is a function of stored records, and its randomness comes
 //! from a seed that is the hash of the series. The store can be made anew from the folders of the runs.
 
-mod beside;
 mod ceiling;
 mod chance;
 mod changes;
@@ -23,9 +22,9 @@ mod level;
 mod median;
 mod outlier;
 pub mod store;
+mod two_runs;
 
-pub use beside::{Beside, BesideRow, NOT_HERE, NOT_KNOWN, NOT_THERE, Side, beside, run_before};
-pub use changes::{Finder, Found, Sample, find};
+pub use changes::{ChangePoint, Finder, Sample, find};
 pub use creep::creep;
 pub use entry::{Build, Entry, Figure, Reading};
 pub use extract::{Programs, entry_of};
@@ -35,3 +34,4 @@ pub use judging::judge;
 pub use key::Key;
 pub use kind::Kind;
 pub use store::{Added, Records, Store, StoreError};
+pub use two_runs::{Beside, BesideRow, NOT_HERE, NOT_KNOWN, NOT_THERE, Side, beside, run_before};

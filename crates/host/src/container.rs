@@ -95,7 +95,7 @@ pub enum Network {
 
 /// Something that a container takes away.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Taken {
+pub struct Restriction {
     /// The kind of thing: `capabilities`, `system calls`, `cpu`, `memory`, `settings` or `network`.
     pub what: &'static str,
     /// The missing part, and all that does not work without it.
@@ -133,7 +133,7 @@ impl Facts {
 
     /// Lists all that the container takes away; empty if this is no container. `fails` says whether a capability of
     /// `kqps probe` does not work.
-    pub fn taken(&self, fails: impl Fn(&str) -> bool) -> Vec<Taken> {
+    pub fn taken(&self, fails: impl Fn(&str) -> bool) -> Vec<Restriction> {
         if self.signs.is_empty() {
             return Vec::new();
         }
@@ -169,7 +169,7 @@ impl Facts {
         RIGHTS.iter().filter(move |right| right.bit <= last)
     }
 
-    fn rights(&self) -> Option<Taken> {
+    fn rights(&self) -> Option<Restriction> {
         let bounding = self.bounding?;
         let missing: Vec<&Right> =
             self.known_rights().filter(|right| bounding & (1 << right.bit) == 0).collect();
@@ -178,14 +178,14 @@ impl Facts {
         }
         let each = missing.iter().map(|right| format!("CAP_{} ({})", right.name, right.purpose));
         let flags = missing.iter().map(|right| format!("--cap-add {}", right.name));
-        Some(Taken {
+        Some(Restriction {
             what: "capabilities",
             reason: format!("it may not have {}", each.collect::<Vec<_>>().join("; ")),
             remedy: flags.collect::<Vec<_>>().join(" "),
         })
     }
 
-    fn calls(&self, fails: impl Fn(&str) -> bool) -> Option<Taken> {
+    fn calls(&self, fails: impl Fn(&str) -> bool) -> Option<Restriction> {
         if self.is_filtered != Some(true) {
             return None;
         }
@@ -206,12 +206,12 @@ impl Facts {
             format!("a filter (seccomp) looks at every system call, and may be why these fail: {names}")
         };
         let remedy = "--security-opt seccomp=unconfined, or a profile that allows the calls".to_owned();
-        Some(Taken { what: "system calls", reason, remedy })
+        Some(Restriction { what: "system calls", reason, remedy })
     }
 
-    fn cpu_time(&self) -> Option<Taken> {
+    fn cpu_time(&self) -> Option<Restriction> {
         let cores = self.cpu_limit_cores?;
-        Some(Taken {
+        Some(Restriction {
             what: "cpu",
             reason: format!(
                 "its cgroup may use the time of {cores:.2} cores, and stands still for the rest of each period when it has \
@@ -221,21 +221,21 @@ impl Facts {
         })
     }
 
-    fn memory(&self) -> Option<Taken> {
+    fn memory(&self) -> Option<Restriction> {
         let bytes = self.memory_limit_bytes?;
-        Some(Taken {
+        Some(Restriction {
             what: "memory",
             reason: format!("its cgroup may use {} MiB, and the kernel kills what needs more", bytes >> 20),
             remedy: "--memory SIZE".into(),
         })
     }
 
-    fn settings(&self) -> Option<Taken> {
+    fn settings(&self) -> Option<Restriction> {
         if self.read_only.is_empty() {
             return None;
         }
         let places = self.read_only.join(" and ");
-        Some(Taken {
+        Some(Restriction {
             what: "settings",
             reason: format!(
                 "{places} cannot be written: kqps host apply and host settings of studies do not work"
@@ -244,7 +244,7 @@ impl Facts {
         })
     }
 
-    fn network(&self) -> Option<Taken> {
+    fn network(&self) -> Option<Restriction> {
         let reason = match self.network? {
             Network::Host => return None,
             Network::Loopback => "it has no network but loopback: no other host can be reached",
@@ -253,7 +253,7 @@ impl Facts {
                  cost is in every figure, and the host's own devices cannot be seen"
             }
         };
-        Some(Taken { what: "network", reason: reason.into(), remedy: "--network host".into() })
+        Some(Restriction { what: "network", reason: reason.into(), remedy: "--network host".into() })
     }
 }
 

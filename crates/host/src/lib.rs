@@ -21,7 +21,6 @@ pub mod usage;
 pub mod watch;
 pub mod witness;
 
-mod aside;
 mod counters;
 mod cpu_time;
 mod drop_reasons;
@@ -35,6 +34,7 @@ mod network;
 mod process;
 mod split;
 mod subject;
+mod subject_cores;
 mod sysctls;
 
 pub use files::Root;

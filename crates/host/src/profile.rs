@@ -27,7 +27,7 @@ use std::time::Duration;
 use kqps_kernel::{clock, limits};
 use kqps_observation::profile::{ProfileFacts, ProfileSource};
 
-use crate::aside;
+use crate::subject_cores;
 use collect::{Collector, Gathered};
 use members::Members;
 use samplers::Samplers;
@@ -58,14 +58,14 @@ pub struct Profile {
     /// When sampling ends; 0 for not yet.
     stop_ns: Arc<AtomicU64>,
     /// `None` if no thread could be started, and at the end.
-    reader: Option<JoinHandle<Taken>>,
+    reader: Option<JoinHandle<ReaderOutput>>,
     kernel: Arc<Kernel>,
     unreadable: BTreeMap<String, String>,
 }
 
 /// The result of the reading thread.
 #[derive(Debug)]
-enum Taken {
+enum ReaderOutput {
     Sampled(ProfileSource, Gathered),
     Read(proc::Read),
 }
@@ -86,13 +86,13 @@ impl Profile {
         let names = Arc::clone(&kernel);
         let began_ns = clock::now_ns();
         let reader = std::thread::Builder::new().name("profile".into()).spawn(move || {
-            aside::leave(&cpus);
+            subject_cores::leave(&cpus);
             match samplers {
                 Some(mut samplers) => {
                     let gathered = read(&mut samplers, &pids, members, &stop, names);
-                    Taken::Sampled(samplers.source, gathered)
+                    ReaderOutput::Sampled(samplers.source, gathered)
                 }
-                None => Taken::Read(proc::read(&pids, &stop)),
+                None => ReaderOutput::Read(proc::read(&pids, &stop)),
             }
         });
         let reader = reader.map_err(|error| unreadable.insert(NAME.into(), error.to_string())).ok();
@@ -117,8 +117,8 @@ impl Profile {
             return ProfileFacts { unreadable, ..ProfileFacts::default() };
         };
         let facts = match taken {
-            Taken::Read(read) => proc::facts(read, seconds),
-            Taken::Sampled(by, gathered) => {
+            ReaderOutput::Read(read) => proc::facts(read, seconds),
+            ReaderOutput::Sampled(by, gathered) => {
                 let mut symbols = Symbols::new(Arc::clone(&self.kernel), &mut unreadable);
                 let facts = fold::facts(gathered, &mut |pid, frames| symbols.names(pid, frames));
                 symbols.report(&mut unreadable);

@@ -19,7 +19,7 @@ use kqps_kernel::tap::{Sample, Tap, TapCounts, TapSettings, Tapped};
 use kqps_observation::ResidenceFacts;
 use serde::{Deserialize, Serialize};
 
-use crate::aside;
+use crate::subject_cores;
 use datagram::datagrams;
 use pairs::Pairs;
 
@@ -82,7 +82,7 @@ impl ResidenceWatch {
         let (over, cpus) = (Arc::clone(&is_over), cpus.to_vec());
         let pairs = Pairs::new(stamped.servers.clone(), sample);
         let reader = Builder::new().name("residence".into()).spawn(move || {
-            aside::leave(&cpus);
+            subject_cores::leave(&cpus);
             read(tap, pairs, &over)
         })?;
         let offset_ns = clock::realtime_offset_ns();

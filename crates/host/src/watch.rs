@@ -11,10 +11,10 @@
 
 mod ahead;
 mod cores;
+mod first_reading;
 mod host;
 mod player;
 mod subject;
-mod taken;
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -33,10 +33,10 @@ use cores::Cores;
 
 pub use crate::drop_reasons::DropReasons as Reasons;
 pub use ahead::begin_at;
+pub use first_reading::{SPARE_NS, TimedReading};
 pub use host::{HostWatch, ServerFacts, ServerSeen};
 pub use player::{PlayerSeen, PlayerWatch, PlayerWatched};
 pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};
-pub use taken::{SPARE_NS, Taken};
 
 /// The differences between the two readings of both sides.
 #[derive(Clone, Debug, Default)]

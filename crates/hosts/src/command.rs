@@ -77,7 +77,7 @@ fn for_shell(word: &str) -> String {
 
 /// Options that the user set in the words behind `ssh`.
 #[derive(Debug, Default)]
-struct Given {
+struct UserOptions {
     /// The names of options by `-o`, in lower case.
     options: BTreeSet<String>,
     /// Whether `-t` or `-T` is set.
@@ -96,8 +96,8 @@ fn added(after: &[String]) -> Vec<String> {
     words
 }
 
-fn given(after: &[String]) -> Given {
-    let mut given = Given::default();
+fn given(after: &[String]) -> UserOptions {
+    let mut given = UserOptions::default();
     let mut has_destination = false;
     let mut words = after.iter();
     while let Some(word) = words.next() {

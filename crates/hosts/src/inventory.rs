@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 use crate::error::HostsError;
 use crate::host::{Host, Hosts, Words, Wrong};
 use crate::message::LINE_MOST;
-use crate::remote::{Collects, Remote, Taken};
+use crate::remote::{Collects, LineKind, Remote};
 
 /// The program that lists an inventory.
 const PROGRAM: &str = "ansible-inventory";
@@ -46,13 +46,13 @@ fn read_by(command: Command, path: &Path) -> Result<Hosts, HostsError> {
 struct Whole(Vec<u8>);
 
 impl Collects for Whole {
-    fn take(&mut self, line: &[u8], _: u64) -> Result<Taken, String> {
+    fn take(&mut self, line: &[u8], _: u64) -> Result<LineKind, String> {
         if self.0.len() + line.len() > LINE_MOST {
             return Err(format!("more than {LINE_MOST} bytes"));
         }
         self.0.extend_from_slice(line);
         self.0.push(b'\n');
-        Ok(Taken::Message)
+        Ok(LineKind::Message)
     }
 
     fn line_most(&self) -> usize {

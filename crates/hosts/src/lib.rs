@@ -16,13 +16,13 @@ pub mod message;
 
 mod command;
 mod error;
-mod few;
 mod file;
 mod host;
 mod identity;
 mod inventory;
 mod lines;
 mod link;
+mod map_hosts;
 mod outbox;
 mod push;
 mod read;
@@ -32,10 +32,10 @@ mod serve;
 
 pub use clock::Offset;
 pub use error::HostsError;
-pub use few::few_at_once;
 pub use host::{Host, Hosts};
 pub use identity::Identity;
 pub use link::{JobError, Link, Ticket};
+pub use map_hosts::map_hosts;
 pub use message::{AgentHello, ControllerHello, HelloFacts, Role};
 pub use push::{find_pushed, push};
 pub use serve::{ENDED_WITHIN, LEASE, Worker, serve};

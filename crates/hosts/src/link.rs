@@ -19,7 +19,7 @@ use crate::host::Host;
 use crate::identity::Identity;
 use crate::message::{self, ALIVE, AgentHello, ControllerHello, Done, HelloFacts, LINE_MOST, ToAgent};
 use crate::outbox::Unsent;
-use crate::remote::{Known, Remote};
+use crate::remote::{ProgramState, Remote};
 use crate::serve::ENDED_WITHIN;
 use crate::{command, reason};
 use inbox::{Inbox, Raw};
@@ -120,7 +120,7 @@ impl Link {
         let hello = ControllerHello::new(ours, facts);
         // If it has ended, its last words say why.
         let _ = remote.send(message::plain_line(&ToAgent::<_, ()>::Hello(&hello)));
-        let mut look = |known: &mut Known<Inbox>| {
+        let mut look = |known: &mut ProgramState<Inbox>| {
             let hello = known.collected.take_hello();
             (hello.is_some() || known.is_over).then_some(hello)
         };

@@ -4,7 +4,6 @@
 //! drop ledger is computed again from the counters of all hosts. Bins of time are added by when the players truly
 //! began.
 
-mod alike;
 mod connections;
 mod counts;
 mod differences;
@@ -12,6 +11,7 @@ mod error;
 mod histograms;
 mod load;
 mod record;
+mod same_trial;
 mod starts;
 
 use kqps_host::watch::ServerSeen;
@@ -39,6 +39,6 @@ pub struct Part {
 /// whose histograms cannot be read, or whose counts are too large to be added.
 #[allow(clippy::needless_pass_by_value)] // A part belongs to one trial, and nothing uses it after that.
 pub fn merge(parts: Vec<Part>, server: Option<ServerSeen>) -> Result<Trial, MergeError> {
-    alike::check(&parts)?;
+    same_trial::check(&parts)?;
     record::merge(&parts, server.map(ServerSeen::into_facts))
 }

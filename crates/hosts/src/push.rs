@@ -16,7 +16,7 @@ use aws_lc_rs::digest;
 
 use crate::error::HostsError;
 use crate::host::Host;
-use crate::remote::{Collects, Remote, Taken};
+use crate::remote::{Collects, LineKind, Remote};
 use crate::{command, identity, message, reason};
 use elf::{ARCHES, arch_of, is_dynamic};
 
@@ -186,16 +186,16 @@ impl Answer {
 struct Answers(Vec<Answer>);
 
 impl Collects for Answers {
-    fn take(&mut self, line: &[u8], _: u64) -> Result<Taken, String> {
+    fn take(&mut self, line: &[u8], _: u64) -> Result<LineKind, String> {
         match std::str::from_utf8(line).ok().and_then(Answer::parse) {
             Some(_) if self.0.len() == ANSWERS_MOST => return Err("more answers than the script has".into()),
             Some(answer) => self.0.push(answer),
             None if line.starts_with(message::HELLO) => {
                 return Err("an agent's hello, so authorized_keys forces that command".into());
             }
-            None => return Ok(Taken::Noise),
+            None => return Ok(LineKind::Noise),
         }
-        Ok(Taken::Message)
+        Ok(LineKind::Message)
     }
 
     fn line_most(&self) -> usize {

@@ -41,7 +41,7 @@ const LAST_WORDS: Duration = Duration::from_millis(300);
 /// A collector of the lines of a program.
 pub(crate) trait Collects: Send + 'static {
     /// Takes a line, which was read at `read_ns` (`CLOCK_MONOTONIC`). An error ends the program.
-    fn take(&mut self, line: &[u8], read_ns: u64) -> Result<Taken, String>;
+    fn take(&mut self, line: &[u8], read_ns: u64) -> Result<LineKind, String>;
 
     /// The most bytes of the next line.
     fn line_most(&self) -> usize;
@@ -49,7 +49,7 @@ pub(crate) trait Collects: Send + 'static {
 
 /// The fate of a line.
 #[derive(Debug)]
-pub(crate) enum Taken {
+pub(crate) enum LineKind {
     /// It was a message.
     Message,
     /// It is kept with the lines of standard error.
@@ -67,7 +67,7 @@ pub(crate) struct Remote<T> {
 
 #[derive(Debug)]
 struct Shared<T> {
-    known: Mutex<Known<T>>,
+    known: Mutex<ProgramState<T>>,
     changed: Condvar,
     /// When bytes came last (`CLOCK_MONOTONIC`, nanoseconds).
     heard_ns: Arc<AtomicU64>,
@@ -75,7 +75,7 @@ struct Shared<T> {
 
 /// The known state of the program.
 #[derive(Debug)]
-pub(crate) struct Known<T> {
+pub(crate) struct ProgramState<T> {
     /// The collector of its lines.
     pub(crate) collected: T,
     /// Whether nothing more will come, and the program has ended.
@@ -90,7 +90,7 @@ pub(crate) struct Known<T> {
     is_said: bool,
 }
 
-impl<T> Known<T> {
+impl<T> ProgramState<T> {
     /// The last lines that were no messages.
     pub(crate) fn said(&self) -> Vec<String> {
         self.said.iter().cloned().collect()
@@ -110,7 +110,7 @@ impl<T> Known<T> {
 }
 
 impl<T> Shared<T> {
-    fn lock(&self) -> MutexGuard<'_, Known<T>> {
+    fn lock(&self) -> MutexGuard<'_, ProgramState<T>> {
         self.known.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -127,7 +127,7 @@ impl<T: Collects> Remote<T> {
     ///
     /// The kernel kills it when this process ends. The calling thread may end before that.
     pub(crate) fn start(command: Command, collected: T, beat: Option<&'static [u8]>) -> io::Result<Self> {
-        let known = Known {
+        let known = ProgramState {
             collected,
             is_over: false,
             exit: None,
@@ -172,7 +172,7 @@ impl<T> Remote<T> {
     }
 
     /// Looks at what is known now.
-    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut Known<T>) -> R) -> R {
+    pub(crate) fn look<R>(&self, look: impl FnOnce(&mut ProgramState<T>) -> R) -> R {
         look(&mut self.shared.lock())
     }
 
@@ -180,7 +180,7 @@ impl<T> Remote<T> {
     pub(crate) fn wait_for<R>(
         &self,
         until: Instant,
-        mut look: impl FnMut(&mut Known<T>) -> Option<R>,
+        mut look: impl FnMut(&mut ProgramState<T>) -> Option<R>,
     ) -> Option<R> {
         let mut known = self.shared.lock();
         loop {
@@ -261,9 +261,9 @@ fn collect<T: Collects>(shared: &Shared<T>, stdout: ChildStdout) {
                 let mut known = shared.lock();
                 let taken = known.collected.take(line, shared.heard_ns.load(Relaxed));
                 match taken {
-                    Ok(Taken::Noise) => known.say(line),
-                    Ok(Taken::Text(text)) => known.say(text.as_bytes()),
-                    Ok(Taken::Message) => {}
+                    Ok(LineKind::Noise) => known.say(line),
+                    Ok(LineKind::Text(text)) => known.say(text.as_bytes()),
+                    Ok(LineKind::Message) => {}
                     Err(fault) => {
                         known.fault = Some(fault);
                         drop(known);
@@ -345,13 +345,13 @@ mod tests {
     struct Kept(Vec<String>);
 
     impl Collects for Kept {
-        fn take(&mut self, line: &[u8], _: u64) -> Result<Taken, String> {
+        fn take(&mut self, line: &[u8], _: u64) -> Result<LineKind, String> {
             match String::from_utf8_lossy(line).into_owned() {
                 line if line == "bad" => Err("it was bad".into()),
-                line if line.starts_with('#') => Ok(Taken::Noise),
+                line if line.starts_with('#') => Ok(LineKind::Noise),
                 line => {
                     self.0.push(line);
-                    Ok(Taken::Message)
+                    Ok(LineKind::Message)
                 }
             }
         }

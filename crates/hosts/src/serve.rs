@@ -21,7 +21,7 @@ use crate::error::HostsError;
 use crate::identity::Identity;
 use crate::message::{self, ALIVE, AgentHello, ControllerHello, Done, LINE_MOST, ToController};
 use crate::outbox::{Outbox, STACK};
-use session::{Asked, Over, Phase, Session};
+use session::{JobRequest, Over, Phase, Session};
 
 /// The time without a line from the controller after which an agent begins to end. The controller sends a line each
 /// second.
@@ -163,8 +163,8 @@ fn greet(
 }
 
 /// Does a job, and sends its result.
-fn answer<W: Worker>(session: &Session, worker: &mut W, asked: Asked) {
-    let Asked { id, job, interrupts } = asked;
+fn answer<W: Worker>(session: &Session, worker: &mut W, asked: JobRequest) {
+    let JobRequest { id, job, interrupts } = asked;
     let read = serde_json::from_str::<W::Job>(job.get());
     drop(job);
     let done = match read {

@@ -57,7 +57,7 @@ pub enum Fate<'a> {
 /// A client's end of one connection.
 pub struct ClientSession {
     memory: Memory,
-    open: Slots<Asked>,
+    open: Slots<PendingRequest>,
     bells: Bells,
     /// Streams to look at.
     rung: Vec<u32>,
@@ -77,7 +77,7 @@ pub struct ClientSession {
 }
 
 /// A request under way.
-struct Asked {
+struct PendingRequest {
     key: u16,
     stage: Stage,
 }
@@ -185,7 +185,7 @@ impl ClientSession {
                     // If it fails, so does the response.
                     let _ = stream.send_data(body, true);
                 }
-                let slot = self.open.enter(Asked { key, stage: Stage::Head(response) });
+                let slot = self.open.enter(PendingRequest { key, stage: Stage::Head(response) });
                 self.asked.push_back((now_ns, slot));
                 self.rung.push(slot.0);
                 true
@@ -323,7 +323,7 @@ fn each_failed(key: u16, error: &Error, each: &mut impl FnMut(u16, Fate<'_>)) {
     }
 }
 
-impl Asked {
+impl PendingRequest {
     /// Takes what arrived on the stream. Adds the number of bytes to `released`.
     fn poll(&mut self, context: &mut Context<'_>, released: &mut usize) -> Poll<Done> {
         if let Stage::Head(response) = &mut self.stage {

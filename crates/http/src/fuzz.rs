@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use crate::{
-    ClientSession, Fate, HEADER_BYTES, MESSAGE_BYTES, Method, PATH, Peer, Requests, ServerSession, Taken,
-    Values,
+    ClientSession, Fate, HEADER_BYTES, MESSAGE_BYTES, Method, PATH, Peer, Requests, ServerEvent,
+    ServerSession, Values,
 };
 
 /// Bits of the first byte. The bytes are messages that the other end frames; or they change bytes that the other end
@@ -74,11 +74,11 @@ impl Rig {
         for piece in bytes.chunks(piece) {
             let before = queries.len();
             let heard = self.server.receive(piece, |taken| match taken {
-                Taken::Query(query) => {
+                ServerEvent::Query(query) => {
                     assert!((HEADER_BYTES..=MESSAGE_BYTES).contains(&query.len()));
                     queries.push(query.to_vec());
                 }
-                Taken::Refused(status) => assert!((400..600).contains(&status)),
+                ServerEvent::Refused(status) => assert!((400..600).contains(&status)),
             });
             if heard != Ok(Peer::Open) {
                 let again = self.server.receive(piece, |taken| unreachable!("the end was before {taken:?}"));

@@ -37,5 +37,5 @@ const HEADER_BYTES: usize = 12;
 pub use client::{ClientSession, Fate};
 pub use failure::Failure;
 pub use requests::{BadTarget, Method, Requests, authority};
-pub use server::{Peer, ServerSession, Taken};
+pub use server::{Peer, ServerEvent, ServerSession};
 pub use values::Values;

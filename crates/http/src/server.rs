@@ -40,7 +40,7 @@ const UNUSED_MOST: usize = 1 << 20;
 
 /// Something that a session took from its client.
 #[derive(Debug, PartialEq, Eq)]
-pub enum Taken<'a> {
+pub enum ServerEvent<'a> {
     /// A query, of 12 bytes at least and 65,535 at most. It waits for its reply.
     Query(&'a [u8]),
     /// A request that is no query, and got this status.
@@ -123,7 +123,7 @@ impl ServerSession {
     /// # Errors
     ///
     /// If the client did something that HTTP/2 forbids. The connection then has ended.
-    pub fn receive(&mut self, bytes: &[u8], each: impl FnMut(Taken<'_>)) -> Result<Peer, Failure> {
+    pub fn receive(&mut self, bytes: &[u8], each: impl FnMut(ServerEvent<'_>)) -> Result<Peer, Failure> {
         self.receive_early(bytes, |_| true, each)
     }
 
@@ -133,7 +133,7 @@ impl ServerSession {
         &mut self,
         bytes: &[u8],
         safe: impl Fn(&[u8]) -> bool,
-        mut each: impl FnMut(Taken<'_>),
+        mut each: impl FnMut(ServerEvent<'_>),
     ) -> Result<Peer, Failure> {
         self.memory.receive(bytes);
         let mut context = Context::from_waker(Waker::noop());
@@ -181,13 +181,13 @@ impl ServerSession {
         request: Request<RecvStream>,
         mut respond: SendResponse<Bytes>,
         safe: &impl Fn(&[u8]) -> bool,
-        each: &mut impl FnMut(Taken<'_>),
+        each: &mut impl FnMut(ServerEvent<'_>),
     ) {
         let (head, stream) = request.into_parts();
         match query_of(&head, &mut self.query) {
             Ok(IsWhole::Yes) if !safe(&self.query) => refuse(&mut respond, StatusCode::TOO_EARLY, each),
             Ok(IsWhole::Yes) => {
-                each(Taken::Query(&self.query));
+                each(ServerEvent::Query(&self.query));
                 self.unanswered.push_back(respond);
             }
             Ok(IsWhole::No) => self.await_body(respond, stream, None),
@@ -203,7 +203,7 @@ impl ServerSession {
     }
 
     /// Looks at the requests of whose bodies something arrived. Returns whether there were any.
-    fn settle(&mut self, safe: &impl Fn(&[u8]) -> bool, each: &mut impl FnMut(Taken<'_>)) -> bool {
+    fn settle(&mut self, safe: &impl Fn(&[u8]) -> bool, each: &mut impl FnMut(ServerEvent<'_>)) -> bool {
         let mut rung = std::mem::take(&mut self.rung);
         self.bells.take(&mut rung);
         let has_any = !rung.is_empty();
@@ -214,7 +214,7 @@ impl ServerSession {
         has_any
     }
 
-    fn hear(&mut self, number: u32, safe: &impl Fn(&[u8]) -> bool, each: &mut impl FnMut(Taken<'_>)) {
+    fn hear(&mut self, number: u32, safe: &impl Fn(&[u8]) -> bool, each: &mut impl FnMut(ServerEvent<'_>)) {
         let Some(arriving) = self.arriving.get_mut(number) else { return };
         let waker = self.bells.waker(number);
         let before = arriving.body.len();
@@ -236,7 +236,7 @@ impl ServerSession {
             (None, _) if body.len() < HEADER_BYTES => refuse(&mut respond, StatusCode::BAD_REQUEST, each),
             (None, _) if !safe(&body) => refuse(&mut respond, StatusCode::TOO_EARLY, each),
             (None, _) => {
-                each(Taken::Query(&body));
+                each(ServerEvent::Query(&body));
                 self.unanswered.push_back(respond);
             }
         }
@@ -247,7 +247,7 @@ impl ServerSession {
     pub fn reply(&mut self, message: Option<&[u8]>, max_age_s: Option<u32>, values: &mut Values) {
         let Some(mut respond) = self.unanswered.pop_front() else { return };
         let Some(message) = message else {
-            return refuse(&mut respond, StatusCode::BAD_REQUEST, &mut |_: Taken<'_>| ());
+            return refuse(&mut respond, StatusCode::BAD_REQUEST, &mut |_: ServerEvent<'_>| ());
         };
         let mut response = Response::new(());
         let headers = response.headers_mut();
@@ -334,7 +334,7 @@ fn query_of(head: &Parts, query: &mut Vec<u8>) -> Result<IsWhole, StatusCode> {
 }
 
 /// Answers a request that is no query.
-fn refuse(respond: &mut SendResponse<Bytes>, status: StatusCode, each: &mut impl FnMut(Taken<'_>)) {
+fn refuse(respond: &mut SendResponse<Bytes>, status: StatusCode, each: &mut impl FnMut(ServerEvent<'_>)) {
     let mut response = Response::new(());
     *response.status_mut() = status;
     if status == StatusCode::METHOD_NOT_ALLOWED {
@@ -342,7 +342,7 @@ fn refuse(respond: &mut SendResponse<Bytes>, status: StatusCode, each: &mut impl
     }
     // A client that gave the request up needs no response.
     let _ = respond.send_response(response, true);
-    each(Taken::Refused(status.as_u16()));
+    each(ServerEvent::Refused(status.as_u16()));
 }
 
 impl Arriving {

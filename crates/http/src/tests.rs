@@ -8,7 +8,7 @@ use frames::{
     settings,
 };
 
-use crate::{BadTarget, ClientSession, Fate, Method, PATH, Peer, Requests, ServerSession, Taken, Values};
+use crate::{BadTarget, ClientSession, Fate, Method, PATH, Peer, Requests, ServerEvent, ServerSession, Values};
 
 const DNS: (&str, &str) = ("content-type", "application/dns-message");
 const OK: (&str, &str) = (":status", "200");
@@ -22,7 +22,7 @@ fn query(id: u16, bytes: usize) -> Vec<u8> {
 
 /// The fate of a request, as the client learned it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Seen {
+enum OwnedFate {
     Response(u16, bool, Vec<u8>),
     TooLong,
     Reset(String),
@@ -30,7 +30,7 @@ enum Seen {
     Malformed,
 }
 
-impl Seen {
+impl OwnedFate {
     fn from_fate(fate: &Fate<'_>) -> Self {
         match fate {
             Fate::Response { status, is_dns, body } => Self::Response(*status, *is_dns, body.to_vec()),
@@ -43,9 +43,9 @@ impl Seen {
 }
 
 /// Takes bytes, and returns what became of requests.
-fn receive(client: &mut ClientSession, bytes: &[u8]) -> Vec<(u16, Seen)> {
+fn receive(client: &mut ClientSession, bytes: &[u8]) -> Vec<(u16, OwnedFate)> {
     let mut seen = Vec::new();
-    client.receive(bytes, |key, fate| seen.push((key, Seen::from_fate(&fate)))).unwrap();
+    client.receive(bytes, |key, fate| seen.push((key, OwnedFate::from_fate(&fate)))).unwrap();
     seen.sort();
     seen
 }
@@ -58,7 +58,7 @@ struct Rig {
     values: Values,
     queries: Vec<Vec<u8>>,
     refused: Vec<u16>,
-    seen: Vec<(u16, Seen)>,
+    seen: Vec<(u16, OwnedFate)>,
     answers: bool,
 }
 
@@ -95,8 +95,8 @@ impl Rig {
             for part in to_server.chunks(piece) {
                 let (queries, refused) = (&mut self.queries, &mut self.refused);
                 let peer = self.server.receive(part, |taken| match taken {
-                    Taken::Query(query) => queries.push(query.to_vec()),
-                    Taken::Refused(status) => refused.push(status),
+                    ServerEvent::Query(query) => queries.push(query.to_vec()),
+                    ServerEvent::Refused(status) => refused.push(status),
                 });
                 assert_eq!(peer, Ok(Peer::Open));
             }
@@ -132,7 +132,7 @@ fn queries_and_replies_pass_whatever_the_pieces() {
             assert!(rig.queries == with_zero, "{method:?} in pieces of {piece}");
             rig.seen.sort();
             for (number, (key, seen)) in rig.seen.iter().enumerate() {
-                let Seen::Response(200, true, body) = seen else { panic!("{seen:?}") };
+                let OwnedFate::Response(200, true, body) = seen else { panic!("{seen:?}") };
                 assert_eq!(usize::from(*key), number);
                 assert!(body.starts_with(&[0, 0]) && body.ends_with(b"!"));
             }
@@ -176,13 +176,13 @@ fn what_is_no_query_gets_a_status() {
         rig.ask(&[message]);
         rig.run(1 << 20);
         assert_eq!((&rig.refused[..], rig.queries.len()), (&[status][..], 0), "{path}");
-        assert_eq!(rig.seen, [(0, Seen::Response(status, false, Vec::new()))]);
+        assert_eq!(rig.seen, [(0, OwnedFate::Response(status, false, Vec::new()))]);
     }
     let mut unanswered = Rig::new(Method::Post, PATH);
     unanswered.answers = false;
     unanswered.ask(&[query(0, 12)]);
     unanswered.run(1 << 20);
-    assert_eq!(unanswered.seen, [(0, Seen::Response(400, false, Vec::new()))]);
+    assert_eq!(unanswered.seen, [(0, OwnedFate::Response(400, false, Vec::new()))]);
 }
 
 #[test]
@@ -200,8 +200,8 @@ fn a_server_takes_post_and_get_of_dns_messages() {
     ];
     for byte in bytes.concat() {
         let peer = server.receive(&[byte], |taken| match taken {
-            Taken::Refused(status) => refused.push(status),
-            Taken::Query(query) => panic!("{query:?}"),
+            ServerEvent::Refused(status) => refused.push(status),
+            ServerEvent::Query(query) => panic!("{query:?}"),
         });
         assert_eq!(peer, Ok(Peer::Open));
     }
@@ -241,13 +241,13 @@ fn every_request_has_its_fate() {
     assert_eq!(
         seen,
         [
-            (0, Seen::Response(200, true, reply)),
-            (1, Seen::Response(503, false, Vec::new())),
-            (2, Seen::Response(200, false, Vec::new())),
-            (3, Seen::Reset("REFUSED_STREAM".to_owned())),
-            (4, Seen::TooLong),
-            (5, Seen::Malformed),
-            (6, Seen::GoneAway),
+            (0, OwnedFate::Response(200, true, reply)),
+            (1, OwnedFate::Response(503, false, Vec::new())),
+            (2, OwnedFate::Response(200, false, Vec::new())),
+            (3, OwnedFate::Reset("REFUSED_STREAM".to_owned())),
+            (4, OwnedFate::TooLong),
+            (5, OwnedFate::Malformed),
+            (6, OwnedFate::GoneAway),
         ]
     );
     assert_eq!((client.open(), client.away()), (0, Some("NO_ERROR")));
@@ -258,11 +258,11 @@ fn every_request_has_its_fate() {
 fn a_server_that_goes_away_answers_what_it_has() {
     let mut client = asked(3);
     let away = [3_u32.to_be_bytes(), 11_u32.to_be_bytes()].concat();
-    assert_eq!(receive(&mut client, &frame(GOAWAY, 0, 0, &away)), [(2, Seen::GoneAway)]);
+    assert_eq!(receive(&mut client, &frame(GOAWAY, 0, 0, &away)), [(2, OwnedFate::GoneAway)]);
     assert_eq!((client.open(), client.away()), (2, Some("ENHANCE_YOUR_CALM")));
     for (key, stream) in [(1, 3), (0, 1)] {
         let seen = receive(&mut client, &response(stream, &[OK, DNS], &query(0, 30)));
-        assert_eq!(seen, [(key, Seen::Response(200, true, query(0, 30)))]);
+        assert_eq!(seen, [(key, OwnedFate::Response(200, true, query(0, 30)))]);
     }
     assert!(client.is_going_away() && client.open() == 0);
 }
@@ -273,10 +273,11 @@ fn what_http_forbids_ends_the_connection() {
     client.take_outgoing(|_| ());
     let mut seen = Vec::new();
     let bytes = [response(1, &[OK, DNS], &query(0, 30)), frame(DATA, 0, 0, b"x")].concat();
-    let failure = client.receive(&bytes, |key, fate| seen.push((key, Seen::from_fate(&fate)))).unwrap_err();
+    let failure =
+        client.receive(&bytes, |key, fate| seen.push((key, OwnedFate::from_fate(&fate)))).unwrap_err();
     assert!(failure.to_string().starts_with("HTTP/2: "), "{failure}");
     // The response that arrived before is whole, and the other request ends with the connection.
-    assert_eq!(seen, [(0, Seen::Response(200, true, query(0, 30)))]);
+    assert_eq!(seen, [(0, OwnedFate::Response(200, true, query(0, 30)))]);
     assert!(client.take_outgoing(kinds).contains(&GOAWAY));
     assert!(client.is_going_away() && !client.has_room());
 }
@@ -291,7 +292,7 @@ fn an_abandoned_request_is_cancelled_and_not_reported() {
     assert_eq!((client.open(), client.oldest_ns()), (1, Some(2)));
     assert_eq!(client.take_outgoing(kinds), [RST_STREAM, RST_STREAM]);
     let late = [response(1, &[OK, DNS], &query(0, 30)), response(5, &[OK, DNS], &query(0, 30))].concat();
-    assert_eq!(receive(&mut client, &late), [(2, Seen::Response(200, true, query(0, 30)))]);
+    assert_eq!(receive(&mut client, &late), [(2, OwnedFate::Response(200, true, query(0, 30)))]);
 }
 
 #[test]

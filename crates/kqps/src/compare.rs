@@ -21,7 +21,7 @@ use serde::Serialize;
 use crate::exit::{self, bad_input};
 use crate::load::Allowed;
 use crate::print;
-use crate::run::connections::ConnectionUse;
+use crate::run::connections::TargetFlags;
 use crate::value::{parse_count, parse_duration, parse_rate, parse_seconds, parse_seed};
 pub(crate) use condition::Condition;
 pub(crate) use extent::AskedExtent;
@@ -124,7 +124,7 @@ struct LiveArgs {
     timeout: Option<Duration>,
 
     #[command(flatten)]
-    connections: ConnectionUse,
+    connections: TargetFlags,
 
     /// How long the comparison may take: shorter loads first, then as many blocks as fit, 6 at least
     ///

@@ -3,10 +3,10 @@
 //!
 //! The command line is read as dnsperf reads it, so that its errors have the same words and statuses.
 
-mod beside;
 mod command;
 mod getopt;
 mod json;
+mod live_output;
 mod log;
 mod notes;
 mod plan;
@@ -29,8 +29,8 @@ use kqps_verdict::warning::of_trial;
 
 use crate::load::after_statistics;
 use crate::{signals, statuses};
-use beside::Beside;
 use command::{Command, Fault, Parsed, parse};
+use live_output::Beside;
 use log::Log;
 use notes::notes;
 use plan::{Planned, planned};

@@ -12,8 +12,8 @@ use kqps_observation::Store;
 use kqps_report::{Sheet, sheets};
 use kqps_verdict::judge::judge;
 
-use crate::before;
 use crate::exit::bad_input;
+use crate::other_run;
 use crate::print;
 use crate::run::named;
 
@@ -70,8 +70,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let run = Store::read(&store).map_err(bad_input)?;
     let verdict = judge(&run);
     let beside = match &args.beside {
-        Some(other) => Some(before::named(&run, &verdict, other, &args.run)?),
-        None if may_have_beside(&args.tables) => before::known(&run, &verdict, &args.run, &args.run),
+        Some(other) => Some(other_run::named(&run, &verdict, other, &args.run)?),
+        None if may_have_beside(&args.tables) => other_run::known(&run, &verdict, &args.run, &args.run),
         None => None,
     };
     let all = sheets(&run, &verdict, beside.as_ref());

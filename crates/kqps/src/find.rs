@@ -1,7 +1,7 @@
 //! `kqps find`: the highest reliable rate of a target, by the search of `docs/method/search.md`, with a grade of trust.
 
 mod ceiling;
-mod found;
+mod ended_search;
 mod keep;
 mod limit;
 mod lines;
@@ -45,10 +45,10 @@ use crate::print;
 use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
 use ceiling::{Ceilings, Interface};
-use found::Found;
+use ended_search::EndedSearch;
 use keep::{Keeping, Setup};
 use player::Player;
-use standing::Shown;
+use standing::SearchView;
 
 /// The narrowest distance between the bounds, as a share. Closer loads cannot be distinguished.
 const WIDTH_LEAST: f64 = 0.0001;
@@ -178,7 +178,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let program = PlayerProgram { kqps: &kqps, path: &path, interrupts, live: sink.as_ref(), spare: SPARE };
     let player = Player::new(program, &plan, &queries);
     views.begin()?;
-    let shown = Shown::new(views.hub(), &goal, targets.clone(), plan.has_connections_alone());
+    let shown = SearchView::new(views.hub(), &goal, targets.clone(), plan.has_connections_alone());
     let ceilings = ceilings_of(args, &interface, (&player, &shown), &subject.cpus, &gauges);
     let setup = Setup { plan: &plan, watched: &subject, flags: Factors::read(args.player.recorded())? };
     let keeping = Keeping::begin(claimed, views.page(), &goal, &setup, &interface, &ceilings)?;
@@ -205,7 +205,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         Err(Ended::Failed(error)) if !played.is_empty() => (Some(CutShort::Error), Some(error)),
         Err(Ended::Failed(error) | Ended::Gone(error)) => return Err(keep::after_failure(keeping, error)),
     };
-    let found = Found {
+    let found = EndedSearch {
         args,
         goal: &goal,
         plan: &plan,
@@ -234,7 +234,7 @@ fn overload(outstanding: u64, most_qps: Option<f64>) -> LoadPlan {
 fn ceilings_of(
     args: &Args,
     interface: &Interface,
-    (player, shown): (&Player<'_>, &Shown<'_>),
+    (player, shown): (&Player<'_>, &SearchView<'_>),
     subject_cpus: &[u32],
     gauges: &Gauges,
 ) -> Ceilings {
@@ -273,7 +273,7 @@ struct Search<'a> {
     cores: Option<Cores>,
     gauges: Gauges,
     /// Where the search stands, for what shows it.
-    shown: Shown<'a>,
+    shown: SearchView<'a>,
     shows_bar: bool,
     /// The trial that was played and could not be stored, which ends the search.
     unstored: Option<Played>,

@@ -17,8 +17,8 @@ use kqps_history::{Records, Store};
 #[cfg(test)]
 pub(crate) use check::PrintedChange;
 
-use crate::before::default_store;
 use crate::exit::bad_input;
+use crate::other_run::default_store;
 
 const EXAMPLES: &str = "\
 Examples:

@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use kqps_history::Entry;
 
-use crate::before::PAGE;
+use crate::other_run::PAGE;
 
 /// The address of each run's page; `None` if it has none. `from` is the folder of the page with the links.
 pub(crate) fn to_pages(entries: &[Entry], from: &Path) -> Vec<Option<String>> {

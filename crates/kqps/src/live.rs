@@ -2,10 +2,10 @@
 //! (`kqps-live`), which the command feeds.
 
 mod address;
-mod asked;
-mod page_so_far;
+mod live_page;
 #[cfg(test)]
 mod panicked;
+mod standing;
 
 use std::fs::File;
 use std::io::{self, IsTerminal as _};
@@ -25,8 +25,8 @@ use crate::signals;
 use crate::value::parse_duration;
 use address::{parse_shown_at, why_not};
 
-pub(crate) use asked::asked;
-pub(crate) use page_so_far::PageSoFar;
+pub(crate) use live_page::LivePage;
+pub(crate) use standing::standing_of;
 
 /// The time between two readings of a player's counts.
 pub(crate) const EVERY: Duration = Duration::from_millis(250);
@@ -169,9 +169,9 @@ impl Views {
     }
 
     /// The maker of the page of a run that goes on; `None` if no page is shown.
-    pub(crate) fn page(&self) -> Option<PageSoFar> {
+    pub(crate) fn page(&self) -> Option<LivePage> {
         let hub = self.hub.as_ref().filter(|_| self.has_page)?;
-        Some(PageSoFar::new(hub.clone()))
+        Some(LivePage::new(hub.clone()))
     }
 
     /// The source of what is shown; `None` if nothing shows it.

@@ -48,7 +48,7 @@ use crate::value::{parse_count, parse_rate, parse_seconds, parse_seed};
 use capture::no_capture;
 use condition::{Condition, Outcome};
 use plan_error::with_flags;
-use replay::{Asked, Repeat, parse_repeat, parse_speed, passes_within};
+use replay::{Repeat, RequestedLoad, parse_repeat, parse_speed, passes_within};
 
 pub(crate) use allowed::{Allowed, check_sources};
 pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
@@ -333,7 +333,7 @@ impl Args {
         let (window, pile) = (self.player.capture.window(), self.player.capture.pile());
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
-        let asked = Asked {
+        let asked = RequestedLoad {
             rate_qps: self.rate,
             arrivals: self.arrivals,
             outstanding: self.outstanding,

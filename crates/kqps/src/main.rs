@@ -8,7 +8,6 @@ mod print;
 
 mod advice;
 mod agent;
-mod before;
 mod captured;
 mod compare;
 mod completions;
@@ -28,16 +27,17 @@ mod links;
 mod live;
 mod load;
 mod man;
+mod other_run;
 mod plan;
 mod play;
 mod probe;
 mod report;
 mod run;
 #[cfg(test)]
-mod same_words;
-#[cfg(test)]
 mod schema;
 mod serve;
+#[cfg(test)]
+mod shared_words;
 mod show;
 mod signals;
 mod statuses;

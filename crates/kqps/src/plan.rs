@@ -10,7 +10,7 @@ use kqps_lab::folder::store_in;
 use kqps_observation::Store;
 use kqps_verdict::judge::judge;
 use kqps_verdict::percent;
-use kqps_verdict::plan::{self, HostPlan, Wanted, sentence};
+use kqps_verdict::plan::{self, HostPlan, Requirements, sentence};
 use kqps_verdict::rate::rate;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -71,7 +71,7 @@ pub(crate) struct PrintedPlan<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let wanted = Wanted {
+    let wanted = Requirements {
         load_qps: args.load,
         reserve: args.reserve,
         p99_us: args.p99.map(|limit| limit.as_secs_f64() * 1e6),
@@ -152,7 +152,7 @@ mod tests {
             cell: 0,
             name: "nsd".into(),
             grade: Grade::C,
-            wanted: Wanted { load_qps: 2e6, reserve: 0.3, p99_us: Some(1_000.0) },
+            wanted: Requirements { load_qps: 2e6, reserve: 0.3, p99_us: Some(1_000.0) },
             rate_qps: Some(Interval { median: 310e3, low: 300e3, high: 320e3, coverage: 0.95, count: 6 }),
             by_rate_qps: Some(210e3),
             by_latency_qps: Some(250e3),

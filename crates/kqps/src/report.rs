@@ -9,8 +9,8 @@ use kqps_lab::folder::store_in;
 use kqps_observation::Store;
 use kqps_verdict::judge::judge;
 
-use crate::before::{self, PAGE};
 use crate::exit::bad_input;
+use crate::other_run::{self, PAGE};
 use crate::run::words::{scaling, why};
 
 const EXAMPLES: &str = "\
@@ -52,8 +52,8 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let verdict = judge(&run);
     let from = page.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let beside = match &args.beside {
-        Some(other) => Some(before::named(&run, &verdict, other, from)?),
-        None => before::known(&run, &verdict, &args.run, from),
+        Some(other) => Some(other_run::named(&run, &verdict, other, from)?),
+        None => other_run::known(&run, &verdict, &args.run, from),
     };
     let html = kqps_report::page_beside(&run, &verdict, beside.as_ref());
     write_whole(&page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))?;

@@ -10,11 +10,11 @@ mod place;
 pub(crate) mod plan;
 mod progress;
 pub(crate) mod repeat;
-mod shown;
 mod silent;
 pub(crate) mod subjects;
 pub(crate) mod targets;
 pub(crate) mod time_left;
+mod view;
 pub(crate) mod words;
 
 use std::path::{Path, PathBuf};
@@ -43,16 +43,16 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use time::OffsetDateTime;
 
-use crate::before;
 use crate::exit::{self, bad_input};
 use crate::live::{LiveArgs, Views};
+use crate::other_run;
 use crate::print;
 use crate::signals;
 use crate::value::{parse_count, parse_duration, parse_seed};
 use progress::Progress;
-use shown::Shown;
 use targets::{TargetArgs, Targets};
 use time_left::TimeLeft;
+use view::RunView;
 
 pub(crate) use place::{Resumed, default_folder, named, resumed, runs as runs_folder};
 
@@ -193,7 +193,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let mut progress = Progress::new(session.run(), time_left, !views.is_drawn());
     session.print_by(progress.printer());
     let mut shown =
-        views.hub().map(|hub| Shown::new(hub.clone(), session.goal(), session.run(), views.page()));
+        views.hub().map(|hub| RunView::new(hub.clone(), session.goal(), session.run(), views.page()));
     if let Some(sink) = views.sink() {
         session.live_by(sink);
     }
@@ -249,7 +249,7 @@ fn status(session: &Session, verdict: &RunVerdict, conducted: Conducted, go_on: 
 /// The run before this one, as its page shows it.
 pub(crate) fn beside(session: &Session, verdict: &RunVerdict) -> Option<Beside> {
     let folder = session.folder().path();
-    before::known(session.run(), verdict, folder, folder)
+    other_run::known(session.run(), verdict, folder, folder)
 }
 
 /// Writes the page of a run, and returns its path. If it cannot be written, the caller can still print the

@@ -36,7 +36,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("server", schema::<Versioned<'_, Report>>()),
         ("server-reloaded", schema::<Versioned<'_, serve::words::Reloaded<'_, ZonesLoaded>>>()),
         ("server-ready", schema::<Versioned<'_, serve::words::Ready<'_>>>()),
-        ("show", schema::<Versioned<'_, show::Shown>>()),
+        ("show", schema::<Versioned<'_, show::FileFacts>>()),
         ("store-cell", schema::<Cell>()),
         ("store-run", schema::<Run>()),
         ("store-trial", schema::<RunTrial>()),

@@ -22,7 +22,7 @@ use crate::value::parse_within;
 use open::Opened;
 use tally::Tally;
 
-pub(crate) use facts::Shown;
+pub(crate) use facts::FileFacts;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -76,7 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// Reads a capture to its end, a message at a time.
-fn of_capture(mut reader: Reader, top: usize, name: &str) -> anyhow::Result<Shown> {
+fn of_capture(mut reader: Reader, top: usize, name: &str) -> anyhow::Result<FileFacts> {
     let mut tally = Tally::default();
     while let Some(event) = reader.next().map_err(|error| bad_input(format!("{name}: {error}")))? {
         match event {
@@ -89,7 +89,7 @@ fn of_capture(mut reader: Reader, top: usize, name: &str) -> anyhow::Result<Show
     Ok(tally.of_capture(counts, top))
 }
 
-fn of_queries(dataset: &Dataset, top: usize) -> Shown {
+fn of_queries(dataset: &Dataset, top: usize) -> FileFacts {
     let mut tally = Tally::default();
     for query in dataset.iter() {
         tally.query(query.message);

@@ -33,7 +33,7 @@ use kqps_hosts::{Role, Worker};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::{interface, probe};
 
-use crate::materials::{Materials, Wanted};
+use crate::materials::{Materials, MaterialsSpec};
 use crate::play::QueryFile;
 use crate::subject::Subject;
 use failure::{Failure, plain};
@@ -56,7 +56,7 @@ pub use place::PlaceError;
 pub struct Agent {
     permission: Permission,
     kqps: PathBuf,
-    materials: BTreeMap<Wanted, Materials>,
+    materials: BTreeMap<MaterialsSpec, Materials>,
     files: PushedFiles,
     /// The start of the subject that is watched, and the watch.
     watch: Option<(Option<u64>, ServerWatch)>,
@@ -93,7 +93,12 @@ impl Agent {
         self.permission.clone()
     }
 
-    fn make_materials(&mut self, wanted: Wanted, seed: u64, file: Option<&str>) -> Result<Done, Failure> {
+    fn make_materials(
+        &mut self,
+        wanted: MaterialsSpec,
+        seed: u64,
+        file: Option<&str>,
+    ) -> Result<Done, Failure> {
         let folder = self.place.folder();
         if wanted.is_file() {
             let name = file.ok_or_else(|| plain("the name of the query file is missing"))?;
@@ -116,12 +121,12 @@ impl Agent {
         Ok(Done::Materials { hashes })
     }
 
-    fn materials(&self, wanted: &Wanted) -> Result<&Materials, Failure> {
+    fn materials(&self, wanted: &MaterialsSpec) -> Result<&Materials, Failure> {
         self.materials.get(wanted).ok_or_else(|| plain("these zones and queries were not made here"))
     }
 
     fn start(&mut self, request: &StartRequest, interrupts: &Interrupts) -> Result<Done, Failure> {
-        let wanted = Wanted::new(request.cell.factors.dataset());
+        let wanted = MaterialsSpec::new(request.cell.factors.dataset());
         let zones = self.materials(&wanted)?.zones.clone();
         let supplies = Supplies { folder: self.place.folder(), zones: &zones, kqps: &self.kqps };
         self.subjects.start(request, supplies, interrupts)

@@ -5,16 +5,16 @@
 //! gets on the monotonic clock of its host. If a player is lost or late, or returns no record, the trial is void. It
 //! is repeated, and the other players never get more load instead.
 
-pub mod kept;
+pub mod hosts_copy;
 
-mod again;
+mod host_change;
 mod lateness;
 mod member;
 mod plan;
 mod playing;
+mod reconnect;
 mod reports;
 mod running;
-mod same;
 mod settings_notes;
 mod share;
 mod supplies;
@@ -30,23 +30,23 @@ use std::panic::resume_unwind;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kqps_hosts::{Host, Hosts, Identity, few_at_once};
+use kqps_hosts::{Host, Hosts, Identity, map_hosts};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::{Cell, HostRole, Run, RunHost};
 
 use crate::certificates::ServerCertificate;
 use crate::error::LabError;
 use crate::folder::Folder;
-use crate::materials::{Materials, QueriesKind, Wanted};
+use crate::materials::{Materials, MaterialsSpec, QueriesKind};
 use crate::patience::Patience;
 use crate::player_hosts::{PlayerHost, PlayerHosts};
 use crate::site::Site;
 use crate::started::Play;
 use crate::subject::Definition;
 use crate::trial_request::NoTrial;
-use again::Again;
 use lateness::Lateness;
 use member::{Fault, Member};
+use reconnect::ReconnectTimes;
 use reports::Reports;
 use running::Running;
 use settings_notes::SettingsNotes;
@@ -116,17 +116,17 @@ impl Session {
     /// sentence for each host that cannot take part. Hosts that are lost later are tried longer if the run has no
     /// budget.
     pub fn open(hosts: &Hosts, budget_s: Option<f64>) -> Result<Self, LabError> {
-        Self::open_trying(hosts, Again::with_budget(budget_s))
+        Self::open_trying(hosts, ReconnectTimes::with_budget(budget_s))
     }
 
     /// As [`Session::open`]. Hosts that are lost later are reached again as `again` says.
-    fn open_trying(hosts: &Hosts, again: Again) -> Result<Self, LabError> {
+    fn open_trying(hosts: &Hosts, again: ReconnectTimes) -> Result<Self, LabError> {
         let ours = own_identity()?;
         let server_address = hosts.server.data;
         let players = hosts.players.iter().map(|host| (host, HostRole::Player));
         let server = [(&hosts.server, HostRole::Server)].into_iter();
         let all: Vec<(&Host, HostRole)> = server.chain(players).collect();
-        let opened = few_at_once(all, |(host, role): (&Host, HostRole)| {
+        let opened = map_hosts(all, |(host, role): (&Host, HostRole)| {
             Member::open(host, role, server_address, &ours, again)
         });
         let (mut players, mut wrong) = (Vec::new(), Vec::new());
@@ -163,7 +163,7 @@ impl Session {
             return Ok(None);
         }
         let place = folder.path().display();
-        let hosts = kept::read(folder.path())?.ok_or_else(|| {
+        let hosts = hosts_copy::read(folder.path())?.ok_or_else(|| {
             LabError::Hosts(format!("{place} has no hosts.toml, and the run needs its hosts"))
         })?;
         let named = hosts.all().map(|host| &host.name);
@@ -174,7 +174,7 @@ impl Session {
         }
         let session = Self::open(&hosts, run.budget_s)?;
         let now = session.facts();
-        let changes = run.hosts.iter().zip(&now).filter_map(|(then, now)| same::difference(then, now));
+        let changes = run.hosts.iter().zip(&now).filter_map(|(then, now)| host_change::difference(then, now));
         let changes: Vec<String> = changes.collect();
         if !changes.is_empty() {
             let what = "figures from before and after that do not belong together: begin a new run";
@@ -200,7 +200,11 @@ impl Session {
     }
 
     /// Makes the materials of a run on all hosts. Each must make the same as this host.
-    pub(crate) fn make(&self, materials: &BTreeMap<Wanted, Materials>, seed: u64) -> Result<(), LabError> {
+    pub(crate) fn make(
+        &self,
+        materials: &BTreeMap<MaterialsSpec, Materials>,
+        seed: u64,
+    ) -> Result<(), LabError> {
         let supplies = Supplies::from_materials(materials, seed)?;
         let mut members = self.members.borrow_mut();
         let Members { server, players } = &mut *members;

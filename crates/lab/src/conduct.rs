@@ -2,9 +2,9 @@
 //! and then its trials. Cells under the same conditions are started together, and their trials take turns.
 //! Every trial is committed before the next one starts.
 
-mod again;
 mod group;
 mod patience;
+mod restart;
 mod rounds;
 mod time_left;
 mod tryout;
@@ -29,7 +29,7 @@ use crate::started::Play;
 use crate::trial_request::{NoTrial, TrialRequest};
 use crate::unit::{Ending, Next, Unit};
 
-pub use again::Hosts;
+pub use restart::Hosts;
 
 /// An event of a run, passed to [`Conductor::report`].
 #[derive(Debug)]
@@ -292,12 +292,12 @@ impl Conductor<'_> {
             let played = (self.start)(cell, start, patience).and_then(|mut play| play.play(&request));
             let outcome = match played {
                 Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
-                Err(NoTrial::Lost { .. }) if lost < again::MOST => {
+                Err(NoTrial::Lost { .. }) if lost < restart::MOST => {
                     lost += 1;
                     continue;
                 }
                 Err(NoTrial::Lost { reason }) => {
-                    Outcome::Failed { reason: again::too_often(&reason), output: Vec::new() }
+                    Outcome::Failed { reason: restart::too_often(&reason), output: Vec::new() }
                 }
                 Err(NoTrial::Failed { reason, output }) => Outcome::Failed { reason, output },
                 Ok(trial) => Outcome::Measured(Box::new(trial)),

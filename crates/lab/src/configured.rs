@@ -12,7 +12,7 @@ use kqps_observation::{Cell, Factors};
 
 use crate::echo_io;
 use crate::host_settings;
-use crate::materials::Wanted;
+use crate::materials::MaterialsSpec;
 use crate::past_kernel;
 use crate::placement::{CoreRequest, Placement, place};
 use crate::player_hosts::{PlayerHosts, players_of};
@@ -79,7 +79,8 @@ impl Configured {
         let wrong = |what: String| ConfiguredError::Value { words: words.into(), what };
         let of_setting = |error| ConfiguredError::Setting { words: words.into(), error: Box::new(error) };
         definition.ports(&definition.settings_among(factors.words()), self.workers()).map_err(of_setting)?;
-        let recipe = Wanted::new(factors.dataset()).recipe(0).map_err(|error| wrong(error.to_string()))?;
+        let recipe =
+            MaterialsSpec::new(factors.dataset()).recipe(0).map_err(|error| wrong(error.to_string()))?;
         definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
         definition.check_transport(factors.transport()).map_err(of_setting)?;
         self.check_transport().map_err(wrong)?;

@@ -61,7 +61,7 @@ fn changes_of(factors: &Factors) -> Result<Vec<Change>, String> {
 
 /// The changes that a cell asks for.
 #[derive(Debug, Default)]
-pub(crate) struct Wanted {
+pub(crate) struct CellChanges {
     /// Changes to the host.
     pub(crate) of_host: Vec<Change>,
     /// Changes to the network namespace of the subject.
@@ -70,7 +70,7 @@ pub(crate) struct Wanted {
     of_player: Vec<Change>,
 }
 
-impl Wanted {
+impl CellChanges {
     /// The changes that a cell asks for on its path. Settings that the subject's namespace has itself are set there,
     /// and all receive work is that of both ends of the path, since both are on this host.
     pub(crate) fn from_cell(cell: &Cell, path: &LaidPath) -> Result<Self, String> {
@@ -183,7 +183,7 @@ impl<'a> HostSettings<'a> {
     }
 
     /// Sets what a cell wants in the namespaces of its path. It is undone with the values that are returned.
-    pub(crate) fn set_on_path(&self, wanted: &Wanted, path: &LaidPath) -> Result<Vec<Held>, String> {
+    pub(crate) fn set_on_path(&self, wanted: &CellChanges, path: &LaidPath) -> Result<Vec<Held>, String> {
         let LaidPath::Veth(veth) = path else { return Ok(Vec::new()) };
         let mut held = Vec::new();
         for (namespace, changes) in [(veth.subject(), &wanted.of_subject), (veth.player(), &wanted.of_player)]
@@ -255,7 +255,7 @@ mod tests {
     fn numbers_of_queues_come_first_and_loopback_is_steered() {
         let cell =
             cell(&[("host.coalesce.eth0", "9"), ("host.channels.eth0", "2"), ("host.receive-core", "0")]);
-        let wanted = Wanted::from_cell(&cell, &LaidPath::Loopback).unwrap();
+        let wanted = CellChanges::from_cell(&cell, &LaidPath::Loopback).unwrap();
         let words: Vec<String> = wanted.of_host.iter().map(ToString::to_string).collect();
         assert_eq!(words, ["channels.eth0=2", "coalesce.eth0=rx-usecs=9", "rps.lo=0"]);
         assert!(wanted.of_subject.is_empty() && wanted.of_player.is_empty());

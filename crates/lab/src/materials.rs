@@ -13,7 +13,7 @@ use kqps_files::unfinished::Unfinished;
 use kqps_files::whole;
 use kqps_observation::Cell;
 use kqps_observation::factors::DatasetFactors;
-use kqps_recipe::{Asked, Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError};
+use kqps_recipe::{Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError, RecipeQueries};
 use serde::{Deserialize, Serialize};
 
 use crate::folder::{Folder, FolderError};
@@ -47,7 +47,7 @@ const QUERIES_MOST: u64 = 2_000_000;
 /// The zones and queries that a cell asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Wanted {
+pub struct MaterialsSpec {
     recipe: Option<String>,
     zones: Option<u64>,
     records: Option<u64>,
@@ -98,7 +98,7 @@ pub enum MaterialsError {
     NoAnswer(PathBuf),
 }
 
-impl Wanted {
+impl MaterialsSpec {
     /// The materials that the factors of a cell name.
     pub fn new(dataset: &DatasetFactors) -> Self {
         Self {
@@ -139,7 +139,8 @@ impl Wanted {
 
 /// The number of records in all zones that the cells of a run use.
 pub fn records_of(cells: &[Cell]) -> u64 {
-    let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::new(cell.factors.dataset())).collect();
+    let wanted: BTreeSet<MaterialsSpec> =
+        cells.iter().map(|cell| MaterialsSpec::new(cell.factors.dataset())).collect();
     let generated = wanted.iter().filter(|wanted| !wanted.is_file);
     let recipes = generated.filter_map(|wanted| wanted.recipe(0).ok());
     recipes.map(|recipe| recipe.records.saturating_mul(recipe.zones)).fold(0, u64::saturating_add)
@@ -154,7 +155,7 @@ pub fn one_zone(records: u64) -> Recipe {
         origin: "bench.test.".into(),
         records,
         names: Labels { label_bytes: Some(LABEL_BYTES), ..Labels::default() },
-        queries: Asked { outcomes, ..Asked::default() },
+        queries: RecipeQueries { outcomes, ..RecipeQueries::default() },
         ..Recipe::default()
     }
 }
@@ -163,7 +164,7 @@ impl Materials {
     /// The files of a recipe; missing ones are generated. Programs that sign zones must end by `deadline`.
     pub fn make(
         folder: &Folder,
-        wanted: &Wanted,
+        wanted: &MaterialsSpec,
         seed: u64,
         deadline: Option<Instant>,
     ) -> Result<Self, MaterialsError> {
@@ -184,7 +185,7 @@ impl Materials {
     }
 
     /// The query files of a recipe, without zones; missing ones are generated.
-    pub fn queries_alone(folder: &Folder, wanted: &Wanted, seed: u64) -> Result<Self, MaterialsError> {
+    pub fn queries_alone(folder: &Folder, wanted: &MaterialsSpec, seed: u64) -> Result<Self, MaterialsError> {
         if wanted.is_file {
             return Self::of_file(folder);
         }
@@ -198,7 +199,7 @@ impl Materials {
             kqps_recipe::queries(&recipe, count, &queries)?;
         }
         if !plain.exists() {
-            let asked = Asked { expect: Expect::Nothing, ..recipe.queries.clone() };
+            let asked = RecipeQueries { expect: Expect::Nothing, ..recipe.queries.clone() };
             kqps_recipe::queries(&Recipe { queries: asked, ..recipe.clone() }, count, &plain)?;
         }
         let one = place.join("one-query.txt");
@@ -258,9 +259,10 @@ impl Materials {
         cells: &[Cell],
         seed: u64,
         deadline: Option<Instant>,
-    ) -> Result<BTreeMap<Wanted, Self>, MaterialsError> {
-        let wanted: BTreeSet<Wanted> = cells.iter().map(|cell| Wanted::new(cell.factors.dataset())).collect();
-        let made = |wanted: Wanted| Ok((wanted.clone(), Self::make(folder, &wanted, seed, deadline)?));
+    ) -> Result<BTreeMap<MaterialsSpec, Self>, MaterialsError> {
+        let wanted: BTreeSet<MaterialsSpec> =
+            cells.iter().map(|cell| MaterialsSpec::new(cell.factors.dataset())).collect();
+        let made = |wanted: MaterialsSpec| Ok((wanted.clone(), Self::make(folder, &wanted, seed, deadline)?));
         wanted.into_iter().map(made).collect()
     }
 }
@@ -302,7 +304,7 @@ mod tests {
         let folder = Folder::make(temporary.path()).unwrap();
         let mut cell = Cell::default();
         cell.factors.set_records(50);
-        let (wanted, cells) = (Wanted::new(cell.factors.dataset()), [cell]);
+        let (wanted, cells) = (MaterialsSpec::new(cell.factors.dataset()), [cell]);
         let made = Materials::make(&folder, &wanted, 9, None).unwrap();
         assert_eq!(made.zones.len(), 1);
         assert_eq!(made.zones[0].origin, "bench.test.");
@@ -323,7 +325,7 @@ mod tests {
     fn what_another_seed_left_behind_is_not_taken() {
         let temporary = tempfile::tempdir().unwrap();
         let folder = Folder::make(temporary.path()).unwrap();
-        let wanted = Wanted::new(&dataset(50));
+        let wanted = MaterialsSpec::new(&dataset(50));
         let read = |path: &PathBuf| std::fs::read_to_string(path).unwrap();
         // A run that ended when its zone was made.
         let left = Materials::make(&folder, &wanted, 1, None).unwrap();
@@ -338,16 +340,16 @@ mod tests {
     #[test]
     fn records_are_those_of_all_zones_together() {
         let recipe = Some("windows-mix".to_owned());
-        let wanted = Wanted::new(&DatasetFactors { recipe, zones: Some(10), ..dataset(10_000) });
+        let wanted = MaterialsSpec::new(&DatasetFactors { recipe, zones: Some(10), ..dataset(10_000) });
         let recipe = wanted.recipe(3).unwrap();
         assert_eq!((recipe.zones, recipe.records, recipe.seed), (10, 1000, 3));
-        let usual = Wanted::new(&DatasetFactors::default()).recipe(3).unwrap();
+        let usual = MaterialsSpec::new(&DatasetFactors::default()).recipe(3).unwrap();
         assert_eq!((usual.zones, usual.records), (1, USUAL_RECORDS));
     }
 
     #[test]
     fn an_unknown_recipe_is_refused() {
-        let wanted = Wanted { recipe: Some("windows-mxi".into()), ..Wanted::default() };
+        let wanted = MaterialsSpec { recipe: Some("windows-mxi".into()), ..MaterialsSpec::default() };
         let error = wanted.recipe(1).unwrap_err();
         assert!(error.to_string().contains("windows-mix"), "{error}");
     }

@@ -11,7 +11,7 @@ use crate::trial_request::{Played, RequestedPace, TrialRequest};
 
 /// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]
-pub enum Wanted {
+pub enum SearchStep {
     /// A trial under this load.
     Trial(TrialRequest),
     /// The search is over, with this result.
@@ -20,7 +20,7 @@ pub enum Wanted {
 
 /// The next step of a search after its trials so far. Spoiled trials are requested again. `elapsed_s` are the seconds
 /// since the search began, 0 if only its trials count.
-pub fn wanted(goal: &Goal, start: &Start, all: &[Played], elapsed_s: f64) -> Wanted {
+pub fn wanted(goal: &Goal, start: &Start, all: &[Played], elapsed_s: f64) -> SearchStep {
     let probe = |one: &Played| Probe::from_trial(&one.trial, goal, one.purpose);
     let played: Vec<&Played> = all.iter().filter(|one| one.purpose.is_of_search()).collect();
     let mut probes: Vec<Probe> =
@@ -33,14 +33,18 @@ pub fn wanted(goal: &Goal, start: &Start, all: &[Played], elapsed_s: f64) -> Wan
     }
     match next_trial(goal, start, &probes) {
         Next::Overload { duration_s } => {
-            Wanted::Trial(TrialRequest { pace: RequestedPace::Closed, duration_s, purpose: Purpose::Ceiling })
+            SearchStep::Trial(TrialRequest {
+                pace: RequestedPace::Closed,
+                duration_s,
+                purpose: Purpose::Ceiling,
+            })
         }
         Next::Trial { rate_qps, duration_s, purpose } => {
-            Wanted::Trial(TrialRequest { pace: RequestedPace::Open { rate_qps }, duration_s, purpose })
+            SearchStep::Trial(TrialRequest { pace: RequestedPace::Open { rate_qps }, duration_s, purpose })
         }
         // The result rests on the trials that count in the end, as in the verdict. A spoiled trial counts if
         // there was no time to repeat it.
-        Next::Done(_) => Wanted::Done(so_far(goal, all)),
+        Next::Done(_) => SearchStep::Done(so_far(goal, all)),
     }
 }
 
@@ -70,8 +74,8 @@ pub fn run<E>(
 ) -> Result<Bounds, E> {
     loop {
         match wanted(goal, start, played, elapsed_s()) {
-            Wanted::Done(bounds) => return Ok(bounds),
-            Wanted::Trial(request) => {
+            SearchStep::Done(bounds) => return Ok(bounds),
+            SearchStep::Trial(request) => {
                 let trial = play(&request)?;
                 played.push(Played { number: 0, purpose: request.purpose, trial });
             }
@@ -127,7 +131,7 @@ mod tests {
 
     use super::*;
     use crate::simulated::Simulated;
-    use kqps_verdict::judge::{Known, judge_search};
+    use kqps_verdict::judge::{SearchContext, judge_search};
     use kqps_verdict::search::{Futile, Preset};
 
     #[test]
@@ -174,7 +178,7 @@ mod tests {
                 })
             });
             let trials: Vec<(Purpose, &Trial)> = played.iter().map(|one| (one.purpose, &one.trial)).collect();
-            let judged = judge_search(&goal, &trials, &Known::default());
+            let judged = judge_search(&goal, &trials, &SearchContext::default());
             assert_eq!(found.unwrap(), judged.seen, "from trial {first} on");
         }
     }
@@ -198,8 +202,8 @@ mod tests {
         assert!(loads.iter().all(|load_qps| (48_500.0..=51_500.0).contains(load_qps)), "{loads:?}");
         assert!(loads.iter().any(|qps| *qps < 50e3) && loads.iter().any(|qps| *qps > 50e3), "{loads:?}");
         let found = |played: &[Played]| match wanted(&goal, &Start::default(), played, 0.0) {
-            Wanted::Done(bounds) => bounds,
-            Wanted::Trial(request) => panic!("{request:?}"),
+            SearchStep::Done(bounds) => bounds,
+            SearchStep::Trial(request) => panic!("{request:?}"),
         };
         assert_eq!(found(&played), found(&played[..searched]), "the bounds are those of the search");
     }

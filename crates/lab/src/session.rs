@@ -14,7 +14,7 @@ use kqps_observation::{Cell, Run, RunHost, Store};
 use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
 
-use crate::at_hosts::{self, kept};
+use crate::at_hosts::{self, hosts_copy};
 use crate::budget::{Clock, Spending};
 use crate::certificates::Certificates;
 use crate::claim::claim;
@@ -26,7 +26,7 @@ use crate::gauged::Gauges;
 use crate::host_settings::HostSettings;
 use crate::layout::{LaidOut, lay_out, lay_out_on, new_run};
 use crate::live_sink::LiveSink;
-use crate::materials::{Materials, Wanted};
+use crate::materials::{Materials, MaterialsSpec};
 use crate::patience::Patience;
 use crate::record;
 use crate::request::RunRequest;
@@ -62,7 +62,7 @@ pub struct Session {
     run: Run,
     goal: Goal,
     kqps: PathBuf,
-    materials: BTreeMap<Wanted, Materials>,
+    materials: BTreeMap<MaterialsSpec, Materials>,
     definitions: BTreeMap<String, Definition>,
     clock: Option<(Clock, Instant)>,
     /// The hosts of subjects and players; `None` if all is done on this host.
@@ -87,7 +87,7 @@ impl Session {
         }
         folder.keep_trusted(request.ca.as_deref())?;
         if let Some(hosts) = &request.hosts {
-            kept::write(folder.path(), hosts)?;
+            hosts_copy::write(folder.path(), hosts)?;
         }
         let run = new_run(request, &laid_out, hosts.as_ref());
         let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));

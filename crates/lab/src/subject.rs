@@ -33,7 +33,7 @@ use crate::path::LaidPath;
 
 pub use definition::Definition;
 pub use guard::stand_for_group;
-use probe::Asked;
+use probe::ProbeOutcome;
 use process::Process;
 use reload::ReloadError;
 use setting::SettingError;
@@ -363,7 +363,7 @@ fn command(definition: &Definition, folder: &Path, values: &Values) -> Result<Co
 
 fn wait_until_ready(
     definition: &Definition,
-    ask: impl Fn() -> Result<Asked, StartError>,
+    ask: impl Fn() -> Result<ProbeOutcome, StartError>,
     process: &mut Process,
     interrupts: &Interrupts,
     (began, share): (Instant, Option<Duration>),
@@ -374,9 +374,9 @@ fn wait_until_ready(
     let mut said = None;
     loop {
         match ask()? {
-            Asked::Ready => return Ok(()),
-            Asked::Wrong(answer) => said = Some(answer),
-            Asked::Silent => (),
+            ProbeOutcome::Ready => return Ok(()),
+            ProbeOutcome::Wrong(answer) => said = Some(answer),
+            ProbeOutcome::Silent => (),
         }
         if let Some(how) = process.ended() {
             return Err(StartError::Died { title: title(), how, output: process.kill() });

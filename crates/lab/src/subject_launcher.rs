@@ -17,9 +17,9 @@ use crate::at_hosts;
 use crate::certificates::{Certificates, ServerCertificate, certificate_of};
 use crate::folder::Folder;
 use crate::gauged::{Cores, Gauges};
-use crate::host_settings::{HostSettings, Release, Wanted as WantedSettings};
+use crate::host_settings::{CellChanges, HostSettings, Release};
 use crate::live_sink::LiveSink;
-use crate::materials::{Materials, QueriesKind, Wanted};
+use crate::materials::{Materials, MaterialsSpec, QueriesKind};
 use crate::path::LaidPath;
 use crate::patience::Patience;
 use crate::player::Player;
@@ -35,7 +35,7 @@ pub(crate) struct SubjectLauncher<'a> {
     pub(crate) cells: Vec<Cell>,
     /// The path of a cell that names none.
     pub(crate) path: Kind,
-    pub(crate) materials: &'a BTreeMap<Wanted, Materials>,
+    pub(crate) materials: &'a BTreeMap<MaterialsSpec, Materials>,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     /// The certificates of subjects that are started; `None` if none needs one.
     pub(crate) certificates: Option<&'a Certificates>,
@@ -75,7 +75,7 @@ impl SubjectLauncher<'_> {
         patience: Patience,
     ) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
-        let materials = &self.materials[&Wanted::new(cell.factors.dataset())];
+        let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
         let (queries, checks) = asked(cell, definition, materials);
         hosts.start(at_hosts::Start {
             cell,
@@ -91,7 +91,7 @@ impl SubjectLauncher<'_> {
 
     /// Plays at a server that already runs, over the kernel's loopback or the network.
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr, patience: Patience) -> Play<'b> {
-        let materials = &self.materials[&Wanted::new(cell.factors.dataset())];
+        let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
         Box::new(move |request: &TrialRequest| {
             let player = Player {
                 kqps: self.kqps,
@@ -122,11 +122,11 @@ impl SubjectLauncher<'_> {
     fn at_started<'b>(&'b self, cell: &'b Cell, start: u64, patience: Patience) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
         let path = LaidPath::new(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
-        let wanted = WantedSettings::from_cell(cell, &path).map_err(NoTrial::failed)?;
+        let wanted = CellChanges::from_cell(cell, &path).map_err(NoTrial::failed)?;
         let on_path = self.settings.set_on_path(&wanted, &path).map_err(NoTrial::failed)?;
         let release = Release { settings: &self.settings, changes: wanted.of_host };
         self.settings.have(&release.changes).map_err(NoTrial::failed)?;
-        let materials = &self.materials[&Wanted::new(cell.factors.dataset())];
+        let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
         let setting = LaunchSetting {
             path: &path,
             folder: &self.folder.work(&cell.subject, start),

@@ -11,7 +11,7 @@ use crate::profile;
 use crate::reasons;
 use crate::residence;
 use crate::rounds::{self, LATENCIES};
-use crate::search::{self, Wanted};
+use crate::search::{self, SearchStep};
 use crate::trial_request::{Played, RequestedPace, TrialRequest, counted};
 
 /// The trial that finds a ceiling.
@@ -247,9 +247,9 @@ impl Unit {
 
     fn next_of_search(&self) -> Next {
         let bounds = match search::wanted(&self.goal, &self.start, &self.played, 0.0) {
-            Wanted::Trial(request) if !self.is_cut => return Next::Trial(request),
-            Wanted::Trial(_) => search::so_far(&self.goal, &self.played),
-            Wanted::Done(bounds) => bounds,
+            SearchStep::Trial(request) if !self.is_cut => return Next::Trial(request),
+            SearchStep::Trial(_) => search::so_far(&self.goal, &self.played),
+            SearchStep::Done(bounds) => bounds,
         };
         let measured = counted(&self.played).iter().filter(|one| one.purpose == Purpose::Latency).count();
         let share = self.latency_at.get(measured);

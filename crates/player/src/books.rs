@@ -21,7 +21,7 @@ use kqps_dataset::{Dataset, Position};
 use crate::live::ThreadLive;
 use crate::per_query::Labels;
 use crate::plan::BURST_MOST;
-use crate::replay::cursor::Asked;
+use crate::replay::cursor::ReplayQuery;
 use crate::replay::flows::ANY;
 use crate::reports::{Fate, Reports};
 use crate::supply::Supply;
@@ -356,7 +356,7 @@ impl<'a, T: Table> Books<'a, T> {
             first = if burst.is_empty() { flow } else { first };
             burst.push(self.issue(flow, asked.query, asked.due_ns));
             self.flows[flow].was_used = true;
-            let Asked { client, connection, idle_ns, .. } = asked;
+            let ReplayQuery { client, connection, idle_ns, .. } = asked;
             if let Some(seats) = &mut self.seats {
                 seats.take(asked.flow as usize, connection, (flow, start));
             }
@@ -371,7 +371,7 @@ impl<'a, T: Table> Books<'a, T> {
 
     /// The flow for a query of a capture, and how the query stands to the connection there.
     #[inline]
-    fn flow_for(&mut self, asked: &Asked) -> (usize, Start) {
+    fn flow_for(&mut self, asked: &ReplayQuery) -> (usize, Start) {
         if asked.flow == ANY {
             return (self.flow_with_room(), Start::Follows);
         }

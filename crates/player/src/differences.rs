@@ -27,7 +27,7 @@ const KEPT_MOST: usize = 10 * EXAMPLES_MOST;
 pub struct Differences {
     /// Whether replies are compared: the queries are a capture, and answers are checked.
     is_on: bool,
-    kinds: BTreeMap<Kind, Found>,
+    kinds: BTreeMap<Kind, Occurrences>,
 }
 
 /// A kind of difference.
@@ -46,14 +46,14 @@ enum Kind {
 }
 
 #[derive(Debug, Default)]
-struct Found {
+struct Occurrences {
     count: u64,
-    examples: Vec<Seen>,
+    examples: Vec<KeptExample>,
 }
 
 /// An example.
 #[derive(Clone, Debug)]
-struct Seen {
+struct KeptExample {
     query: Position,
     got: Got,
 }
@@ -126,7 +126,7 @@ impl Differences {
         found.count += 1;
         let is_known = || found.examples.iter().any(|seen| seen.query == query);
         if found.examples.len() < KEPT_MOST && !is_known() {
-            found.examples.push(Seen { query, got: got() });
+            found.examples.push(KeptExample { query, got: got() });
         }
     }
 
@@ -143,7 +143,7 @@ impl Differences {
 
     /// The differences as records have them, the most frequent kind first.
     pub fn facts(&self, dataset: &Dataset) -> Vec<Difference> {
-        let one = |(kind, found): (&Kind, &Found)| {
+        let one = |(kind, found): (&Kind, &Occurrences)| {
             let mut examples: Vec<Example> = Vec::new();
             for seen in &found.examples {
                 let example = seen.words(*kind, dataset);
@@ -184,7 +184,7 @@ impl Kind {
     }
 }
 
-impl Seen {
+impl KeptExample {
     fn words(&self, kind: Kind, dataset: &Dataset) -> Example {
         let query = dataset.query(self.query);
         let question = &query.message[HEADER_BYTES..HEADER_BYTES + query.question_bytes];

@@ -10,7 +10,7 @@ use kqps_message::header;
 use crate::pace::{Pace, Standing};
 use crate::per_query::PerQuery;
 use crate::replay::TRANSPORTS;
-use crate::replay::cursor::{Asked, Cursor};
+use crate::replay::cursor::{Cursor, ReplayQuery};
 use crate::walk::Walk;
 
 /// A thread's queries, and the state of its sending.
@@ -283,12 +283,12 @@ impl<'a> Supply<'a> {
 
     /// The next query of a capture, if it is due at `now_ns`, with the time at which it is due.
     #[inline]
-    pub(crate) fn next_captured(&mut self, now_ns: u64) -> Option<Asked> {
+    pub(crate) fn next_captured(&mut self, now_ns: u64) -> Option<ReplayQuery> {
         let Source::Capture(cursor) = &mut self.source else { return None };
         let next = cursor.next();
         self.pace.follow(cursor.next_due_ns());
         let due_ns = next.and_then(|_| self.pace.take(now_ns))?;
-        next.map(|next| Asked { due_ns, ..next })
+        next.map(|next| ReplayQuery { due_ns, ..next })
     }
 
     /// Takes the query that [`Self::next_captured`] returned.

@@ -28,7 +28,7 @@ use tcp::TcpIo;
 use udp::UdpIo;
 use udp::sockets::Sockets;
 use udp::xdp::numbers::Numbers;
-use xdp::{Asked, PastPart};
+use xdp::{PastPart, XdpRequest};
 
 /// The fewest ports past the kernel, if connections are closed and opened again, or only if they break.
 const PORTS_OF_CLOSED: usize = 1 << 12;
@@ -117,7 +117,7 @@ impl Opened {
 
     fn udp_past(plan: &Plan, udp: &UdpPlan) -> Result<Self, PlayError> {
         let numbers = Numbers::new(plan, udp)?;
-        let asked = Asked {
+        let asked = XdpRequest {
             device: udp.device.as_deref(),
             buffer_bytes: udp.buffer_bytes,
             protocols: Protocols::Udp,
@@ -131,7 +131,7 @@ impl Opened {
         let spare = if tcp.queries_per_connection.is_some() { PORTS_OF_CLOSED } else { PORTS_OF_KEPT };
         let needed = tcp.connections.saturating_mul(2).max(spare);
         let (ports, shared) = xdp::for_connections(&ephemeral::ports(), needed);
-        let asked = Asked {
+        let asked = XdpRequest {
             device: tcp.device.as_deref(),
             buffer_bytes: tcp.buffer_bytes,
             protocols: Protocols::Tcp,

@@ -24,7 +24,7 @@ const TIMEOUT: Duration = Duration::from_millis(1500);
 
 /// A query as it arrived.
 #[derive(Clone, Debug)]
-struct Seen {
+struct ArrivedQuery {
     name: String,
     from: SocketAddr,
     at_ns: u64,
@@ -34,8 +34,8 @@ struct Seen {
 fn played(
     dataset: &Dataset,
     plan: impl FnOnce(SocketAddr) -> Plan,
-    answer: impl Fn(&Seen, &[Seen], &mut Vec<u8>) -> Option<SocketAddr> + Sync,
-) -> (Trial, Vec<Seen>) {
+    answer: impl Fn(&ArrivedQuery, &[ArrivedQuery], &mut Vec<u8>) -> Option<SocketAddr> + Sync,
+) -> (Trial, Vec<ArrivedQuery>) {
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
     let plan = plan(socket.local_addr().unwrap());
@@ -50,7 +50,7 @@ fn played(
                     Err(error) => panic!("{error}"),
                 };
                 let mut reply = buffer[..bytes].to_vec();
-                let seen = Seen { name: name(&reply), from, at_ns: clock::now_ns() };
+                let seen = ArrivedQuery { name: name(&reply), from, at_ns: clock::now_ns() };
                 reply[2] |= 0x80;
                 let mut all = all.lock().unwrap();
                 if let Some(to) = answer(&seen, &all, &mut reply) {
@@ -68,13 +68,13 @@ fn played(
 
 /// Answers every query.
 #[allow(clippy::unnecessary_wraps)] // other answers send none
-fn right(seen: &Seen, _: &[Seen], _: &mut Vec<u8>) -> Option<SocketAddr> {
+fn right(seen: &ArrivedQuery, _: &[ArrivedQuery], _: &mut Vec<u8>) -> Option<SocketAddr> {
     Some(seen.from)
 }
 
 /// The addresses and ports from which the queries of each client came. Client *i* of `clients` sent every so many-th
 /// query.
-fn by_client(seen: &[Seen], clients: usize) -> BTreeMap<usize, BTreeSet<SocketAddr>> {
+fn by_client(seen: &[ArrivedQuery], clients: usize) -> BTreeMap<usize, BTreeSet<SocketAddr>> {
     let mut by_client: BTreeMap<usize, BTreeSet<SocketAddr>> = BTreeMap::new();
     for one in seen {
         let number: usize = one.name[1..].parse().unwrap();

@@ -57,7 +57,7 @@ fn clients(count: u8) -> Vec<SocketAddr> {
 }
 
 /// Plays at a server on UDP that answers each query, those of `astray` to another client. Returns what came, by name.
-fn played(networks: &Networks, plan: &Plan, captured: &Captured, astray: &[&str]) -> (Trial, Seen) {
+fn played(networks: &Networks, plan: &Plan, captured: &Captured, astray: &[&str]) -> (Trial, ArrivedQueries) {
     let socket = networks.far(|| UdpSocket::bind((FAR, PORT)));
     socket.set_read_timeout(Some(Duration::from_millis(2))).unwrap();
     let (stop, all) = (AtomicBool::new(false), Mutex::new(Vec::new()));
@@ -91,10 +91,10 @@ fn played(networks: &Networks, plan: &Plan, captured: &Captured, astray: &[&str]
 }
 
 /// The names of queries, and where they came from.
-type Seen = Vec<(String, SocketAddr)>;
+type ArrivedQueries = Vec<(String, SocketAddr)>;
 
 /// The addresses and ports of each client. Client *i* of `count` sent every so many-th query.
-fn by_client(seen: &Seen, count: usize) -> BTreeMap<usize, BTreeSet<SocketAddr>> {
+fn by_client(seen: &ArrivedQueries, count: usize) -> BTreeMap<usize, BTreeSet<SocketAddr>> {
     let mut by_client: BTreeMap<usize, BTreeSet<SocketAddr>> = BTreeMap::new();
     for (name, from) in seen {
         let number: usize = name[1..].parse().unwrap();
@@ -175,7 +175,7 @@ fn queries_by_udp_are_replayed_over_a_connection_each() {
     // A place for each query at each thread, and places that are used again. An open loop gives up queries that find none.
     for (threads, connections) in [(1, 90), (2, 180), (1, 16), (2, 16)] {
         let Some(networks) = networks(threads as u32) else { return };
-        let seen = std::sync::Arc::new(Mutex::new(Seen::new()));
+        let seen = std::sync::Arc::new(Mutex::new(ArrivedQueries::new()));
         let of_server = std::sync::Arc::clone(&seen);
         let server = networks.far(move || {
             Ok(stream::Server::at((FAR, 0), move |_, mut stream| {

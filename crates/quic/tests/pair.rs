@@ -62,7 +62,7 @@ struct Datagram {
 
 /// Events and replies that both sides saw.
 #[derive(Default)]
-struct Seen {
+struct SeenEvents {
     opened: Vec<(Kind, EarlyData)>,
     again: Vec<u16>,
     replies: Vec<(u16, Vec<u8>)>,
@@ -81,7 +81,7 @@ struct Rig {
     now_ns: u64,
     sent: u64,
     under_way: Vec<Datagram>,
-    seen: Seen,
+    seen: SeenEvents,
 }
 
 fn made() -> Made {
@@ -129,7 +129,7 @@ impl Rig {
             now_ns: SECOND_NS,
             sent: 0,
             under_way: Vec::new(),
-            seen: Seen::default(),
+            seen: SeenEvents::default(),
         }
     }
 
@@ -223,7 +223,7 @@ impl Rig {
     }
 
     /// Runs until the condition holds. It must within two minutes.
-    fn run_until(&mut self, what: &str, holds: impl Fn(&Seen) -> bool) {
+    fn run_until(&mut self, what: &str, holds: impl Fn(&SeenEvents) -> bool) {
         let last_ns = self.now_ns + 120 * SECOND_NS;
         loop {
             self.work();
@@ -397,7 +397,7 @@ fn with_a_ticket(made: &Made) -> Rig {
     rig.run_until("a connection", |seen| !seen.opened.is_empty());
     rig.run_for(SECOND_NS);
     rig.close(0);
-    rig.seen = Seen::default();
+    rig.seen = SeenEvents::default();
     rig
 }
 
@@ -446,7 +446,7 @@ fn a_server_may_refuse_a_connection_or_close_it() {
     assert_eq!(rig.seen.ended, [End::Closed { code: 2, by_application: false }]);
     assert!(rig.seen.of_server.is_empty() && rig.server.connections() == 0);
     rig.client.forget(0);
-    (rig.admission, rig.seen) = (Admission::Accept, Seen::default());
+    (rig.admission, rig.seen) = (Admission::Accept, SeenEvents::default());
     rig.connect(1);
     rig.run_until("a connection", |seen| !seen.opened.is_empty());
     rig.run_for(SECOND_NS);

@@ -38,8 +38,8 @@ pub use label::{Labels, Shape};
 pub use popularity::Popularity;
 pub use qtype::Type;
 pub use recipe::{
-    Asked, Attack, CHAIN_MAX, Contents, Delegations, Denial, Expect, Outcomes, Recipe, RecipeError,
-    RecipeFault, Signing,
+    Attack, CHAIN_MAX, Contents, Delegations, Denial, Expect, Outcomes, Recipe, RecipeError, RecipeFault,
+    RecipeQueries, Signing,
 };
 
 use plan::Plan;

@@ -6,12 +6,16 @@ use kqps_message::{rcode, rtype};
 
 use super::draw::Stream;
 use super::question::{Question, Questions};
-use super::recipe::{Asked, Expect};
+use super::recipe::{Expect, RecipeQueries};
 
 const FLUSHED_BYTES: usize = 1 << 16;
 
 /// Writes all queries.
-pub(super) fn write(questions: &mut Questions<'_>, asked: &Asked, out: &mut dyn Write) -> io::Result<()> {
+pub(super) fn write(
+    questions: &mut Questions<'_>,
+    asked: &RecipeQueries,
+    out: &mut dyn Write,
+) -> io::Result<()> {
     let types: Vec<String> =
         questions.types.iter().map(|qtype| format!(" {}", rtype::RtypeName(*qtype))).collect();
     let rcodes = [rcode::NOERROR, rcode::SERVFAIL, rcode::NXDOMAIN, rcode::REFUSED];

@@ -46,7 +46,7 @@ pub struct Recipe {
     /// How zones are signed; `None` leaves them unsigned.
     pub signing: Option<Signing>,
     /// The queries.
-    pub queries: Asked,
+    pub queries: RecipeQueries,
 }
 
 /// The most CNAMEs in a chain, since some servers follow no more than eleven.
@@ -133,7 +133,7 @@ pub enum Denial {
 /// The queries of a recipe.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
-pub struct Asked {
+pub struct RecipeQueries {
     /// The seed of the queries.
     pub seed: u64,
     /// Types, by weight. If a type is not in the zones' contents, no zone has data of it.
@@ -162,7 +162,7 @@ pub struct Asked {
     pub attack: Attack,
 }
 
-impl Default for Asked {
+impl Default for RecipeQueries {
     fn default() -> Self {
         Self {
             seed: 1,
@@ -250,7 +250,7 @@ impl Default for Recipe {
             contents: Contents::default(),
             delegations: Delegations::default(),
             signing: None,
-            queries: Asked::default(),
+            queries: RecipeQueries::default(),
         }
     }
 }
@@ -264,7 +264,7 @@ impl Recipe {
 
     /// A hash of the zones, in hexadecimal digits. It does not depend on the queries.
     pub fn zones_hash(&self) -> String {
-        let zones = Self { about: String::new(), queries: Asked::default(), ..self.clone() };
+        let zones = Self { about: String::new(), queries: RecipeQueries::default(), ..self.clone() };
         let mut hasher = blake3::Hasher::new();
         hasher.update(&super::VERSION.to_le_bytes()).update(format!("{zones:?}").as_bytes());
         hasher.finalize().to_hex().to_string()

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use kqps_dataset::{Check, Dataset, Options};
 use kqps_message::{rcode, rtype};
-use kqps_recipe::{Asked, Expect, Labels, Outcomes, Popularity, Recipe, Type};
+use kqps_recipe::{Expect, Labels, Outcomes, Popularity, Recipe, RecipeQueries, Type};
 
 const COUNT: u64 = 20_000;
 
@@ -19,16 +19,16 @@ fn recipe() -> Recipe {
     Recipe { origin: "Example.test".to_owned(), records: 500, seed: 3, queries: asked(), ..Recipe::default() }
 }
 
-fn asked() -> Asked {
-    Asked {
+fn asked() -> RecipeQueries {
+    RecipeQueries {
         types: [(Type(rtype::A), 3.0), (Type(rtype::AAAA), 1.0)].into(),
         outcomes: outcomes(0.05),
         seed: 4,
-        ..Asked::default()
+        ..RecipeQueries::default()
     }
 }
 
-fn asking(asked: Asked) -> Recipe {
+fn asking(asked: RecipeQueries) -> Recipe {
     Recipe { queries: asked, ..recipe() }
 }
 
@@ -57,12 +57,13 @@ fn a_seed_decides_everything() {
     assert_eq!(zone_text(&recipe()), zone_text(&recipe()));
     assert_eq!(queries_text(&recipe()), queries_text(&recipe()));
     assert_ne!(zone_text(&recipe()), zone_text(&Recipe { seed: 5, ..recipe() }));
-    assert_ne!(queries_text(&recipe()), queries_text(&asking(Asked { seed: 5, ..asked() })));
+    assert_ne!(queries_text(&recipe()), queries_text(&asking(RecipeQueries { seed: 5, ..asked() })));
 }
 
 #[test]
 fn what_a_seed_gives_never_changes() {
-    let small = Recipe { records: 3, queries: Asked { outcomes: outcomes(0.5), ..asked() }, ..recipe() };
+    let small =
+        Recipe { records: 3, queries: RecipeQueries { outcomes: outcomes(0.5), ..asked() }, ..recipe() };
     assert_eq!(zone_text(&small), include_str!("generated/zone.txt"));
     assert_eq!(queries_of(&small, 6), include_str!("generated/queries.txt"));
 }
@@ -100,7 +101,7 @@ fn queries_are_answered_by_the_zone_as_expected() {
 fn a_dataset_reads_what_was_generated() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("queries");
-    let answers = asking(Asked { expect: Expect::Answers, edns: 0.5, dnssec: 0.25, ..asked() });
+    let answers = asking(RecipeQueries { expect: Expect::Answers, edns: 0.5, dnssec: 0.25, ..asked() });
     kqps_recipe::queries(&answers, COUNT, &path).expect("a file");
     let options = Options { cache_dir: Some(directory.path().join("cache")), ..Options::default() };
     let dataset = Dataset::open(&path, &options).expect("a dataset");
@@ -134,7 +135,7 @@ fn popular_names_are_asked_more_often() {
 
 /// How often the most popular name was asked for, and how many names were.
 fn most_asked(popularity: Popularity) -> (f64, usize) {
-    let recipe = asking(Asked { popularity, outcomes: outcomes(0.0), ..asked() });
+    let recipe = asking(RecipeQueries { popularity, outcomes: outcomes(0.0), ..asked() });
     let mut times: HashMap<String, u32> = HashMap::new();
     for line in queries_text(&recipe).lines() {
         *times.entry(line.split(' ').next().expect("a name").to_owned()).or_default() += 1;
@@ -145,7 +146,7 @@ fn most_asked(popularity: Popularity) -> (f64, usize) {
 
 #[test]
 fn without_expectations_there_are_two_columns() {
-    let plain = queries_text(&asking(Asked { expect: Expect::Nothing, ..asked() }));
+    let plain = queries_text(&asking(RecipeQueries { expect: Expect::Nothing, ..asked() }));
     assert!(plain.lines().all(|line| line.split(' ').count() == 2));
 }
 
@@ -165,8 +166,9 @@ fn what_cannot_be_generated_is_refused() {
     let directory = tempfile::tempdir().expect("a directory");
     let path = directory.path().join("out");
     let zone_error = |recipe: Recipe| kqps_recipe::zone(&recipe, &path).expect_err("a bad zone").to_string();
-    let query_error =
-        |asked: Asked| kqps_recipe::queries(&asking(asked), 9, &path).expect_err("bad queries").to_string();
+    let query_error = |asked: RecipeQueries| {
+        kqps_recipe::queries(&asking(asked), 9, &path).expect_err("bad queries").to_string()
+    };
     let label_bytes = |label_bytes| Labels { label_bytes: Some(label_bytes), ..Labels::default() };
     let ranks = directory.path().join("ranks");
     fs::write(&ranks, "9 a\n\n").expect("a file");
@@ -189,20 +191,20 @@ fn what_cannot_be_generated_is_refused() {
             "the recipe has 2 zones, which are written into a folder of their own",
         ),
         (
-            query_error(Asked { outcomes: outcomes(1.5), ..asked() }),
+            query_error(RecipeQueries { outcomes: outcomes(1.5), ..asked() }),
             "a weight of -0.5 for NOERROR in outcomes; expected a number of 0 or more",
         ),
-        (query_error(Asked { edns: 1.5, ..asked() }), "a share of 1.5 for edns; expected 0 to 1"),
+        (query_error(RecipeQueries { edns: 1.5, ..asked() }), "a share of 1.5 for edns; expected 0 to 1"),
         (
-            query_error(Asked { types: [(Type(1), 0.0)].into(), ..asked() }),
+            query_error(RecipeQueries { types: [(Type(1), 0.0)].into(), ..asked() }),
             "expected at least one type, each with a weight above 0",
         ),
         (
-            query_error(Asked { popularity: Popularity::Zipf(-1.0), ..asked() }),
+            query_error(RecipeQueries { popularity: Popularity::Zipf(-1.0), ..asked() }),
             "a Zipf exponent of -1; expected 0 to 10",
         ),
         (
-            query_error(Asked { popularity: Popularity::Ranks(ranks.clone()), ..asked() }),
+            query_error(RecipeQueries { popularity: Popularity::Ranks(ranks.clone()), ..asked() }),
             &format!("{}:2:1: expected a number above 0, found \"\"", ranks.display()),
         ),
     ] {

@@ -17,7 +17,7 @@ use crate::section::study::{self, Study};
 use crate::section::summary::{self, Summary};
 use crate::section::topology::{self, Topology};
 use crate::section::{
-    Panel, beside, comparison, cpu, latency, loss, profile, rates, residence, speeds, trials,
+    Panel, comparison, cpu, latency, loss, other_run, profile, rates, residence, speeds, trials,
 };
 
 /// The study name of a run that `kqps find` stored.
@@ -55,7 +55,7 @@ pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>, mome
         study: study::of_run(run, verdict),
         summary: summary::of_run(run, verdict),
         comparisons: comparison::panels(run, verdict),
-        beside: other.map(beside::section),
+        beside: other.map(other_run::section),
         answers,
         common_reasons: common_reasons.into_iter().map(Prose).collect(),
         unfinished: Prose(unfinished(run, moment).to_owned()),
@@ -132,7 +132,7 @@ struct Body<'a> {
     study: Option<Study>,
     summary: Option<Summary>,
     comparisons: Vec<Panel>,
-    beside: Option<beside::Section>,
+    beside: Option<other_run::Section>,
     answers: Vec<Answer>,
     common_reasons: Vec<Prose>,
     player_ceiling: Option<String>,

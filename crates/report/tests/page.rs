@@ -1,8 +1,6 @@
 //! The page as a reader sees it in a browser: on a desktop and on a phone, in light and dark mode, and on
 //! paper. Screenshots are stored under `target/report-screenshots`.
 
-#[path = "page/beside.rs"]
-mod beside;
 #[path = "page/history.rs"]
 mod history;
 #[path = "page/links.rs"]
@@ -11,6 +9,8 @@ mod links;
 mod live;
 #[path = "page/orders.rs"]
 mod orders;
+#[path = "page/other_run.rs"]
+mod other_run;
 #[path = "page/sheets.rs"]
 mod sheets;
 mod support;

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::sync::Arc;
 
-use kqps_cache::{Answered as Found, Key, Purpose, Question, Shared};
+use kqps_cache::{Answered as Lookup, Key, Purpose, Question, Shared};
 use kqps_kernel::clock::now_s;
 use kqps_message::query::CLASS_IN;
 use kqps_message::rcode;
@@ -14,7 +14,7 @@ use kqps_server::counts::{Cause, Rcodes};
 use kqps_server::later::{Mailbox, Origin};
 use kqps_server::{Answer, Answered, Client, Query};
 
-use crate::asked::{Asked, Refusal};
+use crate::parsed_query::{ParsedQuery, Refusal};
 use crate::handoff::{Asker, Batch};
 use crate::reply::refuse;
 use crate::resolvers::Resolvers;
@@ -82,7 +82,7 @@ impl CacheAnswer {
     fn defer(
         &mut self,
         query: Query<'_>,
-        asked: Asked,
+        asked: ParsedQuery,
         key: &Key,
         limit_bytes: usize,
     ) -> Answered<Infallible> {
@@ -113,7 +113,7 @@ impl CacheAnswer {
     /// Has the resolver ask once more for a question that was just answered by `reply`, whose TTL is about to run out.
     /// The cache reports this once for each answer, and once more if the resolver has no room.
     #[cold]
-    fn prefetch(&mut self, asked: Asked, key: &Key, reply: &[u8]) {
+    fn prefetch(&mut self, asked: ParsedQuery, key: &Key, reply: &[u8]) {
         let Self { cache, common, batches, .. } = self;
         let number = common.resolvers.find(self.worker, key.name(), asked.rtype);
         if common.resolvers.inboxes[number].has_room(batches[number].len()) {
@@ -127,8 +127,8 @@ impl CacheAnswer {
 
 /// The question about a name.
 #[inline]
-fn question(name: &[u8], asked: Asked) -> Question<'_> {
-    let Asked { rtype, dnssec_ok, checking_disabled, .. } = asked;
+fn question(name: &[u8], asked: ParsedQuery) -> Question<'_> {
+    let ParsedQuery { rtype, dnssec_ok, checking_disabled, .. } = asked;
     Question { name, rtype, class: CLASS_IN, dnssec_ok, checking_disabled }
 }
 
@@ -149,7 +149,7 @@ impl Answer for CacheAnswer {
             return Answered::None(Cause::PortZero);
         }
         let Query { buffer, bytes, client, origin } = query;
-        let asked = match Asked::from_query(&buffer[..bytes]) {
+        let asked = match ParsedQuery::from_query(&buffer[..bytes]) {
             Ok(asked) => asked,
             Err(Refusal::Drop(cause)) => return Answered::None(cause),
             Err(Refusal::Say(rcode)) => return self.refuse(buffer, bytes, rcode),
@@ -163,10 +163,10 @@ impl Answer for CacheAnswer {
         let now_s = *self.now_s.get_or_insert_with(now_s);
         let found = self.cache.answer_read(&key, asked.form(), buffer, limit_bytes, now_s, Purpose::Client);
         let (count, reply_bytes, ends_soon) = match found {
-            Found::Hit { bytes, prefetch } => (Count::Hits, bytes, prefetch),
-            Found::Stale { bytes } => (Count::Stale, bytes, false),
-            Found::Failed { bytes } => (Count::Failures, bytes, false),
-            Found::Miss => {
+            Lookup::Hit { bytes, prefetch } => (Count::Hits, bytes, prefetch),
+            Lookup::Stale { bytes } => (Count::Stale, bytes, false),
+            Lookup::Failed { bytes } => (Count::Failures, bytes, false),
+            Lookup::Miss => {
                 return self.defer(Query { buffer, bytes, client, origin }, asked, &key, limit_bytes);
             }
         };

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use crate::asked::Asked;
+use crate::parsed_query::ParsedQuery;
 use crate::chase::Chase;
 use crate::handoff::Asker;
 
@@ -25,8 +25,8 @@ pub(crate) struct Ask {
 #[derive(Debug)]
 pub(crate) struct Waiter {
     pub(crate) asker: Asker,
-    pub(crate) asked: Asked,
-    /// The query as far as its reply needs it ([`Asked::write_short`]).
+    pub(crate) asked: ParsedQuery,
+    /// The query as far as its reply needs it ([`ParsedQuery::write_short`]).
     pub(crate) query: Box<[u8]>,
     /// The longest reply in bytes.
     pub(crate) limit_bytes: usize,
@@ -114,7 +114,7 @@ mod tests {
 
     fn waiter() -> Waiter {
         let query = b"\0\0\x01\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
-        let asked = Asked::from_query(query).unwrap();
+        let asked = ParsedQuery::from_query(query).unwrap();
         Waiter { asker: Asker::Nobody, asked, query: query[..].into(), limit_bytes: 512 }
     }
 

@@ -3,7 +3,7 @@
 use kqps_cache::{Bailiwick, Settings, Shared};
 use kqps_message::{HEADER_BYTES, Header, edns, question, rcode, record};
 
-use crate::asked::{Asked, Refusal};
+use crate::parsed_query::{ParsedQuery, Refusal};
 use crate::key;
 use crate::outgoing;
 use crate::reply::refuse;
@@ -17,7 +17,7 @@ const ZONES: [&[u8]; 3] = [b"\0", b"\x04test\0", b"\x01a\x04test\0"];
 pub fn reply(bytes: &[u8]) -> Option<Vec<u8>> {
     let (&[query_bytes, choice], rest) = bytes.split_first_chunk()?;
     let (query, message) = rest.split_at(usize::from(query_bytes).min(rest.len()));
-    let asked = match Asked::from_query(query) {
+    let asked = match ParsedQuery::from_query(query) {
         Ok(asked) => asked,
         Err(Refusal::Say(rcode)) => {
             refuses(query, rcode);
@@ -63,11 +63,11 @@ fn refuses(query: &[u8], rcode: u16) {
 }
 
 /// The query that leaves asks the question of the client, and the same question makes the same key.
-fn asks(query: &[u8], asked: Asked) {
+fn asks(query: &[u8], asked: ParsedQuery) {
     let (mut key, mut again, mut out) = (Vec::new(), Vec::new(), Vec::new());
     key::write(&mut key, asked.name(query), asked);
     outgoing::write(&mut out, &key::question(&key), true, || 0x5a5a);
-    let sent = Asked::from_query(&out).expect("it can be read");
+    let sent = ParsedQuery::from_query(&out).expect("it can be read");
     key::write(&mut again, sent.name(&out), sent);
     assert_eq!(key, again);
 }

@@ -9,7 +9,7 @@ use kqps_kernel::{Address, LocalAddress};
 use kqps_server::later::{Mailbox, Origin};
 use mio::Waker;
 
-use crate::asked::Asked;
+use crate::parsed_query::ParsedQuery;
 
 /// The queries, and their bytes, for which a batch always keeps its memory.
 const KEPT_JOBS: usize = 256;
@@ -37,7 +37,7 @@ pub(crate) enum Asker {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) asker: Asker,
-    pub(crate) asked: Asked,
+    pub(crate) asked: ParsedQuery,
     /// The query as far as the reply needs it, as a place in the bytes of the batch.
     query: Range<usize>,
     /// The longest reply in bytes.
@@ -60,7 +60,7 @@ impl Batch {
 
     /// Adds a query, of which `asked` was read. The batch keeps what the reply needs of it.
     #[inline]
-    pub(crate) fn push(&mut self, asker: Asker, asked: Asked, query: &[u8], limit_bytes: usize) {
+    pub(crate) fn push(&mut self, asker: Asker, asked: ParsedQuery, query: &[u8], limit_bytes: usize) {
         let start = self.bytes.len();
         asked.write_short(query, &mut self.bytes);
         self.jobs.push(Job { asker, asked, query: start..self.bytes.len(), limit_bytes });
@@ -192,13 +192,13 @@ mod tests {
 
     fn push(batch: &mut Batch, letter: u8, limit_bytes: usize) {
         let query = query(letter);
-        batch.push(Asker::Nobody, Asked::from_query(&query).unwrap(), &query, limit_bytes);
+        batch.push(Asker::Nobody, ParsedQuery::from_query(&query).unwrap(), &query, limit_bytes);
     }
 
     fn queries(batch: &mut Batch) -> Vec<(Vec<u8>, usize)> {
         let mut all = Vec::new();
         batch.drain(|job, query| {
-            assert_eq!(Asked::from_query(query), Ok(job.asked));
+            assert_eq!(ParsedQuery::from_query(query), Ok(job.asked));
             all.push((query.to_vec(), job.limit_bytes));
         });
         all

@@ -3,14 +3,14 @@
 use kqps_cache::Question;
 use kqps_message::query::CLASS_IN;
 
-use crate::asked::Asked;
+use crate::parsed_query::ParsedQuery;
 
 /// The bytes after the name: the type, and whether DO and CD are set.
 const TAIL_BYTES: usize = 3;
 
 /// Writes the key of a question to `key`: its name in lower case (RFC 4343), its type, and whether the client wants
 /// DNSSEC records, and answers that were not validated (RFC 4035, section 4.7).
-pub(crate) fn write(key: &mut Vec<u8>, name: &[u8], asked: Asked) {
+pub(crate) fn write(key: &mut Vec<u8>, name: &[u8], asked: ParsedQuery) {
     key.clear();
     key.extend_from_slice(name);
     key.make_ascii_lowercase();
@@ -37,7 +37,7 @@ mod tests {
     #[test]
     fn a_key_holds_its_question() {
         let query = b"\0\0\x01\x10\0\x01\0\0\0\0\0\x01\x03wWw\0\0\x1c\0\x01\0\0\x29\x04\xd0\0\0\x80\0\0\0";
-        let asked = Asked::from_query(query).unwrap();
+        let asked = ParsedQuery::from_query(query).unwrap();
         let mut key = b"before".to_vec();
         write(&mut key, asked.name(query), asked);
         let Question { name: asked_name, rtype, class, dnssec_ok, checking_disabled } = question(&key);

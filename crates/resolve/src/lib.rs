@@ -8,7 +8,8 @@
 //! in the inbox of a resolver, or in the list of one question. Only the answer of the server that was asked, to the
 //! question that was asked, is kept.
 //!
-//! - `answer` is what a worker does with a query. `asked` reads the query, and `reply` makes the server's own replies.
+//! - `answer` is what a worker does with a query. `parsed_query` reads the query, and `reply` makes the server's own
+//!   replies.
 //! - `handoff` takes questions from workers to resolvers, and `resolvers` says to which.
 //! - `resolver` is the loop of a resolver, and `asks` its table of questions. [`chase`] follows aliases from zone to
 //!   zone. `outgoing` writes what is asked, and `replies` sends datagrams. `key` says which questions are the same.
@@ -17,7 +18,6 @@
 //!   `overview` for all.
 
 mod answer;
-mod asked;
 mod asks;
 pub mod chase;
 mod crew;
@@ -26,6 +26,7 @@ mod handoff;
 mod key;
 mod outgoing;
 mod overview;
+mod parsed_query;
 mod replies;
 mod reply;
 mod resolver;

@@ -8,7 +8,7 @@ use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use kqps_cache::{Answered as Found, Failure, Key, Purpose, Put, Reply, Shared};
+use kqps_cache::{Answered as Lookup, Failure, Key, Purpose, Put, Reply, Shared};
 use kqps_front::FrontSettings;
 use kqps_front::upstream::{Answers, Outcome, Upstream};
 use kqps_kernel::clock::now_s;
@@ -160,7 +160,7 @@ impl Resolver {
     /// Whether the answer came since the worker looked. The client then has it.
     fn is_overtaken(&mut self, waiter: &Waiter) -> bool {
         let found = self.find(waiter, Purpose::Waiter);
-        let (Found::Hit { bytes, .. } | Found::Stale { bytes } | Found::Failed { bytes }) = found else {
+        let (Lookup::Hit { bytes, .. } | Lookup::Stale { bytes } | Lookup::Failed { bytes }) = found else {
             return false;
         };
         self.tally.add(Count::Overtaken);
@@ -169,11 +169,11 @@ impl Resolver {
     }
 
     /// Looks in the cache for a client that waits. The reply is in the buffer.
-    fn find(&mut self, waiter: &Waiter, purpose: Purpose) -> Found {
+    fn find(&mut self, waiter: &Waiter, purpose: Purpose) -> Lookup {
         let Self { parts, buffer, key, now_s, .. } = self;
         let Waiter { asked, query, limit_bytes, .. } = waiter;
         key::write(key, asked.name(query), *asked);
-        let Some(key) = parts.cache.key(&key::question(key)) else { return Found::Miss };
+        let Some(key) = parts.cache.key(&key::question(key)) else { return Lookup::Miss };
         buffer[..query.len()].copy_from_slice(query);
         parts.cache.answer_read(&key, asked.form(), buffer, *limit_bytes, *now_s, purpose)
     }
@@ -287,12 +287,12 @@ impl Resolver {
             reply.answer(asked.form(), &mut self.buffer, *limit_bytes)
         } else {
             match self.find(waiter, Purpose::Waiter) {
-                Found::Hit { bytes, .. } | Found::Failed { bytes } => bytes,
-                Found::Stale { bytes } => {
+                Lookup::Hit { bytes, .. } | Lookup::Failed { bytes } => bytes,
+                Lookup::Stale { bytes } => {
                     self.tally.add(Count::StaleAfterFailure);
                     bytes
                 }
-                Found::Miss => {
+                Lookup::Miss => {
                     self.buffer[..query.len()].copy_from_slice(query);
                     refuse(&mut self.buffer, query.len(), rcode::SERVFAIL)
                 }

@@ -24,10 +24,10 @@ pub mod setup;
 pub mod sockets;
 pub mod worker;
 
+mod deadline;
 mod device;
 mod loops;
 mod processes;
-mod until;
 
 pub use answer::{Answer, Answered, Client, Query};
 pub use error::ServeError;

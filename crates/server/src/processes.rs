@@ -26,7 +26,7 @@ use crate::service::{Description, Service, Task};
 use crate::services::auth::ZonesLoaded;
 use crate::setup::ServerSetup;
 use crate::sockets::{Endpoint, ListeningSocket, QuicSocket, WorkerSockets};
-use crate::until::{Deadline, Event};
+use crate::deadline::{Deadline, Event};
 use message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
 use patience::patience_ns;
 use process::WorkerProcess;

@@ -20,7 +20,7 @@ use crate::services::auth::{Auth, ZoneSource, ZonesLoaded};
 use crate::services::echo::Echo;
 use crate::setup::{Listeners, QuicSetup, ServerSetup, Sockets};
 use crate::sockets::{self, Bound, SocketFile};
-use crate::until::{Deadline, Event};
+use crate::deadline::{Deadline, Event};
 
 /// A server that can answer.
 pub struct Server {

@@ -23,7 +23,7 @@ use serde::{Deserialize, Serialize};
 
 use estimate::Costs;
 use ground::Ground;
-use place::Wanted;
+use place::Demands;
 
 pub use layout::{Kind, Layout};
 
@@ -83,7 +83,7 @@ impl Piece {
 /// The advice for a host with these settings and these cores that may be used.
 pub fn advise(setup: &HostSetup, topology: &Topology, ask: &Ask) -> Advice {
     let ground = Ground::new(setup, topology, ask.device.as_deref());
-    let wanted = Wanted {
+    let wanted = Demands {
         workers: ask.workers.map(|workers| workers.max(1) as usize),
         rate_qps: ask.rate_qps.filter(|rate_qps| rate_qps.is_finite() && *rate_qps > 0.0),
         costs: Costs::new(ask.softirq_s_per_packet, ask.server_s_per_answer),

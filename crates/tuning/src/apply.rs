@@ -1,7 +1,7 @@
 //! Sets settings: each change is on disk with its old value before it is made, and is read back afterwards. If one
 //! cannot be made, those before it are undone.
 
-mod still;
+mod recheck;
 
 use std::collections::BTreeSet;
 
@@ -10,7 +10,7 @@ use crate::owner::Owner;
 use crate::setting::{Change, Setting, in_order, value};
 use crate::settle::Link;
 use crate::system::{SettingError, System};
-use crate::undo::{self, Left, Links};
+use crate::undo::{self, LeftSetting, Links};
 
 /// A single setting that was changed.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -57,12 +57,12 @@ pub enum ApplyError {
     #[error(transparent)]
     Journal(#[from] JournalError),
     #[error("{error}; {}", undone_words(.left, .troubles))]
-    Undone { error: Box<ApplyError>, left: Vec<Left>, troubles: Vec<String> },
+    Undone { error: Box<ApplyError>, left: Vec<LeftSetting>, troubles: Vec<String> },
     #[error("{error}; what was set before it could not be undone: {undo}")]
     NotUndone { error: Box<ApplyError>, undo: JournalError },
 }
 
-fn undone_words(left: &[Left], troubles: &[String]) -> String {
+fn undone_words(left: &[LeftSetting], troubles: &[String]) -> String {
     let left: Vec<String> = left.iter().map(ToString::to_string).chain(troubles.iter().cloned()).collect();
     if left.is_empty() {
         return "what was set before it is undone".into();
@@ -93,7 +93,7 @@ pub fn apply(
         records.extend(one(system, journal, change, owner, &mut applied)?);
         Ok(())
     });
-    let made = made.and_then(|()| still::again(system, journal, &mut records, &mut applied));
+    let made = made.and_then(|()| recheck::again(system, journal, &mut records, &mut applied));
     if let Err(error) = made {
         return Err(taken_back(system, journal, &applied, error));
     }

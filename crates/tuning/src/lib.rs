@@ -10,7 +10,7 @@
 pub mod advise;
 pub mod apply;
 pub mod guard;
-pub mod held;
+pub mod held_settings;
 pub mod journal;
 pub mod link;
 pub mod owner;
@@ -29,7 +29,7 @@ mod memory;
 
 pub use apply::{Applied, ApplyError, apply};
 pub use guard::Guard;
-pub use held::Held;
+pub use held_settings::Held;
 pub use journal::{Journal, JournalError};
 pub use owner::Owner;
 pub use real::Real;

@@ -22,7 +22,7 @@ pub struct Restored {
 
 /// A setting that was left as it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Left {
+pub struct LeftSetting {
     /// The setting.
     pub setting: Setting,
     /// Its value now; `None` if it cannot be read.
@@ -57,7 +57,7 @@ impl LeftKind {
     }
 }
 
-impl fmt::Display for Left {
+impl fmt::Display for LeftSetting {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { setting, found, reason, old, .. } = self;
         match found {
@@ -73,7 +73,7 @@ pub struct Undone {
     /// Settings that have their old value again.
     pub restored: Vec<Restored>,
     /// Settings that were left as they are.
-    pub left: Vec<Left>,
+    pub left: Vec<LeftSetting>,
     /// Settings that this host no longer has, with the reason.
     pub gone: Vec<(Setting, String)>,
     /// Settings that a process holds that still runs.
@@ -327,7 +327,7 @@ fn beside_again(system: &dyn System, journal: &Journal, beside: &[Part], undone:
             Place::Left { kind, found, reason } => {
                 failed.extend((!kind.is_over()).then(|| part.clone()));
                 let (setting, old) = (part.setting.clone(), part.old.clone());
-                undone.left.push(Left { setting, found, reason, old, kind });
+                undone.left.push(LeftSetting { setting, found, reason, old, kind });
                 continue;
             }
         };
@@ -343,7 +343,7 @@ fn beside_again(system: &dyn System, journal: &Journal, beside: &[Part], undone:
             Err(SettingError::Refused { why, .. }) => {
                 failed.push(part.clone());
                 let (found, old) = (Some(now), part.old.clone());
-                undone.left.push(Left { setting, found, reason: why, old, kind: LeftKind::Refused });
+                undone.left.push(LeftSetting { setting, found, reason: why, old, kind: LeftKind::Refused });
             }
         }
     }

@@ -18,7 +18,7 @@ mod conditions;
 mod doubts;
 mod facts;
 mod middle;
-mod more;
+mod more_blocks;
 mod scatter;
 mod sentence;
 mod trials;
@@ -234,7 +234,7 @@ fn judge(case: &Case, error_rate: f64, coarse: f64) -> Comparison {
         _ => Outcome::Inconclusive,
     };
     let more = (outcome == Outcome::Inconclusive && case.refusal().is_none())
-        .then(|| more::blocks_wanted(ratio.as_ref(), mde, error_rate, coarse))
+        .then(|| more_blocks::blocks_wanted(ratio.as_ref(), mde, error_rate, coarse))
         .flatten();
     Comparison {
         case: case.clone(),

@@ -17,7 +17,7 @@ use kqps_observation::question::Figure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use contrast::{Difference, Known, Tests, contrasts, interactions};
+use contrast::{Difference, MeasuredCell, Tests, contrasts, interactions};
 pub(crate) use facts::of_run;
 
 /// A quantity that is compared between the cells of an experiment.
@@ -193,8 +193,8 @@ pub struct ExperimentFinding {
 /// The finding over the cells of an experiment. `factors` are the names of the factors that vary, each without those that
 /// change with it.
 pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Finding {
-    let known: Vec<Known<'_>> =
-        cells.iter().map(Known::from_cell).filter(|known| !known.starts.is_empty()).collect();
+    let known: Vec<MeasuredCell<'_>> =
+        cells.iter().map(MeasuredCell::from_cell).filter(|known| !known.starts.is_empty()).collect();
     let shares_base = quantity == Quantity::MemoryPerConnection;
     let mut found = contrasts(factors, &known, shares_base);
     // Equal contrasts stay in the order of their factors, the first factor's first.
@@ -225,7 +225,7 @@ pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Fin
 
 fn outcome(
     factors: &[String],
-    cells: &[Known<'_>],
+    cells: &[MeasuredCell<'_>],
     found: &[Difference],
     reported: &[Contrast],
     tests: &Tests,

@@ -6,7 +6,6 @@ mod ceiling;
 mod cell;
 mod depth;
 mod doubt;
-mod given;
 mod moment;
 mod outer_bounds;
 mod points;
@@ -15,8 +14,9 @@ mod reasons;
 mod residence;
 mod search;
 mod searches;
-mod sought;
 mod start;
+mod stored_goal;
+mod unsearched_starts;
 mod weigh;
 mod wording;
 
@@ -42,9 +42,9 @@ pub use points::{LoadPoint, Losses, PlaceLoss};
 pub use profile::{CellProfile, Grown, Growth, NamedLock, StateTime, differ_in_workers_alone, echo_beside};
 pub use reasons::DropReasons;
 pub use residence::CellResidence;
-pub use search::{Known, SearchVerdict, judge_search};
-pub use sought::{facts_of, goal_of};
+pub use search::{SearchContext, SearchVerdict, judge_search};
 pub use start::StartVerdict;
+pub use stored_goal::{facts_of, goal_of};
 pub use wording::Wording;
 
 /// The verdict on a run.

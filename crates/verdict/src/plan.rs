@@ -20,7 +20,7 @@ use crate::warning::Code;
 
 /// The demands on the hosts together.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Wanted {
+pub struct Requirements {
     /// The load on all hosts together, queries a second, above 0.
     pub load_qps: f64,
     /// The share of each host's rate that the load leaves over, from 0 to below 1.
@@ -39,7 +39,7 @@ pub struct HostPlan {
     /// The grade of its rate.
     pub grade: Grade,
     /// The demands on the hosts together.
-    pub wanted: Wanted,
+    pub wanted: Requirements,
     /// The rate of one host with its range, queries a second; `None` if it is refused.
     pub rate_qps: Option<Interval>,
     /// The load that one host takes by its rate: the low end of the range, or the goal's width below a load that a start
@@ -64,11 +64,11 @@ pub struct HostPlan {
 const ROUNDING: f64 = 1e-9;
 
 /// The plan for every subject of a run, in the order of its cells.
-pub fn of_run(run: &Run, verdict: &RunVerdict, wanted: Wanted) -> Vec<HostPlan> {
+pub fn of_run(run: &Run, verdict: &RunVerdict, wanted: Requirements) -> Vec<HostPlan> {
     verdict.subjects.iter().map(|subject| of_subject(run, subject, wanted)).collect()
 }
 
-fn of_subject(run: &Run, subject: &CellVerdict, wanted: Wanted) -> HostPlan {
+fn of_subject(run: &Run, subject: &CellVerdict, wanted: Requirements) -> HostPlan {
     let refuted_qps = refuted_qps(subject);
     let below_qps = refuted_qps * (1.0 - subject.goal.width);
     let by_rate_qps = subject.figure_qps.map(|figure| figure.low.min(below_qps) * (1.0 - wanted.reserve));

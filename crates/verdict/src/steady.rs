@@ -52,7 +52,7 @@ pub fn steadiness(bins: &[Interval]) -> Steadiness {
     if mean <= 0.0 {
         return Steadiness::Unknown;
     }
-    let matters = |found: &Found| (found.change / mean).abs() >= CHANGE_LEAST;
+    let matters = |found: &RateChange| (found.change / mean).abs() >= CHANGE_LEAST;
     let slope = slope(&rates).filter(matters);
     let slope = slope.map(|found| (Steadiness::Slope(found.change / mean), found.rest));
     let step = step(&rates).filter(matters);
@@ -64,7 +64,7 @@ pub fn steadiness(bins: &[Interval]) -> Steadiness {
 
 /// A change that scatter does not explain.
 #[derive(Clone, Copy)]
-struct Found {
+struct RateChange {
     /// Correct replies a second.
     change: f64,
     /// The sum of squares that the change does not explain.
@@ -72,7 +72,7 @@ struct Found {
 }
 
 /// The change from first to last along the least-squares line, if scatter does not explain it.
-fn slope(rates: &[f64]) -> Option<Found> {
+fn slope(rates: &[f64]) -> Option<RateChange> {
     let (count, mean) = (rates.len() as f64, mean(rates));
     let from_centre = |index: usize| index as f64 - (count - 1.0) / 2.0;
     let squares: f64 = (0..rates.len()).map(|index| from_centre(index).powi(2)).sum();
@@ -84,19 +84,19 @@ fn slope(rates: &[f64]) -> Option<Found> {
         .map(|(index, rate)| (rate - mean - slope * from_centre(index)).powi(2))
         .sum();
     let error = (rest / (count - 2.0) / squares).sqrt();
-    (slope.abs() > SLOPE_ERRORS * error).then_some(Found { change: slope * (count - 1.0), rest })
+    (slope.abs() > SLOPE_ERRORS * error).then_some(RateChange { change: slope * (count - 1.0), rest })
 }
 
 /// The difference between the means before and after the bin that explains most, if scatter does not explain
 /// it.
-fn step(rates: &[f64]) -> Option<Found> {
+fn step(rates: &[f64]) -> Option<RateChange> {
     let steps = (SIDE..=rates.len() - SIDE).map(|at| {
         let (before, after) = rates.split_at(at);
         let rest = squares(before) + squares(after);
         let error = (rest / (rates.len() as f64 - 2.0)
             * (1.0 / before.len() as f64 + 1.0 / after.len() as f64))
             .sqrt();
-        (Found { change: mean(after) - mean(before), rest }, error)
+        (RateChange { change: mean(after) - mean(before), rest }, error)
     });
     let clear = steps.filter(|(step, error)| step.change.abs() > STEP_ERRORS * error);
     clear.map(|(step, _)| step).min_by(|a, b| a.rest.total_cmp(&b.rest))

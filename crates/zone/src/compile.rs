@@ -5,12 +5,12 @@
 mod chain;
 mod fault;
 mod gather;
-mod held;
 mod lines;
 mod occlusion;
 mod parallel;
 mod rrsets;
 mod scatter;
+mod sequenced_record;
 
 use kqps_message::rtype;
 

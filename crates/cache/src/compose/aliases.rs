@@ -5,7 +5,7 @@ use kqps_message::record::Record;
 use kqps_message::{canonical, rcode, rtype};
 
 use crate::answered::Why;
-use crate::compose::sections::{Sections, Seen, covered};
+use crate::compose::sections::{SectionRecord, Sections, covered};
 use crate::key::Question;
 
 /// The most aliases of a chain that is answered. BIND 9.18 and Unbound 1.17 follow 11 or more.
@@ -68,8 +68,9 @@ impl<'q> Aliases<'q> {
 
     /// The record by which the last name is an alias, and whether it is a DNAME record above the name.
     fn next(&self, sections: &Sections<'_>) -> Option<(usize, bool)> {
-        let is_alias =
-            |seen: &Seen<'_>| seen.record.rtype == rtype::CNAME && self.is_last(sections.owner(seen));
+        let is_alias = |seen: &SectionRecord<'_>| {
+            seen.record.rtype == rtype::CNAME && self.is_last(sections.owner(seen))
+        };
         let dname = dname_above(self.last(), sections).map(|answer| (answer, true));
         dname.or_else(|| Some((sections.answers.iter().position(is_alias)?, false)))
     }
@@ -117,8 +118,10 @@ impl<'q> Aliases<'q> {
     }
 
     /// Whether the reply has the asked data, of which `answers` are all records that belong to the answer.
-    pub(crate) fn has_data(&self, sections: &Sections<'_>, answers: &[(usize, &Seen<'_>)]) -> bool {
-        let is_it = |(_, seen): &(usize, &Seen<'_>)| self.is_data(sections.owner(seen), seen.record.rtype);
+    pub(crate) fn has_data(&self, sections: &Sections<'_>, answers: &[(usize, &SectionRecord<'_>)]) -> bool {
+        let is_it = |(_, seen): &(usize, &SectionRecord<'_>)| {
+            self.is_data(sections.owner(seen), seen.record.rtype)
+        };
         !self.follows() && !self.links.is_empty() || answers.iter().any(is_it)
     }
 
@@ -173,7 +176,7 @@ fn dname_above(name: &[u8], sections: &Sections<'_>) -> Option<usize> {
     if sections.is_own {
         return None;
     }
-    let is_it = |seen: &Seen<'_>| {
+    let is_it = |seen: &SectionRecord<'_>| {
         let owner = sections.owner(seen);
         seen.record.rtype == rtype::DNAME && name.len() > owner.len() && is_at_or_below(name, owner)
     };

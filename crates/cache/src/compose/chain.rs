@@ -4,7 +4,7 @@
 use kqps_message::rtype;
 
 use crate::answered::Why;
-use crate::compose::sections::{Sections, Seen, covered};
+use crate::compose::sections::{SectionRecord, Sections, covered};
 use crate::compose::writer::Writer;
 use crate::compose::{ALIASES_MOST, Reply, lasting};
 use crate::key::{Kind, Question};
@@ -26,11 +26,12 @@ impl Reply {
         for part in parts.iter().chain([last]) {
             let message = part.message(aliases.last().map_or(question.name, Vec::as_slice), question);
             let sections = Sections::read(&message, question.class, None).ok_or(Why::Malformed)?;
-            let is_known = |seen: &&Seen<'_>| {
+            let is_known = |seen: &&SectionRecord<'_>| {
                 let is_it = |name: &Vec<u8>| name.eq_ignore_ascii_case(sections.owner(seen));
                 covered(&seen.record) == rtype::DNAME && dnames.iter().any(is_it)
             };
-            let new: Vec<&Seen<'_>> = sections.answers.iter().filter(|seen| !is_known(seen)).collect();
+            let new: Vec<&SectionRecord<'_>> =
+                sections.answers.iter().filter(|seen| !is_known(seen)).collect();
             let authorities = if std::ptr::eq(part, last) { &sections.authorities[..] } else { &[] };
             for seen in new.iter().copied().chain(authorities) {
                 writer.record(&message, sections.owner(seen), &seen.record, seen.record.ttl_s)?;

@@ -7,8 +7,8 @@ use crate::bailiwick::Bailiwick;
 
 pub(crate) struct Sections<'r> {
     pub(crate) reply: &'r [u8],
-    pub(crate) answers: Vec<Seen<'r>>,
-    pub(crate) authorities: Vec<Seen<'r>>,
+    pub(crate) answers: Vec<SectionRecord<'r>>,
+    pub(crate) authorities: Vec<SectionRecord<'r>>,
     /// Whether the cache wrote the reply: all of its answers belong together.
     pub(crate) is_own: bool,
     /// The names of owners without pointers.
@@ -17,7 +17,7 @@ pub(crate) struct Sections<'r> {
 
 /// A record, with the place of its owner's name in [`Sections::names`].
 #[derive(Clone, Debug)]
-pub(crate) struct Seen<'r> {
+pub(crate) struct SectionRecord<'r> {
     pub(crate) record: Record<'r>,
     owner_at: usize,
     owner_bytes: usize,
@@ -45,13 +45,13 @@ impl<'r> Sections<'r> {
             }
             let owner_bytes = owner.len();
             let section = if number < answers { &mut sections.answers } else { &mut sections.authorities };
-            section.push(Seen { record, owner_at, owner_bytes });
+            section.push(SectionRecord { record, owner_at, owner_bytes });
         }
         Some(sections)
     }
 
     /// The owner of a record, without pointers.
-    pub(crate) fn owner(&self, seen: &Seen<'_>) -> &[u8] {
+    pub(crate) fn owner(&self, seen: &SectionRecord<'_>) -> &[u8] {
         &self.names[seen.owner_at..seen.owner_at + seen.owner_bytes]
     }
 }

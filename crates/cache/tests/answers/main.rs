@@ -1,9 +1,9 @@
 //! Answers of a cache after a reply, at the boundary of bytes: each rule of an RFC by an example.
 
+mod cacheability;
 mod chain;
 mod edns;
 mod failures;
-mod kept;
 mod model;
 mod negative;
 mod purpose;

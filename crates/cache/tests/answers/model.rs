@@ -12,7 +12,7 @@ const NAMES: u8 = 4;
 const FAILURE_S: u64 = 5;
 
 /// A question: a name, whether it is for AAAA, and DO.
-type Asked = (u8, bool, bool);
+type Question = (u8, bool, bool);
 
 #[derive(Clone, Copy, Debug)]
 enum Content {
@@ -23,13 +23,13 @@ enum Content {
 
 #[derive(Clone, Copy, Debug)]
 enum Step {
-    Put(Asked, Content, u64),
-    Fail(Asked),
-    Ask(Asked),
+    Put(Question, Content, u64),
+    Fail(Question),
+    Ask(Question),
     Wait(u64),
 }
 
-fn asked() -> impl Strategy<Value = Asked> {
+fn asked() -> impl Strategy<Value = Question> {
     (0..NAMES, any::<bool>(), any::<bool>())
 }
 
@@ -50,13 +50,13 @@ fn step() -> impl Strategy<Value = Step> {
 /// The kept entries: since when, for how long, and their text.
 #[derive(Default)]
 struct Model {
-    data: BTreeMap<Asked, (u64, u64, String)>,
+    data: BTreeMap<Question, (u64, u64, String)>,
     name_errors: BTreeMap<(u8, bool), (u64, u64)>,
-    failures: BTreeMap<Asked, (u64, u64)>,
+    failures: BTreeMap<Question, (u64, u64)>,
 }
 
 impl Model {
-    fn put(&mut self, asked: Asked, content: Content, ttl_s: u64, now_s: u64) {
+    fn put(&mut self, asked: Question, content: Content, ttl_s: u64, now_s: u64) {
         let (name, _, dnssec_ok) = asked;
         self.failures.remove(&asked);
         if let Content::NameError = content {
@@ -69,7 +69,7 @@ impl Model {
         self.data.insert(asked, (now_s, ttl_s, format!("NOERROR\n{records}\n")));
     }
 
-    fn fail(&mut self, asked: Asked, now_s: u64) {
+    fn fail(&mut self, asked: Question, now_s: u64) {
         let lasts_s = match self.failures.get(&asked) {
             Some((since_s, lasts_s)) if now_s < since_s + lasts_s => return,
             Some((since_s, lasts_s)) if now_s < since_s + 2 * lasts_s => (2 * lasts_s).min(300),
@@ -78,7 +78,7 @@ impl Model {
         self.failures.insert(asked, (now_s, lasts_s));
     }
 
-    fn answer(&self, asked: Asked, now_s: u64) -> String {
+    fn answer(&self, asked: Question, now_s: u64) -> String {
         let (name, _, dnssec_ok) = asked;
         if let Some((since_s, ttl_s, text)) = self.data.get(&asked)
             && now_s < since_s + ttl_s
@@ -99,16 +99,16 @@ impl Model {
     }
 }
 
-fn question((name, is_aaaa, _): Asked) -> String {
+fn question((name, is_aaaa, _): Question) -> String {
     format!("n{name}.example. {}", if is_aaaa { "AAAA" } else { "A" })
 }
 
-fn ask((_, _, dnssec_ok): Asked) -> Ask {
+fn ask((_, _, dnssec_ok): Question) -> Ask {
     if dnssec_ok { DO } else { PLAIN }
 }
 
 /// The records of a reply with this TTL and class.
-fn records((name, is_aaaa, _): Asked, content: Content, ttl: &str, class: &str) -> String {
+fn records((name, is_aaaa, _): Question, content: Content, ttl: &str, class: &str) -> String {
     match content {
         Content::Address(host) if is_aaaa => {
             format!("an n{name}.example. {ttl}{class} AAAA 2001:db8::{host}")

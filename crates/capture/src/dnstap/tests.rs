@@ -29,7 +29,7 @@ const REPLY: &[u8] = b"\0\x07\x81\0\0\x01\0\0\0\0\0\0\x01a\0\0\x01\0\x01";
 
 /// An event that came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Seen {
+enum OwnedEvent {
     Message {
         at_ns: u64,
         kind: Kind,
@@ -45,14 +45,16 @@ enum Seen {
 }
 
 /// Reads a stream to its end or to an error. The account must add up.
-fn read_with(stream: &[u8], settings: &Settings) -> (Vec<Seen>, Counts, Option<CaptureError>) {
+fn read_with(stream: &[u8], settings: &Settings) -> (Vec<OwnedEvent>, Counts, Option<CaptureError>) {
     let (mut taps, mut counts, mut source) = (Taps::new(settings), Counts::default(), stream);
     let (mut seen, mut failed) = (Vec::new(), None);
     loop {
         match taps.next(&mut source, &mut counts) {
             Ok(None) => break,
-            Ok(Some(Event::Closed { at_ns, connection })) => seen.push(Seen::Closed { connection, at_ns }),
-            Ok(Some(Event::Message(message))) => seen.push(Seen::Message {
+            Ok(Some(Event::Closed { at_ns, connection })) => {
+                seen.push(OwnedEvent::Closed { connection, at_ns });
+            }
+            Ok(Some(Event::Message(message))) => seen.push(OwnedEvent::Message {
                 at_ns: message.at_ns,
                 kind: message.kind,
                 ends: (message.client, message.server),
@@ -71,7 +73,7 @@ fn read_with(stream: &[u8], settings: &Settings) -> (Vec<Seen>, Counts, Option<C
 }
 
 /// Reads a stream that has no error.
-fn read(stream: &[u8]) -> (Vec<Seen>, Counts) {
+fn read(stream: &[u8]) -> (Vec<OwnedEvent>, Counts) {
     let (seen, counts, failed) = read_with(stream, &Settings::default());
     assert!(failed.is_none(), "{failed:?}");
     (seen, counts)

@@ -20,7 +20,7 @@ const S_NS: u64 = 1_000_000_000;
 
 /// An event that came out.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Seen {
+enum OwnedEvent {
     Message { connection: u64, to_server: bool, at_ns: u64, bytes: Vec<u8> },
     Closed { connection: u64, at_ns: u64 },
 }
@@ -31,7 +31,7 @@ struct Wire {
     streams: Streams,
     client: SocketAddr,
     now_ns: u64,
-    seen: Vec<Seen>,
+    seen: Vec<OwnedEvent>,
 }
 
 impl Wire {
@@ -62,11 +62,11 @@ impl Wire {
         let mut messages = 0;
         while let Some(done) = self.streams.next() {
             self.seen.push(match done {
-                Done::Closed { connection, at_ns, .. } => Seen::Closed { connection, at_ns },
+                Done::Closed { connection, at_ns, .. } => OwnedEvent::Closed { connection, at_ns },
                 Done::Message { connection, to_server, client, server, at_ns, bytes } => {
                     assert_eq!((client.ip(), server), (CLIENT.ip(), SERVER));
                     messages += 1;
-                    Seen::Message { connection, to_server, at_ns, bytes: bytes.to_vec() }
+                    OwnedEvent::Message { connection, to_server, at_ns, bytes: bytes.to_vec() }
                 }
             });
         }
@@ -92,7 +92,7 @@ impl Wire {
     }
 
     /// The events that came out since the last call.
-    fn seen(&mut self) -> Vec<Seen> {
+    fn seen(&mut self) -> Vec<OwnedEvent> {
         std::mem::take(&mut self.seen)
     }
 
@@ -100,8 +100,8 @@ impl Wire {
     fn ids(&mut self) -> Vec<u16> {
         let seen = self.seen();
         let messages = seen.iter().filter_map(|seen| match seen {
-            Seen::Message { bytes, .. } => Some(u16::from_be_bytes([bytes[0], bytes[1]])),
-            Seen::Closed { .. } => None,
+            OwnedEvent::Message { bytes, .. } => Some(u16::from_be_bytes([bytes[0], bytes[1]])),
+            OwnedEvent::Closed { .. } => None,
         });
         messages.collect()
     }
@@ -110,8 +110,8 @@ impl Wire {
     fn closed(&mut self) -> Vec<(u64, u64)> {
         let seen = self.seen();
         let closed = seen.iter().filter_map(|seen| match *seen {
-            Seen::Closed { connection, at_ns } => Some((connection, at_ns)),
-            Seen::Message { .. } => None,
+            OwnedEvent::Closed { connection, at_ns } => Some((connection, at_ns)),
+            OwnedEvent::Message { .. } => None,
         });
         closed.collect()
     }
@@ -159,9 +159,9 @@ fn a_connection_from_syn_to_fin() {
     assert_eq!(wire.take(wire.query(34, &[])), Err(Why::TcpControl));
     let at_ns = |segment: u64| S_NS + segment * STEP_NS;
     let expected = [
-        Seen::Message { connection: 0, to_server: true, at_ns: at_ns(4), bytes: query(7, 30) },
-        Seen::Message { connection: 0, to_server: false, at_ns: at_ns(5), bytes: reply(7, 30) },
-        Seen::Closed { connection: 0, at_ns: at_ns(7) },
+        OwnedEvent::Message { connection: 0, to_server: true, at_ns: at_ns(4), bytes: query(7, 30) },
+        OwnedEvent::Message { connection: 0, to_server: false, at_ns: at_ns(5), bytes: reply(7, 30) },
+        OwnedEvent::Closed { connection: 0, at_ns: at_ns(7) },
     ];
     assert_eq!(wire.seen(), expected);
 }
@@ -189,7 +189,7 @@ fn one_message_over_many_segments() {
         assert_eq!(outcome, if number == 31 { Ok(1) } else { Err(Why::TcpPart) });
     }
     let seen = wire.seen();
-    let Seen::Message { at_ns, bytes, .. } = &seen[0] else { panic!("{seen:?}") };
+    let OwnedEvent::Message { at_ns, bytes, .. } = &seen[0] else { panic!("{seen:?}") };
     assert_eq!((*at_ns, bytes), (wire.now_ns, &query(9, 30)));
     assert_eq!(wire.streams.held_bytes, 0);
 }

@@ -53,7 +53,7 @@ fn remove_signature(message: &mut Vec<u8>) -> bool {
 /// Removes or shortens options of the OPT record, in one pass. The others stay as they are.
 fn strip_options(message: &mut Vec<u8>) -> Stripped {
     let mut stripped = Stripped::default();
-    let Some(Found { data, .. }) = additional(message, rtype::OPT) else { return stripped };
+    let Some(RecordPlace { data, .. }) = additional(message, rtype::OPT) else { return stripped };
     let (mut at, mut kept) = (data.start, data.start);
     while at < data.end {
         let (code, bytes) = option_at(&message[at..data.end]);
@@ -116,13 +116,13 @@ fn option_at(options: &[u8]) -> (Option<u16>, usize) {
 }
 
 /// Where a record is in its message, and where its data are.
-struct Found {
+struct RecordPlace {
     record: Range<usize>,
     data: Range<usize>,
 }
 
 /// The first record of a type in the additional section.
-fn additional(message: &[u8], wanted: u16) -> Option<Found> {
+fn additional(message: &[u8], wanted: u16) -> Option<RecordPlace> {
     let header = Header::from_bytes(message)?;
     let before = u32::from(header.answers()) + u32::from(header.authorities());
     let mut at = question::end(message)?;
@@ -132,7 +132,10 @@ fn additional(message: &[u8], wanted: u16) -> Option<Found> {
     for _ in 0..header.additionals() {
         let record = record::read(message, at)?;
         if record.rtype == wanted {
-            return Some(Found { record: at..record.end, data: record.end - record.data.len()..record.end });
+            return Some(RecordPlace {
+                record: at..record.end,
+                data: record.end - record.data.len()..record.end,
+            });
         }
         at = record.end;
     }

@@ -26,7 +26,7 @@ struct Piece {
 }
 
 /// A reply that left, with the times just before and just after the call that wrote its last byte.
-pub(super) struct Left {
+pub(super) struct SentReply {
     pub(super) query: usize,
     pub(super) before_ns: u64,
     pub(super) after_ns: u64,
@@ -87,7 +87,7 @@ impl Outbox {
         &mut self,
         mut socket: &TcpStream,
         now_ns: u64,
-        mut left: impl FnMut(Left),
+        mut left: impl FnMut(SentReply),
     ) -> Written {
         while let Some(piece) = self.pieces.front_mut() {
             if piece.due_ns > now_ns {
@@ -102,7 +102,7 @@ impl Outbox {
                     Err(_) => return Written::Gone,
                 }
                 if let Some(query) = piece.query.filter(|_| piece.written == piece.bytes.len()) {
-                    left(Left { query, before_ns, after_ns: clock::now_ns() });
+                    left(SentReply { query, before_ns, after_ns: clock::now_ns() });
                 }
             }
             let then = piece.then;

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::ServerSettings;
 use super::counts::Counts;
-use super::outbox::Left;
+use super::outbox::SentReply;
 use crate::relay::{Handed, Witness};
 
 /// Bytes of one read.
@@ -66,7 +66,7 @@ impl Shared {
 }
 
 /// Notes when a reply left.
-pub(super) fn note(witness: &mut Witness, left: &Left) {
+pub(super) fn note(witness: &mut Witness, left: &SentReply) {
     if left.query >= witness.replies.len() {
         witness.replies.resize(left.query + 1, None);
     }

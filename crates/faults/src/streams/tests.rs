@@ -13,19 +13,19 @@ fn framed(message: &[u8]) -> Vec<u8> {
 
 /// Bytes that came back on a connection, and whether it was reset.
 #[derive(Debug, PartialEq, Eq)]
-struct Seen {
+struct Received {
     bytes: Vec<u8>,
     was_reset: bool,
 }
 
 /// Asks once, reads `awaited` bytes or to the end, closes the connection and reads the rest.
-fn ask(fault: Fault, awaited: usize) -> (Seen, Counts) {
+fn ask(fault: Fault, awaited: usize) -> (Received, Counts) {
     let plan = Plan::from_faults(&[fault], 1.0).unwrap();
     let server = Server::start(ServerSettings { plan, late_us: 2_000, ..ServerSettings::default() }).unwrap();
     let mut stream = TcpStream::connect(server.address()).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(5))).unwrap();
     stream.write_all(&framed(QUERY)).unwrap();
-    let (mut seen, mut buffer) = (Seen { bytes: Vec::new(), was_reset: false }, [0; 512]);
+    let (mut seen, mut buffer) = (Received { bytes: Vec::new(), was_reset: false }, [0; 512]);
     while seen.bytes.len() < awaited {
         match stream.read(&mut buffer) {
             Ok(0) => break,

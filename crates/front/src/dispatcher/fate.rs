@@ -5,7 +5,7 @@ use kqps_server::answer::QUERY_BYTES;
 use kqps_server::counts::Cause;
 
 use super::Dispatcher;
-use crate::asked::Asked;
+use crate::parsed_query::ParsedQuery;
 use crate::counts::Lost;
 use crate::queries::{Client, Query};
 use crate::reply;
@@ -29,7 +29,7 @@ impl Dispatcher {
         self.withdraw(place, why);
         let query = self.queries.get(place);
         let Query { client, at, ref bytes, .. } = *query;
-        if client == Client::Check || query.lost() > 1 || !Asked::is_harmless(bytes) {
+        if client == Client::Check || query.lost() > 1 || !ParsedQuery::is_harmless(bytes) {
             return self.give_up(place);
         }
         let has_other = self.consider(place, Some(at.back_end));

@@ -6,7 +6,7 @@
 use kqps_message::Header;
 
 use super::Dispatcher;
-use crate::asked::Asked;
+use crate::parsed_query::ParsedQuery;
 use crate::back_end::{BackEnd, Way};
 use crate::queries::Client;
 use crate::reply;
@@ -17,7 +17,7 @@ impl Dispatcher {
     pub(crate) fn tries_again(&mut self, number: usize, place: u16, link: u16, message: &[u8]) -> bool {
         let query = self.queries.get(place);
         let (client, is_first) = (query.client, query.lost() <= 1);
-        let is_harmless = Asked::is_harmless(&query.bytes);
+        let is_harmless = ParsedQuery::is_harmless(&query.bytes);
         let Some(back_end) = &mut self.back_ends[number] else { return false };
         let is_servfail = reply::is_servfail(message);
         back_end.counts.servfails += u64::from(is_servfail);

@@ -5,7 +5,7 @@ use kqps_message::header::RD;
 
 use super::{Dispatcher, has_trouble};
 use crate::SendContext;
-use crate::asked::Asked;
+use crate::parsed_query::ParsedQuery;
 use crate::back_end::{BackEnd, Trouble, Way};
 use crate::counts::{Bad, Lost};
 use crate::health::URGENT;
@@ -170,7 +170,7 @@ impl Dispatcher {
         if let Some(flags) = query.get_mut(2).filter(|_| back_end.is_recursive) {
             *flags |= RD;
         }
-        let Ok(asked) = Asked::from_query(&query) else { return };
+        let Ok(asked) = ParsedQuery::from_query(&query) else { return };
         back_end.checked_ns = Some(self.now_ns);
         let Some(link) = back_end.link(Way::Usual, query.len()) else { return };
         let Some(place) = self.queries.add(Client::Check, &query, asked, None) else { return };

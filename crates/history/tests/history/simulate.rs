@@ -1,6 +1,6 @@
 //! Simulated series: figures of runs on a host with the usual disturbances.
 
-use kqps_history::{Finder, Found, LAST, Sample, creep, find};
+use kqps_history::{ChangePoint, Finder, LAST, Sample, creep, find};
 
 /// A strong change has a smaller chance, if the series is the only one.
 const STRONG: f64 = 0.05;
@@ -55,12 +55,12 @@ pub(crate) fn series(host: Host, count: usize, step_at: usize, step: f64, seed: 
 }
 
 /// The changes of a series.
-pub(crate) fn changes(samples: &[Sample], permutations: u32) -> Vec<Found> {
+pub(crate) fn changes(samples: &[Sample], permutations: u32) -> Vec<ChangePoint> {
     find(samples, permutations, 1)
 }
 
 /// Whether a change would raise an alarm by itself.
-pub(crate) fn is_strong(found: &Found) -> bool {
+pub(crate) fn is_strong(found: &ChangePoint) -> bool {
     found.chance_over_time <= STRONG
 }
 
@@ -89,7 +89,7 @@ pub(crate) fn false_alarms(
         let samples = series(host, points, usize::MAX, 1.0, u64::from(seed));
         let looks = (1..=points).filter(|look| look % every == 0 || *look == points);
         let mut finder = Finder::default();
-        let found: Vec<Vec<Found>> =
+        let found: Vec<Vec<ChangePoint>> =
             looks.map(|look| finder.find(&samples[..look], permutations, 1)).collect();
         alarms.weak += u32::from(found.iter().any(|found| !found.is_empty()));
         alarms.strong += u32::from(found.iter().flatten().any(is_strong));
@@ -110,8 +110,9 @@ pub(crate) fn found_in_time(
     for seed in 0..series_count {
         let samples = series(host, before + 3, before, step, 1_000 + u64::from(seed));
         let looks = (before + 1)..=(before + 3);
-        let found: Vec<Found> = looks.flat_map(|look| changes(&samples[..look], permutations)).collect();
-        let is_right = |one: &&Found| one.at.abs_diff(before) <= 1 && (one.by < 0.0) == (step < 1.0);
+        let found: Vec<ChangePoint> =
+            looks.flat_map(|look| changes(&samples[..look], permutations)).collect();
+        let is_right = |one: &&ChangePoint| one.at.abs_diff(before) <= 1 && (one.by < 0.0) == (step < 1.0);
         weak += u32::from(found.iter().any(|one| is_right(&one)));
         strong += u32::from(found.iter().filter(is_right).any(is_strong));
     }
@@ -169,11 +170,11 @@ pub(crate) fn crept(host: Host, permutations: u32, series_count: u32, points: us
 }
 
 /// Whether the newest step is strong, new and worse by 2 % for certain, or a creep is.
-fn fails(found: &[Found], crept: Option<&Found>, points: usize) -> bool {
+fn fails(found: &[ChangePoint], crept: Option<&ChangePoint>, points: usize) -> bool {
     let step = found.last().filter(|one| (points - one.at) as u64 <= LAST);
     step.into_iter().chain(crept).any(is_slower)
 }
 
-fn is_slower(found: &Found) -> bool {
+fn is_slower(found: &ChangePoint) -> bool {
     is_strong(found) && (found.by + found.reach).exp() <= 0.98
 }

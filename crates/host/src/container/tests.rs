@@ -25,7 +25,7 @@ fn facts(files: &[(&str, &str)], pid_namespace: &str) -> Facts {
     Facts::read_below(&Root::at(folder.path()), std::iter::empty())
 }
 
-fn words(taken: &[Taken]) -> Vec<&'static str> {
+fn words(taken: &[Restriction]) -> Vec<&'static str> {
     taken.iter().map(|one| one.what).collect()
 }
 

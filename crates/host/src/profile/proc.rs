@@ -32,7 +32,7 @@ const UNKNOWN_MOST: f64 = 0.1;
 pub(super) struct Read {
     members: Members,
     /// How often a thread was found in a state.
-    seen: BTreeMap<u32, Seen>,
+    seen: BTreeMap<u32, ThreadReadings>,
     samples: u64,
     /// File of a thread → why it could not be read, for the first thread.
     unreadable: BTreeMap<String, String>,
@@ -40,7 +40,7 @@ pub(super) struct Read {
 
 /// A thread over all readings.
 #[derive(Debug, Default)]
-struct Seen {
+struct ThreadReadings {
     /// The reason of a sleep, as its place in [`ASLEEP`], and the kernel's function → readings.
     waiting: BTreeMap<(usize, String), u64>,
     /// Its times at the first reading and at the last one.
@@ -191,7 +191,7 @@ mod tests {
     fn states_share_the_time_that_a_thread_slept() {
         let last = Times { user_ns: 100, system_ns: 300, on_cpu_ns: 400_000_000, ready_ns: 100_000_000 };
         let waiting = [((0, "futex_wait_queue".to_owned()), 30), ((1, "ep_poll".to_owned()), 10)].into();
-        let seen = Seen { waiting, times: Some([Times::default(), last]) };
+        let seen = ThreadReadings { waiting, times: Some([Times::default(), last]) };
         let members = Members::known(&[(7, 5, "one")]);
         let read = Read { members, seen: [(7, seen)].into(), samples: 80, ..Read::default() };
         let facts = facts(read, 1.0);
@@ -208,7 +208,7 @@ mod tests {
     #[test]
     fn waits_that_are_hidden_have_a_reason() {
         let last = Times { user_ns: 1, on_cpu_ns: 200_000_000, ..Times::default() };
-        let seen = Seen { times: Some([Times::default(), last]), ..Seen::default() };
+        let seen = ThreadReadings { times: Some([Times::default(), last]), ..ThreadReadings::default() };
         let members = Members::known(&[(7, 5, "one")]);
         let mut read = Read { members, seen: [(7, seen)].into(), samples: 80, ..Read::default() };
         note(&mut read.unreadable, "syscall", &io::Error::from(io::ErrorKind::PermissionDenied));

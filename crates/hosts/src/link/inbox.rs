@@ -6,7 +6,7 @@ use memchr::memmem;
 use serde_json::value::RawValue;
 
 use crate::message::{self, Done, FromAgent, HELLO, LINE_MOST, ToController};
-use crate::remote::{Collects, Taken};
+use crate::remote::{Collects, LineKind};
 
 /// JSON as it came.
 pub(super) type Raw = Box<RawValue>;
@@ -70,17 +70,17 @@ impl Inbox {
     }
 
     /// A line before the hello: programs on the way to the agent may print some, and even before the hello on its line.
-    fn before_hello(&mut self, line: &[u8]) -> Result<Taken, String> {
+    fn before_hello(&mut self, line: &[u8]) -> Result<LineKind, String> {
         let hello = memmem::find(line, HELLO).map(|place| &line[place..]);
         if let Some(Ok(FromAgent::Hello(hello))) = hello.map(serde_json::from_slice) {
             self.is_greeted = true;
             self.hello = Some(hello);
-            return Ok(Taken::Message);
+            return Ok(LineKind::Message);
         }
         if let Ok(ToController::Alive {} | ToController::Said { .. }) =
             serde_json::from_slice::<FromAgent>(line)
         {
-            return Ok(Taken::Message);
+            return Ok(LineKind::Message);
         }
         self.noise_lines += 1;
         self.noise_bytes += line.len();
@@ -88,12 +88,12 @@ impl Inbox {
             let (lines, last) = (self.noise_lines, message::shown(line));
             return Err(format!("{lines} lines and no hello, the last of them {last}"));
         }
-        Ok(Taken::Noise)
+        Ok(LineKind::Noise)
     }
 }
 
 impl Collects for Inbox {
-    fn take(&mut self, line: &[u8], read_ns: u64) -> Result<Taken, String> {
+    fn take(&mut self, line: &[u8], read_ns: u64) -> Result<LineKind, String> {
         if !self.is_greeted {
             return self.before_hello(line);
         }
@@ -111,11 +111,11 @@ impl Collects for Inbox {
                     *place = Some(done);
                 }
             }
-            Ok(ToController::Said { line }) => return Ok(Taken::Text(line)),
+            Ok(ToController::Said { line }) => return Ok(LineKind::Text(line)),
             Ok(ToController::Hello(_)) => return Err("a second hello".into()),
             Err(_) => return Err(message::shown(line)),
         }
-        Ok(Taken::Message)
+        Ok(LineKind::Message)
     }
 
     fn line_most(&self) -> usize {
@@ -147,12 +147,12 @@ mod tests {
             b"\xff\xfe",
             b"{\"done\":{\"id\":1,\"ok\":1}}",
         ] {
-            assert!(matches!(inbox.take(line, 0), Ok(Taken::Noise)), "{line:?}");
+            assert!(matches!(inbox.take(line, 0), Ok(LineKind::Noise)), "{line:?}");
             assert_eq!(inbox.line_most(), NOISE_BYTES);
         }
-        assert!(matches!(inbox.take(b"{\"alive\":{}}", 0), Ok(Taken::Message)));
+        assert!(matches!(inbox.take(b"{\"alive\":{}}", 0), Ok(LineKind::Message)));
         let line = [b"last login: never ", GREETING].concat();
-        assert!(matches!(inbox.take(&line, 0), Ok(Taken::Message)));
+        assert!(matches!(inbox.take(&line, 0), Ok(LineKind::Message)));
         assert_eq!(inbox.take_hello().unwrap().get(), r#"{"any":[1]}"#);
         assert_eq!(inbox.line_most(), LINE_MOST);
     }
@@ -176,7 +176,7 @@ mod tests {
         }
         assert_eq!(greeted().take(b"rubbish", 0).unwrap_err(), "`rubbish`");
         let text = greeted().take(br#"{"said":{"line":"words"}}"#, 0);
-        assert!(matches!(text, Ok(Taken::Text(text)) if text == "words"));
+        assert!(matches!(text, Ok(LineKind::Text(text)) if text == "words"));
     }
 
     #[test]

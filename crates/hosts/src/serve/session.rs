@@ -47,7 +47,7 @@ pub(super) enum Phase {
 
 /// A job that was asked for.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct JobRequest {
     pub(super) id: u64,
     pub(super) job: Box<RawValue>,
     pub(super) interrupts: Interrupts,
@@ -68,7 +68,7 @@ pub(super) struct Session {
 struct State {
     is_greeted: bool,
     hello: Option<Box<RawValue>>,
-    jobs: VecDeque<Asked>,
+    jobs: VecDeque<JobRequest>,
     running: Option<(u64, Interrupts)>,
     /// Why the conversation is over, and since when.
     over: Option<(Over, Instant)>,
@@ -135,7 +135,7 @@ impl Session {
 
     /// Adds a job.
     pub(super) fn ask(&self, id: u64, job: Box<RawValue>) {
-        self.change(|state| state.jobs.push_back(Asked { id, job, interrupts: Interrupts::default() }));
+        self.change(|state| state.jobs.push_back(JobRequest { id, job, interrupts: Interrupts::default() }));
     }
 
     /// Interrupts a job, whether it runs or waits.
@@ -150,7 +150,7 @@ impl Session {
     }
 
     /// Waits for the next job, which runs from now on. `None` once the conversation is over.
-    pub(super) fn next(&self) -> Option<Asked> {
+    pub(super) fn next(&self) -> Option<JobRequest> {
         self.wait_for(|state| {
             let asked = state.jobs.pop_front()?;
             state.running = Some((asked.id, asked.interrupts.clone()));

@@ -4,7 +4,7 @@ use super::frames::{
     DATA, END_STREAM, GOAWAY, HEADERS, PREFACE, RST_STREAM, frame, kinds, request_with_body, settings,
 };
 use super::{DNS, query};
-use crate::{PATH, Peer, ServerSession, Taken};
+use crate::{PATH, Peer, ServerEvent, ServerSession};
 
 /// A server that was greeted, and the statuses of refused requests.
 struct Refusing {
@@ -23,8 +23,8 @@ impl Refusing {
     fn take(&mut self, bytes: &[u8]) -> Vec<u8> {
         let refused = &mut self.refused;
         let peer = self.server.receive(bytes, |taken| match taken {
-            Taken::Refused(status) => refused.push(status),
-            Taken::Query(query) => panic!("{query:?}"),
+            ServerEvent::Refused(status) => refused.push(status),
+            ServerEvent::Query(query) => panic!("{query:?}"),
         });
         assert_eq!(peer, Ok(Peer::Open));
         self.server.flush();

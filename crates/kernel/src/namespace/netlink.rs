@@ -16,7 +16,7 @@ const REPLY_BYTES: usize = 4096;
 
 /// The state that a request requires of the object that it names, and its effect on it.
 #[derive(Clone, Copy, Debug)]
-pub(crate) enum Wanted {
+pub(crate) enum RequestMode {
     /// The object must not exist; the request creates it.
     New,
     /// The request creates the object or replaces it.
@@ -37,11 +37,11 @@ impl Netlink {
     }
 
     /// Sends one request, and returns when the kernel has executed it.
-    pub(crate) fn request(&self, message: RouteNetlinkMessage, wanted: Wanted) -> io::Result<()> {
+    pub(crate) fn request(&self, message: RouteNetlinkMessage, wanted: RequestMode) -> io::Result<()> {
         let wanted = match wanted {
-            Wanted::New => NLM_F_CREATE | NLM_F_EXCL,
-            Wanted::Set => NLM_F_CREATE | NLM_F_REPLACE,
-            Wanted::Changed => 0,
+            RequestMode::New => NLM_F_CREATE | NLM_F_EXCL,
+            RequestMode::Set => NLM_F_CREATE | NLM_F_REPLACE,
+            RequestMode::Changed => 0,
         };
         self.send(message, NLM_F_REQUEST | NLM_F_ACK | wanted)?;
         let mut reply = Vec::with_capacity(REPLY_BYTES);

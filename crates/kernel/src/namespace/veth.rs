@@ -19,7 +19,7 @@ use netlink_packet_route::neighbour::{
 };
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
-use super::netlink::{Netlink, Wanted};
+use super::netlink::{Netlink, RequestMode};
 use super::{NetNs, device};
 use crate::ethtool::value;
 
@@ -74,7 +74,7 @@ pub fn join(one: End<'_>, other: End<'_>, settings: &VethSettings) -> io::Result
         })?;
     }
     one.namespace.within(|| {
-        let made = Netlink::open()?.request(pair(one, other, settings), Wanted::New);
+        let made = Netlink::open()?.request(pair(one, other, settings), RequestMode::New);
         made.map_err(|error| explained("making a veth pair", &error))
     })?;
     for (end, peer) in [(one, other), (other, one)] {
@@ -138,13 +138,13 @@ fn bring_up(end: End<'_>, peer: End<'_>) -> io::Result<()> {
     address.header.index = INDEX;
     address.attributes =
         vec![AddressAttribute::Local(end.address.into()), AddressAttribute::Address(end.address.into())];
-    netlink.request(RouteNetlinkMessage::NewAddress(address), Wanted::New)?;
+    netlink.request(RouteNetlinkMessage::NewAddress(address), RequestMode::New)?;
 
     let mut up = LinkMessage::default();
     up.header.index = INDEX;
     up.header.flags = LinkFlags::Up;
     up.header.change_mask = LinkFlags::Up;
-    netlink.request(RouteNetlinkMessage::SetLink(up), Wanted::Changed)?;
+    netlink.request(RouteNetlinkMessage::SetLink(up), RequestMode::Changed)?;
 
     let mut neighbour = NeighbourMessage::default();
     neighbour.header.family = AddressFamily::Inet;
@@ -154,7 +154,7 @@ fn bring_up(end: End<'_>, peer: End<'_>) -> io::Result<()> {
         NeighbourAttribute::Destination(NeighbourAddress::Inet(peer.address)),
         NeighbourAttribute::LinkLayerAddress(peer.hardware()),
     ];
-    netlink.request(RouteNetlinkMessage::NewNeighbour(neighbour), Wanted::Set)
+    netlink.request(RouteNetlinkMessage::NewNeighbour(neighbour), RequestMode::Set)
 }
 
 /// Sets a sysctl of the calling thread's network namespace. Sysctls of the whole host do not exist there, or

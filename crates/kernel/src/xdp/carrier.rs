@@ -92,7 +92,7 @@ mod tests {
 
     use super::*;
     use crate::namespace::NetNs;
-    use crate::namespace::netlink::Wanted;
+    use crate::namespace::netlink::RequestMode;
     use crate::namespace::veth::DEVICE;
     use crate::xdp::devices::devices;
     use crate::xdp::trial::pair;
@@ -110,7 +110,7 @@ mod tests {
         link.header.index = device(namespace);
         link.header.flags = if is_up { LinkFlags::Up } else { LinkFlags::empty() };
         link.header.change_mask = LinkFlags::Up;
-        let request = || Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), Wanted::Changed);
+        let request = || Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), RequestMode::Changed);
         namespace.within(request).unwrap();
     }
 

@@ -14,7 +14,7 @@ use netlink_packet_route::route::{
 use netlink_packet_route::{AddressFamily, RouteNetlinkMessage};
 
 use crate::clock::{now_ns, sleep_until_ns};
-use crate::namespace::netlink::{Netlink, Wanted};
+use crate::namespace::netlink::{Netlink, RequestMode};
 
 /// How long a neighbour may take to answer: the kernel asks three times, a second apart (`mcast_solicit`, arp(7)).
 const PATIENCE_NS: u64 = 3_500_000_000;
@@ -191,7 +191,7 @@ fn neighbour(netlink: &Netlink, hop: &NextHop) -> io::Result<[u8; 6]> {
     let mut request = entry(hop);
     // With this flag the kernel does what it does when it has a packet for the neighbour.
     request.header.flags = NeighbourFlags::Use;
-    netlink.request(RouteNetlinkMessage::NewNeighbour(request), Wanted::Set)?;
+    netlink.request(RouteNetlinkMessage::NewNeighbour(request), RequestMode::Set)?;
     let end_ns = now_ns() + PATIENCE_NS;
     while now_ns() < end_ns {
         sleep_until_ns(now_ns() + PAUSE_NS);

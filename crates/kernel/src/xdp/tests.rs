@@ -6,7 +6,7 @@ use super::trial::{FAR, NEAR, PORT, client, near_end, open, pair, turn_round};
 use super::*;
 use crate::clock::now_ns;
 use crate::namespace::NetNs;
-use crate::namespace::netlink::{Netlink, Wanted};
+use crate::namespace::netlink::{Netlink, RequestMode};
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 
 /// Longer than any frame takes over a veth pair.
@@ -125,7 +125,8 @@ fn what_a_device_refuses_is_known_by_its_token() {
         link.header.index = device;
         link.header.flags = if is_up { LinkFlags::Up } else { LinkFlags::empty() };
         link.header.change_mask = LinkFlags::Up;
-        far.within(|| Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), Wanted::Changed)).unwrap();
+        far.within(|| Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), RequestMode::Changed))
+            .unwrap();
     };
     let put = |socket: &mut XdpSocket, token| {
         let write = |frame: &mut [u8]| {
@@ -168,7 +169,7 @@ fn a_device_that_is_down_takes_frames_when_it_is_up_again_and_none_when_it_is_go
         link.header.index = device;
         link.header.flags = if is_up { LinkFlags::Up } else { LinkFlags::empty() };
         link.header.change_mask = LinkFlags::Up;
-        let request = || Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), Wanted::Changed);
+        let request = || Netlink::open()?.request(RouteNetlinkMessage::SetLink(link), RequestMode::Changed);
         near.within(request).unwrap();
     };
     let write = |frame: &mut [u8]| {

@@ -10,13 +10,13 @@ use crate::value::parse_share;
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Condition {
-    wanted: Wanted,
+    wanted: Verdict,
     /// The least difference that counts, as a share; 0 for any difference that the verdict claims.
     by: f64,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Wanted {
+enum Verdict {
     Faster,
     Slower,
     Different,
@@ -28,10 +28,10 @@ impl Condition {
     /// to equality must be that far from it.
     pub(crate) fn holds(&self, comparison: &Comparison) -> bool {
         let is_wanted = match self.wanted {
-            Wanted::Faster => comparison.outcome == Outcome::Faster,
-            Wanted::Slower => comparison.outcome == Outcome::Slower,
-            Wanted::Different => comparison.outcome.is_different(),
-            Wanted::Inconclusive => return comparison.outcome == Outcome::Inconclusive,
+            Verdict::Faster => comparison.outcome == Outcome::Faster,
+            Verdict::Slower => comparison.outcome == Outcome::Slower,
+            Verdict::Different => comparison.outcome.is_different(),
+            Verdict::Inconclusive => return comparison.outcome == Outcome::Inconclusive,
         };
         let least = comparison.ratio.map_or(0.0, |ratio| (ratio.low - 1.0).max(1.0 - ratio.high).max(0.0));
         is_wanted && least >= self.by
@@ -41,10 +41,10 @@ impl Condition {
     /// equality, the interval must be that far from it.
     pub(crate) fn holds_for(&self, is_worse: bool, (low, high): (f64, f64)) -> bool {
         let is_wanted = match self.wanted {
-            Wanted::Faster => !is_worse,
-            Wanted::Slower => is_worse,
-            Wanted::Different => true,
-            Wanted::Inconclusive => false,
+            Verdict::Faster => !is_worse,
+            Verdict::Slower => is_worse,
+            Verdict::Different => true,
+            Verdict::Inconclusive => false,
         };
         is_wanted && (low - 1.0).max(1.0 - high).max(0.0) >= self.by
     }
@@ -59,10 +59,10 @@ impl Condition {
     /// larger or smaller than the share, and the MDE is above the share.
     pub(super) fn is_open(&self, comparison: &Comparison) -> bool {
         let of_direction = match self.wanted {
-            Wanted::Inconclusive => return false,
-            Wanted::Faster => comparison.outcome == Outcome::Faster,
-            Wanted::Slower => comparison.outcome == Outcome::Slower,
-            Wanted::Different => comparison.outcome.is_different(),
+            Verdict::Inconclusive => return false,
+            Verdict::Faster => comparison.outcome == Outcome::Faster,
+            Verdict::Slower => comparison.outcome == Outcome::Slower,
+            Verdict::Different => comparison.outcome.is_different(),
         };
         let greatest = comparison.ratio.map_or(0.0, |ratio| (ratio.high - 1.0).max(1.0 - ratio.low));
         let is_unseen = greatest >= self.by && comparison.mde.is_some_and(|mde| mde > self.by);
@@ -72,7 +72,7 @@ impl Condition {
 
     /// Whether the condition asks for inconclusive comparisons.
     pub(crate) fn is_inconclusive(&self) -> bool {
-        self.wanted == Wanted::Inconclusive
+        self.wanted == Verdict::Inconclusive
     }
 }
 
@@ -82,14 +82,14 @@ impl FromStr for Condition {
     fn from_str(text: &str) -> Result<Self, String> {
         let (word, share) = text.split_once(':').map_or((text, None), |(word, share)| (word, Some(share)));
         let wanted = match word {
-            "faster" => Wanted::Faster,
-            "slower" => Wanted::Slower,
-            "different" => Wanted::Different,
-            "inconclusive" => Wanted::Inconclusive,
+            "faster" => Verdict::Faster,
+            "slower" => Verdict::Slower,
+            "different" => Verdict::Different,
+            "inconclusive" => Verdict::Inconclusive,
             _ => return Err("expected faster, slower, different or inconclusive, as in slower:2%".into()),
         };
         let by = share.map_or(Ok(0.0), parse_share)?;
-        if wanted == Wanted::Inconclusive && share.is_some() {
+        if wanted == Verdict::Inconclusive && share.is_some() {
             return Err("inconclusive takes no share".into());
         }
         Ok(Self { wanted, by })
@@ -99,10 +99,10 @@ impl FromStr for Condition {
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let word = match self.wanted {
-            Wanted::Faster => "faster",
-            Wanted::Slower => "slower",
-            Wanted::Different => "different",
-            Wanted::Inconclusive => "inconclusive",
+            Verdict::Faster => "faster",
+            Verdict::Slower => "slower",
+            Verdict::Different => "different",
+            Verdict::Inconclusive => "inconclusive",
         };
         if self.by > 0.0 { write!(f, "{word}:{}%", percent::typed(self.by)) } else { f.write_str(word) }
     }

@@ -26,7 +26,7 @@ use kqps_verdict::evidence::answered_qps;
 use super::Ended;
 use super::lines::ceiling_line;
 use super::player::Player;
-use super::standing::Shown;
+use super::standing::SearchView;
 
 /// Duration of each measurement of a ceiling.
 const DURATION: Duration = Duration::from_millis(500);
@@ -110,7 +110,7 @@ pub(super) fn echo_in_words(transport: Transport, io: &str) -> String {
 /// interrupt, or if the player got no CPU time, it starts nothing more.
 pub(super) fn measure(
     interface: &Interface,
-    (player, shown): (&Player<'_>, &Shown<'_>),
+    (player, shown): (&Player<'_>, &SearchView<'_>),
     cpus: &[u32],
     gauges: &Gauges,
 ) -> Ceilings {

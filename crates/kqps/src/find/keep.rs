@@ -23,8 +23,8 @@ use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
 use super::ceiling::{Ceilings, Interface, Measured, cell_name};
-use crate::before;
-use crate::live::PageSoFar;
+use crate::live::LivePage;
+use crate::other_run;
 use crate::run::{named, repeat};
 
 /// Claims the folder of `--out` before anything is measured.
@@ -45,14 +45,14 @@ pub(super) struct Keeping {
     search: SearchRun,
     subject: u32,
     /// `None` if no page is shown.
-    page: Option<PageSoFar>,
+    page: Option<LivePage>,
 }
 
 impl Keeping {
     /// Begins the run with the trials of the echoes; `None` if it is neither stored nor shown.
     pub(super) fn begin(
         claimed: Option<Claimed>,
-        page: Option<PageSoFar>,
+        page: Option<LivePage>,
         goal: &Goal,
         setup: &Setup<'_>,
         interface: &Interface,
@@ -116,7 +116,7 @@ impl Keeping {
             }
             return Ok(());
         };
-        let beside = before::known(run, &verdict, folder.path(), folder.path());
+        let beside = other_run::known(run, &verdict, folder.path(), folder.path());
         if let Some(page) = &self.page {
             page.end(run, &verdict, beside.as_ref());
         }

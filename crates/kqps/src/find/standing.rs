@@ -10,10 +10,10 @@ use kqps_observation::Trial;
 use kqps_observation::run::{Purpose, Role};
 use kqps_verdict::search::Goal;
 
-use crate::live::asked;
+use crate::live::standing_of;
 
 /// The hub that shows a search, and the trials of the search so far.
-pub(super) struct Shown<'a> {
+pub(super) struct SearchView<'a> {
     /// `None` if nothing shows it.
     hub: Option<&'a Hub>,
     goal: &'a Goal,
@@ -22,7 +22,7 @@ pub(super) struct Shown<'a> {
     played: RefCell<Vec<Played>>,
 }
 
-impl<'a> Shown<'a> {
+impl<'a> SearchView<'a> {
     pub(super) fn new(
         hub: Option<&'a Arc<Hub>>,
         goal: &'a Goal,
@@ -58,7 +58,7 @@ impl<'a> Shown<'a> {
             lower_qps: bounds.as_ref().and_then(|bounds| bounds.lower_qps),
             upper_qps: bounds.as_ref().and_then(|bounds| bounds.upper_qps),
             has_connections_alone: self.has_connections_alone,
-            ..asked(request)
+            ..standing_of(request)
         });
     }
 

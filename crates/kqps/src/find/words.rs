@@ -248,7 +248,7 @@ mod tests {
     use kqps_observation::Accounts;
     use kqps_observation::run::Purpose;
     use kqps_observation::trial::LoadFacts;
-    use kqps_verdict::judge::{Known, judge_search};
+    use kqps_verdict::judge::{SearchContext, judge_search};
     use kqps_verdict::search::Preset;
 
     /// A search between 100,000 and 102,000 queries a second, with `wrong` wrong answers in each trial.
@@ -295,7 +295,11 @@ mod tests {
         let trials: Vec<Trial> =
             loads.iter().flat_map(|&(qps, lost)| [(); 3].map(|()| trial(qps, lost))).collect();
         let sought: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
-        let known = Known { echo_qps: Some(200_000.0), usual_speed: Some(usual_speed), ..Known::default() };
+        let known = SearchContext {
+            echo_qps: Some(200_000.0),
+            usual_speed: Some(usual_speed),
+            ..SearchContext::default()
+        };
         let verdict = judge_search(goal, &sought, &known);
         let interface = Interface {
             transport: Transport::Udp,

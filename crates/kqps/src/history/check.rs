@@ -142,7 +142,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 }
 
 /// The confirmation that the flags ask for. They are checked whether there is a change to confirm or not.
-fn asked(args: &Args) -> anyhow::Result<confirm::Asked> {
+fn asked(args: &Args) -> anyhow::Result<confirm::Request> {
     let extent =
         AskedExtent { blocks: args.blocks, budget: args.budget, duration: args.duration, rate_qps: None };
     extent.check()?;
@@ -151,7 +151,7 @@ fn asked(args: &Args) -> anyhow::Result<confirm::Asked> {
         return Err(bad_input(format!("--builds {}: expected a folder", builds.display())));
     }
     let sides = sides.map(|(a, b)| confirm::named(a, b)).transpose()?;
-    Ok(confirm::Asked { sides, builds: args.builds.clone(), extent })
+    Ok(confirm::Request { sides, builds: args.builds.clone(), extent })
 }
 
 /// Prints which condition holds for which new change.

@@ -20,7 +20,7 @@ use crate::run::subjects;
 use crate::signals;
 
 /// The confirmation that the user asks for.
-pub(super) struct Asked {
+pub(super) struct Request {
     /// The builds that the user names, before and after.
     pub(super) sides: Option<[Configured; 2]>,
     /// The folder in which builds are kept.
@@ -40,7 +40,7 @@ fn figure_for(kind: Kind) -> Option<Figure> {
 }
 
 /// Compares the builds of every new change. Changes with the same builds and the same load share a comparison.
-pub(super) fn all(records: &Records, checked: &mut [Checked<'_>], asked: &Asked) {
+pub(super) fn all(records: &Records, checked: &mut [Checked<'_>], asked: &Request) {
     let mut made: BTreeMap<String, Result<Vec<Comparison>, String>> = BTreeMap::new();
     for one in checked.iter_mut().filter(|one| one.is_new) {
         if signals::in_order().is_asked() {
@@ -55,7 +55,7 @@ pub(super) fn all(records: &Records, checked: &mut [Checked<'_>], asked: &Asked)
 fn of_change(
     records: &Records,
     one: &Checked<'_>,
-    asked: &Asked,
+    asked: &Request,
     made: &mut BTreeMap<String, Result<Vec<Comparison>, String>>,
 ) -> Confirmation {
     let undecided = |reason: String| Confirmation::Undecided { reason };
@@ -166,7 +166,7 @@ pub(super) fn named(a: &str, b: &str) -> anyhow::Result<[Configured; 2]> {
 }
 
 /// The subject of a run as it was set up there, if its programs are still those that were measured, or are kept.
-fn built((entry, reading): (&Entry, &Reading), asked: &Asked) -> anyhow::Result<Configured> {
+fn built((entry, reading): (&Entry, &Reading), asked: &Request) -> anyhow::Result<Configured> {
     let folder = Path::new(&entry.folder);
     let run = Store::read(&store_in(folder)?)?;
     let cell =

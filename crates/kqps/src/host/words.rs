@@ -7,7 +7,7 @@ use kqps_observation::SCHEMA;
 use kqps_observation::visible::visible_line;
 use kqps_tuning::journal::{Part, Record};
 use kqps_tuning::setting::value::alike;
-use kqps_tuning::undo::{Left, value_now};
+use kqps_tuning::undo::{LeftSetting, value_now};
 use kqps_tuning::{Applied, Journal, Real, System as _, Undone};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -193,7 +193,7 @@ pub(super) fn print_undone(undone: &Undone, journals: &[Journal], json: bool) ->
     Ok(())
 }
 
-fn of_left(left: &Left) -> SettingOutput {
+fn of_left(left: &LeftSetting) -> SettingOutput {
     SettingOutput {
         setting: left.setting.to_string(),
         old: left.old.clone(),

@@ -14,12 +14,12 @@ use crate::value::{parse_duration, parse_share};
 /// A condition on a trial, with the text that the user typed.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Condition {
-    wanted: Wanted,
+    wanted: Criterion,
     typed: String,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Wanted {
+enum Criterion {
     /// More than this share of the sent queries was lost, answered late, or answered by a slip (a truncated
     /// reply of response rate limiting).
     Loss(f64),
@@ -45,13 +45,13 @@ impl Condition {
     pub(super) fn judge(&self, trial: &Trial, warnings: &[Warning], surroundings: &Surroundings) -> Outcome {
         let accounts = &trial.accounts;
         match self.wanted {
-            Wanted::Loss(_) | Wanted::Wrong(_) if accounts.sent == 0 => {
+            Criterion::Loss(_) | Criterion::Wrong(_) if accounts.sent == 0 => {
                 Outcome::Unknown("nothing was sent".into())
             }
-            Wanted::Loss(most) => loss(trial, most),
-            Wanted::Wrong(most) => above(accounts.wrong, accounts.sent, most, "answered wrongly"),
-            Wanted::Latency(most) => latency(trial, most),
-            Wanted::Noise => noise(trial, warnings, surroundings),
+            Criterion::Loss(most) => loss(trial, most),
+            Criterion::Wrong(most) => above(accounts.wrong, accounts.sent, most, "answered wrongly"),
+            Criterion::Latency(most) => latency(trial, most),
+            Criterion::Noise => noise(trial, warnings, surroundings),
         }
     }
 }
@@ -141,14 +141,14 @@ impl FromStr for Condition {
         let (word, limit) = text.split_once(':').map_or((text, None), |(word, limit)| (word, Some(limit)));
         let share = || limit.map_or(Ok(0.0), parse_share);
         let wanted = match word {
-            "loss" => Wanted::Loss(share()?),
-            "wrong" => Wanted::Wrong(share()?),
+            "loss" => Criterion::Loss(share()?),
+            "wrong" => Criterion::Wrong(share()?),
             "latency" => match limit.map(parse_duration).transpose()? {
-                Some(most) if most >= Duration::from_micros(1) => Wanted::Latency(most),
+                Some(most) if most >= Duration::from_micros(1) => Criterion::Latency(most),
                 _ => return Err("latency takes a limit of 1us at least, as in latency:10ms".into()),
             },
             "noise" if limit.is_some() => return Err("noise takes no limit".into()),
-            "noise" => Wanted::Noise,
+            "noise" => Criterion::Noise,
             _ => return Err("expected loss, wrong, latency or noise, as in loss:0.1% or latency:10ms".into()),
         };
         Ok(Self { wanted, typed: text.into() })

@@ -38,14 +38,14 @@ pub(super) fn parse_repeat(text: &str) -> Result<Repeat, String> {
 
 /// The load that the flags ask of a capture.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Asked {
+pub(super) struct RequestedLoad {
     pub(super) rate_qps: Option<f64>,
     pub(super) arrivals: Option<Arrivals>,
     pub(super) outstanding: Option<u64>,
     pub(super) speed: Option<f64>,
 }
 
-impl Asked {
+impl RequestedLoad {
     /// The speed of the captured gaps, and the load, of a capture with this mean rate.
     pub(super) fn load(&self, captured_qps: f64) -> anyhow::Result<(f64, LoadPlan)> {
         let Self { rate_qps, arrivals, outstanding: window, speed } = *self;
@@ -126,29 +126,29 @@ pub(crate) fn usual_replay(dataset: &Dataset) -> Option<ReplayPlan> {
 mod tests {
     use super::*;
 
-    fn load(asked: Asked) -> Result<(f64, LoadPlan), String> {
+    fn load(asked: RequestedLoad) -> Result<(f64, LoadPlan), String> {
         asked.load(1_000.0).map_err(|error| error.to_string())
     }
 
     #[test]
     fn a_capture_is_played_as_it_came_unless_the_flags_say_otherwise() {
         let open = |rate_qps, arrivals, window| LoadPlan::Open { rate_qps, arrivals, window };
-        let (captured, none) = (Some(Arrivals::Captured), Asked::default());
+        let (captured, none) = (Some(Arrivals::Captured), RequestedLoad::default());
         assert_eq!(load(none), Ok((1.0, open(1_000.0, Arrivals::Captured, None))));
         assert_eq!(
-            load(Asked { speed: Some(2.0), ..none }),
+            load(RequestedLoad { speed: Some(2.0), ..none }),
             Ok((2.0, open(2_000.0, Arrivals::Captured, None)))
         );
-        let at_rate = Asked { rate_qps: Some(500.0), ..none };
+        let at_rate = RequestedLoad { rate_qps: Some(500.0), ..none };
         assert_eq!(load(at_rate), Ok((1.0, open(500.0, Arrivals::Even, None))));
-        let scaled = Asked { arrivals: captured, ..at_rate };
+        let scaled = RequestedLoad { arrivals: captured, ..at_rate };
         assert_eq!(load(scaled), Ok((0.5, open(500.0, Arrivals::Captured, None))));
-        let closed = Asked { outstanding: Some(7), ..none };
+        let closed = RequestedLoad { outstanding: Some(7), ..none };
         assert_eq!(load(closed), Ok((1.0, LoadPlan::Closed { outstanding: 7 })));
-        let limited = Asked { arrivals: captured, ..closed };
+        let limited = RequestedLoad { arrivals: captured, ..closed };
         assert_eq!(load(limited), Ok((1.0, open(1_000.0, Arrivals::Captured, Some(7)))));
         for (asked, wanted) in [(scaled, "leave one out"), (at_rate, "leave out -Q"), (closed, "-q alone")] {
-            let error = load(Asked { speed: Some(2.0), ..asked }).unwrap_err();
+            let error = load(RequestedLoad { speed: Some(2.0), ..asked }).unwrap_err();
             assert!(error.contains(wanted), "{error}");
         }
     }

@@ -47,7 +47,7 @@ pub(crate) struct Targets {
 }
 
 /// A target that was found.
-struct Found {
+struct ResolvedTarget {
     address: SocketAddr,
     name: String,
     path: Option<String>,
@@ -65,13 +65,13 @@ pub(crate) fn resolve_all(
     allowed: &[Allowed],
 ) -> anyhow::Result<Targets> {
     let targets = with_ports(words)?;
-    let resolved: Vec<Found> = targets
+    let resolved: Vec<ResolvedTarget> = targets
         .iter()
         .map(|&(target, own)| resolve((target, own.or(port)), mode, family, allowed))
         .collect::<anyhow::Result<_>>()?;
     let transport = one_transport(resolved.iter().filter_map(|found| found.transport))?;
     let (mut addresses, mut names, mut paths) = (Vec::new(), Vec::new(), Vec::new());
-    for Found { address, name, path, .. } in resolved {
+    for ResolvedTarget { address, name, path, .. } in resolved {
         addresses.push(address);
         names.push(name);
         paths.push(path.unwrap_or_else(|| kqps_http::PATH.to_owned()));
@@ -141,7 +141,7 @@ fn resolve(
     mode: Option<Transport>,
     family: Family,
     allowed: &[Allowed],
-) -> anyhow::Result<Found> {
+) -> anyhow::Result<ResolvedTarget> {
     let found = parse(target, port, mode, family)?;
     let address = found.address;
     if !family.has(address) {
@@ -158,7 +158,12 @@ fn resolve(
     Ok(found)
 }
 
-fn parse(target: &str, typed: Option<u16>, mode: Option<Transport>, family: Family) -> anyhow::Result<Found> {
+fn parse(
+    target: &str,
+    typed: Option<u16>,
+    mode: Option<Transport>,
+    family: Family,
+) -> anyhow::Result<ResolvedTarget> {
     let (rest, path, transport) = match target.split_once("://") {
         None => (target, None, None),
         Some((scheme, rest)) => {
@@ -179,7 +184,7 @@ fn parse(target: &str, typed: Option<u16>, mode: Option<Transport>, family: Fami
     if let Some(path) = &path {
         Requests::new(Method::default(), &authority(&name, address.port()), path).map_err(bad_input)?;
     }
-    Ok(Found { address, name, path, transport })
+    Ok(ResolvedTarget { address, name, path, transport })
 }
 
 /// The host and port of a URL, and its path if it has one beside `/`. A path may be a template, as RFC 8484, section 3,

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use kqps_host::container::{Facts, Taken};
+use kqps_host::container::{Facts, Restriction};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -26,8 +26,8 @@ struct Lack {
     remedy: String,
 }
 
-impl From<Taken> for Lack {
-    fn from(Taken { what, reason, remedy }: Taken) -> Self {
+impl From<Restriction> for Lack {
+    fn from(Restriction { what, reason, remedy }: Restriction) -> Self {
         Self { what, reason, remedy }
     }
 }

@@ -29,7 +29,7 @@ pub(super) const TIMEOUT_MOST: Duration = Duration::from_secs(10);
 #[allow(clippy::doc_markdown)] // the comments are the help text
 #[command(next_help_heading = "Connections to a server that runs already")]
 #[group(id = "connections_to_targets", multiple = true)]
-pub(crate) struct ConnectionUse {
+pub(crate) struct TargetFlags {
     /// Play at a --target from this address, or from those of a prefix in turn, such as 127.1.0.0/16
     ///
     /// Over UDP too. A connection needs a port of its own. An address has some 28,000 of them, and some 24,700 if
@@ -229,7 +229,7 @@ impl About {
     }
 }
 
-impl ConnectionUse {
+impl TargetFlags {
     /// All flags, and whether the user gave them.
     fn flags(&self) -> [(About, &'static str, bool); 18] {
         [
@@ -371,10 +371,10 @@ mod tests {
     #[derive(Parser)]
     struct Typed {
         #[command(flatten)]
-        connections: ConnectionUse,
+        connections: TargetFlags,
     }
 
-    fn typed(flags: &[&str]) -> ConnectionUse {
+    fn typed(flags: &[&str]) -> TargetFlags {
         let words = ["kqps"].into_iter().chain(flags.iter().copied());
         Typed::try_parse_from(words).unwrap_or_else(|error| panic!("{error}")).connections
     }

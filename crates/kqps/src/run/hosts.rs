@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use kqps_hosts::{Host, Hosts, HostsError, few_at_once, find_pushed, push};
-use kqps_lab::at_hosts::kept;
+use kqps_hosts::{Host, Hosts, HostsError, find_pushed, map_hosts, push};
+use kqps_lab::at_hosts::hosts_copy;
 
 use crate::exit::bad_input;
 
@@ -15,12 +15,12 @@ pub(super) fn read(path: &Path) -> anyhow::Result<Hosts> {
 
 /// Brings this program to the hosts of the run in a folder, which then goes on with the program.
 pub(super) fn push_to(folder: &Path) -> anyhow::Result<()> {
-    let hosts = kept::read(folder)?;
+    let hosts = hosts_copy::read(folder)?;
     let Some(hosts) = hosts else {
         let place = folder.display();
         return Err(bad_input(format!("--push: the run in {place} has no hosts to bring kqps to")));
     };
-    kept::write(folder, &pushed(hosts)?)?;
+    hosts_copy::write(folder, &pushed(hosts)?)?;
     Ok(())
 }
 
@@ -55,7 +55,7 @@ fn with(
         })
     };
     let all = [hosts.server].into_iter().chain(hosts.players).collect();
-    let mut players = few_at_once(all, to).into_iter().collect::<anyhow::Result<Vec<Host>>>()?;
+    let mut players = map_hosts(all, to).into_iter().collect::<anyhow::Result<Vec<Host>>>()?;
     let server = players.remove(0);
     Ok(Hosts { server, players })
 }

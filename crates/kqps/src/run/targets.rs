@@ -11,7 +11,7 @@ use kqps_lab::running_server::{PlayerRequest, RunningServer};
 use kqps_observation::Target;
 use kqps_observation::trial::Transport;
 
-use super::connections::{ConnectionUse, TIMEOUT_MOST};
+use super::connections::{TIMEOUT_MOST, TargetFlags};
 use crate::exit::bad_input;
 use crate::load::skipped::{captured, skipped, unreadable};
 use crate::load::{Allowed, Family, resolve_all};
@@ -68,7 +68,7 @@ pub(crate) struct TargetArgs {
     timeout: Option<Duration>,
 
     #[command(flatten)]
-    connections: ConnectionUse,
+    connections: TargetFlags,
 }
 
 /// Servers that run already, and the load for them.
@@ -147,7 +147,7 @@ impl TargetArgs {
 pub(crate) fn running(
     url: &str,
     allowed: &[Allowed],
-    connections: &ConnectionUse,
+    connections: &TargetFlags,
 ) -> anyhow::Result<RunningServer> {
     let Resolved { target, typed, path, transport } = resolve(url, allowed)?;
     let transport = transport.unwrap_or_default();

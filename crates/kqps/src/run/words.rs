@@ -1,6 +1,6 @@
 //! The output at the end of a run: every subject's figure with its grade, then the ceilings.
 
-mod all;
+mod all_servers;
 mod profile;
 mod residence;
 pub(crate) mod scaling;
@@ -47,8 +47,8 @@ pub(super) fn output(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_
     }
     text += &residence::paragraph(verdict);
     text += &profile::paragraphs(verdict);
-    text += &all::one_host(&verdict.subjects);
-    let advice = all::advice(run, verdict, report.and_then(Path::parent), is_why);
+    text += &all_servers::one_host(&verdict.subjects);
+    let advice = all_servers::advice(run, verdict, report.and_then(Path::parent), is_why);
     if !advice.is_empty() {
         let _ = writeln!(text, "{advice}");
     }
@@ -57,7 +57,7 @@ pub(super) fn output(run: &Run, verdict: &RunVerdict, report: Option<&Path>, is_
     let was_tried = |one: &Ceiling| one.figure_qps.is_some() || !one.failures.is_empty();
     let has_ceilings = ceilings.players.iter().chain(&ceilings.echoes).any(was_tried);
     if is_why {
-        text += &all::holds(run, verdict);
+        text += &all_servers::holds(run, verdict);
         text += &why::text(run, verdict);
     }
     // Without a server, the ceilings are all that was measured.

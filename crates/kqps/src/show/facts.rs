@@ -8,7 +8,7 @@ use serde::Serialize;
 /// The content of a capture or a query file. No client is named in it.
 #[derive(Debug, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename = "show")]
-pub(crate) struct Shown {
+pub(crate) struct FileFacts {
     /// Queries; of a capture those that went to a server.
     pub(super) queries: u64,
     /// Facts that only a capture has.

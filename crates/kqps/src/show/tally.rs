@@ -11,7 +11,7 @@ use kqps_message::rtype::RtypeName;
 use kqps_message::{HEADER_BYTES, Header, edns};
 
 use super::extras::Extras;
-use super::facts::{CaptureShown, ExtrasShown, NameShown, Shown};
+use super::facts::{CaptureShown, ExtrasShown, FileFacts, NameShown};
 use super::rates::Rates;
 use super::spread::Spread;
 use super::top::Top;
@@ -136,7 +136,7 @@ impl Tally {
     }
 
     /// The facts of a capture.
-    pub(super) fn of_capture(self, counts: &Counts, top: usize) -> Shown {
+    pub(super) fn of_capture(self, counts: &Counts, top: usize) -> FileFacts {
         let skipped = counts.skipped().filter(|(_, count)| *count > 0);
         let first_ns = self.rates.first_ns();
         let capture = CaptureShown {
@@ -161,23 +161,23 @@ impl Tally {
         };
         let shown = self.shown(BTreeMap::new(), top);
         let capture = CaptureShown { rate: self.rates.shown(), ..capture };
-        Shown { capture: Some(capture), ..shown }
+        FileFacts { capture: Some(capture), ..shown }
     }
 
     /// The facts of a query file.
-    pub(super) fn of_queries(self, dataset: &Dataset, top: usize) -> Shown {
+    pub(super) fn of_queries(self, dataset: &Dataset, top: usize) -> FileFacts {
         let skipped = dataset.skipped_causes().map(|(cause, count)| (cause.to_owned(), count)).collect();
         self.shown(skipped, top)
     }
 
-    fn shown(&self, skipped: BTreeMap<String, u64>, top: usize) -> Shown {
+    fn shown(&self, skipped: BTreeMap<String, u64>, top: usize) -> FileFacts {
         let mut types: BTreeMap<String, u64> =
             self.types.iter().map(|(qtype, count)| (RtypeName(*qtype).to_string(), *count)).collect();
         if self.without_question > 0 {
             types.insert(NO_QUESTION.to_owned(), self.without_question);
         }
         let names = self.top.most(top).into_iter();
-        Shown {
+        FileFacts {
             queries: self.queries,
             capture: None,
             skipped,

@@ -10,13 +10,13 @@ use kqps_verdict::rate::rate;
 use time::OffsetDateTime;
 use time::macros::format_description;
 
-use super::facts::{CaptureShown, ExtrasShown, NameShown, Shown, SpreadShown};
+use super::facts::{CaptureShown, ExtrasShown, FileFacts, NameShown, SpreadShown};
 
 /// The most values of one kind that are listed.
 const LISTED_MOST: usize = 12;
 
 /// The whole output for the file of this name.
-pub(super) fn words(name: &str, shown: &Shown) -> String {
+pub(super) fn words(name: &str, shown: &FileFacts) -> String {
     let mut text = format!("{}: {}\n\n", visible_line(name), what(shown));
     if let Some(capture) = &shown.capture {
         text += &of_capture(shown, capture);
@@ -27,7 +27,7 @@ pub(super) fn words(name: &str, shown: &Shown) -> String {
 }
 
 /// A description of the file, in a few words.
-fn what(shown: &Shown) -> String {
+fn what(shown: &FileFacts) -> String {
     let Some(capture) = &shown.capture else { return counted(shown.queries, "query") };
     let Some(first_unix_ms) = capture.first_unix_ms else { return "a capture without a query".into() };
     let first = OffsetDateTime::from_unix_timestamp((first_unix_ms / 1000) as i64).ok();
@@ -41,7 +41,7 @@ fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
 }
 
-fn of_capture(shown: &Shown, capture: &CaptureShown) -> String {
+fn of_capture(shown: &FileFacts, capture: &CaptureShown) -> String {
     let mut text = String::new();
     let others: u64 = capture.skipped.values().sum();
     let (packets, responses) = (capture.packets, capture.responses);
@@ -94,7 +94,7 @@ fn of_capture(shown: &Shown, capture: &CaptureShown) -> String {
     text
 }
 
-fn of_queries(shown: &Shown) -> String {
+fn of_queries(shown: &FileFacts) -> String {
     let mut text = String::new();
     if !shown.skipped.is_empty() {
         line(&mut text, "Skipped", &listed(&shown.skipped, shown.queries));

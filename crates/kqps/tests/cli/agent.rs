@@ -16,7 +16,7 @@ use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::agent::job::{Queries, StartRequest};
 use kqps_lab::agent::{Agent, Done, Job};
-use kqps_lab::materials::{QueriesKind, Wanted};
+use kqps_lab::materials::{MaterialsSpec, QueriesKind};
 use kqps_lab::play::{PlayRequest, QueryFile};
 use kqps_lab::player_setup::PlayerSetup;
 use kqps_lab::subject::builtin;
@@ -46,8 +46,8 @@ pub(crate) fn echo_cell() -> Cell {
     cell
 }
 
-fn wanted() -> Wanted {
-    Wanted::new(echo_cell().factors.dataset())
+fn wanted() -> MaterialsSpec {
+    MaterialsSpec::new(echo_cell().factors.dataset())
 }
 
 pub(crate) fn materials() -> Job {

@@ -1,8 +1,8 @@
 //! `kqps find` as a user runs it, apart from the search itself.
 
 mod ends;
-mod kept;
 mod limits;
+mod stored_search;
 
 use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::process::{Child, Stdio};

@@ -3,7 +3,7 @@
 
 pub(crate) mod bench;
 mod dnsperf;
-mod early;
+mod early_data;
 pub(crate) mod encrypted;
 mod families;
 mod finite;

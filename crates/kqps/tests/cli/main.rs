@@ -3,7 +3,6 @@
 //! itself, and `together` holds those that a busy machine does not change.
 
 mod agent;
-mod alone;
 mod answers;
 mod auth;
 mod cache;
@@ -21,6 +20,7 @@ mod host;
 mod host_advise;
 mod live;
 mod load;
+mod no_command;
 mod nonsense;
 mod outside;
 mod packaged;

@@ -1,6 +1,6 @@
 //! `kqps run` as a user runs it: small, but with real sockets, child processes and deaths.
 
-mod early;
+mod early_end;
 mod interrupted;
 
 use std::collections::BTreeSet;

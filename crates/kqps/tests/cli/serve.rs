@@ -2,7 +2,7 @@
 //! over every I/O model that this host offers. For other models it prints the reason.
 
 mod connections;
-mod early;
+mod early_data;
 pub(crate) mod https;
 mod quic;
 mod refused;

@@ -7,7 +7,7 @@ use std::path::Path;
 use kqps_recipe::RecipeError;
 use serde::{Deserialize, Serialize};
 
-use crate::materials::{Materials, Wanted};
+use crate::materials::{Materials, MaterialsSpec};
 use crate::subject::Zone;
 
 /// BLAKE3 of the files of [`Materials`], in hex.
@@ -51,7 +51,7 @@ impl MaterialHashes {
 }
 
 /// Whether the zones of these materials are signed.
-pub fn are_signed(wanted: &Wanted, seed: u64) -> Result<bool, RecipeError> {
+pub fn are_signed(wanted: &MaterialsSpec, seed: u64) -> Result<bool, RecipeError> {
     Ok(!wanted.is_file() && wanted.recipe(seed)?.signing.is_some())
 }
 
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn two_hosts_agree_if_the_seed_is_the_same_and_players_have_no_zones() {
-        let wanted = Wanted::new(&DatasetFactors { records: Some(50), ..DatasetFactors::default() });
+        let wanted = MaterialsSpec::new(&DatasetFactors { records: Some(50), ..DatasetFactors::default() });
         let is_signed = are_signed(&wanted, 9).unwrap();
         let made = |seed: u64| {
             let temporary = tempfile::tempdir().unwrap();

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::certificate::CertificatePem;
 use super::hashes::MaterialHashes;
-use crate::materials::{QueriesKind, Wanted};
+use crate::materials::{MaterialsSpec, QueriesKind};
 use crate::play::PlayRequest;
 
 /// A job.
@@ -48,7 +48,7 @@ pub enum Job {
     /// Make the queries that cells ask for, and at the server their zones. Returns [`Done::Materials`].
     Materials {
         /// The zones and queries.
-        wanted: Wanted,
+        wanted: MaterialsSpec,
         /// The run's seed.
         seed: u64,
         /// The name of the user's query file, if `wanted` is that.
@@ -115,7 +115,7 @@ pub enum Job {
 #[serde(deny_unknown_fields)]
 pub struct Queries {
     /// The zones and queries that they were made for.
-    pub wanted: Wanted,
+    pub wanted: MaterialsSpec,
     /// The kind of their file.
     pub kind: QueriesKind,
 }
@@ -235,7 +235,7 @@ mod tests {
             certificate: None,
             within_s: Some(2.5),
         };
-        let materials = Job::Materials { wanted: Wanted::default(), seed: u64::MAX, file: None };
+        let materials = Job::Materials { wanted: MaterialsSpec::default(), seed: u64::MAX, file: None };
         for job in [
             facts,
             watch,

@@ -85,7 +85,7 @@ mod tests {
 
     use super::*;
     use crate::agent::job::Queries;
-    use crate::materials::{QueriesKind, Wanted};
+    use crate::materials::{MaterialsSpec, QueriesKind};
     use crate::play::{PlayRequest, QueryFile};
     use crate::player_setup::PlayerSetup;
     use crate::trial_request::{RequestedPace, TrialRequest};
@@ -98,7 +98,7 @@ mod tests {
         let queries = QueryFile::new("".as_ref());
         let request =
             PlayRequest { plan, queries, is_allowed: true, subject, shows_bar: false, live_every: None };
-        let queries = Queries { wanted: Wanted::default(), kind: QueriesKind::Plain };
+        let queries = Queries { wanted: MaterialsSpec::default(), kind: QueriesKind::Plain };
         Job::Play { request: Box::new(request), queries, at_ns: None }
     }
 

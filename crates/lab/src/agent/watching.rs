@@ -1,6 +1,6 @@
 //! The watch of a trial on the server's host, where no player is.
 
-use kqps_host::watch::{HostWatch, ServerSeen, Taken};
+use kqps_host::watch::{HostWatch, ServerSeen, TimedReading};
 use kqps_host::{
     PlayerPlace, ResidenceWatch, Stamped, SubjectWatch, SubjectWatched, allowed_cpus, residence,
 };
@@ -10,7 +10,7 @@ use kqps_kernel::interrupts::Interrupts;
 #[derive(Debug)]
 pub(super) struct ServerWatch {
     watched: SubjectWatched,
-    first: Taken<(SubjectWatch, HostWatch)>,
+    first: TimedReading<(SubjectWatch, HostWatch)>,
     /// The interface that carries the queries, if it is known.
     device: Option<String>,
     /// The watch of its packets, or why there is none; `None` if they are not stamped.
@@ -45,7 +45,7 @@ impl ServerWatch {
             }
             None => Err("it is not known which interface carries the queries".to_owned()),
         });
-        let first = Taken::now(|| read(&watched));
+        let first = TimedReading::now(|| read(&watched));
         Self { watched, first, device, residence }
     }
 

@@ -11,10 +11,10 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, HostRole, RunHost, Trial, cpu_list};
 
-use super::again::Again;
-use super::{plan, same};
+use super::reconnect::ReconnectTimes;
+use super::{host_change, plan};
 use crate::agent::job::{Done, Job};
-use crate::materials::Wanted;
+use crate::materials::MaterialsSpec;
 
 /// The longest time that an agent takes to describe its host: it hashes programs.
 const DESCRIBE_MOST: Duration = Duration::from_mins(1);
@@ -43,13 +43,13 @@ pub(super) struct Member {
     generation: u64,
     /// When nothing is left of the agent of its last link.
     gone_by: Option<Instant>,
-    again: Again,
+    again: ReconnectTimes,
     facts: Facts,
     offset: Offset,
     /// The pings by which its clock is measured next.
     pings: u32,
     /// The materials that its present agent has.
-    pub(super) made: BTreeSet<Wanted>,
+    pub(super) made: BTreeSet<MaterialsSpec>,
 }
 
 /// Facts about a host.
@@ -92,7 +92,7 @@ impl Member {
         role: HostRole,
         server: IpAddr,
         ours: &Identity,
-        again: Again,
+        again: ReconnectTimes,
     ) -> Result<Self, String> {
         let mut link = connect(host, role, server, ours, &Interrupts::default())?;
         let named = |what: String| format!("{}: {what}", host.name);
@@ -212,7 +212,7 @@ impl Member {
             let facts = facts.map_err(|what| format!("{}: {what}", self.host.name))?;
             let then = self.record();
             self.facts = facts;
-            if let Some(what) = same::difference(&then, &self.record()) {
+            if let Some(what) = host_change::difference(&then, &self.record()) {
                 return Ok(Some(format!("{what}, so it cannot go on there")));
             }
             self.boots += 1;

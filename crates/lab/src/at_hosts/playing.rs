@@ -14,7 +14,7 @@ use kqps_observation::Trial;
 use super::member::{Fault, Member, unexpected};
 use super::{Start, side_by_side, timing};
 use crate::agent::job::{Done, Job, Queries};
-use crate::materials::Wanted;
+use crate::materials::MaterialsSpec;
 use crate::play::PlayRequest;
 
 /// The longest time for a reading of counters, or another short job.
@@ -36,7 +36,7 @@ const LOOK_NS: u64 = 50_000_000;
 pub(super) struct Together<'a> {
     pub(super) start: Start<'a>,
     /// The queries.
-    pub(super) wanted: &'a Wanted,
+    pub(super) wanted: &'a MaterialsSpec,
     /// How late a player was in the last trials, nanoseconds.
     pub(super) late_ns: u64,
     /// Whose packets are stamped on the subjects' host, if any are.

@@ -23,7 +23,7 @@ use super::trouble::{self, Decision, Trouble, of_player, of_server};
 use super::{Members, Session, Start, side_by_side, void};
 use crate::agent::certificate::CertificatePem;
 use crate::agent::job::{Done, Job, StartRequest};
-use crate::materials::Wanted;
+use crate::materials::MaterialsSpec;
 use crate::play::PlayRequest;
 use crate::player_hosts::{Players, players_of};
 use crate::started::RunningSubject;
@@ -43,7 +43,7 @@ pub(super) struct Running<'a> {
     session: &'a Session,
     start: Start<'a>,
     players: Players<'a>,
-    wanted: Wanted,
+    wanted: MaterialsSpec,
     /// The settings of the subject's host that the cell asks for.
     settings: BTreeMap<String, String>,
     /// Whether its agent has set them for this start.
@@ -67,7 +67,7 @@ impl<'a> Running<'a> {
             session,
             start,
             players,
-            wanted: Wanted::new(start.cell.factors.dataset()),
+            wanted: MaterialsSpec::new(start.cell.factors.dataset()),
             settings: settings(start.cell, server_device.as_deref()).map_err(NoTrial::failed)?,
             has_set: false,
             generation: 0,

@@ -17,7 +17,7 @@ use super::member::{Fault, Member, unexpected};
 use crate::agent::hashes::MaterialHashes;
 use crate::agent::job::{Done, Job};
 use crate::folder::{Folder, FolderError};
-use crate::materials::{Materials, MaterialsError, Wanted};
+use crate::materials::{Materials, MaterialsError, MaterialsSpec};
 
 /// The longest time in which a host makes the zones and queries of a cell. Some recipes sign millions of records.
 const MAKE_MOST: Duration = Duration::from_hours(1);
@@ -35,7 +35,7 @@ const NAME: &str = "queries";
 #[derive(Debug)]
 pub(super) struct Supplies {
     seed: u64,
-    made: BTreeMap<Wanted, Made>,
+    made: BTreeMap<MaterialsSpec, Made>,
 }
 
 /// Facts about materials that this host made.
@@ -51,10 +51,10 @@ pub(crate) fn queries_of_all(
     folder: &Folder,
     cells: &[Cell],
     seed: u64,
-) -> Result<BTreeMap<Wanted, Materials>, MaterialsError> {
+) -> Result<BTreeMap<MaterialsSpec, Materials>, MaterialsError> {
     let mut all = BTreeMap::new();
     for cell in cells {
-        let wanted = Wanted::new(cell.factors.dataset());
+        let wanted = MaterialsSpec::new(cell.factors.dataset());
         if let Entry::Vacant(place) = all.entry(wanted) {
             let materials = Materials::queries_alone(folder, place.key(), seed)?;
             place.insert(materials);
@@ -66,7 +66,7 @@ pub(crate) fn queries_of_all(
 impl Supplies {
     /// The supplies of a run, as this host made them.
     pub(super) fn from_materials(
-        materials: &BTreeMap<Wanted, Materials>,
+        materials: &BTreeMap<MaterialsSpec, Materials>,
         seed: u64,
     ) -> Result<Self, FolderError> {
         let mut made = BTreeMap::new();
@@ -81,14 +81,14 @@ impl Supplies {
     }
 
     /// Everything that cells of the run ask for.
-    pub(super) fn all(&self) -> impl Iterator<Item = &Wanted> {
+    pub(super) fn all(&self) -> impl Iterator<Item = &MaterialsSpec> {
         self.made.keys()
     }
 
     /// Makes sure that a host has what a cell asks for.
     pub(super) fn bring(
         &self,
-        wanted: &Wanted,
+        wanted: &MaterialsSpec,
         member: &mut Member,
         interrupts: &Interrupts,
     ) -> Result<(), Fault> {

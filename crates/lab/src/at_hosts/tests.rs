@@ -49,11 +49,11 @@ impl Lab {
         Self { folder, cell, definition: builtin::echo(), interrupts: Interrupts::default() }
     }
 
-    fn session(&self, again: Again) -> Session {
+    fn session(&self, again: ReconnectTimes) -> Session {
         self.session_of(&["p1", "p2"], again)
     }
 
-    fn session_of(&self, players: &[&str], again: Again) -> Session {
+    fn session_of(&self, players: &[&str], again: ReconnectTimes) -> Session {
         let host = |name: &str| agent::host(self.folder.path(), name);
         let hosts = Hosts { server: host("ns1"), players: players.iter().map(|name| host(name)).collect() };
         Session::open_trying(&hosts, again).unwrap()
@@ -111,9 +111,9 @@ impl Lab {
 }
 
 /// Hosts are tried as in earnest, in less time.
-fn soon() -> Again {
+fn soon() -> ReconnectTimes {
     let (short, long) = (Duration::from_millis(50), Duration::from_millis(300));
-    Again { lease_most: short, end: long, keep_on: long, pause: short }
+    ReconnectTimes { lease_most: short, end: long, keep_on: long, pause: short }
 }
 
 /// A session, and the lines that it prints.
@@ -133,7 +133,7 @@ fn are_halves(rates: &[f64], count: usize) -> bool {
 fn a_player_that_dies_once_voids_one_trial_and_the_others_play_what_they_did() {
     let lab = Lab::new();
     let end = Duration::from_secs(1);
-    let (session, printed) = printing(lab.session(Again { end, ..soon() }));
+    let (session, printed) = printing(lab.session(ReconnectTimes { end, ..soon() }));
     let mut running = session.start(lab.start(1)).unwrap();
     lab.dies("p2", 1);
     let trial = running.play(&REQUEST).unwrap();
@@ -239,7 +239,7 @@ fn hosts_that_stay_away_end_the_run_and_fail_nothing() {
 #[test]
 fn the_user_ends_the_wait_for_a_host() {
     let lab = Lab::new();
-    let session = lab.session(Again { keep_on: Duration::from_mins(10), ..soon() });
+    let session = lab.session(ReconnectTimes { keep_on: Duration::from_mins(10), ..soon() });
     let mut running = session.start(lab.start(1)).unwrap();
     lab.dies("p2", 1);
     lab.is("p2.away");

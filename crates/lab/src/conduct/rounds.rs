@@ -13,7 +13,7 @@ use kqps_observation::store::StoreError;
 use kqps_verdict::disturbed::rounds_with;
 
 use super::group::ceiling_of;
-use super::{Conducted, Conductor, Event, StartKey, again, seconds};
+use super::{Conducted, Conductor, Event, StartKey, restart, seconds};
 use crate::order;
 use crate::patience::Patience;
 use crate::trial_request::{NoTrial, Played, TrialRequest};
@@ -188,11 +188,11 @@ impl<'a> Conductor<'a> {
                     group.members.push(member);
                     return Ok(Conducted::Whole);
                 }
-                Begun::Lost(_) if lost < again::MOST => {
+                Begun::Lost(_) if lost < restart::MOST => {
                     lost += 1;
                     continue;
                 }
-                Begun::Lost(reason) => (again::too_often(&reason), Vec::new()),
+                Begun::Lost(reason) => (restart::too_often(&reason), Vec::new()),
                 Begun::Failed(reason, output) => (reason, output),
             };
             self.fail(run, &mut member, Purpose::default(), (reason, output))?;
@@ -286,8 +286,8 @@ impl<'a> Conductor<'a> {
         group.patience = group.patience.later(away);
         match played {
             Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
-            Err(NoTrial::Lost { reason }) if member.lost >= again::MOST => {
-                self.fail(run, member, request.purpose, (again::too_often(&reason), Vec::new()))?;
+            Err(NoTrial::Lost { reason }) if member.lost >= restart::MOST => {
+                self.fail(run, member, request.purpose, (restart::too_often(&reason), Vec::new()))?;
             }
             Err(NoTrial::Lost { .. }) => {
                 let Member { key, lost, .. } = group.members.remove(at);

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::mem;
 
-use kqps_tuning::undo::Left;
+use kqps_tuning::undo::LeftSetting;
 use kqps_tuning::{Held, JournalError, Undone};
 
 /// Settings that can be put back, and once more if some of them stay.
@@ -80,7 +80,7 @@ impl<H: PutBack> Leftovers<H> {
         one.why = match one.held.put_back() {
             Err(error) => vec![error.to_string()],
             Ok(Undone { left, troubles, .. }) => {
-                let (over, stay): (Vec<Left>, Vec<Left>) =
+                let (over, stay): (Vec<LeftSetting>, Vec<LeftSetting>) =
                     left.into_iter().partition(|left| left.kind.is_over());
                 for sentence in over.iter().map(ToString::to_string).chain(troubles) {
                     if one.over.insert(sentence.clone()) {
@@ -116,7 +116,7 @@ mod tests {
     }
 
     fn left(kinds: &[LeftKind]) -> Undone {
-        let one = |kind: &LeftKind| Left {
+        let one = |kind: &LeftKind| LeftSetting {
             setting: "irq.eth0-TxRx-0".parse().unwrap(),
             found: Some("3".into()),
             reason: format!("{kind:?}"),

@@ -18,7 +18,7 @@ use super::values::{self, FactorWords, ONE_PER_CORE, VALUES_MOST};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
 use crate::echo_io;
 use crate::host_settings;
-use crate::materials::Wanted;
+use crate::materials::MaterialsSpec;
 use crate::past_kernel;
 use crate::placement::{self, CoreRequest, Placed, place};
 use crate::player_hosts::{Players, players_of};
@@ -202,7 +202,7 @@ impl Matrix<'_> {
         factors: &Factors,
     ) -> Result<Result<(), SettingError>, TomlError> {
         let wrong = |error: RecipeError| self.study.wrong(name::DATASET_RECIPE, error.to_string());
-        let recipe = Wanted::new(factors.dataset()).recipe(0).map_err(wrong)?;
+        let recipe = MaterialsSpec::new(factors.dataset()).recipe(0).map_err(wrong)?;
         Ok(definition.check_zones((recipe.zones + recipe.broken) as usize))
     }
 

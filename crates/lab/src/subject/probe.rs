@@ -18,7 +18,7 @@ const PATIENCE: Duration = Duration::from_millis(50);
 
 /// The result of one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Asked {
+pub enum ProbeOutcome {
     /// A reply that is good enough.
     Ready,
     /// A reply that is not good enough: what is wrong with it.
@@ -74,7 +74,7 @@ impl Probe {
     }
 
     /// Asks once. A subject that refuses the packet or does not reply is not ready.
-    pub fn ask(&self) -> Asked {
+    pub fn ask(&self) -> ProbeOutcome {
         let reply = match &self.way {
             Way::Udp(socket) => by_datagram(socket, &self.query),
             Way::Tcp(target) => by_connection(*target, &self.query),
@@ -84,23 +84,27 @@ impl Probe {
         };
         match reply {
             Ok(reply) => self.rate(&reply),
-            Err(error) if error.kind() == encrypted::FAILED => Asked::Wrong(error.to_string()),
-            Err(_) => Asked::Silent,
+            Err(error) if error.kind() == encrypted::FAILED => ProbeOutcome::Wrong(error.to_string()),
+            Err(_) => ProbeOutcome::Silent,
         }
     }
 
-    fn rate(&self, reply: &[u8]) -> Asked {
+    fn rate(&self, reply: &[u8]) -> ProbeOutcome {
         let is_ours = |reply: &Header<'_>| reply.is_reply() && Some(reply.id()) == header::id(&self.query);
-        let Some(reply) = Header::from_bytes(reply).filter(is_ours) else { return Asked::Silent };
+        let Some(reply) = Header::from_bytes(reply).filter(is_ours) else { return ProbeOutcome::Silent };
         let rcode = reply.rcode();
         match self.kind {
             ReadyKind::Soa if rcode != 0 => {
-                Asked::Wrong(format!("it answered with rcode {rcode} to the question for the zone's SOA"))
+                ProbeOutcome::Wrong(format!(
+                    "it answered with rcode {rcode} to the question for the zone's SOA"
+                ))
             }
             ReadyKind::Soa if reply.answers() == 0 => {
-                Asked::Wrong("it answered without the zone's SOA, as a server without the zone does".into())
+                ProbeOutcome::Wrong(
+                    "it answered without the zone's SOA, as a server without the zone does".into(),
+                )
             }
-            ReadyKind::Soa | ReadyKind::Reply => Asked::Ready,
+            ReadyKind::Soa | ReadyKind::Reply => ProbeOutcome::Ready,
         }
     }
 }
@@ -153,7 +157,7 @@ mod tests {
     use super::*;
 
     /// Answers one query with its bytes changed by `change`, and returns how the probe judged that.
-    fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> Asked {
+    fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> ProbeOutcome {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
         let probe = Probe::new((Transport::Udp, None), target, "bench.test.", kind).unwrap();
@@ -172,15 +176,15 @@ mod tests {
     #[test]
     fn a_reply_must_be_one_and_good_enough() {
         let answered = |reply: &mut Vec<u8>| (reply[2], reply[7]) = (0x84, 1);
-        assert_eq!(outcome(ReadyKind::Soa, answered), Asked::Ready);
-        assert_eq!(outcome(ReadyKind::Reply, |reply| reply[2] = 0x80), Asked::Ready);
+        assert_eq!(outcome(ReadyKind::Soa, answered), ProbeOutcome::Ready);
+        assert_eq!(outcome(ReadyKind::Reply, |reply| reply[2] = 0x80), ProbeOutcome::Ready);
         let empty = outcome(ReadyKind::Soa, |reply| reply[2] = 0x80);
-        assert!(matches!(&empty, Asked::Wrong(what) if what.contains("without")), "{empty:?}");
+        assert!(matches!(&empty, ProbeOutcome::Wrong(what) if what.contains("without")), "{empty:?}");
         let servfail = outcome(ReadyKind::Soa, |reply| (reply[2], reply[3], reply[7]) = (0x80, 2, 1));
-        assert!(matches!(&servfail, Asked::Wrong(what) if what.contains("rcode 2")), "{servfail:?}");
-        assert_eq!(outcome(ReadyKind::Reply, |_| ()), Asked::Silent, "the query came back as it was");
+        assert!(matches!(&servfail, ProbeOutcome::Wrong(what) if what.contains("rcode 2")), "{servfail:?}");
+        assert_eq!(outcome(ReadyKind::Reply, |_| ()), ProbeOutcome::Silent, "the query came back as it was");
         let another_id = |reply: &mut Vec<u8>| (reply[1], reply[2]) = (!reply[1], 0x80);
-        assert_eq!(outcome(ReadyKind::Reply, another_id), Asked::Silent);
+        assert_eq!(outcome(ReadyKind::Reply, another_id), ProbeOutcome::Silent);
     }
 
     #[test]
@@ -199,9 +203,9 @@ mod tests {
             });
             probe.ask()
         });
-        assert_eq!(outcome, Asked::Ready);
+        assert_eq!(outcome, ProbeOutcome::Ready);
         drop(server);
-        assert_eq!(probe.ask(), Asked::Silent, "nothing listens");
+        assert_eq!(probe.ask(), ProbeOutcome::Silent, "nothing listens");
     }
 
     #[test]
@@ -219,8 +223,8 @@ mod tests {
                 probe.ask()
             })
         };
-        assert_eq!(outcome(&made.ca), Asked::Ready);
-        assert_eq!(outcome(&other), Asked::Wrong("certificate: unknown issuer".into()));
+        assert_eq!(outcome(&made.ca), ProbeOutcome::Ready);
+        assert_eq!(outcome(&other), ProbeOutcome::Wrong("certificate: unknown issuer".into()));
     }
 
     /// Serves one connection in TLS: it answers the first query, and ends when the client does.

@@ -101,17 +101,17 @@ fn is_letter(byte: u8) -> bool {
     byte.is_ascii_lowercase() || byte == b'_'
 }
 
-struct Found<'t> {
+struct Placeholder<'t> {
     name: &'t str,
     start: usize,
     end: usize,
 }
 
-fn placeholders(text: &str) -> impl Iterator<Item = Found<'_>> {
+fn placeholders(text: &str) -> impl Iterator<Item = Placeholder<'_>> {
     text.match_indices('{').filter_map(|(start, _)| {
         let (name, _) = text[start + 1..].split_once('}')?;
         let is_one = is_word(name) || name.split_once('.').is_some_and(|(a, b)| is_word(a) && is_word(b));
-        is_one.then(|| Found { name, start, end: start + name.len() + 2 })
+        is_one.then(|| Placeholder { name, start, end: start + name.len() + 2 })
     })
 }
 

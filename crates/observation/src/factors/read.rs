@@ -51,7 +51,7 @@ impl FactorError {
 impl Values {
     /// Sets the value of a factor from its word. A name without a value changes nothing.
     pub(super) fn set(&mut self, name: &str, word: &str) -> Result<(), FactorError> {
-        let wanted = Wanted { name, word };
+        let wanted = FactorWord { name, word };
         let Self { player, dataset, path, .. } = self;
         match name {
             name::PLAYER_IO => player.io = Some(word.to_owned()),
@@ -150,8 +150,8 @@ impl Values {
     }
 
     /// Sets the value of a factor of the subject's host.
-    fn set_of_host(&mut self, wanted: Wanted<'_>) -> Result<(), FactorError> {
-        let Wanted { name, word } = wanted;
+    fn set_of_host(&mut self, wanted: FactorWord<'_>) -> Result<(), FactorError> {
+        let FactorWord { name, word } = wanted;
         match name {
             name::HOST_NICE => {
                 let is_niceness = |number: &i32| (-20..=19).contains(number);
@@ -174,12 +174,12 @@ impl Values {
 
 /// A factor and its word.
 #[derive(Clone, Copy)]
-struct Wanted<'a> {
+struct FactorWord<'a> {
     name: &'a str,
     word: &'a str,
 }
 
-impl Wanted<'_> {
+impl FactorWord<'_> {
     fn wrong(self, expected: &str, known: &'static [&'static str]) -> FactorError {
         let (name, word) = (self.name.to_owned(), self.word.to_owned());
         FactorError::Word { name, expected: expected.to_owned(), known, word }

@@ -21,7 +21,7 @@ const MS_NS: u64 = 1_000_000;
 
 /// A query of the thread's own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ReplayQuery {
     pub(crate) query: Position,
     /// When it is due, nanoseconds since the trial's start; 0 in a closed loop.
     pub(crate) due_ns: u64,
@@ -73,7 +73,7 @@ pub(crate) struct Cursor<'a> {
     /// The captured time at which each slice stands, from its beginning, and its number. The earliest comes first.
     order: BinaryHeap<Reverse<(u64, u32)>>,
     /// The next query of the thread's own, if it is known.
-    next: Option<Asked>,
+    next: Option<ReplayQuery>,
     /// The connection of the last query of each place in this pass; 0 if there was none. Queries that are given up
     /// count, so that those after them never go by an earlier connection.
     connections: Box<[u64]>,
@@ -158,7 +158,7 @@ impl<'a> Cursor<'a> {
 
     /// The next query of the thread's own; `None` if none is left, or if it is behind many queries of others.
     #[inline]
-    pub(crate) fn next(&mut self) -> Option<Asked> {
+    pub(crate) fn next(&mut self) -> Option<ReplayQuery> {
         if self.next.is_none() {
             self.look_ahead();
         }
@@ -305,7 +305,7 @@ impl<'a> Cursor<'a> {
         self.begin_pass();
     }
 
-    fn asked(&mut self, stand: &Stand, slice: u32, due_ns: u64) -> Asked {
+    fn asked(&mut self, stand: &Stand, slice: u32, due_ns: u64) -> ReplayQuery {
         let replayed = self.replayed;
         let Replayed { crowd, flows, follows, .. } = replayed;
         let Captured { client, begins, ends, idle_ms, .. } = stand.captured;
@@ -315,7 +315,7 @@ impl<'a> Cursor<'a> {
             u32::MAX => u64::MAX,
             idle_ms => self.scaled_ns(u64::from(idle_ms) * MS_NS),
         };
-        Asked {
+        ReplayQuery {
             query: stand.at,
             due_ns,
             client: crowd.number(slice, client),

@@ -6,7 +6,7 @@
 //! of the capture's: its connections then begin and end as they did.
 
 mod connection;
-mod early;
+mod early_bytes;
 mod epoll;
 mod frame;
 pub mod fuzz;

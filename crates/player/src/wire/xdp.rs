@@ -21,7 +21,7 @@ use kqps_stack::Path;
 
 use counts::Selected;
 pub(crate) use counts::{PastCounts, check, notes};
-pub(crate) use opening::{Asked, in_memory, open};
+pub(crate) use opening::{XdpRequest, in_memory, open};
 pub(crate) use ports::{for_connections, quiet, random_port};
 pub(crate) use post::Post;
 use shared::Shared;

@@ -108,7 +108,7 @@ fn lower(weaker_qps: f64) -> u32 {
 }
 
 /// A side and the rate that its player is given, queries a second; `None` for a player that needs no rate.
-type Given = (Side, Option<u32>);
+type RatedSide = (Side, Option<u32>);
 
 /// Measures a row at this load, block after block. A player that needs a rate is given its best one, which is looked
 /// for once: the best of several plays in each block would be a lucky one, and the other player has one play.
@@ -127,8 +127,8 @@ fn at(bench: &Bench<'_>, row: Row, equal_qps: Option<u32>, blocks: u32) -> Resul
     Ok(Compared { row, equal_qps, blocks: done })
 }
 
-fn one(bench: &Bench<'_>, figure: Figure, [a, b]: [Given; 2], a_outside: bool) -> Result<Block> {
-    let measure = |(side, rate_qps): Given| side::measure(bench, side, rate_qps);
+fn one(bench: &Bench<'_>, figure: Figure, [a, b]: [RatedSide; 2], a_outside: bool) -> Result<Block> {
+    let measure = |(side, rate_qps): RatedSide| side::measure(bench, side, rate_qps);
     let (outside, inside) = if a_outside { (a, b) } else { (b, a) };
     let (first, second, third, fourth) =
         (measure(outside)?, measure(inside)?, measure(inside)?, measure(outside)?);

@@ -15,7 +15,7 @@ use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::interval::median_interval;
 use kqps_verdict::speed::Spoiled;
 
-use super::search::{Found, find};
+use super::search::{SearchOutcome, find};
 use super::taker::Taker;
 use super::{Bench, Size};
 use crate::child::{Running, pinned};
@@ -153,8 +153,8 @@ struct Kind {
 }
 
 impl Kind {
-    fn from_searches(found: &[Found]) -> Result<Self> {
-        let per_turn = found.iter().map(Found::per_turn).collect::<Result<Vec<f64>>>()?;
+    fn from_searches(found: &[SearchOutcome]) -> Result<Self> {
+        let per_turn = found.iter().map(SearchOutcome::per_turn).collect::<Result<Vec<f64>>>()?;
         Ok(Self {
             per_turn: median_interval(&per_turn).context("there was no search")?.median,
             spoiled: found.iter().map(|one| one.spoiled).sum(),
@@ -164,7 +164,7 @@ impl Kind {
 }
 
 /// Searches the rate of a fresh echo under this trouble.
-fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<Found> {
+fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<SearchOutcome> {
     let cpu = bench.kqps.subject_cpu.to_string();
     let mut command = pinned(&cpu, &bench.kqps.program);
     command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", "blocking", "--cpus", &cpu]);

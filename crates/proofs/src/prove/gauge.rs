@@ -137,7 +137,7 @@ fn disturbed(trouble: &Trouble, cpu: u32, cpus: &[u32]) -> Result<Reading> {
 }
 
 /// Medians of the readings under one trouble, as parts of a core.
-struct Found {
+struct Medians {
     readings: usize,
     taken: Option<f64>,
     shown: Option<f64>,
@@ -145,7 +145,7 @@ struct Found {
     more: Option<f64>,
 }
 
-impl Found {
+impl Medians {
     fn from_readings(readings: &[(f64, Option<f64>)]) -> Self {
         let mut shown: Vec<f64> = readings.iter().map(|(shown, _)| *shown).collect();
         let mut taken: Vec<f64> = readings.iter().filter_map(|(_, taken)| *taken).collect();
@@ -162,7 +162,7 @@ impl Found {
 
 /// Prints the results, and checks them against the bound if the form is long enough.
 fn judge_parts(size: Size, found: &[Vec<(f64, Option<f64>)>]) -> Result<()> {
-    let found: Vec<Found> = found.iter().map(|readings| Found::from_readings(readings)).collect();
+    let found: Vec<Medians> = found.iter().map(|readings| Medians::from_readings(readings)).collect();
     // The cost of waking is taken from the core as well.
     let off = |place: usize| {
         let (_, woken) = COMPARED.into_iter().find(|(taken, _)| *taken == place)?;

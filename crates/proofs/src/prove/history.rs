@@ -2,12 +2,12 @@
 //! agreement with programs by others, a thousand runs in seconds, and the workflow of docs/ci.md. Series are simulated,
 //! with the host of the rule's own tests.
 
-mod others;
+mod many_runs;
+mod other_programs;
 mod recipe;
 // The host of the rule's own tests, since one model of noise is enough.
 #[path = "../../../history/tests/history/simulate.rs"]
 mod simulate;
-mod thousand;
 
 use anyhow::{Result, ensure};
 
@@ -38,8 +38,8 @@ const PARTS: [Part; 7] = [
     ("speeds", speeds),
     ("steps", steps),
     ("creeps", creeps),
-    ("others", others::prove),
-    ("thousand", thousand::prove),
+    ("others", other_programs::prove),
+    ("thousand", many_runs::prove),
     ("recipe", recipe::prove),
 ];
 

@@ -12,9 +12,10 @@ mod fault;
 mod faults;
 mod guest;
 mod host;
+mod host_try;
 mod keys;
 mod lab;
-mod left;
+mod leftovers;
 mod losses;
 mod network;
 mod packages;
@@ -26,7 +27,6 @@ mod scale;
 mod slurm;
 mod sshd;
 mod study;
-mod tries;
 mod tuning;
 mod void;
 
@@ -54,7 +54,7 @@ const PARTS: [ProofPart; 12] = [
     ("losses", losses::prove),
     ("faults", faults::prove),
     ("tuning", tuning::prove),
-    ("try", tries::prove),
+    ("try", host_try::prove),
     (guest::NAME, guest::prove),
 ];
 

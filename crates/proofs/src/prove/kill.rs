@@ -17,7 +17,7 @@ use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Run, RunTrial};
 use kqps_verdict::evidence::counted;
 
-use super::{Bench, Size, kept};
+use super::{Bench, Size, kept_trials};
 use crate::child::{Ended, Running};
 use remains::Remains;
 
@@ -89,13 +89,13 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         namespaces_seen += remains.namespaces();
         remains.vanish()?;
         kills += 1;
-        let run = kept::survived(&lab.out(), before.as_ref())?;
+        let run = kept_trials::survived(&lab.out(), before.as_ref())?;
         eprintln!("kill {kills}: {} trials are there", run.trials.len());
         before = Some(run);
     }
     let ended = Running::start(&mut lab.run(true))?.wait(FINISH_WITHIN)?;
     ensure!(is_measured(&ended), "the resumed study ended with {:?}", ended.code);
-    let run = kept::survived(&lab.out(), before.as_ref())?;
+    let run = kept_trials::survived(&lab.out(), before.as_ref())?;
     ensure!(run.finished_unix_ms.is_some(), "the resumed study is not marked as finished");
     whole(&run, bench.size)?;
     Remains::read(&lab.home)?.vanish()?;
@@ -155,7 +155,7 @@ impl<'a> Lab<'a> {
     /// Waits until the run has committed one more trial. Returns false if it ended before.
     fn goes_on(&self, running: &Running, before: Option<&Run>) -> Result<bool> {
         let known = before.map_or(0, |run| run.trials.len());
-        while kept::committed(&self.out()) <= known {
+        while kept_trials::committed(&self.out()) <= known {
             if running.has_ended()? {
                 return Ok(false);
             }

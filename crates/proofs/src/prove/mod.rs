@@ -13,7 +13,7 @@ mod gauge;
 mod history;
 mod hosts;
 mod judgement;
-mod kept;
+mod kept_trials;
 mod kill;
 mod ledger;
 mod overload;

@@ -1,7 +1,7 @@
 //! The packages, on systems that have nothing else: a bare Debian without a compiler, a tree with the archive alone, and the
 //! image in buildah. The trees are entered by namespaces and `chroot(2)`. The small form is the tested program in such a tree.
 
-mod alone;
+mod bare_tree;
 mod deb;
 mod files;
 mod image;
@@ -21,9 +21,10 @@ use super::{Bench, Size};
 type Part = (&'static str, fn(&Bench) -> Result<()>);
 
 /// The part that needs no packages.
-const SMALL: Part = ("program", alone::program);
+const SMALL: Part = ("program", bare_tree::program);
 
-const PARTS: [Part; 4] = [SMALL, ("deb", deb::prove), ("archive", alone::archive), ("image", image::prove)];
+const PARTS: [Part; 4] =
+    [SMALL, ("deb", deb::prove), ("archive", bare_tree::archive), ("image", image::prove)];
 
 /// Proves every part, or the one that the user names.
 pub(super) fn prove(bench: &Bench) -> Result<()> {

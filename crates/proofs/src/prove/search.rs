@@ -18,7 +18,7 @@ use crate::child::{Running, pinned};
 /// The longest time of a search.
 const END_WITHIN: Duration = Duration::from_mins(1);
 
-pub(super) struct Found {
+pub(super) struct SearchOutcome {
     /// Its figure in the gauge's units, queries for a turn, or in queries a second if nothing was gauged, or why there is none.
     figure: Result<Interval, String>,
     pub(super) spoiled: Spoiled,
@@ -31,7 +31,7 @@ pub(super) struct Found {
     pub(super) most_qps: f64,
 }
 
-impl Found {
+impl SearchOutcome {
     /// Reads the output of `kqps find --json`: the trials, and the verdict as the last line.
     fn parse(output: &str) -> Result<Self> {
         let (trials, verdict) = output.trim().rsplit_once('\n').context("kqps find printed no trial")?;
@@ -79,11 +79,16 @@ impl Found {
 }
 
 /// A quick search at a target on the subject's core, with these additional flags.
-pub(super) fn find(bench: &Bench, queries: &Path, target: SocketAddr, flags: &[&str]) -> Result<Found> {
+pub(super) fn find(
+    bench: &Bench,
+    queries: &Path,
+    target: SocketAddr,
+    flags: &[&str],
+) -> Result<SearchOutcome> {
     let (player, subject) = (bench.kqps.player_cpu.to_string(), bench.kqps.subject_cpu.to_string());
     let mut command = pinned(&format!("{player},{subject}"), &bench.kqps.program);
     command.args(["find", &target.to_string(), "--goal", "quick", "--json", "-d"]);
     command.arg(queries).args(["--cpus", &player, "--subject-cpus", &subject]).args(flags);
     let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
-    Found::parse(&ended.output)
+    SearchOutcome::parse(&ended.output)
 }

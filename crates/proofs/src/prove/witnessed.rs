@@ -35,7 +35,7 @@ const MEDIAN: [Figure; 1] = [FIGURES[1]];
 
 /// The bounds of the latencies of a trial.
 #[derive(Debug)]
-pub(super) struct Known {
+pub(super) struct LatencyBounds {
     /// The latencies if each reply had arrived just before it was sent.
     pub(super) least: Quantiles,
     /// The latencies if each had arrived at the end of the call that sent it.
@@ -43,16 +43,16 @@ pub(super) struct Known {
 }
 
 /// Compares the latencies of an open loop of one thread with the witness. Returns the bounds.
-pub(super) fn compare(trial: &Trial, witness: &Witness) -> Result<Known> {
+pub(super) fn compare(trial: &Trial, witness: &Witness) -> Result<LatencyBounds> {
     compare_figures(trial, witness, &FIGURES)
 }
 
 /// Compares the median alone.
-pub(super) fn compare_median(trial: &Trial, witness: &Witness) -> Result<Known> {
+pub(super) fn compare_median(trial: &Trial, witness: &Witness) -> Result<LatencyBounds> {
     compare_figures(trial, witness, &MEDIAN)
 }
 
-fn compare_figures(trial: &Trial, witness: &Witness, figures: &[Figure]) -> Result<Known> {
+fn compare_figures(trial: &Trial, witness: &Witness, figures: &[Figure]) -> Result<LatencyBounds> {
     let known = known(trial, witness)?;
     for &(name, figure) in figures {
         let reported = figure(&trial.latency_us);
@@ -74,7 +74,7 @@ fn compare_figures(trial: &Trial, witness: &Witness, figures: &[Figure]) -> Resu
 }
 
 /// Replays the schedule against the witness's times.
-fn known(trial: &Trial, witness: &Witness) -> Result<Known> {
+fn known(trial: &Trial, witness: &Witness) -> Result<LatencyBounds> {
     trial.accounts.check()?;
     let queries = witness.replies.len() as u64;
     // The n-th query that reached the relay is then the n-th of the schedule.
@@ -91,7 +91,7 @@ fn known(trial: &Trial, witness: &Witness) -> Result<Known> {
         least.record_us(handed.before_ns.saturating_sub(due_ns) / 1000);
         most.record_us(handed.after_ns.saturating_sub(due_ns) / 1000);
     }
-    Ok(Known { least: least.quantiles(), most: most.quantiles() })
+    Ok(LatencyBounds { least: least.quantiles(), most: most.quantiles() })
 }
 
 #[cfg(test)]
@@ -104,7 +104,7 @@ mod tests {
 
     /// A thousand queries a millisecond apart, from 5 s on. Each reply is sent 300 to 310 µs after its query
     /// was due, and the player reports a latency of `reported_us` for all of them.
-    fn compared(reported_us: u64) -> Result<Known> {
+    fn compared(reported_us: u64) -> Result<LatencyBounds> {
         let handed = |number: u64| {
             let due_ns = 5_000_000_000 + number * 1_000_000;
             Some(Handed { before_ns: due_ns + 300_000, after_ns: due_ns + 310_000 })

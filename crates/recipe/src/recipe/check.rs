@@ -1,6 +1,6 @@
 //! Checks whether something can be generated from a recipe.
 
-use super::{Asked, Contents, Outcomes, Recipe, RecipeFault};
+use super::{Contents, Outcomes, Recipe, RecipeFault, RecipeQueries};
 use crate::RECORDS_MAX;
 
 /// The most zones, including those that do not load.
@@ -100,7 +100,7 @@ impl Recipe {
     }
 }
 
-impl Asked {
+impl RecipeQueries {
     fn check(&self) -> Result<(), RecipeFault> {
         for (key, value) in [
             ("alias", self.alias),

@@ -53,7 +53,7 @@ fn add(sheet: &mut Sheet, verdict: &RunVerdict, experiment: &Experiment, shown_i
             let subject = slot.figures.map(|index| &verdict.subjects[index]);
             for figure in &grid.show {
                 let trials = subject.filter(|_| *figure != Figure::Published);
-                for Shown { name, thread, ranged: (value, low, high) } in shown(verdict, slot, *figure) {
+                for SlotFigure { name, thread, ranged: (value, low, high) } in shown(verdict, slot, *figure) {
                     let why = if value.is_some() { String::new() } else { without(verdict, slot) };
                     sheet.rows.push(vec![
                         text(&experiment.name),
@@ -78,23 +78,23 @@ fn add(sheet: &mut Sheet, verdict: &RunVerdict, experiment: &Experiment, shown_i
 }
 
 /// A figure of a slot. `thread` is empty but for the CPU time of one kind of thread.
-struct Shown<'a> {
+struct SlotFigure<'a> {
     name: &'static str,
     thread: &'a str,
     ranged: Ranged,
 }
 
 /// Numbers that a slot shows of a figure: one as a rule.
-fn shown<'a>(verdict: &'a RunVerdict, slot: &Slot, figure: Figure) -> Vec<Shown<'a>> {
+fn shown<'a>(verdict: &'a RunVerdict, slot: &Slot, figure: Figure) -> Vec<SlotFigure<'a>> {
     let figures: Option<&Figures> = slot.figures.map(|index| &verdict.figures[index]);
     let visible = figures.filter(|figures| figures.may_show(figure));
     let none = (None, None, None);
-    let one = |ranged| Shown { name: name(figure), thread: "", ranged };
+    let one = |ranged| SlotFigure { name: name(figure), thread: "", ranged };
     match figure {
         Figure::Published => vec![one((slot.published.as_ref().map(|one| one.rate_qps), None, None))],
         Figure::Efficiency => {
             let published = figures.and_then(|figures| figures.published_efficiency);
-            let published = published.map(|share| Shown {
+            let published = published.map(|share| SlotFigure {
                 name: "published_efficiency_share",
                 thread: "",
                 ranged: (Some(share), None, None),
@@ -107,7 +107,7 @@ fn shown<'a>(verdict: &'a RunVerdict, slot: &Slot, figure: Figure) -> Vec<Shown<
             if threads.is_empty() {
                 return vec![one(none)];
             }
-            let of = |(thread, cpu_s): &'a (String, f64)| Shown {
+            let of = |(thread, cpu_s): &'a (String, f64)| SlotFigure {
                 name: name(figure),
                 thread,
                 ranged: (Some(*cpu_s), None, None),

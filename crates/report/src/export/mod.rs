@@ -2,13 +2,13 @@
 //! its column, and every refused figure with its reason. docs/EXPORT.md describes each table. The page names the table
 //! of each of its tables and charts (`data-sheet`), and a test compares both.
 
-mod beside;
 mod cells;
 mod findings;
 mod grids;
 mod hosts;
 mod laws;
 mod losses;
+mod other_run;
 mod points;
 mod profiles;
 mod sheet;
@@ -36,8 +36,8 @@ pub fn sheets(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Vec<Sh
         laws::laws(verdict),
         laws::curves(verdict),
         points::comparisons(run, verdict),
-        beside::figures(other),
-        beside::differences(other),
+        other_run::figures(other),
+        other_run::differences(other),
         points::ceilings(verdict),
         points::speeds(run),
         points::latency(verdict),

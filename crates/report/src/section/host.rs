@@ -3,7 +3,7 @@
 use kqps_observation::{Fingerprint, Run};
 use kqps_verdict::search::Goal;
 
-use super::apart::Apart;
+use super::separation::Apart;
 use crate::format;
 
 pub(crate) type Fact = (String, String);

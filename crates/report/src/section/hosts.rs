@@ -3,8 +3,8 @@
 use kqps_observation::run::Role;
 use kqps_observation::{HostRole, PlayerPart, Run, RunTrial, Trial};
 
-use super::apart::Apart;
 use super::host;
+use super::separation::Apart;
 use crate::format;
 
 /// The hosts of a run that names them.

@@ -2,8 +2,6 @@
 //! the templates lay out.
 
 pub(crate) mod answer;
-mod apart;
-pub(crate) mod beside;
 pub(crate) mod comparison;
 pub(crate) mod cpu;
 pub(crate) mod finding;
@@ -14,11 +12,13 @@ pub(crate) mod hosts;
 pub(crate) mod latency;
 pub(crate) mod loss;
 pub(crate) mod order;
+pub(crate) mod other_run;
 pub(crate) mod plot;
 pub(crate) mod profile;
 pub(crate) mod rates;
 pub(crate) mod residence;
 mod scaling;
+mod separation;
 pub(crate) mod speeds;
 pub(crate) mod study;
 pub(crate) mod summary;

@@ -1,7 +1,7 @@
 //! Clients that wait too long get a stale answer, if there is one, while the question goes on (RFC 8767, section 5): a
 //! server that is slow is no better for them than one that is down.
 
-use kqps_cache::{Answered as Found, Purpose};
+use kqps_cache::{Answered as Lookup, Purpose};
 
 use super::Resolver;
 use crate::asks::Waiter;
@@ -51,7 +51,7 @@ impl Resolver {
 
     /// Answers a client with what is stale. Returns whether there is something.
     pub(super) fn answer_stale(&mut self, waiter: &Waiter) -> bool {
-        let (Found::Hit { bytes, .. } | Found::Stale { bytes }) = self.find(waiter, Purpose::Late) else {
+        let (Lookup::Hit { bytes, .. } | Lookup::Stale { bytes }) = self.find(waiter, Purpose::Late) else {
             return false;
         };
         self.tally.add(Count::StaleAfterFailure);

@@ -1,6 +1,6 @@
 //! A connection fed with arbitrary bytes, for the fuzz targets. It panics if a property does not hold.
 
-mod early;
+mod early_data;
 mod rig;
 mod secure;
 
@@ -20,7 +20,7 @@ use super::stream::Stream;
 use crate::answer::{Answer, Answered, Client, Query};
 use crate::counts::Cause;
 
-pub use early::early_data;
+pub use early_data::early_data;
 pub use secure::secure_connection;
 
 /// Answers every query with its own bytes: once, many times, or not at all, as its third and fourth byte say.

@@ -10,7 +10,7 @@ use std::net::Shutdown;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use kqps_http::{Failure, Peer, ServerSession, Taken, Values};
+use kqps_http::{Failure, Peer, ServerEvent, ServerSession, Values};
 use kqps_message::header::Header;
 use kqps_message::{may_be_replayed, question, record, rtype};
 
@@ -97,8 +97,8 @@ impl HttpStream {
         let received = self.tls.take_plain(|bytes, is_early| {
             let is_safe = |query: &[u8]| !is_early || may_be_replayed(query);
             session.receive_early(bytes, is_safe, |taken| match taken {
-                Taken::Query(query) => append(queries, query),
-                Taken::Refused(status) => refusals.count(status),
+                ServerEvent::Query(query) => append(queries, query),
+                ServerEvent::Refused(status) => refusals.count(status),
             })
         })?;
         let sent = self.send();

@@ -144,12 +144,12 @@ impl<C: Active> Slots<C> {
 mod tests {
     use super::*;
 
-    struct Known {
+    struct TestConnection {
         active_ns: u64,
         is_idle: bool,
     }
 
-    impl Active for Known {
+    impl Active for TestConnection {
         fn active_ns(&self) -> u64 {
             self.active_ns
         }
@@ -159,10 +159,10 @@ mod tests {
         }
     }
 
-    fn idle_since(times_ns: &[u64]) -> Slots<Known> {
+    fn idle_since(times_ns: &[u64]) -> Slots<TestConnection> {
         let mut slots = Slots::default();
         for &active_ns in times_ns {
-            slots.enter(Known { active_ns, is_idle: true });
+            slots.enter(TestConnection { active_ns, is_idle: true });
         }
         slots
     }
@@ -212,7 +212,7 @@ mod tests {
         assert!(slots.leave(0).is_none());
         assert!(slots.get_mut(0).is_none());
         assert_eq!(slots.iter().map(|(slot, _)| slot).collect::<Vec<_>>(), [1]);
-        assert_eq!(slots.enter(Known { active_ns: 5, is_idle: true }), 0);
+        assert_eq!(slots.enter(TestConnection { active_ns: 5, is_idle: true }), 0);
         assert_eq!((slots.len(), slots.turn(0)), (2, 1));
         assert_eq!(slots.longest_idle(), Some(0));
     }

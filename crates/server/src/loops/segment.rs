@@ -3,8 +3,8 @@
 //! once per run instead of once per packet. The datagrams of a message lie back to back, so there are two loops.
 //! A reply that is no longer than its query stays in its place; a reply that may be longer is written elsewhere.
 
-mod apart;
 mod in_place;
+mod separate_buffer;
 
 use std::io;
 
@@ -18,5 +18,5 @@ const MESSAGES: usize = 8;
 pub(super) const DATAGRAMS: usize = MESSAGES * 128;
 
 pub(super) fn run<A: Answer>(worker: &mut Worker<A>) -> io::Result<()> {
-    if A::GROWS { apart::run(worker) } else { in_place::run(worker) }
+    if A::GROWS { separate_buffer::run(worker) } else { in_place::run(worker) }
 }

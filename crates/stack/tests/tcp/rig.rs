@@ -20,7 +20,7 @@ pub(crate) const RST_ACK: Flags = Flags::RST.with(Flags::ACK);
 
 /// A segment that was sent.
 #[derive(Clone, Debug)]
-pub(crate) struct Seen {
+pub(crate) struct SentSegment {
     pub(crate) header: Header,
     pub(crate) payload: Vec<u8>,
     pub(crate) sent: Sent,
@@ -92,7 +92,7 @@ impl Rig {
     }
 
     /// All that is sent now.
-    pub(crate) fn out(&mut self) -> Vec<Seen> {
+    pub(crate) fn out(&mut self) -> Vec<SentSegment> {
         let mut frame = [0; 1600];
         let mut all = Vec::new();
         while let Some(sent) = self.connections.poll_transmit(&mut frame, self.now_ns) {
@@ -104,14 +104,14 @@ impl Rig {
             if segment.length() > 0 {
                 self.ours = segment.header.sequence.wrapping_add(segment.length());
             }
-            all.push(Seen { header: segment.header, payload: segment.payload.to_vec(), sent });
+            all.push(SentSegment { header: segment.header, payload: segment.payload.to_vec(), sent });
         }
         assert!(!self.connections.has_segment());
         all
     }
 
     /// The one segment that is sent now.
-    pub(crate) fn one(&mut self) -> Seen {
+    pub(crate) fn one(&mut self) -> SentSegment {
         let mut all = self.out();
         assert_eq!(all.len(), 1, "{all:?}");
         all.remove(0)

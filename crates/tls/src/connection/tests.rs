@@ -11,7 +11,7 @@ use crate::client::{Client, ClientSettings, Connector, Trust, server_name};
 use crate::server::{Acceptor, Identity};
 use crate::session::Kind;
 
-mod early;
+mod early_data;
 mod per_client;
 mod sealed;
 mod types;

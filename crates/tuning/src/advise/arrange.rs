@@ -4,7 +4,7 @@ use super::estimate::RECEIVE_BUSY_MOST;
 use super::ground::Ground;
 use super::layout::{Kind, Layout};
 use super::moves::Moves;
-use super::place::{self, Placed, Wanted, sorted};
+use super::place::{self, Demands, Placed, sorted};
 use super::rank::rank;
 use super::words;
 
@@ -12,7 +12,7 @@ use super::words;
 const CORES_PER_QUEUE: usize = 4;
 
 /// All layouts that this host has room for, the most promising first. Empty if no core may be used.
-pub(super) fn all(ground: &Ground<'_>, wanted: &Wanted) -> Vec<Layout> {
+pub(super) fn all(ground: &Ground<'_>, wanted: &Demands) -> Vec<Layout> {
     if ground.cores.is_empty() {
         return Vec::new();
     }
@@ -42,7 +42,7 @@ pub(super) fn all(ground: &Ground<'_>, wanted: &Wanted) -> Vec<Layout> {
 }
 
 /// A layout with its queues, its steering and its rate.
-fn made(ground: &Ground<'_>, wanted: &Wanted, placed: &Placed) -> Layout {
+fn made(ground: &Ground<'_>, wanted: &Demands, placed: &Placed) -> Layout {
     let Placed { kind, receivers, workers } = placed;
     let queues = match kind {
         // All queues go to one core, and stay as many as they are.
@@ -80,7 +80,7 @@ fn made(ground: &Ground<'_>, wanted: &Wanted, placed: &Placed) -> Layout {
 }
 
 /// Whether the queues of a device with interrupts are too few for the cores that could receive.
-fn is_steering_needed(wanted: &Wanted, placed: &Placed, queues: usize) -> bool {
+fn is_steering_needed(wanted: &Demands, placed: &Placed, queues: usize) -> bool {
     let Placed { kind, receivers, workers } = placed;
     if queues >= receivers.len() {
         return false;
@@ -99,7 +99,7 @@ fn is_steering_needed(wanted: &Wanted, placed: &Placed, queues: usize) -> bool {
 
 /// The number of receivers of a split, a quarter and a half of the workers, all workers, and the most that the device
 /// has.
-fn queues_to_try(ground: &Ground<'_>, wanted: &Wanted, placed: &Placed, queues: usize) -> Vec<u32> {
+fn queues_to_try(ground: &Ground<'_>, wanted: &Demands, placed: &Placed, queues: usize) -> Vec<u32> {
     let is_kind = matches!(placed.kind, Kind::Together | Kind::SecondNode);
     let is_search = is_kind && ground.can_set_queues() && ground.has_interrupts();
     let mut all = vec![queues];

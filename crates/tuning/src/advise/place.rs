@@ -13,7 +13,7 @@ const FEW_CORES: usize = 4;
 
 /// Demands on a layout.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Wanted {
+pub(super) struct Demands {
     /// Workers; `None` for as many as the layout has room for.
     pub(super) workers: Option<usize>,
     /// Queries a second; `None` for as many as possible.
@@ -47,7 +47,7 @@ pub(super) fn sorted(cpus: &[u32]) -> Vec<u32> {
 
 /// Each core receives what it answers. If more workers are wanted than the device's node has physical cores, their
 /// second threads follow, then the other nodes.
-pub(super) fn together(ground: &Ground<'_>, wanted: &Wanted) -> Placed {
+pub(super) fn together(ground: &Ground<'_>, wanted: &Demands) -> Placed {
     let here = housekeeping_last(&ground.here());
     let mut cpus = by_thread(&here);
     cpus.extend(by_thread(&ground.beyond()));
@@ -56,7 +56,7 @@ pub(super) fn together(ground: &Ground<'_>, wanted: &Wanted) -> Placed {
 }
 
 /// Some cores of the device's node receive, the others answer. `None` if there is only one physical core.
-pub(super) fn split(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
+pub(super) fn split(ground: &Ground<'_>, wanted: &Demands) -> Option<Placed> {
     let here = ground.here();
     if here.len() < 2 {
         return None;
@@ -78,7 +78,7 @@ pub(super) fn split(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
 
 /// The second thread of each core receives what the first answers. `None` if fewer cores than workers have two
 /// threads.
-pub(super) fn siblings(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
+pub(super) fn siblings(ground: &Ground<'_>, wanted: &Demands) -> Option<Placed> {
     let here = housekeeping_last(&ground.here());
     let pairs = here.iter().filter_map(|core| match core.threads[..] {
         [first, second, ..] => Some((second, first)),
@@ -96,7 +96,7 @@ pub(super) fn siblings(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
 
 /// Cores of the device's node receive; its other cores and those of the other nodes answer. `None` without another
 /// node, if one node carries the rate (`first_qps` is what it carries), or if receiving costs more than answering.
-pub(super) fn second_node(ground: &Ground<'_>, wanted: &Wanted, first_qps: f64) -> Option<Placed> {
+pub(super) fn second_node(ground: &Ground<'_>, wanted: &Demands, first_qps: f64) -> Option<Placed> {
     let (here, beyond) = (ground.here(), ground.beyond());
     let is_needed = match wanted.costs {
         Some(costs) => {
@@ -117,7 +117,7 @@ pub(super) fn second_node(ground: &Ground<'_>, wanted: &Wanted, first_qps: f64) 
 }
 
 /// A core receives, and the cores that share its cache answer. With one such core the receiver answers, too.
-pub(super) fn neighbours(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed> {
+pub(super) fn neighbours(ground: &Ground<'_>, wanted: &Demands) -> Option<Placed> {
     let here = ground.here();
     let present = ground.only_receiver().filter(|cpu| here.iter().any(|core| core.threads.contains(cpu)));
     let receiver = match present {
@@ -137,7 +137,7 @@ pub(super) fn neighbours(ground: &Ground<'_>, wanted: &Wanted) -> Option<Placed>
 
 /// How many of a node's `cores` receive; at least one, and one less than all. `further` cores of other nodes answer,
 /// too.
-fn receivers(cores: usize, further: f64, wanted: &Wanted) -> usize {
+fn receivers(cores: usize, further: f64, wanted: &Demands) -> usize {
     let most = cores - 1;
     let count = match (wanted.costs, wanted.rate_qps) {
         (Some(costs), Some(rate_qps)) => (rate_qps * costs.softirq_s / RECEIVE_BUSY_MOST).ceil() as usize,

@@ -2,14 +2,14 @@
 
 use super::ground::Ground;
 use super::layout::{Kind, Layout};
-use super::place::Wanted;
+use super::place::Demands;
 
 /// On a node with at most this many logical cores, or with a queue for each core, receiving and answering together
 /// come first, unless costs are known (the rule of Seastar's perftune).
 const FEW_THREADS: usize = 4;
 
 /// Puts the most promising layout first: by rate, of equals the one with fewer cores. Without rates, by rules.
-pub(super) fn rank(layouts: &mut [Layout], ground: &Ground<'_>, wanted: &Wanted) {
+pub(super) fn rank(layouts: &mut [Layout], ground: &Ground<'_>, wanted: &Demands) {
     let order = order(ground, wanted);
     layouts.sort_by_key(|layout| order.iter().position(|kind| *kind == layout.kind));
     // This sort is stable, and without rates it changes nothing.
@@ -21,7 +21,7 @@ pub(super) fn rank(layouts: &mut [Layout], ground: &Ground<'_>, wanted: &Wanted)
     });
 }
 
-fn order(ground: &Ground<'_>, wanted: &Wanted) -> [Kind; 5] {
+fn order(ground: &Ground<'_>, wanted: &Demands) -> [Kind; 5] {
     let threads: usize = ground.here().iter().map(|core| core.threads.len()).sum();
     let has_queue_each = ground.queues_most() >= ground.here().len();
     if wanted.one_socket {

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use kqps_observation::cpu_list;
 
 use super::layout::{Kind, Layout};
-use super::place::Wanted;
+use super::place::Demands;
 
 /// `core 1 receives`, `cores 0,2 receive`.
 fn doing(cpus: &[u32], verb: &str) -> String {
@@ -19,7 +19,7 @@ fn capitalised(text: &str) -> String {
 }
 
 /// Why a layout may be best on this host.
-pub(super) fn reason(layout: &Layout, wanted: &Wanted) -> String {
+pub(super) fn reason(layout: &Layout, wanted: &Demands) -> String {
     let (queue_cpus, worker_cpus) =
         (cpu_list::write(&layout.queue_cpus), cpu_list::write(&layout.worker_cpus));
     let mut reason = match layout.kind {

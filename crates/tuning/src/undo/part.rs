@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{Left, LeftKind, Links};
+use super::{LeftKind, LeftSetting, Links};
 use crate::journal::{Journal, Part};
 use crate::setting::{Setting, value};
 use crate::settle::Link;
@@ -16,7 +16,7 @@ pub(super) enum Outcome {
     Same,
     /// This host no longer has it.
     Gone(String),
-    Left(Left),
+    Left(LeftSetting),
 }
 
 /// Where a setting is.
@@ -90,11 +90,11 @@ pub(super) fn put_back(
         Place::Gone(why) => return Outcome::Gone(why),
         Place::Left { kind, found, reason } => {
             let (setting, old) = (part.setting.clone(), old.clone());
-            return Outcome::Left(Left { setting, found, reason, old, kind });
+            return Outcome::Left(LeftSetting { setting, found, reason, old, kind });
         }
     };
     let left = |kind, found, reason| {
-        Outcome::Left(Left { setting: setting.clone(), found, reason, old: old.clone(), kind })
+        Outcome::Left(LeftSetting { setting: setting.clone(), found, reason, old: old.clone(), kind })
     };
     if let Some(holder) = above.get(&part.setting) {
         return left(LeftKind::Above, Some(now), format!("{holder} has set it since"));

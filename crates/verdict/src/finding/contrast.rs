@@ -26,7 +26,7 @@ const SCATTER_LEAST: f64 = 0.001;
 const FREEDOM_LEAST: usize = 4;
 
 /// A cell with a number.
-pub(super) struct Known<'a> {
+pub(super) struct MeasuredCell<'a> {
     values: &'a [String],
     further: &'a [BTreeMap<String, String>],
     /// Block → the mean logarithm of its starts.
@@ -35,7 +35,7 @@ pub(super) struct Known<'a> {
     resolution: f64,
 }
 
-impl<'a> Known<'a> {
+impl<'a> MeasuredCell<'a> {
     pub(super) fn from_cell(cell: &'a FactorCell) -> Self {
         let mut blocks: BTreeMap<u32, Vec<f64>> = BTreeMap::new();
         let mut resolution: f64 = 0.0;
@@ -102,7 +102,11 @@ type Places<'a> = HashMap<Vec<&'a str>, HashMap<&'a str, usize>>;
 
 /// The differences between every two values of every factor for which there is a pair of cells. `shares_base`: whether all
 /// figures of a block are differences from one start.
-pub(super) fn contrasts(factors: &[String], cells: &[Known<'_>], shares_base: bool) -> Vec<Difference> {
+pub(super) fn contrasts(
+    factors: &[String],
+    cells: &[MeasuredCell<'_>],
+    shares_base: bool,
+) -> Vec<Difference> {
     let mut found = Vec::new();
     for factor in 0..factors.len() {
         let mut places: Places<'_> = HashMap::new();
@@ -132,7 +136,7 @@ pub(super) fn contrasts(factors: &[String], cells: &[Known<'_>], shares_base: bo
 }
 
 /// The values of a cell without that of one factor.
-fn place_without<'a>(cell: &Known<'a>, factor: usize) -> Vec<&'a str> {
+fn place_without<'a>(cell: &MeasuredCell<'a>, factor: usize) -> Vec<&'a str> {
     let others = cell.values.iter().enumerate().filter(|(index, _)| *index != factor);
     others.map(|(_, value)| value.as_str()).collect()
 }
@@ -162,7 +166,7 @@ fn difference(
 }
 
 /// Two cells within the blocks that have both; `None` if there is no such block.
-fn pair(place: usize, one: &Known<'_>, other: &Known<'_>) -> Option<Pair> {
+fn pair(place: usize, one: &MeasuredCell<'_>, other: &MeasuredCell<'_>) -> Option<Pair> {
     let both = one.starts.iter().filter_map(|(block, log)| Some((*block, log - other.starts.get(block)?)));
     let within: BTreeMap<u32, f64> = both.collect();
     if within.is_empty() {
@@ -223,7 +227,7 @@ fn over_blocks(pairs: &[(&Pair, f64)]) -> Option<(f64, usize)> {
 }
 
 /// The further factors that follow from a factor and differ between two cells.
-fn changing(factor: usize, one: &Known<'_>, other: &Known<'_>) -> Vec<String> {
+fn changing(factor: usize, one: &MeasuredCell<'_>, other: &MeasuredCell<'_>) -> Vec<String> {
     let (Some(one), Some(other)) = (one.further.get(factor), other.further.get(factor)) else {
         return Vec::new();
     };
@@ -232,13 +236,13 @@ fn changing(factor: usize, one: &Known<'_>, other: &Known<'_>) -> Vec<String> {
 
 impl Difference {
     /// The further factors that differ between both values. They follow from the values, so any two cells show them.
-    fn changes_with(&self, cells: &[Known<'_>]) -> Vec<String> {
+    fn changes_with(&self, cells: &[MeasuredCell<'_>]) -> Vec<String> {
         let of = |value: &String| cells.iter().find(|cell| cell.values[self.factor] == *value);
         let both = of(&self.greater).zip(of(&self.lesser));
         both.map_or_else(Vec::new, |(one, other)| changing(self.factor, one, other))
     }
 
-    pub(super) fn contrast(&self, factors: &[String], cells: &[Known<'_>], tests: &Tests) -> Contrast {
+    pub(super) fn contrast(&self, factors: &[String], cells: &[MeasuredCell<'_>], tests: &Tests) -> Contrast {
         let by = self.spread.by;
         let reach = self.spread.reach(tests.of_contrast, tests);
         Contrast {
@@ -321,7 +325,7 @@ pub(super) struct Dependence {
 /// differ for certain.
 pub(super) fn interactions(
     factors: &[String],
-    cells: &[Known<'_>],
+    cells: &[MeasuredCell<'_>],
     found: &[Difference],
     tests: &Tests,
 ) -> Vec<Dependence> {
@@ -330,7 +334,7 @@ pub(super) fn interactions(
 
 fn dependence(
     factors: &[String],
-    cells: &[Known<'_>],
+    cells: &[MeasuredCell<'_>],
     one: &Difference,
     tests: &Tests,
 ) -> Option<Dependence> {

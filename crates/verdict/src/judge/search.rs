@@ -98,7 +98,7 @@ pub struct SearchVerdict {
 
 /// The context in which one search is judged.
 #[derive(Clone, Debug, Default)]
-pub struct Known {
+pub struct SearchContext {
     /// The facts about the surroundings of its trials.
     pub surroundings: Surroundings,
     /// Ceiling (a), correct answers a second, if it was measured.
@@ -123,7 +123,7 @@ fn busiest_to_mean(start: &Start<'_>, surroundings: &Surroundings) -> Option<f64
 }
 
 /// Judges the trials of one search, given in the order in which they were made.
-pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &Known) -> SearchVerdict {
+pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &SearchContext) -> SearchVerdict {
     let played: Vec<Played<'_>> =
         trials.iter().map(|(purpose, trial)| Played { number: 0, purpose: *purpose, trial }).collect();
     let mut start = Start::of_search(goal, &played);

@@ -162,7 +162,7 @@ fn measured(
     let workers_of = |pairs: &[Member]| -> Vec<u32> { pairs.iter().map(|(workers, _)| *workers).collect() };
     let (by_player, shared): (Vec<Member>, Vec<Member>) =
         left_pairs.iter().copied().partition(|(_, index)| is_of_player(*index));
-    let left = Left { shared: workers_of(&shared), by_player: workers_of(&by_player) };
+    let left = LeftOut { shared: workers_of(&shared), by_player: workers_of(&by_player) };
     let left_out = workers_of(&left_pairs);
     let found = fitted(&sizes, resolution, seed);
     ScalingSeries {
@@ -209,7 +209,7 @@ fn name(run: &Run, cell: &Cell, family: &Family) -> String {
 }
 
 /// Numbers of workers that a fit leaves out.
-struct Left {
+struct LeftOut {
     /// A worker had no core of its own.
     shared: Vec<u32>,
     /// The player was the bottleneck.
@@ -217,7 +217,7 @@ struct Left {
 }
 
 /// Why a series has no fit.
-fn refusal(run: &Run, cell: &Cell, sizes: &[ScalingSize], left: &Left) -> String {
+fn refusal(run: &Run, cell: &Cell, sizes: &[ScalingSize], left: &LeftOut) -> String {
     let cores = run.fingerprint.cores.len();
     // Each worker needs a core of its own, and so does the player.
     if !cell.is_elsewhere() && (1..=SIZES_LEAST).contains(&cores) {

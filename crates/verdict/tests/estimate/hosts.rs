@@ -58,7 +58,7 @@ struct Block {
 }
 
 /// A wanted trial: the load (`None` for a closed loop), its seconds, its purpose.
-type Wanted = (Option<f64>, f64, Purpose);
+type NextTrial = (Option<f64>, f64, Purpose);
 
 impl Running {
     fn new(mut rng: Rng, kind: Kind) -> Self {
@@ -86,7 +86,7 @@ impl Running {
         of_block.filter_map(|one| Some((one.purpose, one.measured()?))).collect()
     }
 
-    fn play(&mut self, cell: usize, block: &Block, (load_qps, duration_s, purpose): Wanted) {
+    fn play(&mut self, cell: usize, block: &Block, (load_qps, duration_s, purpose): NextTrial) {
         let capacity_qps = [block.subject_qps, block.echo_qps, PLAYER_QPS][cell];
         let trial = self.stage.play(capacity_qps, load_qps, duration_s);
         let start = u64::from(block.number) * self.run.cells.len() as u64 + cell as u64 + 1;
@@ -102,7 +102,7 @@ impl Running {
 
     /// The next trial: what the search asks for after the trials that count, as in the lab; once it is over, a
     /// load that refines the estimate.
-    fn wanted(&self, block: &Block) -> Option<Wanted> {
+    fn wanted(&self, block: &Block) -> Option<NextTrial> {
         let all = self.trials(SUBJECT, block.number);
         let sought: Vec<_> = all.iter().copied().filter(|(purpose, _)| purpose.is_of_search()).collect();
         let probe = |(purpose, trial): &(Purpose, &Trial)| Probe::from_trial(trial, &self.goal, *purpose);
@@ -191,7 +191,7 @@ fn share(seed: u64, kind: Kind) -> (f64, Option<Interval>) {
 }
 
 /// The results of many runs on hosts of a kind.
-struct Shown {
+struct KindResults {
     /// The number of runs with an interval, and of runs without one.
     with: usize,
     without: usize,
@@ -204,7 +204,7 @@ struct Shown {
     error: Option<f64>,
 }
 
-impl Shown {
+impl KindResults {
     /// The share of the intervals that hold the truth.
     fn holding(&self) -> f64 {
         (self.with - self.below - self.above) as f64 / self.with as f64
@@ -216,7 +216,7 @@ fn median(mut values: Vec<f64>) -> Option<f64> {
     values.get(values.len() / 2).copied()
 }
 
-fn shown(kind: Kind, runs: u64) -> Shown {
+fn shown(kind: Kind, runs: u64) -> KindResults {
     let cores = std::thread::available_parallelism().map_or(1, |cores| cores.get() as u64);
     let shares: Vec<(f64, Option<Interval>)> = std::thread::scope(|scope| {
         let of_core = |core| {
@@ -231,7 +231,7 @@ fn shown(kind: Kind, runs: u64) -> Shown {
         shares.iter().filter_map(|(truth, interval)| Some((*truth, (*interval)?))).collect();
     let count = |is: fn(&(f64, Interval)) -> bool| intervals.iter().filter(|one| is(one)).count();
     let (below, above) = (count(|(truth, of)| *truth < of.low), count(|(truth, of)| *truth > of.high));
-    Shown {
+    KindResults {
         with: intervals.len(),
         without: shares.len() - intervals.len(),
         width: median(intervals.iter().map(|(_, of)| (of.high - of.low) / of.median).collect()),

@@ -7,7 +7,7 @@ mod connections;
 mod doubts;
 mod facts;
 mod figures;
-mod held;
+mod held_loads;
 mod hosts;
 mod limits;
 mod profiles;

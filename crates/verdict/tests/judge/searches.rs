@@ -5,7 +5,7 @@ use kqps_observation::trial::Beside;
 use kqps_observation::{Cell, ConnectionFacts, Trial};
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{CutShort, Known, Moment, SearchVerdict, judge, judge_at, judge_search};
+use kqps_verdict::judge::{CutShort, Moment, SearchContext, SearchVerdict, judge, judge_at, judge_search};
 use kqps_verdict::search::{Goal, Preset};
 use kqps_verdict::warning::Surroundings;
 
@@ -21,7 +21,7 @@ fn search_of(rig: &Rig) -> Vec<(Purpose, &Trial)> {
 fn one_search_is_judged_with_the_names_that_the_interface_promises() {
     let rig = six_starts(2e6, |_| {});
     let surroundings = Surroundings { workers: Some(2), ..Surroundings::default() };
-    let known = Known { echo_qps: Some(500e3), surroundings, ..Known::default() };
+    let known = SearchContext { echo_qps: Some(500e3), surroundings, ..SearchContext::default() };
     let verdict: SearchVerdict = judge_search(&Preset::Quick.goal(), &search_of(&rig), &known);
     let written = serde_json::to_value(&verdict).unwrap();
     assert_eq!((&written["kind"], &written["grade"]), (&"verdict".into(), &"C".into()));
@@ -50,7 +50,7 @@ fn of_a_refused_figure_nothing_says_how_well_it_is_known() {
             trial.accounts.wrong = wrong;
             trial
         });
-        let verdict = judge_search(&Preset::Quick.goal(), &search_of(&rig), &Known::default());
+        let verdict = judge_search(&Preset::Quick.goal(), &search_of(&rig), &SearchContext::default());
         (verdict.grade, verdict.reasons.join(" "))
     };
     let (grade, reasons) = judged(0);
@@ -72,7 +72,7 @@ fn an_interrupted_search_is_judged_by_what_there_is() {
     let mut spoiled = trials[2].1.clone();
     spoiled.players.first.socket_drops = 1;
     trials.insert(2, (trials[2].0, &spoiled));
-    let known = Known { cut_short: Some(CutShort::User), ..Known::default() };
+    let known = SearchContext { cut_short: Some(CutShort::User), ..SearchContext::default() };
     let verdict = judge_search(&Preset::Quick.goal(), &trials, &known);
     assert!(verdict.interrupted && !verdict.incomplete);
     assert_eq!(verdict.spoiled, [2]);
@@ -80,7 +80,7 @@ fn an_interrupted_search_is_judged_by_what_there_is() {
     assert!(reasons.contains("interrupted"), "{reasons}");
     assert!(!reasons.contains("time") && !reasons.contains("faster"), "it had no chance to: {reasons}");
     // These trials in a search that ran out of time.
-    let verdict = judge_search(&Preset::Quick.goal(), &trials, &Known::default());
+    let verdict = judge_search(&Preset::Quick.goal(), &trials, &SearchContext::default());
     assert!(verdict.incomplete && !verdict.interrupted);
     assert!(verdict.reasons.join(" ").contains("time"), "{:?}", verdict.reasons);
 }
@@ -128,13 +128,13 @@ fn every_search_that_was_under_way_when_the_run_ended_was_interrupted() {
 fn a_search_whose_greatest_load_met_the_goal_has_at_least_that_and_no_more() {
     let goal = Goal { max_qps: 1000.0, ..Preset::Quick.goal() };
     let most = trial(1000.0, 0);
-    let verdict = judge_search(&goal, &[(Purpose::Search, &most); 6], &Known::default());
+    let verdict = judge_search(&goal, &[(Purpose::Search, &most); 6], &SearchContext::default());
     assert_eq!(verdict.at_least_qps, Some(1000.0));
     // Two of 1,000 queries are lost now and then: an estimate would lie above the greatest load.
     let bad = trial(1000.0, 2);
     let trials: Vec<(Purpose, &Trial)> =
         (0..12).map(|number| (Purpose::Search, if number == 5 { &bad } else { &most })).collect();
-    let verdict = judge_search(&goal, &trials, &Known::default());
+    let verdict = judge_search(&goal, &trials, &SearchContext::default());
     assert_eq!(verdict.at_least_qps, Some(1000.0), "{verdict:?}");
     assert_eq!(
         (verdict.figure_qps, verdict.throughput_qps, verdict.share),
@@ -143,7 +143,7 @@ fn a_search_whose_greatest_load_met_the_goal_has_at_least_that_and_no_more() {
     );
     assert_ne!(verdict.grade, Grade::F);
     let less = trial(500.0, 0);
-    let verdict = judge_search(&goal, &[(Purpose::Search, &less); 6], &Known::default());
+    let verdict = judge_search(&goal, &[(Purpose::Search, &less); 6], &SearchContext::default());
     assert_eq!(verdict.at_least_qps, None, "the greatest load was not tried");
 }
 
@@ -197,7 +197,7 @@ fn a_search_that_ran_out_of_its_time_was_not_interrupted_though_the_run_did_not_
 fn a_search_without_a_rate_has_a_reason() {
     let trials: Vec<(Purpose, Trial)> = vec![(Purpose::Search, starved(10.0))];
     let trials: Vec<(Purpose, &Trial)> = trials.iter().map(|(purpose, trial)| (*purpose, trial)).collect();
-    let verdict = judge_search(&Preset::Quick.goal(), &trials, &Known::default());
+    let verdict = judge_search(&Preset::Quick.goal(), &trials, &SearchContext::default());
     assert_eq!((verdict.grade, verdict.throughput_qps), (Grade::F, None));
     assert!(!verdict.reasons.is_empty());
 }
@@ -226,7 +226,7 @@ fn the_bottleneck_is_read_from_what_failed_undisturbed() {
             .chain([near; 6])
             .map(|trial| (Purpose::Search, trial))
             .collect();
-        judge_search(&goal, &trials, &Known::default()).bottleneck.resource
+        judge_search(&goal, &trials, &SearchContext::default()).bottleneck.resource
     };
     assert_eq!(of(&near(false), &far(false)), Resource::SubjectSocketBuffer);
     assert_eq!(of(&near(true), &far(false)), Resource::SubjectCpu);
@@ -238,7 +238,7 @@ fn reasons_have_loads_at_the_usual_speed_and_name_what_the_load_was() {
     let goal = Preset::Quick.goal();
     let mut good = trial(50e3, 0);
     let reason = |good: &Trial| {
-        let known = Known { usual_speed: Some(0.5), ..Known::default() };
+        let known = SearchContext { usual_speed: Some(0.5), ..SearchContext::default() };
         let reasons = judge_search(&goal, &[(Purpose::Search, good); 6], &known).reasons;
         reasons.into_iter().find(|reason| reason.starts_with("irregular: ")).unwrap()
     };
@@ -253,7 +253,7 @@ fn a_search_that_an_error_ended_is_distinguished_from_one_that_the_user_did() {
     // The first search knows a load that met the goal, and the second knows none.
     for seen in [trial(50e3, 0), trial(50e3, 900)] {
         let judged = |cut_short| {
-            let known = Known { cut_short, ..Known::default() };
+            let known = SearchContext { cut_short, ..SearchContext::default() };
             judge_search(&goal, &[(Purpose::Search, &seen)], &known)
         };
         for (by, how) in [
@@ -280,7 +280,8 @@ fn a_search_that_an_error_ended_is_distinguished_from_one_that_the_user_did() {
 fn a_futile_search_of_connections_alone_speaks_of_these() {
     let mut silent = closed(0.0);
     silent.connections = Some(ConnectionFacts { alone: true, ..ConnectionFacts::default() });
-    let verdict = judge_search(&Preset::Quick.goal(), &[(Purpose::Ceiling, &silent)], &Known::default());
+    let verdict =
+        judge_search(&Preset::Quick.goal(), &[(Purpose::Ceiling, &silent)], &SearchContext::default());
     let reasons = verdict.reasons.concat();
     assert!(reasons.contains("not one connection of the overload was accepted"), "{reasons}");
     assert!(!reasons.contains("quer"), "{reasons}");
@@ -297,7 +298,7 @@ fn only_where_nothing_gave_way_nothing_was_saturated() {
             (trial.latency_us.min, trial.latency_us.p50) = (Some(50), Some(30_000));
         }
         let trials = [(Purpose::Search, &trial); 6];
-        judge_search(&goal, &trials, &Known::default()).bottleneck.resource
+        judge_search(&goal, &trials, &SearchContext::default()).bottleneck.resource
     };
     assert_eq!(growing(false), Resource::NoneSaturated);
     assert_eq!(growing(true), Resource::Unknown);
@@ -315,7 +316,7 @@ fn where_the_host_spoiled_all_trials_these_give_the_figure() {
     let loads = [(50_000.0, 0), (60_000.0, 900), (52_000.0, 0), (58_000.0, 800)];
     let trials: Vec<Trial> = loads.into_iter().map(|(load_qps, lost)| spoiled(load_qps, lost)).collect();
     let sought: Vec<(Purpose, &Trial)> = trials.iter().map(|trial| (Purpose::Search, trial)).collect();
-    let verdict = judge_search(&goal, &sought, &Known::default());
+    let verdict = judge_search(&goal, &sought, &SearchContext::default());
     let figure = verdict.figure_qps.unwrap_or_else(|| panic!("{:?}", verdict.reasons));
     assert!((50_000.0..60_000.0).contains(&figure.median), "{figure:?}");
     assert!(figure.high / figure.low > 1.02 && verdict.grade == Grade::D, "{figure:?} {:?}", verdict.grade);
@@ -323,8 +324,12 @@ fn where_the_host_spoiled_all_trials_these_give_the_figure() {
     assert!(says(&verdict.reasons), "{:?}", verdict.reasons);
     let undisturbed: Vec<Trial> = loads.iter().map(|&(load_qps, lost)| trial(load_qps, lost)).collect();
     let sound: Vec<(Purpose, &Trial)> = undisturbed.iter().map(|trial| (Purpose::Search, trial)).collect();
-    let sound = judge_search(&goal, &sound, &Known::default());
+    let sound = judge_search(&goal, &sound, &SearchContext::default());
     assert!(sound.figure_qps.is_some() && !says(&sound.reasons), "{:?}", sound.reasons);
     let missed: Vec<_> = sought.into_iter().filter(|(_, trial)| trial.accounts.lost > 0).collect();
-    assert_eq!(judge_search(&goal, &missed, &Known::default()).figure_qps, None, "nothing was learned");
+    assert_eq!(
+        judge_search(&goal, &missed, &SearchContext::default()).figure_qps,
+        None,
+        "nothing was learned"
+    );
 }

@@ -5,7 +5,7 @@ use kqps_observation::{Cell, Fingerprint, Quantiles, Run};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{LoadPoint, RunVerdict, StartVerdict, judge};
-use kqps_verdict::plan::{HostPlan, Wanted, of_run, sentence};
+use kqps_verdict::plan::{HostPlan, Requirements, of_run, sentence};
 use kqps_verdict::search::Bounds;
 
 /// A run with one server, whose rate is 90,000 to 110,000 q/s, and the p99 at loads of two starts: block, load and p99.
@@ -34,7 +34,7 @@ fn measured(latency: &[(u32, f64, u64)]) -> (Run, RunVerdict) {
 
 fn planned(latency: &[(u32, f64, u64)], load_qps: f64, reserve: f64, p99_us: Option<f64>) -> HostPlan {
     let (run, verdict) = measured(latency);
-    of_run(&run, &verdict, Wanted { load_qps, reserve, p99_us }).remove(0)
+    of_run(&run, &verdict, Requirements { load_qps, reserve, p99_us }).remove(0)
 }
 
 fn near(value: Option<f64>, wanted: f64) -> bool {
@@ -96,7 +96,7 @@ fn a_start_that_began_above_the_limit_says_nothing_of_lower_loads() {
 #[test]
 fn a_host_takes_less_than_any_start_refuted() {
     let (run, mut verdict) = measured(&[(0, 50e3, 300), (0, 79e3, 900), (0, 80e3, 950), (1, 85e3, 990)]);
-    let wanted = Wanted { load_qps: 8e5, reserve: 0.0, p99_us: Some(1_000.0) };
+    let wanted = Requirements { load_qps: 8e5, reserve: 0.0, p99_us: Some(1_000.0) };
     let below = |load_qps: f64| load_qps * (1.0 - verdict.subjects[0].goal.width);
     let (of_refuted, of_upper) = (below(80e3), below(84e3));
     let start = |bounds| StartVerdict {
@@ -133,7 +133,7 @@ fn what_is_not_known_or_refused_gives_no_number() {
     let (run, mut verdict) = measured(&[]);
     verdict.subjects[0].figure_qps = None;
     verdict.subjects[0].reasons = vec!["wrong-answers: 1 reply was wrong.".into()];
-    let wanted = Wanted { load_qps: 1e6, reserve: 0.3, p99_us: None };
+    let wanted = Requirements { load_qps: 1e6, reserve: 0.3, p99_us: None };
     let refused = of_run(&run, &verdict, wanted).remove(0);
     assert_eq!(refused.refused.as_deref(), Some("wrong-answers: 1 reply was wrong."));
     for plan in [unknown, slow, refused] {

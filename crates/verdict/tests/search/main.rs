@@ -1,6 +1,6 @@
 //! The rate search against worked examples, simulated subjects and an independent implementation.
 
-mod early;
+mod early_end;
 mod examples;
 mod package;
 mod properties;

@@ -15,9 +15,9 @@ use serde::{Deserialize, Serialize};
 use crate::simulate::{Shape, Subject, chance, probe_of, search};
 
 #[derive(Serialize)]
-struct Asked {
+struct Request {
     loads: Vec<Load>,
-    searches: Vec<Wanted>,
+    searches: Vec<SearchCase>,
 }
 
 /// Trials at one load: duration in seconds and bad ratio.
@@ -28,7 +28,7 @@ struct Load {
 }
 
 #[derive(Serialize)]
-struct Wanted {
+struct SearchCase {
     goal: Goal,
     subject: Subject,
 }
@@ -36,7 +36,7 @@ struct Wanted {
 #[derive(Deserialize)]
 struct Answer {
     loads: Vec<Classified>,
-    searches: Vec<Found>,
+    searches: Vec<SearchOutcome>,
 }
 
 #[derive(Deserialize)]
@@ -46,7 +46,7 @@ struct Classified {
 }
 
 #[derive(Debug, Deserialize)]
-struct Found {
+struct SearchOutcome {
     lower_qps: Option<f64>,
     upper_qps: Option<f64>,
     throughput_qps: Option<f64>,
@@ -61,7 +61,7 @@ fn target_directory() -> PathBuf {
     tagged.expect("cargo tags its target directory").to_owned()
 }
 
-fn ask(asked: &Asked) -> Answer {
+fn ask(asked: &Request) -> Answer {
     let python = target_directory().join("venv/bin/python");
     assert!(
         python.exists(),
@@ -108,7 +108,7 @@ fn loads() -> Vec<Load> {
 
 #[test]
 fn loads_are_classified_alike() {
-    let asked = Asked { loads: loads(), searches: Vec::new() };
+    let asked = Request { loads: loads(), searches: Vec::new() };
     let answer = ask(&asked);
     let mut seen = [0; 3];
     for (load, other) in asked.loads.iter().zip(&answer.loads) {
@@ -126,13 +126,13 @@ fn loads_are_classified_alike() {
     assert!(seen.iter().all(|count| *count > 40), "every class is tried: {seen:?}");
 }
 
-fn searches() -> Vec<Wanted> {
+fn searches() -> Vec<SearchCase> {
     let shapes =
         [Shape::Sharp, Shape::Soft, Shape::Gap, Shape::Buffered(300.0), Shape::Stalling, Shape::Noisy(0.02)];
     let of_shape = |goal: Goal, shape: Shape| {
         (0..8_u64).map(move |seed| {
             let capacity_qps = 40_000.0 * (1.0 + 9.0 * chance(seed, 0));
-            Wanted { goal: goal.clone(), subject: Subject::new(shape, capacity_qps, seed) }
+            SearchCase { goal: goal.clone(), subject: Subject::new(shape, capacity_qps, seed) }
         })
     };
     [Preset::Quick, Preset::Default]
@@ -146,7 +146,7 @@ fn searches() -> Vec<Wanted> {
 }
 
 /// The bounds overlap, or lie as close to each other as the subject is noisy.
-fn agree(wanted: &Wanted, ours: &Bounds, theirs: &Found) -> bool {
+fn agree(wanted: &SearchCase, ours: &Bounds, theirs: &SearchOutcome) -> bool {
     let slack = match wanted.subject.shape {
         Shape::Noisy(share) => share,
         _ => 0.001,
@@ -163,7 +163,7 @@ fn agree(wanted: &Wanted, ours: &Bounds, theirs: &Found) -> bool {
 
 #[test]
 fn searches_end_at_bounds_that_overlap() {
-    let asked = Asked { loads: Vec::new(), searches: searches() };
+    let asked = Request { loads: Vec::new(), searches: searches() };
     let answer = ask(&asked);
     let (mut our_s, mut their_s) = (0.0, 0.0);
     for (wanted, theirs) in asked.searches.iter().zip(&answer.searches) {

@@ -6,7 +6,7 @@ use kqps_message::rtype;
 
 use crate::batch::{Batch, Record};
 use crate::compile::fault::Faults;
-use crate::compile::held::Held;
+use crate::compile::sequenced_record::Held;
 use crate::compile::scatter::Entry;
 use crate::compile::{parallel, rrsets};
 use crate::name::same;

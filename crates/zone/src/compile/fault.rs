@@ -151,21 +151,21 @@ const REPORTED_MAX: usize = 20;
 /// Collects faults, and keeps those with the lowest lines of each severity.
 #[derive(Debug, Default)]
 pub(crate) struct Faults {
-    found: Vec<Found>,
+    found: Vec<FaultAtLine>,
     /// The number of further faults of each severity.
     more: [u64; 2],
 }
 
 /// A fault, and its line in the row of all lines. Line 0 stands for no line.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
-struct Found {
+struct FaultAtLine {
     line: u32,
     what: What,
 }
 
 impl Faults {
     pub(crate) fn add(&mut self, line: u32, what: What) {
-        self.found.push(Found { line, what });
+        self.found.push(FaultAtLine { line, what });
         if self.found.len() >= 16 * REPORTED_MAX {
             self.sift();
         }
@@ -201,7 +201,7 @@ impl Faults {
     /// The faults to report, with their place, and the number of further faults of each severity.
     pub(crate) fn reported(mut self, lines: &Lines) -> (Vec<Fault>, [u64; 2]) {
         self.sift();
-        let placed = |Found { line, what }| {
+        let placed = |FaultAtLine { line, what }| {
             let LinePlace { file, line, column } = lines.find(line);
             Fault { line, column, what, file }
         };

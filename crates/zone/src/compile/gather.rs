@@ -3,7 +3,7 @@
 
 use crate::batch::Batch;
 use crate::compile::fault::Faults;
-use crate::compile::held::Held;
+use crate::compile::sequenced_record::Held;
 use crate::compile::rrsets;
 use crate::compile::scatter::{Apex, Entry};
 use crate::name::same;

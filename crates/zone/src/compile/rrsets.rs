@@ -4,7 +4,7 @@
 use kqps_message::{query, rtype};
 
 use crate::compile::fault::{Faults, Owner, What};
-use crate::compile::held::Held;
+use crate::compile::sequenced_record::Held;
 use crate::master::{canonical, same_data};
 use crate::zone::node::{self, QUESTION_POINTER, SIGNED};
 

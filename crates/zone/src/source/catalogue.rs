@@ -69,11 +69,15 @@ pub(super) fn is_one(text: &[u8]) -> bool {
 
 pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
     let folder = path.parent().unwrap_or(Path::new("")).to_owned();
-    let mut found =
-        Found { sources: Sources::default(), directory: folder.clone(), folder, unread: Vec::new() };
+    let mut found = SourceCollector {
+        sources: Sources::default(),
+        directory: folder.clone(),
+        folder,
+        unread: Vec::new(),
+    };
     let top = Level { depth: 0, includes: DEPTH_MAX };
-    let outcome = found.statements(&mut Config::new(path, text), top, &mut Found::statement);
-    let Found { mut sources, directory, mut unread, .. } = found;
+    let outcome = found.statements(&mut Config::new(path, text), top, &mut SourceCollector::statement);
+    let SourceCollector { mut sources, directory, mut unread, .. } = found;
     match unread.pop() {
         // The other error may be a consequence of this one.
         Some(only) if unread.is_empty() => return Err(only),
@@ -93,7 +97,7 @@ pub(super) fn read(path: &Path, text: &[u8]) -> Result<Sources, SourceError> {
     Ok(sources)
 }
 
-struct Found {
+struct SourceCollector {
     sources: Sources,
     /// The folder of the first configuration.
     folder: PathBuf,
@@ -113,9 +117,10 @@ struct Level {
 }
 
 /// Handles a statement. It must read or skip the statement's block, if there is one.
-type Take<'t> = dyn FnMut(&mut Found, &mut Config<'_>, &Statement<'_>, Level) -> Result<(), SourceError> + 't;
+type Take<'t> =
+    dyn FnMut(&mut SourceCollector, &mut Config<'_>, &Statement<'_>, Level) -> Result<(), SourceError> + 't;
 
-impl Found {
+impl SourceCollector {
     /// Reads statements up to the end of the text or the block, and those of files that are included there.
     fn statements(
         &mut self,

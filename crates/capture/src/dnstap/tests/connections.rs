@@ -18,10 +18,10 @@ fn over_tls(port: u32, second: u64) -> Tap {
 type Event = (Option<u64>, Option<(u64, u64)>);
 
 /// The connections of the messages, and the ends, in their order.
-fn connections(seen: &[Seen]) -> Vec<Event> {
-    let event = |seen: &Seen| match *seen {
-        Seen::Message { connection, .. } => (connection, None),
-        Seen::Closed { connection, at_ns } => (None, Some((connection, at_ns))),
+fn connections(seen: &[OwnedEvent]) -> Vec<Event> {
+    let event = |seen: &OwnedEvent| match *seen {
+        OwnedEvent::Message { connection, .. } => (connection, None),
+        OwnedEvent::Closed { connection, at_ns } => (None, Some((connection, at_ns))),
     };
     seen.iter().map(event).collect()
 }

@@ -80,8 +80,8 @@ fn the_longest_query_and_response_fit_one_frame() {
     let lengths: Vec<usize> = seen
         .iter()
         .map(|seen| match seen {
-            Seen::Message { bytes, .. } => bytes.len(),
-            Seen::Closed { .. } => 0,
+            OwnedEvent::Message { bytes, .. } => bytes.len(),
+            OwnedEvent::Closed { .. } => 0,
         })
         .collect();
     assert_eq!((lengths, skipped(&counts)), (vec![65_535, 65_535, QUERY.len()], vec![]));

@@ -25,9 +25,9 @@ fn ends() -> (SocketAddr, SocketAddr) {
     (address("192.0.2.1:40000"), address("198.51.100.7:53"))
 }
 
-fn message(at_ns: u64, kind: Kind, bytes: &[u8]) -> Seen {
+fn message(at_ns: u64, kind: Kind, bytes: &[u8]) -> OwnedEvent {
     let (transport, connection) = (Transport::Udp, None);
-    Seen::Message { at_ns, kind, ends: ends(), transport, connection, bytes: bytes.to_vec() }
+    OwnedEvent::Message { at_ns, kind, ends: ends(), transport, connection, bytes: bytes.to_vec() }
 }
 
 /// Reads one frame, which is skipped. Returns the cause.
@@ -43,7 +43,7 @@ fn a_frame_by_hand() {
     let (seen, counts) = read(&[START, &data(BY_HAND), STOP].concat());
     let (client, mut server) = ends();
     server.set_port(853);
-    let expected = Seen::Message {
+    let expected = OwnedEvent::Message {
         at_ns: S_NS + 5,
         kind: Kind::Query,
         ends: (client, server),
@@ -113,7 +113,7 @@ fn the_protocol_gives_the_transport() {
     for (protocol, expected) in transports {
         let tap = Tap { socket_protocol: Some(protocol), ..client_query() };
         let (seen, _) = read(&stream(&[tap]));
-        let [Seen::Message { transport, connection, .. }] = seen[..] else { panic!("{seen:?}") };
+        let [OwnedEvent::Message { transport, connection, .. }] = seen[..] else { panic!("{seen:?}") };
         assert_eq!((transport, connection.is_some()), (expected, expected != Transport::Udp));
     }
     for protocol in [5, 6, 8] {
@@ -131,7 +131,7 @@ fn addresses_have_the_length_of_their_family() {
         let tap = Tap { socket_family, query_address: Some(octets.clone()), ..client_query() };
         let tap = Tap { response_address: None, response_port: None, query_port: None, ..tap };
         let (seen, _) = read(&stream(&[tap]));
-        let [Seen::Message { ends, .. }] = seen[..] else { panic!("{seen:?}") };
+        let [OwnedEvent::Message { ends, .. }] = seen[..] else { panic!("{seen:?}") };
         assert_eq!(ends.0, SocketAddr::new(client, 0));
         assert_eq!(ends.1.to_string(), "[::]:53");
     }

@@ -44,7 +44,7 @@ fn the_time_of_a_message_is_that_of_its_last_byte() {
     let at_ns = wire.now_ns;
     assert_eq!(wire.take(wire.query(11, &asked(1)[10..])), Err(Why::TcpRepeated));
     assert_eq!(wire.take(wire.query(1, &asked(1)[..10])), Ok(1));
-    let expected = Seen::Message { connection: 0, to_server: true, at_ns, bytes: query(1, 30) };
+    let expected = OwnedEvent::Message { connection: 0, to_server: true, at_ns, bytes: query(1, 30) };
     assert_eq!(wire.seen(), [expected]);
 }
 
@@ -130,7 +130,7 @@ fn a_lost_segment_is_skipped_when_another_connection_shows_that_time_has_passed(
     wire.now_ns += GAP_NS;
     wire.client.set_port(40_001);
     assert_eq!(wire.syn(0), Ok(1));
-    let expected = Seen::Message { connection: 0, to_server: true, at_ns, bytes: query(2, 30) };
+    let expected = OwnedEvent::Message { connection: 0, to_server: true, at_ns, bytes: query(2, 30) };
     assert_eq!(wire.seen(), [expected]);
     wire.client.set_port(40_000);
     assert_eq!(wire.take(wire.query(65, &asked(3))), Ok(1));

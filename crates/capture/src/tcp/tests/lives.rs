@@ -21,8 +21,8 @@ fn a_fin_waits_for_the_bytes_before_it() {
     assert!(wire.seen().is_empty());
     assert_eq!(wire.take(wire.query(1, &asked(1))), Ok(1));
     let at_ns = wire.now_ns;
-    let message = Seen::Message { connection: 0, to_server: true, at_ns, bytes: query(1, 30) };
-    assert_eq!(wire.seen(), [message, Seen::Closed { connection: 0, at_ns }]);
+    let message = OwnedEvent::Message { connection: 0, to_server: true, at_ns, bytes: query(1, 30) };
+    assert_eq!(wire.seen(), [message, OwnedEvent::Closed { connection: 0, at_ns }]);
 }
 
 #[test]
@@ -128,7 +128,7 @@ fn a_syn_begins_another_connection_between_the_same_ends() {
     assert_eq!(wire.syn_ack(500), Err(Why::TcpControl));
     assert_eq!(wire.take(wire.query(41, &asked(4))), Ok(1));
     let at_ns = wire.now_ns;
-    let message = Seen::Message { connection: 1, to_server: true, at_ns, bytes: query(4, 30) };
+    let message = OwnedEvent::Message { connection: 1, to_server: true, at_ns, bytes: query(4, 30) };
     assert_eq!(wire.seen(), [message]);
 }
 

@@ -68,9 +68,9 @@ fn sent(sizes: &[usize]) -> ([Vec<Vec<u8>>; 2], [Vec<u8>; 2]) {
 }
 
 /// The messages of one direction that came out, with their times.
-fn received(seen: &[Seen], way: usize) -> Vec<(Vec<u8>, u64)> {
+fn received(seen: &[OwnedEvent], way: usize) -> Vec<(Vec<u8>, u64)> {
     let messages = seen.iter().filter_map(|seen| match seen {
-        Seen::Message { to_server, at_ns, bytes, .. } if *to_server == (way == 0) => {
+        OwnedEvent::Message { to_server, at_ns, bytes, .. } if *to_server == (way == 0) => {
             Some((bytes.clone(), *at_ns))
         }
         _ => None,

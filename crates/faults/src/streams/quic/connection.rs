@@ -12,7 +12,7 @@ use quinn_proto::{ConnectionEvent, Dir, EndpointEvent, Event, ReadError, StreamE
 
 use super::line::Line;
 use crate::streams::fault::{Fault, Stage};
-use crate::streams::outbox::Left;
+use crate::streams::outbox::SentReply;
 use crate::streams::reply;
 use crate::streams::shared::{Shared, note};
 
@@ -338,7 +338,7 @@ impl Connection {
             if let Some(query) = piece.query {
                 let before_ns = clock::now_ns();
                 self.transmit(line, at);
-                note(&mut shared.witness, &Left { query, before_ns, after_ns: clock::now_ns() });
+                note(&mut shared.witness, &SentReply { query, before_ns, after_ns: clock::now_ns() });
             }
         }
         if self.held_until_ns <= now_ns {

@@ -75,7 +75,7 @@ fn a_gateway_takes_frames_for_what_is_behind_it() {
         route.header.kind = RouteType::Unicast;
         route.attributes =
             vec![RouteAttribute::Gateway(RouteAddress::Inet(FAR)), RouteAttribute::Oif(device)];
-        Netlink::open()?.request(RouteNetlinkMessage::NewRoute(route), Wanted::New)
+        Netlink::open()?.request(RouteNetlinkMessage::NewRoute(route), RequestMode::New)
     });
     added.unwrap();
     let route = ask_from(&near, BEHIND).unwrap();
@@ -93,7 +93,7 @@ fn the_kernel_asks_for_a_neighbour_that_it_does_not_know() {
         address.header.index = device;
         address.attributes =
             vec![AddressAttribute::Local(OTHER.into()), AddressAttribute::Address(OTHER.into())];
-        Netlink::open()?.request(RouteNetlinkMessage::NewAddress(address), Wanted::New)
+        Netlink::open()?.request(RouteNetlinkMessage::NewAddress(address), RequestMode::New)
     });
     added.unwrap();
     assert_eq!(ask_from(&near, OTHER).unwrap().target_mac, FAR_MAC);

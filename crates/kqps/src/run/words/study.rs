@@ -186,7 +186,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use super::*;
-    use kqps_observation::question::{Factor, Published, Table as Wanted};
+    use kqps_observation::question::{Factor, Published, Table as QuestionTable};
     use kqps_observation::run::{CellLoad, Outcome, Purpose};
     use kqps_observation::trial::{LoadFacts, LoadMode};
     use kqps_observation::{Accounts, Cell, Factors, RunTrial, SubjectFacts, Trial};
@@ -199,10 +199,10 @@ mod tests {
             name: "scaling".into(),
             title: "Workers".into(),
             factors: vec![Factor { name: "workers".into(), values: vec!["1".into(), "2".into()] }],
-            tables: vec![Wanted {
+            tables: vec![QuestionTable {
                 columns: "workers".into(),
                 show: vec![Figure::Median, Figure::Published],
-                ..Wanted::default()
+                ..QuestionTable::default()
             }],
             published: vec![Published { factors: factors("2"), rate_qps: 18_783.0, ..Published::default() }],
             ..Experiment::default()

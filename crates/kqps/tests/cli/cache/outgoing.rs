@@ -4,13 +4,13 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 
-use super::upstream::{Asked, Upstream, address, question_end};
+use super::upstream::{Question, Upstream, address, question_end};
 use super::{asks, cache, stop};
 use crate::auth::dns::{A, ask};
 
 /// A query as a server saw it: its port, its ID, its name as it was written, its flags, and its options.
 #[derive(Clone, Debug)]
-struct Seen {
+struct ReceivedQuery {
     port: u16,
     id: u16,
     name: Vec<u8>,
@@ -19,14 +19,14 @@ struct Seen {
 }
 
 /// A server that notes what it sees, and answers with a cookie if it gets one.
-fn noting() -> (Upstream, Arc<Mutex<Vec<Seen>>>) {
-    let seen = Arc::<Mutex<Vec<Seen>>>::default();
+fn noting() -> (Upstream, Arc<Mutex<Vec<ReceivedQuery>>>) {
+    let seen = Arc::<Mutex<Vec<ReceivedQuery>>>::default();
     let notes = seen.clone();
-    let upstream = Upstream::new(move |Asked { query, from, .. }: &Asked| {
+    let upstream = Upstream::new(move |Question { query, from, .. }: &Question| {
         let end = question_end(query);
         // An OPT record alone follows.
         let options = query[end + 11..].to_vec();
-        notes.lock().unwrap().push(Seen {
+        notes.lock().unwrap().push(ReceivedQuery {
             port: from.port(),
             id: u16::from_be_bytes([query[0], query[1]]),
             name: query[12..end - 4].to_vec(),

@@ -14,7 +14,7 @@ use crate::serve::PATIENCE;
 const LOOK: Duration = Duration::from_millis(20);
 
 /// A question that the server got.
-pub(super) struct Asked {
+pub(super) struct Question {
     pub(super) query: Vec<u8>,
     /// Its name, in lower case and without the last dot.
     pub(super) name: String,
@@ -24,7 +24,7 @@ pub(super) struct Asked {
 }
 
 /// The function that returns the server's messages for a question.
-type Say = Box<dyn FnMut(&Asked) -> Vec<Vec<u8>> + Send>;
+type Say = Box<dyn FnMut(&Question) -> Vec<Vec<u8>> + Send>;
 
 struct Shared {
     say: Mutex<Say>,
@@ -45,7 +45,7 @@ pub(super) struct Upstream {
 
 impl Upstream {
     /// A server on a free port.
-    pub(super) fn new(say: impl FnMut(&Asked) -> Vec<Vec<u8>> + Send + 'static) -> Self {
+    pub(super) fn new(say: impl FnMut(&Question) -> Vec<Vec<u8>> + Send + 'static) -> Self {
         loop {
             let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
             // The port may be taken for TCP.
@@ -56,7 +56,10 @@ impl Upstream {
     }
 
     /// A server at an address that was free a moment ago.
-    pub(super) fn at(address: SocketAddr, say: impl FnMut(&Asked) -> Vec<Vec<u8>> + Send + 'static) -> Self {
+    pub(super) fn at(
+        address: SocketAddr,
+        say: impl FnMut(&Question) -> Vec<Vec<u8>> + Send + 'static,
+    ) -> Self {
         Self::on(UdpSocket::bind(address).unwrap(), TcpListener::bind(address).unwrap(), Box::new(say))
     }
 
@@ -185,7 +188,7 @@ impl Shared {
             return vec![empty(query, 0)];
         }
         self.asked.fetch_add(1, SeqCst);
-        let asked = Asked { query: query.to_vec(), name, by_tcp, from };
+        let asked = Question { query: query.to_vec(), name, by_tcp, from };
         let mut say = self.say.lock().unwrap();
         (*say)(&asked)
     }

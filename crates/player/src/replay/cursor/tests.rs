@@ -63,7 +63,7 @@ fn name(dataset: &Dataset, query: Position) -> String {
 }
 
 /// The queries that each thread plays, and how many queries no thread does.
-fn played(made: &Made, plan: &Plan) -> (Vec<Vec<Asked>>, u64) {
+fn played(made: &Made, plan: &Plan) -> (Vec<Vec<ReplayQuery>>, u64) {
     plan.check().unwrap();
     plan.check_against(&made.dataset).unwrap();
     let (mut all, mut not_played) = (Vec::new(), 0);

@@ -3,7 +3,7 @@
 use kqps_message::may_be_replayed;
 use kqps_tls::{ClientTls, Connector, Early, Failure, Peer};
 
-use super::early::EarlyBytes;
+use super::early_bytes::EarlyBytes;
 use super::frame::{LENGTH_BYTES, first_message, frames, messages};
 use super::layer::{Arrived, Broken, Ends, Fault, Layer, Rest, Room};
 use crate::connections::{ConnectionCounts, TlsCounts};

@@ -36,7 +36,7 @@ const VETH: &str = "veth";
 
 /// The settings that a plan asks for.
 #[derive(Clone, Debug)]
-pub(crate) struct Asked<'a> {
+pub(crate) struct XdpRequest<'a> {
     /// The name of the device; `None` for that of the routes.
     pub(crate) device: Option<&'a str>,
     /// Bytes of a thread's buffer for what arrives; `None` for the usual.
@@ -48,7 +48,7 @@ pub(crate) struct Asked<'a> {
 
 /// Opens what a plan asks for: the part of each thread, and notes on how frames pass. From then on the kernel sees no
 /// reply to the ports.
-pub(crate) fn open(plan: &Plan, asked: &Asked<'_>) -> Result<(Vec<PastPart>, Vec<String>), PlayError> {
+pub(crate) fn open(plan: &Plan, asked: &XdpRequest<'_>) -> Result<(Vec<PastPart>, Vec<String>), PlayError> {
     let own = own_addresses(plan)?;
     let routes: Vec<Route> =
         plan.targets.iter().map(|target| way_to(target.ip())).collect::<Result<_, _>>()?;

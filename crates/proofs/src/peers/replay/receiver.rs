@@ -11,7 +11,7 @@ use kqps_kernel::udp::Peer;
 use kqps_kernel::{RecvBatch, UdpOptions, UdpSocket, Wait, affinity};
 use kqps_lab::path::LaidPath;
 
-use super::traffic::{Seen, number_of};
+use super::traffic::{ReceivedQuery, number_of};
 
 /// Room for more than half a second of the fastest traffic.
 const BUFFER_BYTES: usize = 256 << 20;
@@ -29,7 +29,7 @@ pub(super) struct Receiver {
 
 /// Queries that arrived, and the count of dropped datagrams.
 pub(super) struct Arrived {
-    pub(super) queries: Vec<Seen>,
+    pub(super) queries: Vec<ReceivedQuery>,
     /// Datagrams that the socket dropped.
     pub(super) dropped: u64,
 }
@@ -83,7 +83,7 @@ fn receive(socket: &UdpSocket, answers: bool, stop: &AtomicBool) -> Result<Arriv
             let Some(number) = number_of(query.bytes) else { continue };
             let at_ns = query.arrived_ns.context("the kernel gives no time of arrival")?;
             let since_ns = at_ns.saturating_sub(*first_ns.get_or_insert(at_ns));
-            queries.push(Seen { number, at_ns: since_ns });
+            queries.push(ReceivedQuery { number, at_ns: since_ns });
             if answers {
                 reply.clear();
                 reply.extend_from_slice(query.bytes);

@@ -21,7 +21,7 @@ pub(super) struct Traffic {
 
 /// A query that the receiver saw.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Seen {
+pub(super) struct ReceivedQuery {
     /// Its number in the capture.
     pub(super) number: u32,
     /// Nanoseconds since the first query came.
@@ -74,8 +74,8 @@ impl Traffic {
 
     /// How late each query came compared with the one that was least late, in microseconds and ascending, and by what
     /// share the worst whole second differs from the rate.
-    pub(super) fn compare(&self, seen: &[Seen]) -> (Vec<u64>, f64) {
-        let offset_ns = |one: &Seen| one.at_ns as i64 - self.due_ns(one.number) as i64;
+    pub(super) fn compare(&self, seen: &[ReceivedQuery]) -> (Vec<u64>, f64) {
+        let offset_ns = |one: &ReceivedQuery| one.at_ns as i64 - self.due_ns(one.number) as i64;
         let least_ns = seen.iter().map(offset_ns).min().unwrap_or(0);
         let mut late: Vec<u64> = seen.iter().map(|one| (offset_ns(one) - least_ns) as u64 / 1000).collect();
         late.sort_unstable();
@@ -186,7 +186,7 @@ mod tests {
     #[test]
     fn lateness_counts_from_the_least_late_query_and_bins_are_whole() {
         let traffic = Traffic { rate_qps: 2, queries: 5, clients: 1 };
-        let seen = |number, at_ms: u64| Seen { number, at_ns: at_ms * 1_000_000 };
+        let seen = |number, at_ms: u64| ReceivedQuery { number, at_ns: at_ms * 1_000_000 };
         // The first came 3 ms late, so the others count from the second.
         let arrived = [seen(0, 0), seen(1, 497), seen(2, 1_000), seen(3, 1_500), seen(4, 2_001)];
         let (late, worst) = traffic.compare(&arrived);

@@ -23,7 +23,7 @@ use super::super::Bench;
 use super::message::{asked, query};
 use super::server::Cache;
 use super::upstream::Upstream;
-use forest::{Forest, SERVFAIL, Said, wire};
+use forest::{Forest, Reply, SERVFAIL, wire};
 
 /// Forests whose questions are followed without sockets, and with the program and servers.
 const SMALL_FORESTS: u64 = 1_000;
@@ -127,7 +127,7 @@ fn query_of(question: &Question<'_>) -> Vec<u8> {
 }
 
 /// Reads a reply.
-fn said(reply: &[u8]) -> Result<Said> {
+fn said(reply: &[u8]) -> Result<Reply> {
     let message = Message::from_octets(reply).context("no header")?;
     let mut answers = BTreeMap::new();
     for record in message.answer().context("an answer section")? {
@@ -144,11 +144,11 @@ fn said(reply: &[u8]) -> Result<Said> {
         let before = answers.insert(record_text, record.ttl().as_secs());
         ensure!(before.is_none(), "a record twice: {:?}", record.owner());
     }
-    Ok(Said { rcode: reply[3] & 0x0f, answers })
+    Ok(Reply { rcode: reply[3] & 0x0f, answers })
 }
 
 /// Compares an answer with the right one, by rcode and records. A TTL may be shorter.
-fn compare(said: &Said, right: &Said) -> Result<()> {
+fn compare(said: &Reply, right: &Reply) -> Result<()> {
     let is_same = said.rcode == right.rcode && said.answers.keys().eq(right.answers.keys());
     ensure!(is_same, "it is {said:?}, and {right:?} is right");
     for (record, ttl_s) in &said.answers {

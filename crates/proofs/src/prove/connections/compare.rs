@@ -16,14 +16,14 @@ use super::wire::Kind;
 const NO_ERROR: &str = "closed with 0x0 (DOQ_NO_ERROR)";
 
 /// A trial, with the counts of its server.
-pub(super) struct Seen {
+pub(super) struct CountedTrial {
     pub(super) trial: Trial,
     pub(super) counts: Counts,
     /// The longest time without CPU on the player's core.
     pub(super) player_away: Duration,
 }
 
-impl Seen {
+impl CountedTrial {
     /// Why the trial proves nothing about the player's accounts, or `None`: a process was paused so long that a timely
     /// reply came late.
     pub(super) fn doubt(&self, patience: Patience) -> Option<String> {

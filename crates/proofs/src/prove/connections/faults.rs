@@ -12,7 +12,7 @@ use kqps_skips::{Capability, skip};
 use super::super::patience::{ATTEMPTS, Patience};
 use super::super::pauses::Pauses;
 use super::super::{Bench, Size, player_ios};
-use super::compare::{Seen, compare};
+use super::compare::{CountedTrial, compare};
 use super::mix::{BY_URING, Mix, OF_ENDS, OF_REPLIES, OF_STREAMS, PAST_KERNEL, URING};
 use super::wire::{Kind, Wired};
 use crate::child::Running;
@@ -205,7 +205,7 @@ impl Play<'_> {
     }
 
     /// Plays the trial once, over a path that is laid for it.
-    fn played(&self, bench: &Bench, patience: Patience) -> Result<Seen> {
+    fn played(&self, bench: &Bench, patience: Patience) -> Result<CountedTrial> {
         let waits = patience.flags();
         let mut flags = vec!["-n", "1", "-T", "1", "--check", "answers"];
         flags.extend(waits.iter().map(String::as_str));
@@ -228,7 +228,7 @@ impl Play<'_> {
         path.place_player(&mut command).context("entering a network namespace")?;
         let pauses = Pauses::watch(bench.kqps.player_cpu);
         let trial = finish(Running::start(&mut command)?)?.measured()?;
-        Ok(Seen { trial, counts: server.stop()?, player_away: pauses.longest()? })
+        Ok(CountedTrial { trial, counts: server.stop()?, player_away: pauses.longest()? })
     }
 }
 

@@ -74,7 +74,7 @@ pub(super) fn zone_of(name: &[u8]) -> Option<&'static str> {
 }
 
 /// A zone as its clients see it.
-pub(super) struct Known {
+pub(super) struct ZoneNames {
     /// Its labels, from the left.
     pub(super) origin: Vec<Vec<u8>>,
     /// How many of 100 names are asked for in it.
@@ -92,18 +92,18 @@ pub(super) struct Owner {
 }
 
 /// Everything that may be asked for: all zones, the broken one, and names that no server has.
-pub(super) fn known() -> Result<Vec<Known>> {
+pub(super) fn known() -> Result<Vec<ZoneNames>> {
     let served = FIXTURES.iter().map(|fixture| {
         let (text, origin) = fixture.owners;
         let owners = if text.is_empty() { relative_owners(fixture.text) } else { owners(text, origin)? };
         let is_hash = |owner: &Owner| owner.types.contains(&Rtype::NSEC3.to_int());
         let (hashes, owners) = owners.into_iter().partition(is_hash);
-        Ok(Known { origin: labels(fixture.origin)?, share: fixture.share, owners, hashes })
+        Ok(ZoneNames { origin: labels(fixture.origin)?, share: fixture.share, owners, hashes })
     });
-    let mut known: Vec<Known> = served.collect::<Result<_>>()?;
+    let mut known: Vec<ZoneNames> = served.collect::<Result<_>>()?;
     for (origin, share) in [(BROKEN, 2), ("outside.example.", 2), ("test.", 1), (".", 1)] {
         let apex = Owner { labels: Vec::new(), types: vec![Rtype::SOA.to_int()] };
-        known.push(Known { origin: labels(origin)?, share, owners: vec![apex], hashes: Vec::new() });
+        known.push(ZoneNames { origin: labels(origin)?, share, owners: vec![apex], hashes: Vec::new() });
     }
     Ok(known)
 }

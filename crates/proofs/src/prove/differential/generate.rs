@@ -4,7 +4,7 @@
 use domain::base::Rtype;
 use fastrand::Rng;
 
-use super::fixtures::{self, Known, Owner};
+use super::fixtures::{self, Owner, ZoneNames};
 use super::odd;
 use super::query::{AD, CD, Edns, Plain, Query, Question, RD, Transport, option};
 
@@ -38,7 +38,7 @@ const META_TYPES: [u16; 14] = [0, 41, 128, 249, 250, 251, 251, 252, 252, 253, 25
 
 pub(super) struct Generator {
     seed: u64,
-    zones: Vec<Known>,
+    zones: Vec<ZoneNames>,
 }
 
 impl Generator {
@@ -84,7 +84,7 @@ impl Generator {
         Plain { question, bits, edns: (rng.u8(..4) != 0).then(|| edns(rng)), has_soa }
     }
 
-    fn zone(&self, rng: &mut Rng) -> &Known {
+    fn zone(&self, rng: &mut Rng) -> &ZoneNames {
         let all: u32 = self.zones.iter().map(|zone| zone.share).sum();
         let mut left = rng.u32(..all);
         self.zones

@@ -92,7 +92,7 @@ fn scenario<'a>(
 
 /// The result of a trial. Errors are failures that no busy host excuses: wrong sums, a front that hangs, or
 /// one that does not notice.
-enum Found {
+enum TrialResult {
     /// All promises hold.
     Held,
     /// Queries were lost that should not have been.
@@ -102,18 +102,18 @@ enum Found {
 }
 
 /// Makes a trial until it can be judged. Losses cannot be judged if a core was paused meanwhile.
-fn judged(bench: &Bench, trial: impl Fn(u64) -> Result<Found>) -> Result<()> {
+fn judged(bench: &Bench, trial: impl Fn(u64) -> Result<TrialResult>) -> Result<()> {
     let cpus = [bench.kqps.player_cpu, bench.kqps.subject_cpu];
     let attempts = bench.choose(SMALL_ATTEMPTS, ATTEMPTS);
     for attempt in 0..attempts {
         let (found, pause) = pauses::longest_during(&cpus, || trial(attempt))?;
         match found? {
-            Found::Spoiled => {}
-            Found::Held | Found::Lost(_) if bench.size == Size::Whole && pause > PAUSE_MOST => {
+            TrialResult::Spoiled => {}
+            TrialResult::Held | TrialResult::Lost(_) if bench.size == Size::Whole && pause > PAUSE_MOST => {
                 eprintln!("a core stood still for {:.1} ms: made again", pause.as_secs_f64() * 1e3);
             }
-            Found::Held => return Ok(()),
-            Found::Lost(what) => bail!(what),
+            TrialResult::Held => return Ok(()),
+            TrialResult::Lost(what) => bail!(what),
         }
     }
     bail!("the host was too busy {attempts} times")
@@ -138,7 +138,7 @@ fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
 
 /// Kills or stops one of four back ends under load. The trial is spoiled if the host was so busy that other
 /// back ends seemed dead too, or that the player gave up queries.
-fn one_of_four(bench: &Bench, scenario: &Scenario<'_>, signal: Signal, seed: u64) -> Result<Found> {
+fn one_of_four(bench: &Bench, scenario: &Scenario<'_>, signal: Signal, seed: u64) -> Result<TrialResult> {
     let servers = servers(bench, scenario.zone, 4)?;
     let front = front(bench, "four", &server_urls(&servers, scenario.transport), &[])?;
     front.is_ready(servers.len())?;
@@ -165,18 +165,20 @@ fn one_of_four(bench: &Bench, scenario: &Scenario<'_>, signal: Signal, seed: u64
     let others_down: u64 = others.map(|(_, at)| at.downs).sum();
     if others_down > 0 {
         eprintln!("others were silent for so long that they were taken for down: made again");
-        return Ok(Found::Spoiled);
+        return Ok(TrialResult::Spoiled);
     }
     if stood_still(&played.accounts) {
-        return Ok(Found::Spoiled);
+        return Ok(TrialResult::Spoiled);
     }
     ensure!(found <= FOUND_WITHIN, "it took the front {:.1} s to find that out", found.as_secs_f64());
     ensure!(counts.back_ends[&name].downs > 0, "it was never found to be down");
     if failed as f64 > FAILED_MOST * sent as f64 {
         let (accounts, back_ends) = (played.accounts, counts.back_ends);
-        return Ok(Found::Lost(format!("{failed} of {sent} queries failed: {accounts:?}, {back_ends:?}")));
+        return Ok(TrialResult::Lost(format!(
+            "{failed} of {sent} queries failed: {accounts:?}, {back_ends:?}"
+        )));
     }
-    Ok(Found::Held)
+    Ok(TrialResult::Held)
 }
 
 /// Whether the player was paused so long that it gave up queries.
@@ -188,7 +190,7 @@ fn stood_still(accounts: &Accounts) -> bool {
 }
 
 /// All back ends are killed under load, and come back at the same addresses.
-fn all(bench: &Bench, scenario: &Scenario<'_>) -> Result<Found> {
+fn all(bench: &Bench, scenario: &Scenario<'_>) -> Result<TrialResult> {
     let Scenario { zone, transport, queries, rate } = scenario;
     let servers = servers(bench, zone, 2)?;
     let front = front(bench, "all", &server_urls(&servers, *transport), &["--timeout", "1s"])?;
@@ -203,11 +205,11 @@ fn all(bench: &Bench, scenario: &Scenario<'_>) -> Result<Found> {
     let down = bench.kqps.trial(front.address, queries, &flags("2k", "1s"))?;
     let (failed, accounts) = (failures(&down)?, down.accounts);
     if stood_still(&accounts) {
-        return Ok(Found::Spoiled);
+        return Ok(TrialResult::Spoiled);
     }
     ensure!(failed == accounts.sent, "while all are down: {accounts:?}");
     if accounts.lost + accounts.late > 0 {
-        return Ok(Found::Lost(format!("while all are down: {accounts:?}")));
+        return Ok(TrialResult::Lost(format!("while all are down: {accounts:?}")));
     }
 
     let began = Instant::now();
@@ -236,12 +238,12 @@ fn all(bench: &Bench, scenario: &Scenario<'_>) -> Result<Found> {
         up.accounts.sent
     );
     if bench.size == Size::Whole && back > BACK_SOON {
-        return Ok(Found::Lost(format!("clients were served again only after {} ms", back.as_millis())));
+        return Ok(TrialResult::Lost(format!("clients were served again only after {} ms", back.as_millis())));
     }
     if bench.size == Size::Whole && failed_after > 0 {
-        return Ok(Found::Lost(format!("{failed_after} queries failed after all were back")));
+        return Ok(TrialResult::Lost(format!("{failed_after} queries failed after all were back")));
     }
-    Ok(Found::Held)
+    Ok(TrialResult::Held)
 }
 
 /// Waits until a front has marked all its back ends down, and then sends queries. Returns the longest time of

@@ -13,9 +13,9 @@ use kqps_message::rcode;
 use kqps_programs::shell;
 
 use super::super::{Bench, Size};
-use super::beside::{Harm, HonestLoad, TRIES, TRY, beside_clients, honest};
 use super::counts::FrontCounts;
 use super::honest::{AskResult, Client, question, socket_to};
+use super::honest_load::{Harm, HonestLoad, TRIES, TRY, beside_clients, honest};
 use super::servers::{Front, back_ends, half_of_capacity, urls};
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 use kqps_skips::{Capability, skip};

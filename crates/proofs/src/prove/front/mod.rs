@@ -1,13 +1,13 @@
 //! A front among failing back ends and hostile clients: it never hangs, accounts for every query once, its
 //! sums are right, and no reply goes to a client that did not ask for it.
 
-mod beside;
 mod colliding;
 mod counts;
 mod dead;
 mod ending;
 mod faults;
 mod honest;
+mod honest_load;
 mod hostile;
 mod pauses;
 mod servers;

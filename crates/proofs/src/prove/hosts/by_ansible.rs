@@ -11,7 +11,7 @@ use kqps_programs::shell;
 
 use super::super::Bench;
 use super::lab::Lab;
-use super::{check, counted, left, packages, study};
+use super::{check, counted, leftovers, packages, study};
 
 /// Room for a program, and for what Ansible puts there.
 const DISK: &str = "512m";
@@ -35,7 +35,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     packages::need(&[("python3", "python3")])?;
     let ansible = Ansible::install(bench)?;
     let lab = Lab::new(bench, DISK)?;
-    let before = left::settings(&lab)?;
+    let before = leftovers::settings(&lab)?;
     let inventory = ansible.write_inventory(&lab)?;
 
     ansible.play(&lab, bench, &inventory, "present")?;
@@ -68,7 +68,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let value = now.get(CHANGED.0).map(|value| String::from_utf8_lossy(value).trim().to_owned());
     ensure!(value.as_deref() == Some(CHANGED.1), "the value of somebody else became {value:?}");
     meddled.write(CHANGED.0, &before[0][CHANGED.0])?;
-    ensure!(left::settings(&lab)? == before, "the role did not take every setting back");
+    ensure!(leftovers::settings(&lab)? == before, "the role did not take every setting back");
     eprintln!("{} settings of {} hosts are byte for byte as they were", TUNING.len(), lab.hosts.len());
     Ok(())
 }

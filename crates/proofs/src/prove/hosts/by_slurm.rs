@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::super::Bench;
 use super::lab::Lab;
-use super::left;
+use super::leftovers;
 use super::slurm::{self, Cluster};
 use super::{check, counted, packages, study};
 
@@ -36,7 +36,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         .flat_map(super::host::LabHost::processes)
         .filter(super::host::Process::is_agent)
         .collect();
-    let took = left::ended(&agents, left::AFTER_END)?;
+    let took = leftovers::ended(&agents, leftovers::AFTER_END)?;
     eprintln!("no agent is left {:.1} s after the run", took.as_secs_f64());
     Ok(())
 }

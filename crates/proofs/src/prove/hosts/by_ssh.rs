@@ -10,7 +10,7 @@ use kqps_observation::run::Role;
 
 use super::super::{Bench, Size};
 use super::lab::Lab;
-use super::{check, counted, left, refused, study};
+use super::{check, counted, leftovers, refused, study};
 
 /// Room for a program that is pushed.
 const DISK: &str = "512m";
@@ -20,7 +20,7 @@ const ABSENT: &str = "/no/such/kqps";
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
-    let before = left::settings(&lab)?;
+    let before = leftovers::settings(&lab)?;
     counted::begin(&lab.server().network)?;
     let kqps = bench.kqps.program.display().to_string();
     let file = study::write(&lab, study::Extent::from_bench(bench))?;
@@ -32,7 +32,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
     counted::compare(&lab, &run, &void)?;
     checked.print("by ssh");
-    let took = left::nowhere(&lab, &before, left::AFTER_END)?;
+    let took = leftovers::nowhere(&lab, &before, leftovers::AFTER_END)?;
     eprintln!("nothing is left on any host {:.1} s after the run", took.as_secs_f64());
     refused::prove(bench, &lab, &file, &before)?;
     match bench.size {
@@ -60,7 +60,7 @@ subjects = ["./counted.toml"]
 "#;
 
 /// The subject and the echo of a group hold the same settings. They must come back when the last of them ends.
-fn grouped(bench: &Bench, lab: &Lab, hosts: &Path, before: &left::Settings) -> Result<()> {
+fn grouped(bench: &Bench, lab: &Lab, hosts: &Path, before: &leftovers::Settings) -> Result<()> {
     let file = lab.home.join("group.toml");
     std::fs::write(&file, GROUP)?;
     let out = lab.home.join("group");
@@ -73,7 +73,7 @@ fn grouped(bench: &Bench, lab: &Lab, hosts: &Path, before: &left::Settings) -> R
         let played = run.trials.iter().filter(has_role).count();
         ensure!(played > 0, "no trial of a cell of {role:?} was played");
     }
-    left::nowhere(lab, before, left::AFTER_END).map(drop)
+    leftovers::nowhere(lab, before, leftovers::AFTER_END).map(drop)
 }
 
 /// Hosts without kqps get it by `--push`, if the program is static.

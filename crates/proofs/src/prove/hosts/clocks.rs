@@ -20,7 +20,7 @@ const UNCERTAINTY_MOST_NS: u64 = 100_000_000;
 
 /// Errors and uncertainties of one clock's estimates.
 #[derive(Default)]
-struct Seen {
+struct Estimates {
     errors_ns: Vec<u64>,
     uncertainties_ns: Vec<u64>,
 }
@@ -37,9 +37,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-fn estimate(bench: &Bench, lab: &Lab, host: &LabHost, times: u32) -> Result<Seen> {
+fn estimate(bench: &Bench, lab: &Lab, host: &LabHost, times: u32) -> Result<Estimates> {
     let mut link = reach::open(lab, host, &bench.kqps.program)?;
-    let mut seen = Seen::default();
+    let mut seen = Estimates::default();
     for _ in 0..times {
         let offset = link.offset()?;
         let error_ns = offset.ns.abs_diff(host.ahead_ns);
@@ -80,7 +80,7 @@ fn beside_work<T>(is_busy: bool, act: impl FnOnce() -> Result<T>) -> Result<T> {
     })
 }
 
-impl Seen {
+impl Estimates {
     fn print(mut self, host: &LabHost, how: &str) {
         self.errors_ns.sort_unstable();
         self.uncertainties_ns.sort_unstable();

@@ -12,7 +12,7 @@ use kqps_programs::shell;
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;
-use super::left::Remains;
+use super::leftovers::Remains;
 use super::sshd::Sshd;
 use crate::child::children_of;
 

@@ -11,11 +11,11 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::process::Signal;
 use kqps_observation::{Run, RunTrial};
 
-use super::super::{Bench, Size, kept};
+use super::super::{Bench, Size, kept_trials};
 use super::fault::{self, Fault};
 use super::host::LabHost;
 use super::lab::Lab;
-use super::left::{self, Remains, Settings};
+use super::leftovers::{self, Remains, Settings};
 use super::{counted, study};
 use crate::child::Running;
 
@@ -56,7 +56,7 @@ subjects = ["./counted.toml"]
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
-    let mut course = Course::new(bench, &lab, left::AFTER_END, |host| lab.ssh(&host.name))?;
+    let mut course = Course::new(bench, &lab, leftovers::AFTER_END, |host| lab.ssh(&host.name))?;
     let kinds: &[Fault] = match bench.size {
         Size::Small => &Fault::SMALL,
         Size::Whole => &Fault::ALL,
@@ -139,7 +139,7 @@ impl<'a> Course<'a> {
             before: None,
             looked: 0,
             said: lab.home.join("said"),
-            settings: left::settings(lab)?,
+            settings: leftovers::settings(lab)?,
             after_way,
             random: fastrand::Rng::with_seed(bench.seed),
             counts: BTreeMap::new(),
@@ -157,7 +157,7 @@ impl<'a> Course<'a> {
         let mut command = self.lab.command(&self.bench.kqps.program)?;
         let out = self.out();
         // A run that was killed before it made its store begins anew.
-        if out.join(kept::STORE).exists() {
+        if out.join(kept_trials::STORE).exists() {
             command.args(["run", "--resume", "--out"]).arg(out);
         } else {
             command.args(study::words(&self.study, &self.hosts, &out));
@@ -185,14 +185,14 @@ impl<'a> Course<'a> {
 
     /// Reads what was committed since the last look. Returns whether a trial of it was measured.
     fn look(&mut self) -> Result<bool> {
-        let committed = kept::committed(&self.out());
+        let committed = kept_trials::committed(&self.out());
         if committed <= self.looked {
             return Ok(false);
         }
-        let run = kept::survived(&self.out(), self.before.as_ref())?;
-        let known = self.before.as_ref().map_or(0, kept::measured);
+        let run = kept_trials::survived(&self.out(), self.before.as_ref())?;
+        let known = self.before.as_ref().map_or(0, kept_trials::measured);
         self.looked = run.trials.len();
-        let is_measured = kept::measured(&run) > known;
+        let is_measured = kept_trials::measured(&run) > known;
         self.before = Some(run);
         Ok(is_measured)
     }
@@ -220,10 +220,10 @@ impl<'a> Course<'a> {
         let running = self.running.take().context("a run is under way")?;
         let ended = running.wait(END_WITHIN)?;
         ensure!(ended.code != Some(101), "the controller panicked");
-        if !self.out().join(kept::STORE).exists() {
+        if !self.out().join(kept_trials::STORE).exists() {
             return Ok(ended.code);
         }
-        let run = kept::survived(&self.out(), self.before.as_ref())?;
+        let run = kept_trials::survived(&self.out(), self.before.as_ref())?;
         self.looked = run.trials.len();
         if run.finished_unix_ms.is_some() {
             self.finished += run.trials.len();
@@ -273,7 +273,7 @@ impl<'a> Course<'a> {
     }
 
     fn nothing_is_left(&mut self) -> Result<()> {
-        let took = left::nowhere(self.lab, &self.settings, left::AFTER_END)?;
+        let took = leftovers::nowhere(self.lab, &self.settings, leftovers::AFTER_END)?;
         self.gone = self.gone.max(took);
         Ok(())
     }
@@ -340,7 +340,7 @@ impl<'a> Course<'a> {
             Fault::DataLink => fault::unplug(lab, host)?,
             Fault::ClockSet => fault::set_clock()?,
         };
-        self.are_gone(&remains, left::AFTER_END)
+        self.are_gone(&remains, leftovers::AFTER_END)
     }
 
     fn without_controller(&mut self) -> Result<()> {
@@ -349,8 +349,8 @@ impl<'a> Course<'a> {
         running.wait(END_WITHIN)?;
         self.nothing_is_left()?;
         // A run that was killed before its first trial may have no store yet.
-        if self.out().join(kept::STORE).exists() {
-            let run = kept::survived(&self.out(), self.before.as_ref())?;
+        if self.out().join(kept_trials::STORE).exists() {
+            let run = kept_trials::survived(&self.out(), self.before.as_ref())?;
             (self.looked, self.before) = (run.trials.len(), Some(run));
         }
         Ok(())
@@ -360,7 +360,7 @@ impl<'a> Course<'a> {
     fn cut(&mut self, number: usize) -> Result<()> {
         let host = &self.lab.hosts[number];
         self.lab.control.set(&host.control_port, false)?;
-        let gone = left::on_host(host, &self.settings[number], left::AFTER_SILENCE);
+        let gone = leftovers::on_host(host, &self.settings[number], leftovers::AFTER_SILENCE);
         self.lab.control.set(&host.control_port, true)?;
         self.gone = self.gone.max(gone?);
         Ok(())
@@ -372,7 +372,8 @@ impl<'a> Course<'a> {
         self.lab.control.set(&self.lab.controller_port, false)?;
         let mut all = self.lab.hosts.iter().zip(&self.settings);
         let gone = all.try_for_each(|(host, before)| {
-            left::on_host(host, before, left::AFTER_SILENCE.saturating_sub(began.elapsed())).map(drop)
+            leftovers::on_host(host, before, leftovers::AFTER_SILENCE.saturating_sub(began.elapsed()))
+                .map(drop)
         });
         let took = began.elapsed();
         std::thread::sleep(fault::OUTAGE.saturating_sub(took));

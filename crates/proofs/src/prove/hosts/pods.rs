@@ -15,7 +15,7 @@ use kqps_kernel::process::tie;
 
 use super::super::{Bench, Size};
 use super::lab::Lab;
-use super::{check, counted, faults, left, study};
+use super::{check, counted, faults, leftovers, study};
 
 const DISK: &str = "64m";
 
@@ -24,7 +24,7 @@ const UP_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
-    let before = left::settings(&lab)?;
+    let before = leftovers::settings(&lab)?;
     counted::begin(&lab.server().network)?;
     let kubectl = stand_in(&lab)?;
     let kqps = bench.kqps.program.display().to_string();
@@ -39,19 +39,19 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
     counted::compare(&lab, &run, &void)?;
     checked.print("by a stand-in for kubectl");
-    left::nowhere(&lab, &before, left::AFTER_END)?;
+    leftovers::nowhere(&lab, &before, leftovers::AFTER_END)?;
     outlived(&lab, &before, &kubectl, &kqps)?;
     if bench.size == Size::Small {
         return Ok(());
     }
-    faults::kill_way(bench, &lab, left::AFTER_SILENCE, |host| {
+    faults::kill_way(bench, &lab, leftovers::AFTER_SILENCE, |host| {
         format!("{} exec -i {} --", kubectl.display(), host.name)
     })
 }
 
 /// Kills the stand-in behind which an agent runs. The agent outlives it, and ends with its input, which the controller
 /// then closes.
-fn outlived(lab: &Lab, before: &left::Settings, kubectl: &Path, kqps: &str) -> Result<()> {
+fn outlived(lab: &Lab, before: &leftovers::Settings, kubectl: &Path, kqps: &str) -> Result<()> {
     let (host, before) = lab.hosts.iter().zip(before).next_back().context("the lab has no host")?;
     let mut command = Command::new(kubectl);
     command.args(["exec", "-i", &host.name, "--", kqps, "agent"]);
@@ -70,7 +70,7 @@ fn outlived(lab: &Lab, before: &left::Settings, kubectl: &Path, kqps: &str) -> R
     entered.wait()?;
     ensure!(agent.lives(), "the agent ended with the stand-in, so what follows shows nothing");
     drop(input);
-    left::on_host(host, before, left::AFTER_END).map(drop)
+    leftovers::on_host(host, before, leftovers::AFTER_END).map(drop)
 }
 
 /// A program that reads `exec -i POD -- COMMAND…` and runs the command on the host of that name.

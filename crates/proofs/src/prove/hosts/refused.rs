@@ -11,10 +11,10 @@ use anyhow::{Context as _, Result, ensure};
 use kqps_observation::RunTrial;
 use kqps_observation::run::Role;
 
-use super::super::{Bench, kept};
+use super::super::{Bench, kept_trials};
 use super::host::LabHost;
 use super::lab::Lab;
-use super::left::{self, Settings};
+use super::leftovers::{self, Settings};
 use super::study;
 
 /// The longest time until a refusal: a host may take 20 s to answer.
@@ -43,10 +43,10 @@ pub(super) fn prove(bench: &Bench, lab: &Lab, file: &Path, before: &Settings) ->
         trying.into_iter().map(|one| one.join().unwrap_or_else(|panic| resume_unwind(panic))).collect()
     });
     tried.into_iter().collect::<Result<()>>()?;
-    left::nowhere(lab, before, left::AFTER_END)?;
+    leftovers::nowhere(lab, before, leftovers::AFTER_END)?;
     for case in &SETTINGS {
         is_not_set(bench, lab, case).with_context(|| case.what)?;
-        left::nowhere(lab, before, left::AFTER_END)?;
+        leftovers::nowhere(lab, before, leftovers::AFTER_END)?;
     }
     Ok(())
 }
@@ -129,7 +129,7 @@ fn is_not_set(bench: &Bench, lab: &Lab, case: &Unset) -> Result<()> {
     let words = study::words(&file, &hosts, &out);
     let (status, said) = study::ended(&mut study::command(lab, &bench.kqps.program, &words)?)?;
     ensure!(status.code().is_some_and(|code| code != 101), "it ended with {status}: {said}");
-    let run = kept::survived(&out, None).with_context(|| said.clone())?;
+    let run = kept_trials::survived(&out, None).with_context(|| said.clone())?;
     let of_subject = |one: &&RunTrial| run.cells[one.cell as usize].role == Role::Subject;
     let trials = || run.trials.iter().filter(of_subject);
     ensure!(trials().all(|one| one.measured().is_none()), "a trial was measured without the setting");

@@ -15,7 +15,7 @@ use kqps_verdict::judge::judge;
 use super::super::{Bench, Size};
 use super::lab::Lab;
 use super::network::ip;
-use super::{left, packages, study};
+use super::{leftovers, packages, study};
 use crate::child::Running;
 
 const DISK: &str = "64m";
@@ -80,7 +80,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     }
     packages::need(&[("python3", "python3")])?;
     let lab = Lab::new(bench, DISK)?;
-    let before = left::settings(&lab)?;
+    let before = leftovers::settings(&lab)?;
     cut(&lab)?;
     // A closed loop over a way without delay is faster than programs in Python.
     let least = Delays { server_ms: 2, way_ms: 3 };
@@ -111,7 +111,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             "{what} moved residence by {inside_ms:.1} ms and latency by {all_ms:.1} ms, and not by {wanted:?}"
         );
     }
-    left::nowhere(&lab, &before, left::AFTER_END).map(drop)
+    leftovers::nowhere(&lab, &before, leftovers::AFTER_END).map(drop)
 }
 
 /// Programs in Python on a busy machine are late by about this much, milliseconds.

@@ -15,7 +15,7 @@ use kqps_observation::histogram::LONGEST_US;
 use kqps_observation::{Histogram, Run, StartFacts, Trial};
 use kqps_skips::{Capability, skip};
 
-use super::super::{Bench, Size, kept};
+use super::super::{Bench, Size, kept_trials};
 use super::network::{ip, quiet_network};
 use crate::child::Running;
 
@@ -189,7 +189,7 @@ fn play(bench: &Bench, agent: &Path, folder: &Path, players: usize) -> Result<(R
     let ended = running.wait(RUN_WITHIN)?;
     ensure!(matches!(ended.code, Some(0 | 3)), "the run ended with {:?}", ended.code);
     ensure!(most_kib > 0, "the memory of the controller cannot be read");
-    Ok((kept::survived(&out, None)?, most_kib))
+    Ok((kept_trials::survived(&out, None)?, most_kib))
 }
 
 /// The silent agent, built beside the program. An error if there is none, or if it is older than what it is built of.

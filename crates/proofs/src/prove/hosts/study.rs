@@ -14,7 +14,7 @@ use kqps_kernel::process;
 use kqps_observation::Run;
 use kqps_programs::shell;
 
-use super::super::{Bench, kept};
+use super::super::{Bench, kept_trials};
 use super::counted;
 use super::host::LabHost;
 use super::lab::Lab;
@@ -124,7 +124,7 @@ pub(super) fn play(mut command: Command, out: &Path) -> Result<Played> {
     // Status 3 means that a figure is refused, which a busy host may cause.
     let words = shell::words(&command);
     ensure!(matches!(status.code(), Some(0 | 3)), "{words} ended with {status}: {}", said.trim());
-    let run = kept::survived(out, None)?;
+    let run = kept_trials::survived(out, None)?;
     ensure!(run.finished_unix_ms.is_some(), "the run is not marked as finished: {}", said.trim());
     let left_out: Vec<_> = run.skipped.iter().filter(|(what, _)| *what != NEVER_OVER_HOSTS).collect();
     ensure!(left_out.is_empty(), "cells were left out: {left_out:?}");

@@ -12,7 +12,7 @@ use kqps_kernel::process::{Signal, signal};
 use super::super::Bench;
 use super::host::{LabHost, Process};
 use super::lab::Lab;
-use super::left;
+use super::leftovers;
 
 const DISK: &str = "16m";
 
@@ -178,7 +178,7 @@ impl<'a> Kills<'a> {
         command.status().context("cannot start timeout")?;
         // The command lives on. Everything else must end by itself.
         self.kill_command();
-        let took = left::on_host(self.host, &self.before, left::AFTER_END)?;
+        let took = leftovers::on_host(self.host, &self.before, leftovers::AFTER_END)?;
         // How many settings are in force says nothing of the moment of the kill: the guard is at work already.
         self.guard = self.guard.max(took);
         self.guarded += 1;
@@ -190,7 +190,7 @@ impl<'a> Kills<'a> {
     fn kill_command(&self) {
         let words = format!("{} {}", SLEEP.0, SLEEP.1);
         let began = Instant::now();
-        while began.elapsed() < left::AFTER_END {
+        while began.elapsed() < leftovers::AFTER_END {
             let of_command = |process: &Process| process.words.ends_with(&words);
             let left: Vec<Process> = self.host.processes().into_iter().filter(of_command).collect();
             if left.is_empty() {

@@ -11,7 +11,7 @@ use super::super::Bench;
 use super::files::Files;
 use super::rights::{self, USER, as_user};
 use super::tree::Tree;
-use super::{alone, results};
+use super::{bare_tree, results};
 use crate::scratch::Scratch;
 
 /// Packages in the tree beside those that every Debian has: a name server, a reader of manual pages, shells with
@@ -128,7 +128,7 @@ fn ordinary_user(tree: &Tree) -> Result<()> {
     let user = as_user(tree);
     let version = user.read(&["kqps", "--version"])?;
     user.read(&["mkdir", "-p", ".cache/kqps"])?;
-    let played = alone::load(&user, "kqps", ".cache/kqps/queries")?;
+    let played = bare_tree::load(&user, "kqps", ".cache/kqps/queries")?;
     eprintln!("an ordinary user has {}: load at the echo: {played}", version.trim());
     Ok(())
 }

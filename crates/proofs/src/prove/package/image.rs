@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::super::Bench;
 use super::super::quota::Quota;
-use super::alone;
+use super::bare_tree;
 use super::tree::Tree;
 use crate::scratch::Scratch;
 
@@ -35,7 +35,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let aside = scratch.path().join("aside");
     std::fs::create_dir(&aside)?;
     let tree = container.tree(&aside)?;
-    alone::main_job(&tree, entrypoint, &version)?;
+    bare_tree::main_job(&tree, entrypoint, &version)?;
     let runs = std::fs::read_dir(tree.root().join(RUNS)).with_context(|| format!("no run is in /{RUNS}"))?;
     ensure!(runs.count() > 0, "no run is in /{RUNS}");
     let limited = Quota::new(CORES).and_then(|quota| quota.with_memory(MEMORY_MIB << 20));

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use serde_json::Value;
 
 use super::expected::Due;
-use super::recording::{Recorded, Seen};
+use super::recording::{Recorded, RecordedQuery};
 use super::traffic::{Connection, Fate, Traffic};
 use super::{MS_NS, Play};
 
@@ -48,7 +48,7 @@ pub(super) fn compare(play: &Play, traffic: &Traffic, dues: &[Due]) -> Result<Op
 }
 
 /// Each recorded query with what was due. The passes over a query follow each other.
-fn paired<'a>(seen: &'a [Seen], dues: &'a [Due]) -> Result<Vec<(&'a Seen, &'a Due)>> {
+fn paired<'a>(seen: &'a [RecordedQuery], dues: &'a [Due]) -> Result<Vec<(&'a RecordedQuery, &'a Due)>> {
     let mut by_number: BTreeMap<u32, Vec<&Due>> = BTreeMap::new();
     dues.iter().rev().for_each(|due| by_number.entry(due.number).or_default().push(due));
     seen.iter()
@@ -62,7 +62,7 @@ fn paired<'a>(seen: &'a [Seen], dues: &'a [Due]) -> Result<Vec<(&'a Seen, &'a Du
 
 /// Checks that each client has one address of the prefix, over UDP also one port, that no two clients share both, and
 /// that the clients of a network are neighbours.
-fn clients(pairs: &[(&Seen, &Due)]) -> Result<()> {
+fn clients(pairs: &[(&RecordedQuery, &Due)]) -> Result<()> {
     let mut addresses: BTreeMap<(u32, usize), IpAddr> = BTreeMap::new();
     let mut ports: BTreeMap<(u32, usize), SocketAddr> = BTreeMap::new();
     for (seen, due) in pairs {
@@ -99,7 +99,7 @@ fn is_of_prefix(address: IpAddr) -> bool {
 }
 
 /// Checks that the queries of each client, or over TCP of each connection, came in their order.
-fn orders(pairs: &[(&Seen, &Due)]) -> Result<()> {
+fn orders(pairs: &[(&RecordedQuery, &Due)]) -> Result<()> {
     let mut last = BTreeMap::new();
     for (seen, due) in pairs {
         let now: (u64, u32) = (due.due_ns, due.number);
@@ -138,7 +138,7 @@ fn fates(play: &Play, traffic: &Traffic, dues: &[Due]) -> Result<()> {
 }
 
 /// Checks that `kqps show` counts in the recording what was played.
-fn shown(recorded: &Recorded, pairs: &[(&Seen, &Due)]) -> Result<()> {
+fn shown(recorded: &Recorded, pairs: &[(&RecordedQuery, &Due)]) -> Result<()> {
     let shown = &recorded.shown;
     let over_tcp = pairs.iter().filter(|(seen, _)| seen.connection.is_some()).count() as u64;
     let all = pairs.len() as u64;
@@ -164,7 +164,7 @@ fn shown(recorded: &Recorded, pairs: &[(&Seen, &Due)]) -> Result<()> {
 /// for as long as then. A thread that loses its core between looking at the clock and reading a reply counts from before
 /// it lost the core, so that a connection may be closed too early by the player's greatest lag. Returns a doubt if one
 /// was closed late.
-fn connections(play: &Play, traffic: &Traffic, pairs: &[(&Seen, &Due)]) -> Result<Option<String>> {
+fn connections(play: &Play, traffic: &Traffic, pairs: &[(&RecordedQuery, &Due)]) -> Result<Option<String>> {
     let recorded = &play.recorded;
     let early_ns = CLOSED_WITHIN_NS + play.trial.lag_us.max.unwrap_or(0) * 1000;
     let captured: BTreeMap<u32, usize> =
@@ -212,7 +212,7 @@ fn connections(play: &Play, traffic: &Traffic, pairs: &[(&Seen, &Due)]) -> Resul
 /// is off by more than 200 µs. Then the host held up the player or the recorder.
 pub(super) fn times(play: &Play, dues: &[Due], beyond_most: f64) -> Option<String> {
     let pairs = paired(&play.recorded.queries, dues).ok()?;
-    let offset = |(seen, due): &(&Seen, &Due)| seen.at_ns as i64 - due.due_ns as i64;
+    let offset = |(seen, due): &(&RecordedQuery, &Due)| seen.at_ns as i64 - due.due_ns as i64;
     // A query with a handshake before it is no measure for the others.
     let first = pairs.iter().find(|(_, due)| !due.begins).or(pairs.first()).map(offset)?;
     let off_ns: Vec<(u64, bool)> =

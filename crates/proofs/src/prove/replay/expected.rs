@@ -82,12 +82,12 @@ impl Played {
 #[cfg(test)]
 mod tests {
     use super::super::MS_NS;
-    use super::super::traffic::{Asked, Fate};
+    use super::super::traffic::{Fate, Query};
     use super::*;
 
     /// Queries of two clients at these milliseconds.
     fn traffic(dues_ms: &[u64]) -> Traffic {
-        let asked = dues_ms.iter().zip(0_u32..).map(|(due_ms, number)| Asked {
+        let asked = dues_ms.iter().zip(0_u32..).map(|(due_ms, number)| Query {
             number,
             due_ns: due_ms * MS_NS,
             client: number as usize % 2,

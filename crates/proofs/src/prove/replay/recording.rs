@@ -38,7 +38,7 @@ pub(super) struct Recorder {
 
 /// A query in the recording.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Seen {
+pub(super) struct RecordedQuery {
     pub(super) number: u32,
     pub(super) at_ns: u64,
     pub(super) from: SocketAddr,
@@ -50,7 +50,7 @@ pub(super) struct Seen {
 #[derive(Debug, Default)]
 pub(super) struct Recorded {
     /// Queries, in the order of their packets.
-    pub(super) queries: Vec<Seen>,
+    pub(super) queries: Vec<RecordedQuery>,
     pub(super) responses: u64,
     /// Connection → when its last response came.
     pub(super) answered_ns: BTreeMap<u64, u64>,
@@ -148,7 +148,7 @@ fn read(file: &Path, port: u16) -> Result<Recorded> {
                     let number =
                         number_of(message.bytes).context("a query was recorded that is not known")?;
                     let (at_ns, from, connection) = (message.at_ns, message.client, message.connection);
-                    recorded.queries.push(Seen { number, at_ns, from, connection });
+                    recorded.queries.push(RecordedQuery { number, at_ns, from, connection });
                 }
             },
         }

@@ -47,7 +47,7 @@ pub(super) enum Fate {
 
 /// A query.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Asked {
+pub(super) struct Query {
     pub(super) number: u32,
     /// When it comes, nanoseconds after the first query.
     pub(super) due_ns: u64,
@@ -70,15 +70,15 @@ pub(super) struct Connection {
 
 /// Queries in the order of their times.
 pub(super) struct Traffic {
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<Query>,
     pub(super) connections: Vec<Connection>,
 }
 
 /// A packet or some of the capture.
 enum Event<'a> {
     Connect(usize),
-    Query(&'a Asked),
-    Response(&'a Asked),
+    Query(&'a Query),
+    Response(&'a Query),
     Close(usize),
 }
 
@@ -97,7 +97,7 @@ impl Traffic {
                 2 => Fate::OtherAnswer,
                 _ => Fate::Same,
             };
-            Asked { number, due_ns, client: random.usize(..CLIENTS.len()), connection: None, fate }
+            Query { number, due_ns, client: random.usize(..CLIENTS.len()), connection: None, fate }
         });
         Self { asked: asked.collect(), connections: Vec::new() }
     }
@@ -106,7 +106,7 @@ impl Traffic {
     /// the end of the capture, and asks again when all others are closed.
     pub(super) fn over_tcp(count: usize) -> Self {
         let (mut asked, mut connections) = (Vec::new(), Vec::new());
-        let query = |due_ms: u64, client, connection| Asked {
+        let query = |due_ms: u64, client, connection| Query {
             number: 0,
             due_ns: due_ms * MS_NS,
             client,
@@ -243,7 +243,7 @@ pub(super) fn number_of(message: &[u8]) -> Option<u32> {
 }
 
 /// The response that the capture has.
-fn response(asked: &Asked) -> Vec<u8> {
+fn response(asked: &Query) -> Vec<u8> {
     let mut message = message(asked.number);
     // QR, and AA or the rcode NXDOMAIN (RFC 1035, section 4.1.1).
     message[2] |= 0x80;

@@ -9,7 +9,7 @@ use kqps_lab::subject::{LaunchSetting, StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
 use kqps_verdict::interval::{Interval, median_interval};
 
-use super::super::search::{Found, find};
+use super::super::search::{SearchOutcome, find};
 use super::super::work::Work;
 use super::super::{Bench, Size};
 use super::apart;
@@ -73,7 +73,7 @@ fn search(bench: &Bench, beside: u32) -> Result<Vec<Interval>> {
             started => started.with_context(|| format!("{SERVER} does not start"))?,
         };
         let work = Work::start(f64::from(beside) / 100.0, number as u64 + 1)?;
-        let found: Found = find(bench, &queries, subject.address(), flags)?;
+        let found: SearchOutcome = find(bench, &queries, subject.address(), flags)?;
         drop(work);
         eprintln!(
             "beside {beside} %, find {}: {}, {}, grade {:?}",

@@ -47,7 +47,7 @@ const END_WITHIN: Duration = Duration::from_secs(10);
 const LINES_MOST: usize = 25;
 
 /// The figures of one server in one run; `None` if they are refused.
-struct Found {
+struct ServerFigures {
     name: String,
     beside: u32,
     figures: Option<(Interval, f64)>,
@@ -123,7 +123,7 @@ fn list(values: &[f64], unit: f64) -> String {
 }
 
 /// The geometric mean of the shares, weighed by the inverse square of their ranges' widths.
-fn truth<'a>(found: impl Iterator<Item = &'a Found>) -> Option<f64> {
+fn truth<'a>(found: impl Iterator<Item = &'a ServerFigures>) -> Option<f64> {
     let (mut sum, mut weights) = (0.0, 0.0);
     for (share, _) in found.filter_map(|one| one.figures) {
         let weight = (share.high / share.low).ln().powi(-2);
@@ -134,7 +134,7 @@ fn truth<'a>(found: impl Iterator<Item = &'a Found>) -> Option<f64> {
 }
 
 /// Makes one default run. Returns the figures of each server.
-fn play(bench: &Bench, beside: u32, number: u64) -> Result<Vec<Found>> {
+fn play(bench: &Bench, beside: u32, number: u64) -> Result<Vec<ServerFigures>> {
     let folder = bench.folder.path().join(format!("run-{beside}-{number}"));
     let work = Work::start(f64::from(beside) / 100.0, number + 1)?;
     let mut command = Command::new(&bench.kqps.program);
@@ -147,7 +147,7 @@ fn play(bench: &Bench, beside: u32, number: u64) -> Result<Vec<Found>> {
     let lines = ended.output.lines().count();
     ensure!(lines <= LINES_MOST, "run {number} prints {lines} lines:\n{}", ended.output);
     let run = Store::read(&folder.join("run.sqlite"))?;
-    let found: Vec<Found> = judge(&run)
+    let found: Vec<ServerFigures> = judge(&run)
         .subjects
         .iter()
         .map(|subject| {
@@ -167,7 +167,7 @@ fn play(bench: &Bench, beside: u32, number: u64) -> Result<Vec<Found>> {
                 None => eprintln!("beside {beside} %, run {number}: {} {}", subject.name, subject.reasons.join(" ")),
             }
             let figures = figures.map(|(share, figure)| (share, figure.median));
-            Ok(Found { name: subject.name.clone(), beside, figures })
+            Ok(ServerFigures { name: subject.name.clone(), beside, figures })
         })
         .collect::<Result<_>>()?;
     ensure!(!found.is_empty(), "run {number} measured no server");

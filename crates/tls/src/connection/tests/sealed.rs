@@ -1,6 +1,6 @@
 //! A client that seals records of its handshake itself: parts of messages, padding, and records without a message.
 
-use super::early::acquainted;
+use super::early_data::acquainted;
 use super::*;
 use crate::fuzz::sealing::{SUITE, Sealing};
 

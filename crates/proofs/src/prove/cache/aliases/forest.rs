@@ -29,7 +29,7 @@ pub(super) type RecordText = (String, u16, String);
 /// A reply, as far as it must be right: the rcode, and the answers with their TTLs in seconds. In the right answer these
 /// are the longest that they may be.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Said {
+pub(super) struct Reply {
     pub(super) rcode: u8,
     pub(super) answers: BTreeMap<RecordText, u32>,
 }
@@ -56,7 +56,7 @@ enum Node {
 }
 
 /// A name as the server of its zone finds it.
-enum Found<'f> {
+enum Lookup<'f> {
     Address(u32, u8),
     /// The TTL, the target, and the owner and the target of the DNAME record, if there is one.
     Alias(u32, String, Option<(&'f str, &'f str)>),
@@ -137,37 +137,37 @@ impl Forest {
         stub.or_else(|| self.has_forwarder.then_some(self.stubs.len()))
     }
 
-    fn find(&self, name: &str) -> Found<'_> {
+    fn find(&self, name: &str) -> Lookup<'_> {
         let above = name.match_indices('.').map(|(dot, _)| (&name[..dot], &name[dot + 1..]));
         for (prefix, owner) in above {
             if let Some((owner, Node::Dname { ttl_s, target })) = self.nodes.get_key_value(owner) {
-                return Found::Alias(*ttl_s, format!("{prefix}.{target}"), Some((owner, target)));
+                return Lookup::Alias(*ttl_s, format!("{prefix}.{target}"), Some((owner, target)));
             }
         }
         match self.nodes.get(name) {
-            None => Found::Missing,
-            Some(Node::Broken) => Found::Broken,
-            Some(Node::Empty | Node::Dname { .. }) => Found::Empty,
-            Some(Node::Address { ttl_s, count }) => Found::Address(*ttl_s, *count),
-            Some(Node::Alias { ttl_s, target }) => Found::Alias(*ttl_s, target.clone(), None),
+            None => Lookup::Missing,
+            Some(Node::Broken) => Lookup::Broken,
+            Some(Node::Empty | Node::Dname { .. }) => Lookup::Empty,
+            Some(Node::Address { ttl_s, count }) => Lookup::Address(*ttl_s, *count),
+            Some(Node::Alias { ttl_s, target }) => Lookup::Alias(*ttl_s, target.clone(), None),
         }
     }
 
     /// The right answer to a question.
-    pub(super) fn right(&self, name: &str, rtype: u16) -> Said {
-        let (mut said, mut current) = (Said::default(), name.to_owned());
+    pub(super) fn right(&self, name: &str, rtype: u16) -> Reply {
+        let (mut said, mut current) = (Reply::default(), name.to_owned());
         let mut passed = BTreeSet::from([current.clone()]);
-        let failed = Said { rcode: SERVFAIL, answers: BTreeMap::new() };
+        let failed = Reply { rcode: SERVFAIL, answers: BTreeMap::new() };
         while self.zone_of(&current).is_some() {
             match self.find(&current) {
-                Found::Broken => return failed,
-                Found::Missing => said.rcode = NXDOMAIN,
-                Found::Address(ttl_s, count) if rtype == rtype::A => {
+                Lookup::Broken => return failed,
+                Lookup::Missing => said.rcode = NXDOMAIN,
+                Lookup::Address(ttl_s, count) if rtype == rtype::A => {
                     let record = |last| (current.clone(), rtype::A, format!("192.0.2.{last}"));
                     said.answers.extend((0..count).map(|last| (record(last), seen_ttl_s(ttl_s))));
                 }
-                Found::Address(..) | Found::Empty => {}
-                Found::Alias(ttl_s, target, dname) => {
+                Lookup::Address(..) | Lookup::Empty => {}
+                Lookup::Alias(ttl_s, target, dname) => {
                     let mut add = |owner: &str, rtype, data: &str| {
                         said.answers.insert((owner.to_owned(), rtype, data.to_owned()), seen_ttl_s(ttl_s));
                     };
@@ -200,26 +200,26 @@ impl Forest {
         let mut passed = BTreeSet::from([current.clone()]);
         loop {
             match self.find(&current) {
-                Found::Broken if finds || passed.len() == 1 || rng.bool() => {
+                Lookup::Broken if finds || passed.len() == 1 || rng.bool() => {
                     return Ok(empty(query, SERVFAIL));
                 }
-                Found::Broken => break,
-                Found::Missing => {
+                Lookup::Broken => break,
+                Lookup::Missing => {
                     reply.message[3] |= NXDOMAIN;
                     reply.deny(self.apex(zone), rng)?;
                     break;
                 }
-                Found::Address(ttl_s, count) if rtype == rtype::A => {
+                Lookup::Address(ttl_s, count) if rtype == rtype::A => {
                     for last in 0..count {
                         reply.add(0, &current, rtype, ttl_s, &[192, 0, 2, last])?;
                     }
                     break;
                 }
-                Found::Address(..) | Found::Empty => {
+                Lookup::Address(..) | Lookup::Empty => {
                     reply.deny(self.apex(zone), rng)?;
                     break;
                 }
-                Found::Alias(ttl_s, target, dname) => {
+                Lookup::Alias(ttl_s, target, dname) => {
                     reply.alias(&current, ttl_s, &target, dname, rng)?;
                     current = target;
                     if rtype == rtype::CNAME || !passed.insert(current.clone()) {

@@ -10,7 +10,7 @@ use super::edns;
 
 /// The one question of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Asked {
+pub(super) struct ParsedQuery {
     /// The length of its name, which follows the header, in bytes.
     name_bytes: u16,
     pub(super) qtype: u16,
@@ -25,7 +25,7 @@ pub(super) enum Refusal {
     Say(u16),
 }
 
-impl Asked {
+impl ParsedQuery {
     /// Reads the question of a query. A query goes to a back end only if it has one question with a whole name, and
     /// EDNS of version 0 or none. Zone transfers are refused: the front could not match their many messages to the
     /// query.
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn one_whole_question_is_asked() {
         let query = query([RD, 0], OPT);
-        let asked = Asked::from_query(&query).unwrap();
+        let asked = ParsedQuery::from_query(&query).unwrap();
         assert_eq!(asked.name(&query), b"\x03wWw\x04test\0");
         assert_eq!((asked.qtype, asked.end()), (28, 26));
         assert_eq!(asked.question(&query), &query[12..26]);
@@ -119,23 +119,27 @@ mod tests {
     #[test]
     fn what_cannot_be_handed_on_is_refused() {
         let formerr = Err(Refusal::Say(rcode::FORMERR));
-        assert_eq!(Asked::from_query(&[0; 11]), Err(Refusal::Drop(Cause::QueryTooShort)));
-        assert_eq!(Asked::from_query(&[0; 4097]), Err(Refusal::Drop(Cause::QueryTooLong)));
-        assert_eq!(Asked::from_query(&query([QR, 0], b"")), Err(Refusal::Drop(Cause::IsResponse)));
-        assert_eq!(Asked::from_query(&[0; 12]), formerr);
+        assert_eq!(ParsedQuery::from_query(&[0; 11]), Err(Refusal::Drop(Cause::QueryTooShort)));
+        assert_eq!(ParsedQuery::from_query(&[0; 4097]), Err(Refusal::Drop(Cause::QueryTooLong)));
+        assert_eq!(ParsedQuery::from_query(&query([QR, 0], b"")), Err(Refusal::Drop(Cause::IsResponse)));
+        assert_eq!(ParsedQuery::from_query(&[0; 12]), formerr);
         let whole = query([0, 0], b"");
-        (12..whole.len()).for_each(|cut| assert_eq!(Asked::from_query(&whole[..cut]), formerr));
+        (12..whole.len()).for_each(|cut| assert_eq!(ParsedQuery::from_query(&whole[..cut]), formerr));
         let pointer = [&whole[..12], b"\xc0\x0c\0\x01\0\x01"].concat();
-        assert_eq!(Asked::from_query(&pointer), formerr);
+        assert_eq!(ParsedQuery::from_query(&pointer), formerr);
         let long = [&whole[..12], &b"\x3f"[..], &[b'a'; 63]].concat();
         let long = [&long[..], &long[12..], &long[12..], &long[12..], b"\0\0\x01\0\x01"].concat();
-        assert_eq!(Asked::from_query(&long), formerr);
+        assert_eq!(ParsedQuery::from_query(&long), formerr);
         let badvers = Err(Refusal::Say(rcode::BADVERS));
-        assert_eq!(Asked::from_query(&query([0, 0], VERSION_1)), badvers);
+        assert_eq!(ParsedQuery::from_query(&query([0, 0], VERSION_1)), badvers);
         let mut transfer = query([0, 0], OPT);
         transfer[23] = 252;
-        assert_eq!(Asked::from_query(&transfer), Err(Refusal::Say(rcode::REFUSED)));
+        assert_eq!(ParsedQuery::from_query(&transfer), Err(Refusal::Say(rcode::REFUSED)));
         transfer[32] = 1;
-        assert_eq!(Asked::from_query(&transfer), badvers, "of another version nothing else is looked at");
+        assert_eq!(
+            ParsedQuery::from_query(&transfer),
+            badvers,
+            "of another version nothing else is looked at"
+        );
     }
 }

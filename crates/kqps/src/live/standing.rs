@@ -4,7 +4,7 @@ use kqps_lab::trial_request::{RequestedPace, TrialRequest};
 use kqps_live::{Load, Standing};
 
 /// Where a command stands in such a trial, without its place among others.
-pub(crate) fn asked(request: &TrialRequest) -> Standing {
+pub(crate) fn standing_of(request: &TrialRequest) -> Standing {
     let load = match request.pace {
         RequestedPace::Open { rate_qps } => Load::Open(rate_qps),
         RequestedPace::Closed => Load::Closed,

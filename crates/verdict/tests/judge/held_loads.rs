@@ -4,7 +4,7 @@
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{CellVerdict, Known, Wording, judge, judge_search};
+use kqps_verdict::judge::{CellVerdict, SearchContext, Wording, judge, judge_search};
 use kqps_verdict::search::{Futile, Goal, Preset};
 use kqps_verdict::warning::Code;
 
@@ -199,7 +199,7 @@ fn a_search_of_the_wrong_zone_names_the_most_frequent_wrong_answer() {
     let trial =
         wrong(0.97, &[("expected NOERROR, got REFUSED", 9_000), ("expected NXDOMAIN, got REFUSED", 700)]);
     let goal = Preset::Default.goal();
-    let verdict = judge_search(&goal, &[(Purpose::Ceiling, &trial)], &Known::default());
+    let verdict = judge_search(&goal, &[(Purpose::Ceiling, &trial)], &SearchContext::default());
     assert_eq!(verdict.seen.futile, Some(Futile::Wrong { ratio: 0.97 }));
     assert_eq!((verdict.grade, verdict.incomplete), (Grade::F, false));
     let first =
@@ -221,12 +221,12 @@ fn a_loss_that_does_not_fall_is_the_reason() {
         .into_iter()
         .chain(lossy.iter().map(|one| (Purpose::Search, one)))
         .collect();
-    let verdict = judge_search(&goal, &trials, &Known::default());
+    let verdict = judge_search(&goal, &trials, &SearchContext::default());
     let why = "The search ended early: the loss does not fall with the load: 30.0 % had no correct answer in time at \
                1,200 q/s, and 30.0 % at 270 q/s. Look for a packet filter or a rate limit";
     assert!(verdict.reasons.iter().any(|reason| reason.starts_with(why)), "{:?}", verdict.reasons);
     assert_eq!((verdict.grade, verdict.throughput_qps), (Grade::F, None));
-    let slower = Known { usual_speed: Some(0.5), ..Known::default() };
+    let slower = SearchContext { usual_speed: Some(0.5), ..SearchContext::default() };
     let slower = judge_search(&goal, &trials, &slower);
     let Some(Futile::Lossy { load_qps, less_qps, .. }) = slower.seen.futile else { panic!("{slower:?}") };
     assert_eq!((load_qps, less_qps), (600.0, 135.0));

@@ -32,8 +32,8 @@ pub(crate) struct Row {
     /// Index of the cell in this run.
     pub(crate) at: Option<u32>,
     pub(crate) figure: String,
-    pub(crate) then: Shown,
-    pub(crate) now: Shown,
+    pub(crate) then: FigureText,
+    pub(crate) now: FigureText,
     pub(crate) change: String,
     /// The interval of the change.
     pub(crate) interval: String,
@@ -44,7 +44,7 @@ pub(crate) struct Row {
 
 /// A figure, or the mark and the reason of one that is missing.
 #[derive(Debug)]
-pub(crate) struct Shown {
+pub(crate) struct FigureText {
     pub(crate) text: String,
     pub(crate) soft: String,
     pub(crate) class: &'static str,
@@ -101,16 +101,16 @@ fn row(row: &BesideRow, is_same_host: bool) -> Row {
     }
 }
 
-fn shown(kind: Option<Kind>, figure: &Result<Figure, String>) -> Shown {
+fn shown(kind: Option<Kind>, figure: &Result<Figure, String>) -> FigureText {
     let said = |value: f64| kind.map_or_else(|| format::rate(value), |kind| kind.show(value));
     match figure {
         Ok(Figure { value, low: Some(low), high: Some(high), .. }) => {
-            Shown { text: said(*value), soft: format!("{} to {}", said(*low), said(*high)), class: "" }
+            FigureText { text: said(*value), soft: format!("{} to {}", said(*low), said(*high)), class: "" }
         }
-        Ok(figure) => Shown { text: said(figure.value), soft: String::new(), class: "" },
+        Ok(figure) => FigureText { text: said(figure.value), soft: String::new(), class: "" },
         Err(why) if [NOT_THERE, NOT_HERE, NOT_KNOWN].contains(&why.as_str()) => {
-            Shown { text: format::NONE.to_owned(), soft: why.clone(), class: "" }
+            FigureText { text: format::NONE.to_owned(), soft: why.clone(), class: "" }
         }
-        Err(why) => Shown { text: "no number".to_owned(), soft: why.clone(), class: "refused" },
+        Err(why) => FigureText { text: "no number".to_owned(), soft: why.clone(), class: "refused" },
     }
 }

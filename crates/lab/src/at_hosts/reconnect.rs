@@ -4,7 +4,7 @@ use std::time::Duration;
 
 /// Times of reaching a host again.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Again {
+pub(super) struct ReconnectTimes {
     /// The longest lease of an agent that is believed: the time without a line after which it ends.
     pub(super) lease_most: Duration,
     /// The time from the end of that lease within which everything of the agent has ended.
@@ -15,7 +15,7 @@ pub(super) struct Again {
     pub(super) pause: Duration,
 }
 
-impl Default for Again {
+impl Default for ReconnectTimes {
     /// An agent has ended everything 2 s after its lease, and a busy host may take a second more. Most hosts that come
     /// back are back within a minute, and a run with a budget does not wait for others.
     fn default() -> Self {
@@ -28,7 +28,7 @@ impl Default for Again {
     }
 }
 
-impl Again {
+impl ReconnectTimes {
     /// The times of a run with this budget, seconds. Without one, a host has ten minutes to boot, and a network to be
     /// repaired.
     pub(super) fn with_budget(budget_s: Option<f64>) -> Self {
@@ -50,13 +50,13 @@ mod tests {
 
     #[test]
     fn a_run_that_has_time_waits_longer() {
-        assert_eq!(Again::with_budget(Some(120.0)).keep_on, Duration::from_mins(1));
-        assert_eq!(Again::with_budget(None).keep_on, Duration::from_mins(10));
+        assert_eq!(ReconnectTimes::with_budget(Some(120.0)).keep_on, Duration::from_mins(1));
+        assert_eq!(ReconnectTimes::with_budget(None).keep_on, Duration::from_mins(10));
     }
 
     #[test]
     fn an_old_agent_has_its_lease_and_its_end_whatever_it_says() {
-        let again = Again::default();
+        let again = ReconnectTimes::default();
         assert_eq!(again.gone_after(3), Duration::from_secs(6));
         assert_eq!(again.gone_after(u64::MAX), Duration::from_secs(63));
     }

@@ -14,12 +14,12 @@ const WAYS: usize = 4;
 /// Stands for no query.
 const NONE: u64 = 0;
 
-pub(super) struct Asked {
+pub(super) struct RecentQueries {
     /// Hashes of queries with their clients and transports, the latest of a set first.
     sets: Box<[[u64; WAYS]]>,
 }
 
-impl Asked {
+impl RecentQueries {
     pub(super) fn new() -> Self {
         Self { sets: vec![[NONE; WAYS]; SETS].into_boxed_slice() }
     }

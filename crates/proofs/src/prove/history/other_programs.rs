@@ -19,7 +19,7 @@ const PACKAGES: [&str; 2] = ["apache-otava==0.8.0", "ruptures==1.1.10"];
 /// As many as a history of few series takes.
 const PERMUTATIONS: u32 = 9_999;
 
-const SCRIPT: &str = include_str!("others.py");
+const SCRIPT: &str = include_str!("other_programs.py");
 
 /// A kind of series, with the places of its changes.
 struct Kind {
@@ -126,7 +126,7 @@ impl Tally {
 /// The places that the programs by others find, in the order of the series; an error in words where one fails.
 fn by_others(bench: &Bench, logs: &[Vec<f64>]) -> Result<BTreeMap<String, Vec<Value>>> {
     let python = python(bench.folder.path())?;
-    let script = bench.folder.path().join("others.py");
+    let script = bench.folder.path().join("other_programs.py");
     std::fs::write(&script, SCRIPT)?;
     let mut child = Command::new(python)
         .arg(script)

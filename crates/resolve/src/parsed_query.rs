@@ -17,7 +17,7 @@ const OPTION_BYTES: usize = 4;
 
 /// The one question of a query, and what its client takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Asked {
+pub(crate) struct ParsedQuery {
     /// The length of the name, which follows the header, in bytes.
     name_bytes: u16,
     pub(crate) rtype: u16,
@@ -38,7 +38,7 @@ pub(crate) enum Refusal {
     Say(u16),
 }
 
-impl Asked {
+impl ParsedQuery {
     /// Reads a query. Only one whole question of class IN is looked up, with EDNS of version 0 or none, and only for
     /// clients that want the server to find the answer (RD). Zone transfers are refused.
     #[inline]
@@ -170,14 +170,14 @@ mod tests {
     #[test]
     fn a_question_is_read_with_what_its_client_takes() {
         let plain = query([RD, 0], b"");
-        let asked = Asked::from_query(&plain).unwrap();
+        let asked = ParsedQuery::from_query(&plain).unwrap();
         assert_eq!((asked.name(&plain), asked.rtype, asked.end()), (&b"\x03wWw\x04test\0"[..], 28, 26));
         assert_eq!((asked.dnssec_ok, asked.checking_disabled, asked.payload(1232)), (false, false, 512));
-        let asked = Asked::from_query(&query([RD, CD], OPT)).unwrap();
+        let asked = ParsedQuery::from_query(&query([RD, CD], OPT)).unwrap();
         assert_eq!((asked.dnssec_ok, asked.checking_disabled, asked.payload(1232)), (true, true, 1232));
         assert_eq!(asked.payload(4096), 4096);
         let small = [&OPT[..3], b"\0\x01", &OPT[5..]].concat();
-        assert_eq!(Asked::from_query(&query([RD, 0], &small)).unwrap().payload(1232), 512);
+        assert_eq!(ParsedQuery::from_query(&query([RD, 0], &small)).unwrap().payload(1232), 512);
     }
 
     #[test]
@@ -186,10 +186,13 @@ mod tests {
         let opt = [&OPT[..9], &(option.len() as u16).to_be_bytes(), &option].concat();
         for (flags, rest, bytes) in [([RD, CD | AD], &opt[..], 26 + 11), ([RD, 0], &b""[..], 26)] {
             let query = query(flags, rest);
-            let (asked, mut short) = (Asked::from_query(&query).unwrap(), b"before".to_vec());
+            let (asked, mut short) = (ParsedQuery::from_query(&query).unwrap(), b"before".to_vec());
             asked.write_short(&query, &mut short);
             let short = &short[6..];
-            assert_eq!((Asked::from_query(short), short.len(), &short[..4]), (Ok(asked), bytes, &query[..4]));
+            assert_eq!(
+                (ParsedQuery::from_query(short), short.len(), &short[..4]),
+                (Ok(asked), bytes, &query[..4])
+            );
             assert_eq!(asked.name(short), asked.name(&query));
             let form = Form { question_end: 26, dnssec_ok: asked.payload_bytes.map(|_| true) };
             assert_eq!(asked.form(), form);
@@ -199,26 +202,27 @@ mod tests {
     #[test]
     fn what_is_not_looked_up_has_a_reason() {
         let say = |rcode| Err(Refusal::Say(rcode));
-        assert_eq!(Asked::from_query(&[0; 11]), Err(Refusal::Drop(Cause::QueryTooShort)));
-        assert_eq!(Asked::from_query(&query([QR | RD, 0], b"")), Err(Refusal::Drop(Cause::IsResponse)));
-        assert_eq!(Asked::from_query(&query([RD | 0x20, 0], b"")), say(rcode::NOTIMP));
-        assert_eq!(Asked::from_query(&query([0, 0], b"")), say(rcode::REFUSED), "without RD");
+        assert_eq!(ParsedQuery::from_query(&[0; 11]), Err(Refusal::Drop(Cause::QueryTooShort)));
+        assert_eq!(ParsedQuery::from_query(&query([QR | RD, 0], b"")), Err(Refusal::Drop(Cause::IsResponse)));
+        assert_eq!(ParsedQuery::from_query(&query([RD | 0x20, 0], b"")), say(rcode::NOTIMP));
+        assert_eq!(ParsedQuery::from_query(&query([0, 0], b"")), say(rcode::REFUSED), "without RD");
         let whole = query([RD, 0], b"");
-        (12..whole.len()).for_each(|cut| assert_eq!(Asked::from_query(&whole[..cut]), say(rcode::FORMERR)));
+        (12..whole.len())
+            .for_each(|cut| assert_eq!(ParsedQuery::from_query(&whole[..cut]), say(rcode::FORMERR)));
         for (rtype, rcode) in [(0, 1), (41, 1), (250, 1), (251, 5), (252, 5)] {
             let mut query = whole.clone();
             query[23] = rtype;
-            assert_eq!(Asked::from_query(&query), say(rcode), "{rtype}");
+            assert_eq!(ParsedQuery::from_query(&query), say(rcode), "{rtype}");
         }
         let mut chaos = whole.clone();
         chaos[25] = 3;
-        assert_eq!(Asked::from_query(&chaos), say(rcode::REFUSED));
+        assert_eq!(ParsedQuery::from_query(&chaos), say(rcode::REFUSED));
         let version = [&OPT[..6], b"\x01", &OPT[7..]].concat();
-        assert_eq!(Asked::from_query(&query([RD, 0], &version)), say(rcode::BADVERS));
+        assert_eq!(ParsedQuery::from_query(&query([RD, 0], &version)), say(rcode::BADVERS));
         let mut two = query([RD, 0], &[OPT, OPT].concat());
         two[11] = 2;
-        assert_eq!(Asked::from_query(&two), say(rcode::FORMERR));
+        assert_eq!(ParsedQuery::from_query(&two), say(rcode::FORMERR));
         let cut = [&OPT[..9], b"\0\x03\0\x0a\0"].concat();
-        assert_eq!(Asked::from_query(&query([RD, 0], &cut)), say(rcode::FORMERR));
+        assert_eq!(ParsedQuery::from_query(&query([RD, 0], &cut)), say(rcode::FORMERR));
     }
 }

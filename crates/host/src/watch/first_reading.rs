@@ -12,7 +12,7 @@ pub const SPARE_NS: u64 = 2_000_000;
 
 /// A reading, with its times on this host's monotonic clock.
 #[derive(Clone, Copy, Debug)]
-pub struct Taken<W> {
+pub struct TimedReading<W> {
     /// The reading itself.
     pub reading: W,
     /// When it was over, nanoseconds.
@@ -21,7 +21,7 @@ pub struct Taken<W> {
     took_ns: u64,
 }
 
-impl<W> Taken<W> {
+impl<W> TimedReading<W> {
     /// Takes a reading at once.
     pub fn now(take: impl FnOnce() -> W) -> Self {
         Self::by(&Monotonic(&Interrupts::default()), take)
@@ -116,7 +116,7 @@ mod tests {
             time.0.set(time.now_ns() + each_ms(number) * MS);
             number
         };
-        let last = Taken::by(&time, take).again(400 * MS, &time, take);
+        let last = TimedReading::by(&time, take).again(400 * MS, &time, take);
         assert!(last.over_ns <= 400 * MS);
         (last.reading, began_ms.into_inner())
     }
@@ -150,6 +150,6 @@ mod tests {
         let interrupts = Interrupts::default();
         interrupts.ask();
         let in_an_hour = clock::now_ns() + 3_600_000 * MS;
-        assert_eq!(Taken::now(|| 0).again_before(in_an_hour, &interrupts, || 1).reading, 0);
+        assert_eq!(TimedReading::now(|| 0).again_before(in_an_hour, &interrupts, || 1).reading, 0);
     }
 }

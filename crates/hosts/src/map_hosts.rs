@@ -9,7 +9,7 @@ use std::thread;
 const AT_ONCE: usize = 8;
 
 /// Does the same with each of these, eight at a time. Returns the results in their order.
-pub fn few_at_once<M: Send, T: Send>(all: Vec<M>, act: impl Fn(M) -> T + Sync) -> Vec<T> {
+pub fn map_hosts<M: Send, T: Send>(all: Vec<M>, act: impl Fn(M) -> T + Sync) -> Vec<T> {
     let threads = AT_ONCE.min(all.len());
     let left = Mutex::new(all.into_iter().enumerate());
     let next = || left.lock().unwrap_or_else(PoisonError::into_inner).next();
@@ -38,7 +38,7 @@ mod tests {
     #[test]
     fn no_more_than_eight_logins_are_open_and_the_order_is_kept() {
         let (open, most) = (AtomicUsize::new(0), AtomicUsize::new(0));
-        let doubled = few_at_once((0..40).collect(), |number: usize| {
+        let doubled = map_hosts((0..40).collect(), |number: usize| {
             most.fetch_max(open.fetch_add(1, SeqCst) + 1, SeqCst);
             thread::sleep(Duration::from_millis(5));
             open.fetch_sub(1, SeqCst);
@@ -47,6 +47,6 @@ mod tests {
         assert_eq!(doubled, (0..40).map(|number| 2 * number).collect::<Vec<_>>());
         let most = most.into_inner();
         assert!((2..=AT_ONCE).contains(&most), "{most} at once");
-        assert!(few_at_once(Vec::<u8>::new(), |one| one).is_empty());
+        assert!(map_hosts(Vec::<u8>::new(), |one| one).is_empty());
     }
 }

@@ -8,19 +8,19 @@ use kqps_live::Hub;
 use kqps_observation::Run;
 use kqps_verdict::judge::{Moment, RunVerdict, judge_at};
 
-use crate::before;
+use crate::other_run;
 
 /// Pages take at most one part in so many of the run's time.
 const PARTS: u32 = 50;
 
 /// Makes the page of the run so far, for what shows it.
-pub(crate) struct PageSoFar {
+pub(crate) struct LivePage {
     hub: Arc<Hub>,
     /// When the page was made last, and how long that took.
     made: Option<(Instant, Duration)>,
 }
 
-impl PageSoFar {
+impl LivePage {
     /// Passes pages on to `hub`.
     pub(crate) fn new(hub: Arc<Hub>) -> Self {
         Self { hub, made: None }
@@ -39,7 +39,7 @@ impl PageSoFar {
     /// Makes the last page, whatever time that takes, with the run that stands beside it, if one does. The link to the other
     /// run's page is left out, since it would lead nowhere here.
     pub(crate) fn end(&self, run: &Run, verdict: &RunVerdict, beside: Option<&Beside>) {
-        let beside = before::without_link(beside);
+        let beside = other_run::without_link(beside);
         self.hub.page(&kqps_report::page_body(run, verdict, beside.as_ref()));
     }
 }

@@ -7,7 +7,7 @@ use kqps_observation::trial::rate_unit;
 use kqps_observation::{TlsFacts, Trial};
 use kqps_player::Plan;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{CutShort, Known, SearchVerdict, judge_search};
+use kqps_verdict::judge::{CutShort, SearchContext, SearchVerdict, judge_search};
 use kqps_verdict::search::Goal;
 use kqps_verdict::speed::usual_of;
 
@@ -17,7 +17,7 @@ use crate::load::{surroundings, watched};
 use crate::print;
 
 /// A search that ended, with what its verdict needs.
-pub(super) struct Found<'a> {
+pub(super) struct EndedSearch<'a> {
     pub(super) args: &'a Args,
     pub(super) goal: &'a Goal,
     pub(super) plan: &'a Plan,
@@ -29,7 +29,7 @@ pub(super) struct Found<'a> {
     pub(super) cut_short: Option<CutShort>,
 }
 
-impl Found<'_> {
+impl EndedSearch<'_> {
     /// Judges the search and prints the verdict. Returns its grade.
     pub(super) fn judge_and_print(&self, targets: String) -> anyhow::Result<Grade> {
         let Self { args, plan, ceilings, played, .. } = self;
@@ -61,7 +61,7 @@ impl Found<'_> {
     fn judged(&self, usual_speed: f64) -> SearchVerdict {
         let trials: Vec<(Purpose, &Trial)> =
             self.played.iter().map(|one| (one.purpose, &one.trial)).collect();
-        let known = Known {
+        let known = SearchContext {
             surroundings: surroundings(&self.args.player, self.plan, self.subject),
             player_qps: self.ceilings.player_qps(),
             echo_qps: self.ceilings.echo_qps(),

@@ -12,10 +12,10 @@ use kqps_observation::{Cell, Run, RunTrial};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::search::Goal;
 
-use crate::live::{PageSoFar, asked};
+use crate::live::{LivePage, standing_of};
 
 /// The view of a run. It follows the run's events.
-pub(super) struct Shown {
+pub(super) struct RunView {
     hub: Arc<Hub>,
     goal: Goal,
     /// The run so far.
@@ -23,12 +23,12 @@ pub(super) struct Shown {
     /// Cell → the trials of its present start.
     played: BTreeMap<String, Vec<Played>>,
     /// `None` if no page is shown.
-    page: Option<PageSoFar>,
+    page: Option<LivePage>,
 }
 
-impl Shown {
+impl RunView {
     /// The view of a run that is about to go on.
-    pub(super) fn new(hub: Arc<Hub>, goal: &Goal, run: &Run, mut page: Option<PageSoFar>) -> Self {
+    pub(super) fn new(hub: Arc<Hub>, goal: &Goal, run: &Run, mut page: Option<LivePage>) -> Self {
         if let Some(page) = &mut page {
             page.make(run);
         }
@@ -91,7 +91,8 @@ impl Shown {
             lower_qps: bounds.as_ref().and_then(|bounds| bounds.lower_qps),
             upper_qps: bounds.as_ref().and_then(|bounds| bounds.upper_qps),
             has_connections_alone: cell.has_connections_alone(),
-            ..request.map_or_else(|| Standing { purpose: STARTING.into(), ..Standing::default() }, asked)
+            ..request
+                .map_or_else(|| Standing { purpose: STARTING.into(), ..Standing::default() }, standing_of)
         }
     }
 }
