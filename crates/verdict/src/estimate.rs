@@ -147,6 +147,11 @@ impl Estimate {
         (self.first + self.step * self.chances.len() as f64).exp()
     }
 
+    /// The estimate, unless it lies above the greatest load that could be tried: nothing is known of such loads.
+    pub(crate) fn up_to(self, most_qps: f64) -> Option<Self> {
+        (self.interval().median <= most_qps).then_some(self)
+    }
+
     /// The median, and the interval that holds the truth with a probability of 95 %.
     pub fn interval(&self) -> Interval {
         let tail = (1.0 - COVERAGE) / 2.0;

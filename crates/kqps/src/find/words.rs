@@ -3,7 +3,6 @@
 mod tls;
 
 use std::cell::Cell;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::time::Duration;
 
@@ -21,8 +20,8 @@ use super::ceiling::{Ceilings, Interface, echo_in_words};
 use super::lines::played_qps;
 use crate::advice::{self, Reasons};
 use crate::load::ANY_CERTIFICATE;
+use crate::run::words::paragraph::Paragraph;
 use crate::run::words::subject::{costs, rates, share, within};
-use crate::run::words::wrapped;
 use tls::tls_lines;
 
 /// The inputs of the words about a search.
@@ -83,40 +82,34 @@ pub(super) fn words(searched: &Searched<'_>) -> String {
 fn figures(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
     let within = within(verdict.figure_qps.as_ref());
-    let mut text = format!("{}: grade {}{within}\n", searched.targets, verdict.grade);
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
-    };
+    let mut text = Paragraph::new(&format!("{}: grade {}{within}", searched.targets, verdict.grade));
     if let Some(most_qps) = verdict.at_least_qps {
         if let Some(echo_qps) = searched.ceilings.echo_qps() {
             let of_echo = percent::short(most_qps / verdict.usual_speed / echo_qps);
-            line("share", &format!("at least {of_echo} % of what the echo answers here"));
+            text.line("share", &format!("at least {of_echo} % of what the echo answers here"));
         }
-        line("rate", &format!("at least {} {}: `--max`", rate(most_qps), searched.unit));
+        text.line("rate", &format!("at least {} {}: `--max`", rate(most_qps), searched.unit));
     } else if let Some(figure) = verdict.figure_qps {
         if let Some(interval) = &verdict.share {
-            line("share", &share(interval, " of what the echo answers here"));
+            text.line("share", &share(interval, " of what the echo answers here"));
         }
-        line("rate", &rates(&figure, searched.unit));
+        text.line("rate", &rates(&figure, searched.unit));
     } else {
         let reason = verdict.reasons.first().map_or("there is no figure", String::as_str);
-        text += &wrapped("  refused      ", &visible_line(reason));
+        text.sentence("refused", &visible_line(reason));
     }
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
-    };
     if let Some((label, bounds)) = bounds(searched).filter(|_| searched.needs_bounds()) {
-        line(label, &bounds);
+        text.line(label, &bounds);
     }
-    line("bottleneck", &verdict.bottleneck.to_string());
+    text.line("bottleneck", &verdict.bottleneck.to_string());
     if let Some(costs) = verdict.figure_qps.and_then(|figure| {
         let at_reference_qps = figure.median / verdict.usual_speed;
         let near = searched.sought.iter().copied().filter(|trial| is_near(trial, at_reference_qps));
         costs(figure::costs(&near.collect::<Vec<_>>()))
     }) {
-        line("costs", &costs);
+        text.line("costs", &costs);
     }
-    text
+    text.into_text()
 }
 
 /// The rate without corrections, and the bounds if the first lines lack them, with their labels.
@@ -156,44 +149,41 @@ const AT_USUAL_SPEED: &str = " (at this host's usual speed; the lines of trials 
 /// The bounds, the goal, the subject, its TLS, and the echo's ceiling beside the figure.
 fn beside(searched: &Searched<'_>) -> String {
     let Searched { verdict, interface, .. } = searched;
-    let mut text = String::from("Beside that:\n");
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
-    };
+    let mut text = Paragraph::new("Beside that:");
     if searched.shows_all() {
         for (label, value) in further(searched) {
-            line(label, &value);
+            text.line(label, &value);
         }
     }
-    line("goal", &goal(&verdict.goal, searched.timeout));
+    text.line("goal", &goal(&verdict.goal, searched.timeout));
     if let Some(subject) = &searched.subject {
-        line("subject", subject);
+        text.line("subject", subject);
     }
     if searched.accepts_any {
-        line("note", ANY_CERTIFICATE);
+        text.line("note", ANY_CERTIFICATE);
     }
     for (label, value) in tls_lines(&searched.sought) {
-        line(label, &value);
+        text.line(label, &value);
     }
     let (echo_qps, player_qps) = (searched.ceilings.echo_qps(), searched.ceilings.player_qps());
     if let Some(echo_qps) = echo_qps {
         let both = if player_qps == Some(echo_qps) { "; the player's ceiling, too" } else { "" };
-        line("ceiling", &format!("{}, the echo {}{both}", searched.ceiling(echo_qps), with(interface)));
+        text.line("ceiling", &format!("{}, the echo {}{both}", searched.ceiling(echo_qps), with(interface)));
     }
     if let Some((most_qps, player)) = player_qps.zip(searched.ceilings.player.as_ref())
         && player_qps != echo_qps
     {
         let echo = echo_in_words(interface.transport, &player.io);
-        line("player", &format!("{}, its ceiling, by {echo}", searched.ceiling(most_qps)));
+        text.line("player", &format!("{}, its ceiling, by {echo}", searched.ceiling(most_qps)));
     }
     if let Some(share) = verdict.busiest_to_mean {
         let workers = interface.workers;
-        line("workers", &format!("the busiest of {workers} did {share:.2} times the mean work"));
+        text.line("workers", &format!("the busiest of {workers} did {share:.2} times the mean work"));
     }
     if let Some(reasons) = verdict.host_spoiled.reasons() {
-        line("spoiled", &reasons);
+        text.line("spoiled", &reasons);
     }
-    text
+    text.into_text()
 }
 
 fn goal(goal: &Goal, timeout: Duration) -> String {

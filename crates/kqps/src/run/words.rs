@@ -1,6 +1,7 @@
 //! The output at the end of a run: every subject's figure with its grade, then the ceilings.
 
 mod all_servers;
+pub(crate) mod paragraph;
 mod profile;
 mod residence;
 pub(crate) mod scaling;

@@ -155,9 +155,7 @@ impl<'a> Judging<'a> {
         };
         let echo = self.ceilings.for_cell(run, index);
         let estimated = is_estimated(&starts).then(|| estimate::of_cell(run, index, goal, Speed::Reference));
-        // Nothing is known of loads above the greatest.
-        let is_allowed = |estimate: &Estimate| estimate.interval().median <= goal.max_qps;
-        let estimate = estimated.flatten().filter(is_allowed);
+        let estimate = estimated.flatten().and_then(|estimate| estimate.up_to(goal.max_qps));
         let usual_speed = speed::usual(run, index);
         let case = Case {
             usual_speed,

@@ -132,9 +132,8 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &SearchCon
     }
     let sought: Vec<(Purpose, &Trial)> =
         trials.iter().filter(|(purpose, _)| *purpose != Purpose::WarmUp).copied().collect();
-    // Nothing is known of loads above the greatest.
-    let is_allowed = |estimate: &Estimate| estimate.interval().median <= goal.max_qps;
-    let estimate = estimate::of_search(goal, &sought, Speed::Reference).filter(is_allowed);
+    let estimate = estimate::of_search(goal, &sought, Speed::Reference);
+    let estimate = estimate.and_then(|estimate| estimate.up_to(goal.max_qps));
     let as_it_came = estimate::of_search(goal, &sought, Speed::AsItCame).map(|estimate| estimate.interval());
     let of_search = || speed::usual_of(trials.iter().map(|(_, trial)| *trial));
     let usual_speed = known.usual_speed.unwrap_or_else(of_search);

@@ -1,8 +1,6 @@
 //! The paragraph of a server: its name and grade, share of the ceiling, rate, bottleneck, CPU time and memory, a line
 //! for each. If the figure is refused, the gravest reason stands in place of share and rate, and the bounds below it.
 
-use std::fmt::Write as _;
-
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::figure::{Costs, Figures};
@@ -13,38 +11,32 @@ use kqps_verdict::rate::rate;
 use kqps_verdict::search::Bounds;
 use kqps_verdict::speed;
 
-use super::wrapped;
+use super::paragraph::Paragraph;
 
 pub(super) fn paragraph(run: &Run, subject: &CellVerdict, figures: Option<&Figures>) -> String {
     let cell = &run.cells[subject.cell as usize];
-    let mut text = format!("{}\n", title(cell, subject));
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
-    };
+    let mut text = Paragraph::new(&title(cell, subject));
     if let Some(least_qps) = subject.at_least_qps {
-        line("rate", &format!("at least {} {}", rate(least_qps), cell.rate_unit()));
+        text.line("rate", &format!("at least {} {}", rate(least_qps), cell.rate_unit()));
     } else if let Some(figure) = subject.figure_qps {
         if let (Some(interval), Some(ceiling)) = (subject.share, &subject.ceiling) {
-            line("share", &share(&interval, &format!(" of {ceiling}")));
+            text.line("share", &share(&interval, &format!(" of {ceiling}")));
         }
-        line("rate", &rates(&figure, cell.rate_unit()));
+        text.line("rate", &rates(&figure, cell.rate_unit()));
     } else {
         let reason = subject.reasons.first().map_or("there is no figure", String::as_str);
-        text += &wrapped("  refused      ", reason);
+        text.sentence("refused", reason);
     }
-    let mut line = |label: &str, value: &str| {
-        let _ = writeln!(text, "  {label:<12} {}", visible_line(value));
-    };
     if needs_bounds(subject) {
         let (label, bounds) = labelled_bounds(subject, cell.rate_unit());
-        line(label, &bounds);
+        text.line(label, &bounds);
     }
-    line("bottleneck", &subject.bottleneck.to_string());
+    text.line("bottleneck", &subject.bottleneck.to_string());
     let figures = figures.filter(|_| subject.figure_qps.is_some());
     if let Some(costs) = figures.and_then(|figures| costs(figures.costs())) {
-        line("costs", &costs);
+        text.line("costs", &costs);
     }
-    text
+    text.into_text()
 }
 
 /// The costs of a server's answers in words; `None` if nothing is known.
