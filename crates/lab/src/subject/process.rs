@@ -140,3 +140,34 @@ impl Drop for Process {
         self.kill();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The session of a child on these cores, and its process ID. A child that comes before other programs leads a session.
+    fn session(cpus: &[u32]) -> (String, u32) {
+        let folder = tempfile::tempdir().unwrap();
+        let mut command = Command::new("sleep");
+        command.arg("60");
+        // The shell is its guard, so that the path of kqps does not matter.
+        let child = Process::spawn(command, cpus, folder.path(), Path::new("kqps")).unwrap();
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", child.pid())).unwrap();
+        // After the name in brackets (proc(5)).
+        let session = stat.rsplit(") ").next().unwrap().split(' ').nth(3).unwrap();
+        (session.to_owned(), child.pid())
+    }
+
+    #[test]
+    fn a_child_comes_before_other_programs_unless_it_has_all_cores() {
+        let all = affinity::allowed().unwrap();
+        for cpus in [&[][..], &all] {
+            let (session, pid) = session(cpus);
+            assert_ne!(session, pid.to_string(), "{cpus:?}");
+        }
+        if all.len() > 1 {
+            let (session, pid) = session(&all[..1]);
+            assert_eq!(session, pid.to_string());
+        }
+    }
+}
