@@ -25,9 +25,9 @@ use crate::error::CaptureError;
 use crate::message::{Event, Kind, Message, Transport};
 use crate::settings::Settings;
 use crate::timeline::Timeline;
-use recent_queries::RecentQueries;
 use connections::{Closed, Connections};
 use frames::Frames;
+use recent_queries::RecentQueries;
 use tap::{Frame, Tapped};
 
 pub(crate) struct Taps {

@@ -17,13 +17,13 @@ use kqps_server::report::{BackEndReports, add_back_ends};
 use mio::Registry;
 
 use super::answers::Answers;
-use super::parsed_query::{ParsedQuery, Refusal};
 use super::back_end::{BackEnd, Way};
 use super::choose::{self, Candidate};
 use super::clients::TcpClients;
 use super::cookies::OPTION_MOST;
 use super::counts::Lost;
 use super::ids::RandomIds;
+use super::parsed_query::{ParsedQuery, Refusal};
 use super::policy::Policy;
 use super::queries::{Client, Queries, Whereabouts};
 use super::reply_queue::ReplyQueue;

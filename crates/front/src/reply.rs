@@ -7,8 +7,8 @@ use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD, TC};
 use kqps_message::question::{self, QUESTION_TAIL_BYTES};
 use kqps_message::{Header, edns as message_edns, name, rcode};
 
-use super::parsed_query::ParsedQuery;
 use super::edns::{self, OPT_BYTES};
+use super::parsed_query::ParsedQuery;
 
 /// The longest reply over UDP to a client without EDNS, in bytes (RFC 1035, section 4.2.1).
 const PLAIN_PAYLOAD_BYTES: usize = 512;

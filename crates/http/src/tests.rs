@@ -8,7 +8,9 @@ use frames::{
     settings,
 };
 
-use crate::{BadTarget, ClientSession, Fate, Method, PATH, Peer, Requests, ServerEvent, ServerSession, Values};
+use crate::{
+    BadTarget, ClientSession, Fate, Method, PATH, Peer, Requests, ServerEvent, ServerSession, Values,
+};
 
 const DNS: (&str, &str) = ("content-type", "application/dns-message");
 const OK: (&str, &str) = (":status", "200");

@@ -32,13 +32,11 @@ pub fn wanted(goal: &Goal, start: &Start, all: &[Played], elapsed_s: f64) -> Sea
         last.wall_s += spent_s.max(elapsed_s) - counted_s;
     }
     match next_trial(goal, start, &probes) {
-        Next::Overload { duration_s } => {
-            SearchStep::Trial(TrialRequest {
-                pace: RequestedPace::Closed,
-                duration_s,
-                purpose: Purpose::Ceiling,
-            })
-        }
+        Next::Overload { duration_s } => SearchStep::Trial(TrialRequest {
+            pace: RequestedPace::Closed,
+            duration_s,
+            purpose: Purpose::Ceiling,
+        }),
         Next::Trial { rate_qps, duration_s, purpose } => {
             SearchStep::Trial(TrialRequest { pace: RequestedPace::Open { rate_qps }, duration_s, purpose })
         }

@@ -244,7 +244,8 @@ fn open_to_read(path: &Path) -> Result<Connection, StoreError> {
 
 fn read_run(path: &Path, connection: &Connection) -> Result<Run, StoreError> {
     // A single transaction, so that cells and trials are of the same moment while another process writes.
-    let moment = connection.unchecked_transaction().map_err(|error| StoreError::from_database(path, error))?;
+    let moment =
+        connection.unchecked_transaction().map_err(|error| StoreError::from_database(path, error))?;
     let runs: Vec<Run> = read_records(path, &moment, Table::Runs)?;
     let Some(run) = runs.into_iter().next() else {
         return Err(StoreError::NotAStore { path: path.into(), reason: "it holds no run".into() });

@@ -14,8 +14,8 @@ use kqps_server::counts::{Cause, Rcodes};
 use kqps_server::later::{Mailbox, Origin};
 use kqps_server::{Answer, Answered, Client, Query};
 
-use crate::parsed_query::{ParsedQuery, Refusal};
 use crate::handoff::{Asker, Batch};
+use crate::parsed_query::{ParsedQuery, Refusal};
 use crate::reply::refuse;
 use crate::resolvers::Resolvers;
 use crate::tally::{Count, Tally};

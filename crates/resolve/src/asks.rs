@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use crate::parsed_query::ParsedQuery;
 use crate::chase::Chase;
 use crate::handoff::Asker;
+use crate::parsed_query::ParsedQuery;
 
 /// A question that is under way.
 #[derive(Debug)]

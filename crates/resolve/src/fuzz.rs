@@ -3,9 +3,9 @@
 use kqps_cache::{Bailiwick, Settings, Shared};
 use kqps_message::{HEADER_BYTES, Header, edns, question, rcode, record};
 
-use crate::parsed_query::{ParsedQuery, Refusal};
 use crate::key;
 use crate::outgoing;
+use crate::parsed_query::{ParsedQuery, Refusal};
 use crate::reply::refuse;
 
 /// The zones that the server may answer for.

@@ -20,13 +20,13 @@ use kqps_kernel::signal::Signals;
 use kqps_kernel::{UdpSocket, affinity};
 use kqps_tls::Acceptor;
 
+use crate::deadline::{Deadline, Event};
 use crate::error::ServeError;
 use crate::report::Ended;
 use crate::service::{Description, Service, Task};
 use crate::services::auth::ZonesLoaded;
 use crate::setup::ServerSetup;
 use crate::sockets::{Endpoint, ListeningSocket, QuicSocket, WorkerSockets};
-use crate::deadline::{Deadline, Event};
 use message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
 use patience::patience_ns;
 use process::WorkerProcess;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use kqps_kernel::UdpSocket;
 use kqps_kernel::signal::{Signals, ignores_hang_ups};
 
+use crate::deadline::{Deadline, Event};
 use crate::device;
 use crate::error::ServeError;
 use crate::frames::Program;
@@ -20,7 +21,6 @@ use crate::services::auth::{Auth, ZoneSource, ZonesLoaded};
 use crate::services::echo::Echo;
 use crate::setup::{Listeners, QuicSetup, ServerSetup, Sockets};
 use crate::sockets::{self, Bound, SocketFile};
-use crate::deadline::{Deadline, Event};
 
 /// A server that can answer.
 pub struct Server {

@@ -127,21 +127,21 @@ mod tests {
         }
     }
 
-    fn core_time(trials: &[Trial]) -> Option<CoreTime> {
+    fn measured_core_time(trials: &[Trial]) -> Option<CoreTime> {
         CoreTime::from_trials(trials, 1e5)
     }
 
     #[test]
     fn a_server_that_waited_may_be_worth_a_whole_core() {
-        let core_time = core_time(&[trial(0.1, 0.1), trial(0.15, 0.1), trial(0.2, 0.1)]).unwrap();
+        let core_time = measured_core_time(&[trial(0.1, 0.1), trial(0.15, 0.1), trial(0.2, 0.1)]).unwrap();
         assert!((core_time.waited - 0.05).abs() < 1e-9 && (core_time.whole_qps - 125_000.0).abs() < 1e-3);
         assert!(core_time.reaches_up() && !core_time.refuses());
         let figure = Interval { median: 1e5, low: 9e4, high: 1.1e5, coverage: 0.95, count: 2 };
         let widened = core_time.widen(figure);
         assert!((widened.high / 1.1e5 - 1.25).abs() < 1e-9 && widened.low.total_cmp(&9e4).is_eq());
-        let usual = core_time(&[trial(0.015, 0.0), trial(0.015, 0.0), trial(0.015, 0.0)]).unwrap();
+        let usual = measured_core_time(&[trial(0.015, 0.0), trial(0.015, 0.0), trial(0.015, 0.0)]).unwrap();
         assert!(!usual.reaches_up() && usual.widen(figure) == figure);
-        assert!(core_time(&[trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)]).unwrap().refuses());
+        assert!(measured_core_time(&[trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)]).unwrap().refuses());
     }
 
     #[test]
@@ -156,8 +156,8 @@ mod tests {
     fn trials_far_below_the_limit_show_nothing() {
         let trials = [trial(0.3, 0.0), trial(0.3, 0.0), trial(0.3, 0.0)];
         assert_eq!(CoreTime::from_trials(&trials, 130_000.0), None);
-        assert_eq!(core_time(&trials[..2]), None);
+        assert_eq!(measured_core_time(&trials[..2]), None);
         let unknown = Trial { subject: None, ..trial(0.3, 0.0) };
-        assert_eq!(core_time(&[unknown.clone(), unknown.clone(), unknown]), None);
+        assert_eq!(measured_core_time(&[unknown.clone(), unknown.clone(), unknown]), None);
     }
 }

@@ -96,7 +96,9 @@ fn print_failures(failures: &[Failure]) {
     }
     for Failure { test, words } in failures {
         eprintln!("{test}");
-        words.iter().for_each(|line| eprintln!("    {line}"));
+        for line in words {
+            eprintln!("    {line}");
+        }
     }
 }
 

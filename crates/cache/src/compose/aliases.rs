@@ -119,9 +119,8 @@ impl<'q> Aliases<'q> {
 
     /// Whether the reply has the asked data, of which `answers` are all records that belong to the answer.
     pub(crate) fn has_data(&self, sections: &Sections<'_>, answers: &[(usize, &SectionRecord<'_>)]) -> bool {
-        let is_it = |(_, seen): &(usize, &SectionRecord<'_>)| {
-            self.is_data(sections.owner(seen), seen.record.rtype)
-        };
+        let is_it =
+            |(_, seen): &(usize, &SectionRecord<'_>)| self.is_data(sections.owner(seen), seen.record.rtype);
         !self.follows() && !self.links.is_empty() || answers.iter().any(is_it)
     }
 

@@ -5,8 +5,8 @@ use kqps_server::answer::QUERY_BYTES;
 use kqps_server::counts::Cause;
 
 use super::Dispatcher;
-use crate::parsed_query::ParsedQuery;
 use crate::counts::Lost;
+use crate::parsed_query::ParsedQuery;
 use crate::queries::{Client, Query};
 use crate::reply;
 use crate::reply_queue::Receiver;

@@ -6,8 +6,8 @@
 use kqps_message::Header;
 
 use super::Dispatcher;
-use crate::parsed_query::ParsedQuery;
 use crate::back_end::{BackEnd, Way};
+use crate::parsed_query::ParsedQuery;
 use crate::queries::Client;
 use crate::reply;
 

@@ -5,10 +5,10 @@ use kqps_message::header::RD;
 
 use super::{Dispatcher, has_trouble};
 use crate::SendContext;
-use crate::parsed_query::ParsedQuery;
 use crate::back_end::{BackEnd, Trouble, Way};
 use crate::counts::{Bad, Lost};
 use crate::health::URGENT;
+use crate::parsed_query::ParsedQuery;
 use crate::queries::{Client, Query, Whereabouts};
 use crate::stream::StreamLink;
 

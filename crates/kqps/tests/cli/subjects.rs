@@ -283,8 +283,7 @@ fn each_that_answers_encrypted_has_the_certificate_that_it_is_given() {
         for (transport, names) in ENCRYPTED {
             let answers = definition.check_transport(transport).is_ok();
             assert_eq!(answers, names.contains(&definition.name.as_str()), "{}", definition.title);
-            for certificate in
-                types.map(|one| certificates.certificate(one)).into_iter().filter(|_| answers)
+            for certificate in types.map(|one| certificates.certificate(one)).into_iter().filter(|_| answers)
             {
                 let started =
                     rig.start_over(Over { transport, certificate }, &definition, 2, &Settings::new());

@@ -94,16 +94,12 @@ impl Probe {
         let Some(reply) = Header::from_bytes(reply).filter(is_ours) else { return ProbeOutcome::Silent };
         let rcode = reply.rcode();
         match self.kind {
-            ReadyKind::Soa if rcode != 0 => {
-                ProbeOutcome::Wrong(format!(
-                    "it answered with rcode {rcode} to the question for the zone's SOA"
-                ))
-            }
-            ReadyKind::Soa if reply.answers() == 0 => {
-                ProbeOutcome::Wrong(
-                    "it answered without the zone's SOA, as a server without the zone does".into(),
-                )
-            }
+            ReadyKind::Soa if rcode != 0 => ProbeOutcome::Wrong(format!(
+                "it answered with rcode {rcode} to the question for the zone's SOA"
+            )),
+            ReadyKind::Soa if reply.answers() == 0 => ProbeOutcome::Wrong(
+                "it answered without the zone's SOA, as a server without the zone does".into(),
+            ),
             ReadyKind::Soa | ReadyKind::Reply => ProbeOutcome::Ready,
         }
     }

@@ -71,9 +71,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         return Ok(());
     }
     let is_small = bench.size == Size::Small;
-    let leaves_out = |name: &str| {
-        bench.only.is_none() && (name == OPTIONAL || is_small && INSTALLING.contains(&name))
-    };
+    let leaves_out =
+        |name: &str| bench.only.is_none() && (name == OPTIONAL || is_small && INSTALLING.contains(&name));
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
     for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {
         let began = Instant::now();

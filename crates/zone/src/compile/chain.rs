@@ -6,8 +6,8 @@ use kqps_message::rtype;
 
 use crate::batch::{Batch, Record};
 use crate::compile::fault::Faults;
-use crate::compile::sequenced_record::Held;
 use crate::compile::scatter::Entry;
+use crate::compile::sequenced_record::Held;
 use crate::compile::{parallel, rrsets};
 use crate::name::same;
 use crate::nsec3;

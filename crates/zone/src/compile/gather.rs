@@ -3,9 +3,9 @@
 
 use crate::batch::Batch;
 use crate::compile::fault::Faults;
-use crate::compile::sequenced_record::Held;
 use crate::compile::rrsets;
 use crate::compile::scatter::{Apex, Entry};
+use crate::compile::sequenced_record::Held;
 use crate::name::same;
 use crate::zone::index::Index;
 use crate::zone::node::{self, ALIGNMENT, CHAINED};

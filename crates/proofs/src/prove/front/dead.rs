@@ -238,7 +238,10 @@ fn all(bench: &Bench, scenario: &Scenario<'_>) -> Result<TrialResult> {
         up.accounts.sent
     );
     if bench.size == Size::Whole && back > BACK_SOON {
-        return Ok(TrialResult::Lost(format!("clients were served again only after {} ms", back.as_millis())));
+        return Ok(TrialResult::Lost(format!(
+            "clients were served again only after {} ms",
+            back.as_millis()
+        )));
     }
     if bench.size == Size::Whole && failed_after > 0 {
         return Ok(TrialResult::Lost(format!("{failed_after} queries failed after all were back")));

@@ -16,8 +16,8 @@ use kqps_zone::{Responder, Zones};
 
 use super::answer::AuthAnswer;
 use super::{AuthSettings, ZoneRequest, ZoneSource, ZonesLoaded};
-use crate::error::ServeError;
 use crate::deadline::{Deadline, Event};
+use crate::error::ServeError;
 
 /// How long a reload waits for workers to release the old zones. An idle worker keeps them until its next query.
 const PATIENCE: Duration = Duration::from_secs(10);
