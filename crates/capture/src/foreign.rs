@@ -72,7 +72,7 @@ impl Foreign {
         known
             .map(|(_, format)| *format)
             .or_else(|| Self::like_taps(first))
-            .or_else(|| logged::text_format(first))
+            .or_else(|| logged::text_format(first).map(|(name, remedy)| Other(name, remedy)))
     }
 
     /// The format of a file that begins with the four bytes of a stream of dnstap and is none.

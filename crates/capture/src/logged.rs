@@ -1,45 +1,46 @@
 //! Text of other programs about DNS traffic, which has queries in every line and is no list of queries. It is known by
 //! its lines.
 
-use crate::foreign::Foreign::{self, Other};
+/// A format, and the sentence that helps.
+type NamedText = (&'static str, &'static str);
 
 /// The formats, each with the parts that its lines have, in this order.
-const FORMATS: [(&[&str], Foreign); 7] = [
+const FORMATS: [(&[&str], NamedText); 7] = [
     (&[" IP ", " > ", ": "], TCPDUMP),
     (&[" IP6 ", " > ", ": "], TCPDUMP),
     (
         &["client ", "#", ": query: ", " "],
-        Other(
+        (
             "a query log of BIND",
             r"`sed -n 's/.*: query: \([^ ]*\) [A-Z]* \([^ ]*\) .*/\1 \2/p'` makes queries of it",
         ),
     ),
     (
         &["unbound[", " info: ", " IN"],
-        Other(
+        (
             "a query log of Unbound",
             r"`sed -n 's/.* info: [^ ]* \([^ ]*\) \([^ ]*\) IN$/\1 \2/p'` makes queries of it",
         ),
     ),
     (
         &[": query[", "] ", " from "],
-        Other(
+        (
             "a query log of dnsmasq",
             r"`sed -n 's/.*: query\[\(.*\)\] \([^ ]*\) from .*/\2 \1/p'` makes queries of it",
         ),
     ),
     (
         &["Q ", " -> ", "b ", "/IN/"],
-        Other("text that dnstap-read printed", "give kqps the file of dnstap that it was made of"),
+        ("text that dnstap-read printed", "give kqps the file of dnstap that it was made of"),
     ),
-    (&["#separator "], Other("a log of Zeek", "`zeek-cut query qtype_name` makes queries of the one of DNS")),
+    (&["#separator "], ("a log of Zeek", "`zeek-cut query qtype_name` makes queries of the one of DNS")),
 ];
 
-const TCPDUMP: Foreign =
-    Other("text that tcpdump printed", "`tcpdump -w FILE` keeps the packets, which kqps reads");
+const TCPDUMP: NamedText =
+    ("text that tcpdump printed", "`tcpdump -w FILE` keeps the packets, which kqps reads");
 
 /// The format of a text that begins so, if a whole line of it is known. Comments are not looked at.
-pub(crate) fn text_format(first: &[u8]) -> Option<Foreign> {
+pub(crate) fn text_format(first: &[u8]) -> Option<NamedText> {
     let text = String::from_utf8_lossy(first);
     let mut lines = text.split_inclusive('\n').filter_map(|line| line.strip_suffix('\n'));
     lines.find_map(|line| {
