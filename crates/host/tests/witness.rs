@@ -151,6 +151,18 @@ fn crowd(pid: u32) -> Vec<(u64, u64)> {
     (1..=HOLDS).filter_map(hold).collect()
 }
 
+/// Beginnings and ends of stalls, nanoseconds. A wake that was late itself divides a stall into two that touch.
+fn joined(stalls: &[Stall]) -> Vec<(u64, u64)> {
+    let mut joined: Vec<(u64, u64)> = Vec::new();
+    for stall in stalls {
+        match joined.last_mut().filter(|(_, end_ns)| end_ns.abs_diff(stall.at_ns) < 1000) {
+            Some((_, end_ns)) => *end_ns = stall.end_ns(),
+            None => joined.push((stall.at_ns, stall.end_ns())),
+        }
+    }
+    joined
+}
+
 #[test]
 fn a_subject_that_waits_for_an_ordinary_program_is_seen_to_stand_still() {
     let cpu = core();
@@ -163,10 +175,11 @@ fn a_subject_that_waits_for_an_ordinary_program_is_seen_to_stand_still() {
         skip(Capability::Chance, "the program always got something");
     }
     let period_ns = facts.period_us * 1000;
+    let stalls = joined(&facts.stalls);
     for (from_ns, to_ns) in held {
         // The last wake that saw the program make progress came less than a period after it last ran.
-        let is_it = |stall: &&Stall| stall.at_ns <= from_ns + period_ns && stall.end_ns() + 1000 > to_ns;
-        assert!(facts.stalls.iter().any(|stall| is_it(&stall)), "{from_ns} to {to_ns}: {facts:?}");
+        let is_it = |(at_ns, end_ns): &(u64, u64)| *at_ns <= from_ns + period_ns && end_ns + 1000 > to_ns;
+        assert!(stalls.iter().any(is_it), "{from_ns} to {to_ns}: {facts:?}");
     }
 }
 
