@@ -105,7 +105,7 @@ pub enum DatasetError {
         path: PathBuf,
         /// The most clients.
         most: usize,
-        /// How clients are told apart.
+        /// How clients are distinguished.
         by: Client,
     },
     /// The encoded queries would exceed the largest position, 32 GiB.

@@ -100,7 +100,7 @@ pub struct CaptureOptions {
     pub ports: Vec<u16>,
     /// The servers whose queries are taken; empty for all.
     pub servers: Vec<IpAddr>,
-    /// How clients are told apart.
+    /// How clients are distinguished.
     pub client: Client,
 }
 
@@ -110,7 +110,7 @@ impl Default for CaptureOptions {
     }
 }
 
-/// How clients of a capture are told apart.
+/// How clients of a capture are distinguished.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Client {

@@ -7,7 +7,7 @@ use kqps_observation::profile::LockFacts;
 /// Locks beyond this number are left out.
 const LOCKS_MOST: usize = 40;
 
-/// The key that tells locks apart: the kind and the place; and the address if no caller is known, since such places are
+/// The key of a lock: the kind and the place; and the address if no caller is known, since such places are
 /// those of the C library.
 type Key = (String, String, Option<u64>);
 

@@ -41,7 +41,7 @@ const OF_EVENTS_MOST: usize = STACKS_MOST / 2;
 /// Frames of a chain beyond this number, the outermost ones, are left out.
 const FRAMES_MOST: usize = 96;
 
-/// The states that a call chain tells of its thread, by the names of the kernel's functions alone.
+/// The states of a thread that its call chain shows, by the names of the kernel's functions alone.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Told {
     /// The state of the thread on a core.
@@ -65,7 +65,7 @@ pub(super) struct Stacks {
     kernel: Arc<Kernel>,
     /// Process → chain → number.
     numbers: HashMap<u32, HashMap<Box<[Frame]>, StackId>>,
-    /// The states that each chain tells, from number 1 on.
+    /// The states that each chain shows, from number 1 on.
     told: Vec<Told>,
     scratch: Vec<Frame>,
     /// The samples and events whose chain had no room.

@@ -96,7 +96,7 @@ fn figures(searched: &Searched<'_>) -> String {
         text.line("rate", &rates(&figure, searched.unit));
     } else {
         let reason = verdict.reasons.first().map_or("there is no figure", String::as_str);
-        text.sentence("refused", &visible_line(reason));
+        text.sentence("refused", reason);
     }
     if let Some((label, bounds)) = bounds(searched).filter(|_| searched.needs_bounds()) {
         text.line(label, &bounds);

@@ -54,7 +54,7 @@ pub(crate) struct CaptureArgs {
     #[command(flatten)]
     captured: CapturedArgs,
 
-    /// How clients of a capture are told apart: by address (the default), or address-and-port
+    /// How clients of a capture are distinguished: by address (the default), or address-and-port
     ///
     /// Each client keeps a source address and port, or connections, of its own. docs/CAPTURES.md says how captured
     /// clients become addresses of this host (-a).

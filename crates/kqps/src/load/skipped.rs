@@ -8,6 +8,9 @@ use kqps_observation::visible::visible_line;
 
 use crate::exit::Lines;
 
+/// The doubt about a packet whose time was mistaken.
+pub(crate) const STRAY: &str = "had a time far from those around it, and got the time before it";
+
 /// The number of servers that stands for as many or more.
 const SERVERS_MOST: u32 = 64;
 
@@ -53,10 +56,7 @@ fn doubts(dataset: &Dataset, facts: &CaptureFacts) -> Vec<String> {
         ));
     }
     if facts.strays > 0 {
-        said.push(format!(
-            "{} of {file} had a time far from those around it, and got the time before it",
-            counted(facts.strays, "packet")
-        ));
+        said.push(format!("{} of {file} {STRAY}", counted(facts.strays, "packet")));
     }
     said
 }

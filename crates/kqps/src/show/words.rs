@@ -11,6 +11,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::facts::{CaptureShown, ExtrasShown, FileFacts, NameShown, SpreadShown};
+use crate::load::skipped::STRAY;
 
 /// The most values of one kind that are listed.
 const LISTED_MOST: usize = 12;
@@ -59,15 +60,11 @@ fn of_capture(shown: &FileFacts, capture: &CaptureShown) -> String {
     }
     if capture.clock_steps > 0 {
         let times = counted(capture.clock_steps, "time");
-        line(
-            &mut text,
-            "Clock",
-            &format!("went back by more than 5 s {times}; from there on its gaps are kept"),
-        );
+        let steps = format!("went back by more than 5 s {times}; from there on its gaps are kept");
+        line(&mut text, "Clock", &steps);
     }
     if capture.strays > 0 {
-        let had = "had a time far from those around it, and got the time before it";
-        line(&mut text, "Mistaken times", &format!("{} {had}", counted(capture.strays, "packet")));
+        line(&mut text, "Mistaken times", &format!("{} {STRAY}", counted(capture.strays, "packet")));
     }
     if let Some(SpreadShown { mean, p50, p99, max }) = capture.rate {
         let [p50, p99, max] = [p50, p99, max].map(|qps| rate(qps as f64));

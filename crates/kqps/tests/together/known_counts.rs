@@ -21,8 +21,7 @@ fn a_tree_without_a_shell_suffices_for_a_load() -> Result<()> {
     small(Proof::Package)
 }
 
-/// A part of the proof of connections.
-/// Proofs whose programs need a core each: on a host of two cores a second one beside them withholds CPU time from both.
+/// The turn of proofs whose programs need a core each: on a host of two cores a second one beside them withholds CPU time from both.
 static TURN: Mutex<()> = Mutex::new(());
 
 fn turn() -> MutexGuard<'static, ()> {
@@ -30,6 +29,7 @@ fn turn() -> MutexGuard<'static, ()> {
     TURN.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A part of the proof of connections.
 fn of_connections(part: &str) -> Result<()> {
     let _turn = turn();
     prove_part(Proof::Connections, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))

@@ -22,15 +22,13 @@ fn measured_of(name: Name, only: Option<&str>, file: &str) -> Value {
 const ATTEMPTS: i32 = 3;
 
 fn measured_for(seconds: f64, name: Name, only: Option<&str>, file: &str) -> Value {
-    let tables = (0..ATTEMPTS).map(|attempt| measured_once(seconds * 4_f64.powi(attempt), name, only, file));
-    let mut last = Value::Null;
-    for table in tables {
-        last = table;
-        if every_side_has_answers(&last) {
-            break;
+    let mut table = measured_once(seconds, name, only, file);
+    for attempt in 1..ATTEMPTS {
+        if !every_side_has_answers(&table) {
+            table = measured_once(seconds * 4_f64.powi(attempt), name, only, file);
         }
     }
-    last
+    table
 }
 
 /// Whether each side of each row got an answer in each block.

@@ -21,7 +21,7 @@ impl Paragraph {
 
     /// Adds a sentence, in as many lines as it needs.
     pub(crate) fn sentence(&mut self, label: &str, sentence: &str) {
-        self.0 += &wrapped(&format!("  {label:<12} "), sentence);
+        self.0 += &wrapped(&format!("  {label:<12} "), &visible_line(sentence));
     }
 
     pub(crate) fn into_text(self) -> String {
