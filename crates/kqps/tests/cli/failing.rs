@@ -115,12 +115,14 @@ fn failure<'a>(run: &'a Run, subject: &str) -> (&'a str, String) {
 fn what_hangs_or_ends_is_reported_and_all_others_are_measured_within_the_budget() {
     let lab = Lab::new();
     let began = Instant::now();
-    let output = lab.kqps(&["run", "study.toml", "--budget", "20s", "--seed", "2"]);
+    let output = lab.kqps(&["run", "study.toml", "--budget", "60s", "--seed", "2"]);
     let said = text(&output.stderr);
     assert_eq!(output.status.code(), Some(3), "{said}");
-    // The definitions allow ten minutes each, so two are early enough even on a busy host.
-    assert!(began.elapsed() < Duration::from_mins(2), "{said}");
+    // The definitions allow ten minutes each, so three are early enough even on a busy host.
+    assert!(began.elapsed() < Duration::from_mins(3), "{said}");
     let run = lab.stored();
+    // A host that takes every CPU away for a minute leaves no time for a start.
+    assert!(!run.skipped.values().any(|why| why.contains("budget")), "{:?}\n{said}", run.skipped);
     let (mute, _) = failure(&run, "mute");
     assert!(
         mute.starts_with("mute was not ready after ") && mute.contains("its share of the budget"),
