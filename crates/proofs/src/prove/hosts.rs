@@ -10,7 +10,6 @@ mod clocks;
 mod counted;
 mod fault;
 mod faults;
-mod guest;
 mod host;
 mod host_try;
 mod keys;
@@ -43,7 +42,7 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 12] = [
+const PARTS: [ProofPart; 11] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
@@ -55,14 +54,10 @@ const PARTS: [ProofPart; 12] = [
     ("faults", faults::prove),
     ("tuning", tuning::prove),
     ("try", host_try::prove),
-    (guest::NAME, guest::prove),
 ];
 
 /// Parts that install programs. The small form leaves them out, unless one is asked for by its name.
 const INSTALLING: [&str; 2] = ["ansible", "slurm"];
-
-/// The part that is left out unless it is asked for by its name: it emulates a machine.
-const OPTIONAL: &str = guest::NAME;
 
 /// Proves the parts one after the other, each in a folder of its own and with hosts of its own.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -71,8 +66,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         return Ok(());
     }
     let is_small = bench.size == Size::Small;
-    let leaves_out =
-        |name: &str| bench.only.is_none() && (name == OPTIONAL || is_small && INSTALLING.contains(&name));
+    let leaves_out = |name: &str| bench.only.is_none() && is_small && INSTALLING.contains(&name);
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
     for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {
         let began = Instant::now();
