@@ -3,7 +3,6 @@
 //! Debian's sshd on each (`lab.rs`).
 
 mod by_ansible;
-mod by_slurm;
 mod by_ssh;
 mod check;
 mod clocks;
@@ -17,13 +16,11 @@ mod lab;
 mod leftovers;
 mod losses;
 mod network;
-mod packages;
 mod pods;
 mod reach;
 mod refused;
 mod residence;
 mod scale;
-mod slurm;
 mod sshd;
 mod study;
 mod tuning;
@@ -42,12 +39,11 @@ type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 11] = [
+const PARTS: [ProofPart; 10] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
     ("ansible", by_ansible::prove),
-    ("slurm", by_slurm::prove),
     (SCALE, scale::prove),
     ("residence", residence::prove),
     ("losses", losses::prove),
@@ -56,8 +52,8 @@ const PARTS: [ProofPart; 11] = [
     ("try", host_try::prove),
 ];
 
-/// Parts that install programs. The small form leaves them out, unless one is asked for by its name.
-const INSTALLING: [&str; 2] = ["ansible", "slurm"];
+/// The part that installs a program. The small form leaves it out, unless it is asked for by its name.
+const INSTALLING: &str = "ansible";
 
 /// Proves the parts one after the other, each in a folder of its own and with hosts of its own.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -66,7 +62,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         return Ok(());
     }
     let is_small = bench.size == Size::Small;
-    let leaves_out = |name: &str| bench.only.is_none() && is_small && INSTALLING.contains(&name);
+    let leaves_out = |name: &str| bench.only.is_none() && is_small && name == INSTALLING;
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
     for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {
         let began = Instant::now();

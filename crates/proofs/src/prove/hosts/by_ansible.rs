@@ -11,7 +11,7 @@ use kqps_programs::shell;
 
 use super::super::Bench;
 use super::lab::Lab;
-use super::{check, counted, leftovers, packages, study};
+use super::{leftovers, study};
 
 /// Room for a program, and for what Ansible puts there.
 const DISK: &str = "512m";
@@ -32,7 +32,6 @@ const CHANGED: (&str, &str) = ("sysctl.net.ipv4.udp_rmem_min", "77");
 const DEPLOY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/ansible");
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    packages::need(&[("python3", "python3")])?;
     let ansible = Ansible::install(bench)?;
     let lab = Lab::new(bench, DISK)?;
     let before = leftovers::settings(&lab)?;
@@ -46,16 +45,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             ensure!(now.get(name) != before.get(name), "{name} of {} was not set", host.name);
         }
     }
-    counted::begin(&lab.server().network)?;
-    let file = study::write(&lab, study::Extent::from_bench(bench))?;
-    let out = lab.home.join("by-ansible");
-    let mut command = study::command(&lab, &bench.kqps.program, &study::words(&file, &inventory, &out))?;
-    ansible.prepare(&mut command);
-    let study::Played { run, void } = study::play(command, &out)?;
-    let mut checked = check::run(&lab, &run, 0)?;
-    ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
-    counted::compare(&lab, &run, &void)?;
-    checked.print("by an inventory of Ansible");
+    study::agrees(bench, &lab, ("by an inventory of Ansible", &inventory), |command| ansible.prepare(command))?;
 
     // Changes that somebody else made meanwhile stay, and the role still takes the rest back.
     let meddled = lab.server();

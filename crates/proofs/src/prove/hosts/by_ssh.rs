@@ -9,8 +9,9 @@ use kqps_observation::RunTrial;
 use kqps_observation::run::Role;
 
 use super::super::{Bench, Size};
+use super::host::LabHost;
 use super::lab::Lab;
-use super::{check, counted, leftovers, refused, study};
+use super::{check, leftovers, refused, study};
 
 /// Room for a program that is pushed.
 const DISK: &str = "512m";
@@ -21,17 +22,9 @@ const ABSENT: &str = "/no/such/kqps";
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
     let before = leftovers::settings(&lab)?;
-    counted::begin(&lab.server().network)?;
-    let kqps = bench.kqps.program.display().to_string();
-    let file = study::write(&lab, study::Extent::from_bench(bench))?;
-    let hosts = study::write_hosts(bench, &lab, "hosts.toml", &kqps, |host| lab.ssh(&host.name))?;
-    let out = lab.home.join("by-ssh");
-    let command = study::command(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
-    let study::Played { run, void } = study::play(command, &out)?;
-    let mut checked = check::run(&lab, &run, 0)?;
-    ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
-    counted::compare(&lab, &run, &void)?;
-    checked.print("by ssh");
+    let by_ssh = |host: &LabHost| lab.ssh(&host.name);
+    let hosts = study::write_hosts(bench, &lab, "hosts.toml", &bench.kqps.program, by_ssh)?;
+    let file = study::agrees(bench, &lab, ("by ssh", &hosts), |_| ())?;
     let took = leftovers::nowhere(&lab, &before, leftovers::AFTER_END)?;
     eprintln!("nothing is left on any host {:.1} s after the run", took.as_secs_f64());
     refused::prove(bench, &lab, &file, &before)?;
@@ -64,8 +57,7 @@ fn grouped(bench: &Bench, lab: &Lab, hosts: &Path, before: &leftovers::Settings)
     let file = lab.home.join("group.toml");
     std::fs::write(&file, GROUP)?;
     let out = lab.home.join("group");
-    let words = study::words(&file, hosts, &out);
-    let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?.run;
+    let run = study::play(study::command(bench, lab, &file, hosts, &out)?, &out)?.run;
     let failed: Vec<&str> = run.trials.iter().filter_map(RunTrial::failure).collect();
     ensure!(failed.is_empty(), "trials failed: {}", failed.join("; "));
     for role in [Role::Subject, Role::EchoCeiling] {
@@ -85,12 +77,13 @@ fn pushed(bench: &Bench, lab: &Lab, file: &Path) -> Result<()> {
         );
         return Ok(());
     }
-    let hosts = study::write_hosts(bench, lab, "absent.toml", ABSENT, |host| lab.ssh(&host.name))?;
+    let by_ssh = |host: &LabHost| lab.ssh(&host.name);
+    let hosts = study::write_hosts(bench, lab, "absent.toml", Path::new(ABSENT), by_ssh)?;
     let out = lab.home.join("pushed");
-    let mut words = study::words(file, &hosts, &out);
-    words.push("--push".to_owned());
-    let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?.run;
-    check::run(lab, &run, 0)?.print("by ssh with --push");
+    let mut command = study::command(bench, lab, file, &hosts, &out)?;
+    command.arg("--push");
+    let run = study::play(command, &out)?.run;
+    check::run(lab, &run)?.print("by ssh with --push");
     for host in &lab.hosts {
         let cache = host.path(&host.home.join(".cache/kqps"));
         let has_it = std::fs::read_dir(&cache)?.flatten().any(|entry| entry.path().join("kqps").is_file());

@@ -45,13 +45,12 @@ impl Checked {
     }
 }
 
-/// Checks all measured trials of a run. `ahead_ns` is how far the controller's own monotonic clock is ahead of this
-/// process's.
-pub(super) fn run(lab: &Lab, run: &Run, ahead_ns: i64) -> Result<Checked> {
+/// Checks all measured trials of a run.
+pub(super) fn run(lab: &Lab, run: &Run) -> Result<Checked> {
     let mut checked = Checked::default();
     for one in &run.trials {
         if let Some(trial) = one.measured() {
-            of_trial(lab, trial, ahead_ns, &mut checked)
+            of_trial(lab, trial, &mut checked)
                 .map_err(|error| error.context(format!("trial {}", one.number)))?;
         }
     }
@@ -59,13 +58,13 @@ pub(super) fn run(lab: &Lab, run: &Run, ahead_ns: i64) -> Result<Checked> {
     Ok(checked)
 }
 
-fn of_trial(lab: &Lab, trial: &Trial, ahead_ns: i64, checked: &mut Checked) -> Result<()> {
+fn of_trial(lab: &Lab, trial: &Trial, checked: &mut Checked) -> Result<()> {
     ensure!(!trial.parts.is_empty(), "it has no parts of players");
     let mut sum = Accounts::default();
     for part in &trial.parts {
         part.accounts.check()?;
         sum.add(&part.accounts);
-        let truth_ns = lab.host(&part.host)?.ahead_ns - ahead_ns;
+        let truth_ns = lab.host(&part.host)?.ahead_ns;
         let error_ns = part.start.offset_ns.abs_diff(truth_ns);
         ensure!(
             error_ns <= part.start.uncertainty_ns,

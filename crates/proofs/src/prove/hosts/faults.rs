@@ -126,8 +126,7 @@ impl<'a> Course<'a> {
         let study = lab.home.join("faults.toml");
         fs::write(&study, STUDY)?;
         fs::write(lab.home.join("counted.toml"), counted::subject(&counted::file(lab)))?;
-        let kqps = there.display().to_string();
-        let hosts = study::write_hosts(bench, lab, "hosts.toml", &kqps, reach)?;
+        let hosts = study::write_hosts(bench, lab, "hosts.toml", &there, reach)?;
         Ok(Self {
             bench,
             lab,
@@ -154,14 +153,13 @@ impl<'a> Course<'a> {
     }
 
     fn command(&self) -> Result<Command> {
-        let mut command = self.lab.command(&self.bench.kqps.program)?;
         let out = self.out();
         // A run that was killed before it made its store begins anew.
-        if out.join(kept_trials::STORE).exists() {
-            command.args(["run", "--resume", "--out"]).arg(out);
-        } else {
-            command.args(study::words(&self.study, &self.hosts, &out));
+        if !out.join(kept_trials::STORE).exists() {
+            return study::command(self.bench, self.lab, &self.study, &self.hosts, &out);
         }
+        let mut command = self.lab.command(&self.bench.kqps.program)?;
+        command.args(["run", "--resume", "--out"]).arg(out);
         Ok(command)
     }
 

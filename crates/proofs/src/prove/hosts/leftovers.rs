@@ -110,18 +110,6 @@ impl Remains {
     }
 }
 
-/// Waits until these processes have ended.
-pub(super) fn ended(processes: &[Process], within: Duration) -> Result<Duration> {
-    let began = Instant::now();
-    while let Some(one) = processes.iter().find(|process| process.lives()) {
-        if began.elapsed() > within {
-            bail!("{} s later `{}` lives on", within.as_secs(), one.words);
-        }
-        std::thread::sleep(LOOK);
-    }
-    Ok(began.elapsed())
-}
-
 fn of_host(host: &LabHost, before: &BTreeMap<String, Vec<u8>>) -> Result<Vec<String>> {
     let mut left: Vec<String> = host.strangers().iter().map(words).collect();
     left.extend(agents(host).into_iter().map(|name| format!("folder {name}")));

@@ -45,9 +45,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         Extent { repetitions: 1, rate_qps: 5_000, seconds: 1.0 },
         Extent { repetitions: 5, rate_qps: 10_000, seconds: 2.0 },
     );
-    let kqps = bench.kqps.program.display().to_string();
     let file = study::write(&lab, extent)?;
-    let hosts = study::write_hosts(bench, &lab, "hosts.toml", &kqps, |host| lab.ssh(&host.name))?;
+    let program = &bench.kqps.program;
+    let hosts = study::write_hosts(bench, &lab, "hosts.toml", program, |host| lab.ssh(&host.name))?;
     for plant in [Plant::Interface, Plant::Out, Plant::Back] {
         if let Err(reason) = plant.begin(&lab) {
             // Kernels are built without this scheduler of packets; every other place is planted everywhere.
@@ -56,8 +56,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             continue;
         }
         let out = lab.home.join(format!("{plant:?}"));
-        let words = study::words(&file, &hosts, &out);
-        let run = study::play(study::command(&lab, &bench.kqps.program, &words)?, &out)?.run;
+        let run = study::play(study::command(bench, &lab, &file, &hosts, &out)?, &out)?.run;
         let truth = plant.end(&lab)?;
         compare(&run, plant.place(), truth).with_context(|| format!("{plant:?}"))?;
         eprintln!("{plant:?}: {truth} losses are placed at {:?}, and none elsewhere", plant.place());

@@ -14,8 +14,9 @@ use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process::tie;
 
 use super::super::{Bench, Size};
+use super::host::LabHost;
 use super::lab::Lab;
-use super::{check, counted, faults, leftovers, study};
+use super::{faults, leftovers, study};
 
 const DISK: &str = "64m";
 
@@ -25,36 +26,24 @@ const UP_WITHIN: Duration = Duration::from_secs(20);
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
     let before = leftovers::settings(&lab)?;
-    counted::begin(&lab.server().network)?;
     let kubectl = stand_in(&lab)?;
-    let kqps = bench.kqps.program.display().to_string();
-    let file = study::write(&lab, study::Extent::from_bench(bench))?;
-    let hosts = study::write_hosts(bench, &lab, "pods.toml", &kqps, |host| {
-        format!("{} exec -i {} --", kubectl.display(), host.name)
-    })?;
-    let out = lab.home.join("by-kubectl");
-    let command = study::command(&lab, &bench.kqps.program, &study::words(&file, &hosts, &out))?;
-    let study::Played { run, void } = study::play(command, &out)?;
-    let mut checked = check::run(&lab, &run, 0)?;
-    ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
-    counted::compare(&lab, &run, &void)?;
-    checked.print("by a stand-in for kubectl");
+    let reach = |host: &LabHost| format!("{} exec -i {} --", kubectl.display(), host.name);
+    let hosts = study::write_hosts(bench, &lab, "pods.toml", &bench.kqps.program, reach)?;
+    study::agrees(bench, &lab, ("by a stand-in for kubectl", &hosts), |_| ())?;
     leftovers::nowhere(&lab, &before, leftovers::AFTER_END)?;
-    outlived(&lab, &before, &kubectl, &kqps)?;
+    outlived(&lab, &before, &kubectl, &bench.kqps.program)?;
     if bench.size == Size::Small {
         return Ok(());
     }
-    faults::kill_way(bench, &lab, leftovers::AFTER_SILENCE, |host| {
-        format!("{} exec -i {} --", kubectl.display(), host.name)
-    })
+    faults::kill_way(bench, &lab, leftovers::AFTER_SILENCE, reach)
 }
 
 /// Kills the stand-in behind which an agent runs. The agent outlives it, and ends with its input, which the controller
 /// then closes.
-fn outlived(lab: &Lab, before: &leftovers::Settings, kubectl: &Path, kqps: &str) -> Result<()> {
+fn outlived(lab: &Lab, before: &leftovers::Settings, kubectl: &Path, kqps: &Path) -> Result<()> {
     let (host, before) = lab.hosts.iter().zip(before).next_back().context("the lab has no host")?;
     let mut command = Command::new(kubectl);
-    command.args(["exec", "-i", &host.name, "--", kqps, "agent"]);
+    command.args(["exec", "-i", &host.name, "--"]).arg(kqps).arg("agent");
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut entered = tie(&mut command).spawn().context("cannot start the stand-in for kubectl")?;
     let input = entered.stdin.take();

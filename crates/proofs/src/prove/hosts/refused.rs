@@ -54,8 +54,7 @@ pub(super) fn prove(bench: &Bench, lab: &Lab, file: &Path, before: &Settings) ->
 fn is_refused(bench: &Bench, lab: &Lab, file: &Path, case: &Case) -> Result<()> {
     let out = lab.home.join(format!("refused-{}", case.what.replace(' ', "-")));
     let began = Instant::now();
-    let words = study::words(file, &case.hosts, &out);
-    let (status, said) = study::ended(&mut study::command(lab, &bench.kqps.program, &words)?)?;
+    let (status, said) = study::ended(&mut study::command(bench, lab, file, &case.hosts, &out)?)?;
     let took = began.elapsed();
     ensure!(status.code().is_some_and(|code| !matches!(code, 0 | 3 | 101)), "it ended with {status}: {said}");
     ensure!(took < REFUSED_WITHIN, "it took {took:?}");
@@ -120,14 +119,12 @@ subjects = ["./counted.toml"]
 fn is_not_set(bench: &Bench, lab: &Lab, case: &Unset) -> Result<()> {
     let file = lab.home.join("settings.toml");
     fs::write(&file, STUDY.replace("SETTING", case.setting))?;
-    let kqps = bench.kqps.program.display().to_string();
-    let hosts = study::write_hosts(bench, lab, "settings-hosts.toml", &kqps, |host| {
+    let hosts = study::write_hosts(bench, lab, "settings-hosts.toml", &bench.kqps.program, |host| {
         let by = if host.name == lab.server().name { case.by } else { "" };
         format!("{}{by}", lab.ssh(&host.name))
     })?;
     let out = lab.home.join(format!("unset-{}", case.what.replace(' ', "-")));
-    let words = study::words(&file, &hosts, &out);
-    let (status, said) = study::ended(&mut study::command(lab, &bench.kqps.program, &words)?)?;
+    let (status, said) = study::ended(&mut study::command(bench, lab, &file, &hosts, &out)?)?;
     ensure!(status.code().is_some_and(|code| code != 101), "it ended with {status}: {said}");
     let run = kept_trials::survived(&out, None).with_context(|| said.clone())?;
     let of_subject = |one: &&RunTrial| run.cells[one.cell as usize].role == Role::Subject;
@@ -145,8 +142,8 @@ fn is_not_set(bench: &Bench, lab: &Lab, case: &Unset) -> Result<()> {
 }
 
 fn cases(bench: &Bench, lab: &Lab) -> Result<Vec<Case>> {
-    let kqps = bench.kqps.program.display().to_string();
-    let by = |name: &str, kqps: &str, reach: &dyn Fn(&LabHost) -> String| {
+    let kqps = bench.kqps.program.as_path();
+    let by = |name: &str, kqps: &Path, reach: &dyn Fn(&LabHost) -> String| {
         study::write_hosts(bench, lab, name, kqps, reach)
     };
     let bad = |words: String| {
@@ -159,37 +156,37 @@ fn cases(bench: &Bench, lab: &Lab) -> Result<Vec<Case>> {
     Ok(vec![
         Case {
             what: "a name that nobody knows",
-            hosts: by("unknown.toml", &kqps, &bad(format!("ssh -F {config} no-such-host.invalid")))?,
+            hosts: by("unknown.toml", kqps, &bad(format!("ssh -F {config} no-such-host.invalid")))?,
             says: &[BAD, "no host has the name"],
         },
         Case {
             what: "an address without a host",
-            hosts: by("nobody.toml", &kqps, &bad(unreachable))?,
+            hosts: by("nobody.toml", kqps, &bad(unreachable))?,
             says: &[BAD, "cannot be reached", NOBODY],
         },
         Case {
             what: "a host key that is not the known one",
-            hosts: by("wrong-key.toml", &kqps, &bad(format!("ssh -F {} {BAD}", wrong.display())))?,
+            hosts: by("wrong-key.toml", kqps, &bad(format!("ssh -F {} {BAD}", wrong.display())))?,
             says: &[BAD, "has another host key"],
         },
         Case {
             what: "a user's key that the host does not accept",
-            hosts: by("stranger.toml", &kqps, &bad(format!("ssh -F {} {BAD}", stranger.display())))?,
+            hosts: by("stranger.toml", kqps, &bad(format!("ssh -F {} {BAD}", stranger.display())))?,
             says: &[BAD, "refuses the login"],
         },
         Case {
             what: "a program that is not there",
-            hosts: by("no-kqps.toml", "/no/such/kqps", &|host| lab.ssh(&host.name))?,
+            hosts: by("no-kqps.toml", Path::new("/no/such/kqps"), &|host| lab.ssh(&host.name))?,
             says: &[BAD, "has no program `/no/such/kqps`"],
         },
         Case {
             what: "a program that is not kqps",
-            hosts: by("not-kqps.toml", "/bin/false", &|host| lab.ssh(&host.name))?,
+            hosts: by("not-kqps.toml", Path::new("/bin/false"), &|host| lab.ssh(&host.name))?,
             says: &[BAD, "did not answer"],
         },
         Case {
             what: "a way that does not exist",
-            hosts: by("no-way.toml", &kqps, &bad("no-such-program-anywhere".to_owned()))?,
+            hosts: by("no-way.toml", kqps, &bad("no-such-program-anywhere".to_owned()))?,
             says: &[BAD, "cannot start `no-such-program-anywhere` here"],
         },
     ])

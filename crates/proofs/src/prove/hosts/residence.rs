@@ -9,13 +9,14 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::{namespace, probe};
 use kqps_observation::run::Purpose;
 use kqps_observation::{Histogram, Quantiles, Run, Trial};
+use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
 use kqps_verdict::judge::judge;
 
 use super::super::{Bench, Size};
 use super::lab::Lab;
 use super::network::ip;
-use super::{leftovers, packages, study};
+use super::{leftovers, study};
 use crate::child::Running;
 
 const DISK: &str = "64m";
@@ -78,7 +79,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         skip(Capability::RawSockets, format!("packets cannot be stamped: {reason}"));
         return Ok(());
     }
-    packages::need(&[("python3", "python3")])?;
+    shell::find("python3").context("there is no python3")?;
     let lab = Lab::new(bench, DISK)?;
     let before = leftovers::settings(&lab)?;
     cut(&lab)?;
@@ -149,12 +150,11 @@ fn played(bench: &Bench, lab: &Lab, delays: Delays) -> Result<Measured> {
     let mut between = Running::start(&mut between)?;
     ensure!(between.line()?.trim() == "up", "the slow wire did not begin");
 
-    let kqps = bench.kqps.program.display().to_string();
-    let hosts = study::write_hosts(bench, lab, "residence-hosts.toml", &kqps, |host| lab.ssh(&host.name))?;
+    let (name, program) = ("residence-hosts.toml", &bench.kqps.program);
+    let hosts = study::write_hosts(bench, lab, name, program, |host| lab.ssh(&host.name))?;
     for attempt in 1..=RUNS_MOST {
         let out = lab.home.join(format!("residence-{server_ms}-{way_ms}-{attempt}"));
-        let words = study::words(&file, &hosts, &out);
-        let run = study::play(study::command(lab, &bench.kqps.program, &words)?, &out)?.run;
+        let run = study::play(study::command(bench, lab, &file, &hosts, &out)?, &out)?.run;
         let stamped = run.trials.iter().filter(|one| one.purpose == Purpose::Residence);
         let stamped: Vec<&Trial> = stamped.filter_map(|one| one.measured()).collect();
         if let [trial] = stamped[..] {

@@ -15,10 +15,10 @@ use kqps_observation::Run;
 use kqps_programs::shell;
 
 use super::super::{Bench, kept_trials};
-use super::counted;
 use super::host::LabHost;
 use super::lab::Lab;
 use super::void::{self, VoidQueries};
+use super::{check, counted};
 
 /// How long a run of this study may take.
 const RUN_WITHIN: Duration = Duration::from_mins(10);
@@ -78,9 +78,10 @@ pub(super) fn write_hosts(
     bench: &Bench,
     lab: &Lab,
     name: &str,
-    kqps: &str,
+    kqps: &Path,
     reach: impl Fn(&LabHost) -> String,
 ) -> Result<PathBuf> {
+    let kqps = kqps.display();
     let mut text = String::new();
     for (number, host) in lab.hosts.iter().enumerate() {
         let (head, core) = match number {
@@ -102,13 +103,33 @@ pub(super) fn write_hosts(
     Ok(file)
 }
 
-/// The words of a run of a study with hosts.
-pub(super) fn words(study: &Path, hosts: &Path, out: &Path) -> Vec<String> {
-    let paths = [study, hosts, out].map(|path| path.display().to_string());
-    let [study, hosts, out] = paths;
-    ["run", &study, "--hosts", &hosts, "--out", &out, "--seed", "7", "--records", "200"]
-        .map(str::to_owned)
-        .into()
+/// The controller's command that runs a study over hosts into a folder.
+pub(super) fn command(bench: &Bench, lab: &Lab, study: &Path, hosts: &Path, out: &Path) -> Result<Command> {
+    let mut command = lab.command(&bench.kqps.program)?;
+    command.arg("run").arg(study).arg("--hosts").arg(hosts).arg("--out").arg(out);
+    command.args(["--seed", "7", "--records", "200"]);
+    Ok(command)
+}
+
+/// Plays the study over the hosts of a file or an inventory, by a command that is prepared further, and compares its
+/// records with both counts of the server and with the hosts' clocks. Returns the study's path.
+pub(super) fn agrees(
+    bench: &Bench,
+    lab: &Lab,
+    (by, hosts): (&str, &Path),
+    prepare: impl FnOnce(&mut Command),
+) -> Result<PathBuf> {
+    counted::begin(&lab.server().network)?;
+    let file = write(lab, Extent::from_bench(bench))?;
+    let out = lab.home.join(by.replace(' ', "-"));
+    let mut command = command(bench, lab, &file, hosts, &out)?;
+    prepare(&mut command);
+    let Played { run, void } = play(command, &out)?;
+    let mut checked = check::run(lab, &run)?;
+    ensure!(checked.players == [1, 2].into(), "trials had {:?} players", checked.players);
+    counted::compare(lab, &run, &void)?;
+    checked.print(by);
+    Ok(file)
 }
 
 /// A run that was played to its end.
@@ -154,11 +175,4 @@ pub(super) fn ended(command: &mut Command) -> Result<(ExitStatus, String)> {
     said.rewind()?;
     said.read_to_end(&mut text)?;
     Ok((status, String::from_utf8_lossy(&text).into_owned()))
-}
-
-/// A command that runs a program of the controller.
-pub(super) fn command(lab: &Lab, program: &Path, args: &[String]) -> Result<Command> {
-    let mut command = lab.command(program)?;
-    command.args(args);
-    Ok(command)
 }
