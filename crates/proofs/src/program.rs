@@ -30,7 +30,8 @@ pub struct Program {
 }
 
 /// The protocol that carries the messages of an echo's connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Carrier {
     /// TCP (RFC 7766).
     Tcp,

@@ -56,8 +56,9 @@ pub(super) fn measure(
     if !is_wanted(WHAT) {
         return Ok((Vec::new(), Vec::new()));
     }
-    let sides = rows::cache::filled(bench.is_short);
-    if let Some(reason) = sides.iter().find_map(Server::lacks) {
+    let extent = if bench.is_short { "few" } else { "filled" };
+    let sides = ["cache", "unbound"].map(|name| rows::server(&format!("{name}, {extent}")));
+    if let Some(reason) = sides.into_iter().find_map(Server::lacks) {
         return Ok((Vec::new(), vec![rows::Skipped { what: WHAT, reason }]));
     }
     let (mut ratios, mut beside) = (Vec::new(), Vec::new());
@@ -78,7 +79,7 @@ pub(super) fn measure(
     ))
 }
 
-fn fill(bench: &Bench<'_>, server: Server) -> Result<Filled> {
+fn fill(bench: &Bench<'_>, server: &Server) -> Result<Filled> {
     let data = server.data().context("a cache has names")?;
     let (one, all, names) = each_once(bench, &data.queries(bench)?)?;
     let path = path::lay(Kind::Loopback)?;

@@ -7,17 +7,26 @@ use anyhow::{Context as _, Result};
 use kqps_lab::materials::one_zone;
 use kqps_lab::subject::Zone;
 use kqps_recipe::{Expect, LIST, Recipe};
+use serde::Deserialize;
 
 use super::Bench;
 
 /// The zones of name servers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Data {
     /// A zone with this many thousand address records. All names have the same length, so that the player can send them
     /// in segments: the rows compare servers, not players.
     OneZone(u32),
     /// This many thousand zones of ten records.
     ManyZones(u32),
+}
+
+impl Default for Data {
+    /// The usual zone.
+    fn default() -> Self {
+        Self::OneZone(100)
+    }
 }
 
 /// Queries in a file, at random over all names.

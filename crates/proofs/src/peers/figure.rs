@@ -1,16 +1,19 @@
 //! Figures that rows compare, from one measurement on each side, and reports of players.
 
 use kqps_observation::SubjectFacts;
+use serde::Deserialize;
 
 /// The figure of both sides that a row compares.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
 pub(super) enum Figure {
     /// Correct answers a second, or handshakes of players that make nothing else.
+    #[default]
     AnsweredRate,
-    /// CPU seconds of the player per million answers, at this load on both sides.
-    PlayerCpu { at_qps: u32 },
-    /// CPU seconds of the server per million answers, at this load on both sides.
-    ServerCpu { at_qps: u32 },
+    /// CPU seconds of the player per million answers, at this load on both sides, queries a second.
+    PlayerCpu(u32),
+    /// CPU seconds of the server per million answers, at this load on both sides, queries a second.
+    ServerCpu(u32),
     /// Proportional memory of the server, bytes.
     Memory,
     /// Seconds from the start of the server until it answered.
@@ -23,7 +26,7 @@ impl Figure {
     /// The load whose cost the figure is, queries a second. It can be compared only if both sides carry it.
     pub(super) fn equal_qps(self) -> Option<u32> {
         match self {
-            Self::PlayerCpu { at_qps } | Self::ServerCpu { at_qps } => Some(at_qps),
+            Self::PlayerCpu(at_qps) | Self::ServerCpu(at_qps) => Some(at_qps),
             Self::AnsweredRate | Self::Memory | Self::LoadTime | Self::Latency => None,
         }
     }
@@ -38,9 +41,6 @@ impl Figure {
         if self.is_difference() { a - b } else { a / b }
     }
 }
-
-/// A placeholder for the server's core in a side's flags.
-pub(super) const SUBJECT_CPU: &str = "{subject}";
 
 /// The report of a player on its trial.
 pub(super) struct Reported {

@@ -2,20 +2,18 @@
 //! interleaved blocks on one core each. Only ratios within one run count, since a host's absolute figures
 //! change from hour to hour.
 
+mod best_rate;
 mod block;
 mod cache_memory;
 mod data;
-mod dnsperf;
 mod figure;
 mod foreign;
-mod kxdpgun;
-mod player;
+mod players;
 mod precision;
 mod replay;
 mod report;
 mod rings;
 mod rows;
-mod s_time;
 mod server;
 mod side;
 mod single;
@@ -48,6 +46,13 @@ pub enum Name {
     Xdp,
     /// Replays of a capture with tcpreplay and dnsreplay, and how fast a capture is compiled
     Replay,
+}
+
+impl Name {
+    /// Its word on the command line and in files.
+    fn word(self) -> String {
+        format!("{self:?}").to_lowercase()
+    }
 }
 
 /// The options of `cargo xtask peers`.
@@ -189,7 +194,7 @@ pub fn measure(name: Name, extent: Extent<'_>, programs: Programs<'_>, folder: &
     let measured =
         report::Measurements { found: &found, precise: &precise, singles: &singles, skipped: &skipped };
     report::print(&measured);
-    let path = folder.join(format!("{name:?}.json").to_lowercase());
+    let path = folder.join(format!("{}.json", name.word()));
     report::write(&path, &bench, blocks, &measured)?;
     ensure!(failed.is_empty(), "not measured:\n  {}", failed.join("\n  "));
     Ok(())

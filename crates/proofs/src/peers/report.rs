@@ -11,7 +11,7 @@ use serde_json::{Value, json};
 use super::Bench;
 use super::block::{Block, Compared, Spread};
 use super::figure::Figure;
-use super::player::Player;
+use super::players::Player;
 use super::precision::{Precision, SECOND_WITHIN, TENTH_WITHIN};
 use super::rows::Skipped;
 use super::side::{Measured, Side};
@@ -84,7 +84,7 @@ pub(super) fn print(measured: &Measurements<'_>) {
     }
     println!("{table}");
     for player in players(compared) {
-        println!("{} counts {}.", player.name(), player.counts());
+        println!("{} counts {}.", player.name, player.counts);
     }
     for one in compared {
         for (side, cores) in idle_servers(one) {
@@ -114,10 +114,10 @@ pub(super) fn print(measured: &Measurements<'_>) {
 }
 
 /// The players of all rows, each once.
-fn players(compared: &[Compared]) -> Vec<Player> {
-    let mut players = Vec::new();
+fn players(compared: &[Compared]) -> Vec<&'static Player> {
+    let mut players: Vec<&Player> = Vec::new();
     for player in compared.iter().flat_map(|one| [one.row.a.player, one.row.b.player]) {
-        if !players.contains(&player) {
+        if !players.iter().any(|known| std::ptr::eq(*known, player)) {
             players.push(player);
         }
     }
@@ -173,8 +173,8 @@ pub(super) fn write(path: &Path, bench: &Bench<'_>, blocks: u32, measured: &Meas
 fn row(bench: &Bench<'_>, one: &Compared) -> Value {
     let side = |side: Side| {
         json!({
-            "player": side.player.name(),
-            "counts": side.player.counts(),
+            "player": side.player.name,
+            "counts": side.player.counts,
             "flags": side.flags(bench, one.equal_qps),
             "server": side.server.words(),
             "settings": side.server.settings(),

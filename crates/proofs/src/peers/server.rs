@@ -12,42 +12,59 @@ use kqps_lab::subject::{Definition, LaunchSetting, Over, Subject, builtin, progr
 use kqps_observation::factors::CertificateType;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
+use serde::Deserialize;
 use tempfile::TempDir;
 
-use super::Bench;
 use super::data::Data;
+use super::{Bench, players};
 use crate::child::{Running, pinned};
 use crate::path;
 use crate::program::Carrier;
 
 /// A server before its start. It has one worker.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub(super) enum Server {
     /// Our echo under an I/O model, at the end of a path.
-    Echo(&'static str, Kind),
+    Echo {
+        io: String,
+        #[serde(default)]
+        path: Kind,
+    },
     /// Our echo over connections, at the end of a path.
-    StreamEcho(Carrier, Kind),
+    StreamEcho {
+        carrier: Carrier,
+        #[serde(default)]
+        path: Kind,
+    },
     /// The system calls of that echo, and hardly anything else.
-    Calls(&'static str),
+    Calls(String),
     Named(Named),
 }
 
 /// A name server and its data.
-#[derive(Clone, Copy, Debug)]
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
 pub(super) struct Named {
     /// The name of its file under `subjects`.
-    pub(super) subject: &'static str,
+    subject: String,
     /// The I/O model, for servers that have a choice.
-    pub(super) io: &'static str,
-    pub(super) data: Data,
+    #[serde(default)]
+    io: String,
+    #[serde(default)]
+    data: Data,
     /// Whether it may use all cores, as it should while it loads its zones. Otherwise it has the subject's.
-    pub(super) spread: bool,
+    #[serde(default)]
+    spread: bool,
     /// Settings that its file declares.
-    pub(super) settings: &'static [(&'static str, &'static str)],
+    #[serde(default)]
+    settings: BTreeMap<String, String>,
     /// The transport of queries. The server is started as its file says for it.
-    pub(super) transport: Transport,
+    #[serde(default)]
+    transport: Transport,
     /// The path at whose end it is started.
-    pub(super) path: Kind,
+    #[serde(default)]
+    path: Kind,
 }
 
 /// The I/O model of servers and players that exchange frames with their device.
@@ -92,8 +109,8 @@ impl Server {
     /// The zones that it serves, whose names the player asks for.
     pub(super) fn data(&self) -> Option<Data> {
         match self {
-            Self::Echo(..) | Self::StreamEcho(..) | Self::Calls(_) => None,
             Self::Named(named) => Some(named.data),
+            _ => None,
         }
     }
 
@@ -101,7 +118,7 @@ impl Server {
     pub(super) fn path(&self) -> Kind {
         match self {
             Self::Calls(_) => Kind::Loopback,
-            Self::Echo(_, path) | Self::StreamEcho(_, path) => *path,
+            Self::Echo { path, .. } | Self::StreamEcho { path, .. } => *path,
             Self::Named(named) => named.path,
         }
     }
@@ -109,35 +126,33 @@ impl Server {
     /// Why it cannot be started on this host; `None` if it can, as far as is known before.
     pub(super) fn lacks(&self) -> Option<String> {
         let program = match self {
-            Self::Echo(..) | Self::StreamEcho(..) | Self::Calls(_) => None,
             Self::Named(named) => named.missing_program(),
+            _ => None,
         };
-        program
-            .map(|program| format!("{program} is missing; `cargo xtask test --only packages` installs it"))
-            .or_else(|| path::lacks(self.path()))
+        program.map(|program| players::missing(&program)).or_else(|| path::lacks(self.path()))
     }
 
     /// Whether it exchanges frames with its device, past the kernel.
     pub(super) fn needs_frames(&self) -> bool {
         match self {
-            Self::Echo(io, _) => *io == FRAMES,
+            Self::Echo { io, .. } => io == FRAMES,
             Self::Named(named) => named.io == FRAMES,
-            Self::StreamEcho(..) | Self::Calls(_) => false,
+            Self::StreamEcho { .. } | Self::Calls(_) => false,
         }
     }
 
-    pub(super) fn settings(&self) -> BTreeMap<&'static str, &'static str> {
+    pub(super) fn settings(&self) -> BTreeMap<String, String> {
         match self {
-            Self::Echo(..) | Self::StreamEcho(..) | Self::Calls(_) => BTreeMap::new(),
-            Self::Named(named) => named.settings.iter().copied().collect(),
+            Self::Named(named) => named.settings.clone(),
+            _ => BTreeMap::new(),
         }
     }
 
     /// Its name in tables.
     pub(super) fn words(&self) -> String {
         let name = match self {
-            Self::Echo(io, _) => format!("echo {io}"),
-            Self::StreamEcho(carrier, _) => format!("echo {}", carrier.scheme()),
+            Self::Echo { io, .. } => format!("echo {io}"),
+            Self::StreamEcho { carrier, .. } => format!("echo {}", carrier.scheme()),
             Self::Calls(io) => format!("calls {io}"),
             Self::Named(named) if named.transport != Transport::Udp => {
                 format!("{} {}", named.subject, named.transport.word())
@@ -153,9 +168,9 @@ impl Server {
     /// Starts it at the end of a path of its kind, and waits until it answers.
     pub(super) fn start(&self, bench: &Bench<'_>, path: &LaidPath) -> Result<Up> {
         match self {
-            Self::Echo(io, Kind::Loopback) => Ok(Up::echo(bench.kqps.echo(io)?)),
-            Self::Echo(io, Kind::Veth) => Ok(Up::echo(bench.kqps.echo_over(io, path)?)),
-            Self::StreamEcho(carrier, _) => Ok(Up::echo(bench.kqps.stream_echo(*carrier, path)?)),
+            Self::Echo { io, path: Kind::Loopback } => Ok(Up::echo(bench.kqps.echo(io)?)),
+            Self::Echo { io, path: Kind::Veth } => Ok(Up::echo(bench.kqps.echo_over(io, path)?)),
+            Self::StreamEcho { carrier, .. } => Ok(Up::echo(bench.kqps.stream_echo(*carrier, path)?)),
             Self::Calls(io) => {
                 let mut calls =
                     Running::start(pinned(&bench.kqps.subject_cpu.to_string(), bench.calls).arg(io))?;
@@ -182,14 +197,15 @@ impl Named {
             self.definition().with_context(|| format!("there is no subject {}", self.subject))?;
         let zones = self.data.zones(bench)?;
         let own_core = [bench.kqps.subject_cpu];
-        let settings = self.settings.iter().map(|(name, value)| ((*name).into(), (*value).into())).collect();
+        let settings =
+            self.settings.iter().map(|(name, value)| (name.as_str().into(), value.as_str().into())).collect();
         let folder = tempfile::tempdir_in(bench.scratch)?;
         let setting = LaunchSetting {
             path,
             folder: folder.path(),
             zones: &zones,
             kqps: &bench.kqps.program,
-            io: self.io,
+            io: &self.io,
             workers: 1,
             cpus: if self.spread { &[] } else { &own_core },
             settings: &settings,

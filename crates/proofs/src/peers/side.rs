@@ -8,20 +8,20 @@ use kqps_lab::path::LaidPath;
 use kqps_observation::Trial;
 use serde::Serialize;
 
-use super::figure::{Figure, Reported, SUBJECT_CPU};
+use super::figure::{Figure, Reported};
 use super::foreign::Watch;
-use super::player::Player;
+use super::players::{Load, Player};
 use super::server::{FRAMES, Server, Up};
-use super::{Bench, dnsperf, kxdpgun, s_time};
+use super::{Bench, best_rate};
 use crate::child::Running;
 use crate::{path, program};
 
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {
-    pub(super) player: Player,
+    pub(super) player: &'static Player,
     /// Its flags, besides the rate, the duration and the query file.
-    pub(super) flags: &'static [&'static str],
-    pub(super) server: Server,
+    pub(super) flags: &'static [String],
+    pub(super) server: &'static Server,
 }
 
 /// The figures of one measurement.
@@ -51,8 +51,8 @@ impl Measured {
     pub(super) fn figure(&self, figure: Figure) -> f64 {
         match figure {
             Figure::AnsweredRate => self.answered_qps,
-            Figure::PlayerCpu { .. } => self.player_cpu_s_per_million,
-            Figure::ServerCpu { .. } => self.server_cpu_s_per_million.unwrap_or(f64::NAN),
+            Figure::PlayerCpu(_) => self.player_cpu_s_per_million,
+            Figure::ServerCpu(_) => self.server_cpu_s_per_million.unwrap_or(f64::NAN),
             Figure::Memory => self.server_bytes.map_or(f64::NAN, |bytes| bytes as f64),
             Figure::LoadTime => self.ready_s,
             Figure::Latency => self.latency_p50_us.map_or(f64::NAN, |us| us as f64),
@@ -82,16 +82,16 @@ pub(super) fn measure(bench: &Bench<'_>, side: Side, rate_qps: Option<u32>) -> R
 /// The rate at which this side gets the most answers, queries a second, from plays at several rates; `None` for a
 /// player that needs no rate.
 pub(super) fn best_qps(bench: &Bench<'_>, side: Side) -> Result<Option<u32>> {
-    if side.player != Player::Kxdpgun {
+    if !side.player.makes_packets() {
         return Ok(None);
     }
-    let first_qps = kxdpgun::first_qps(side.flags);
+    let first_qps = best_rate::first_qps(side.flags);
     if bench.is_short {
         return Ok(Some(first_qps));
     }
     at_server(bench, side, |ready| {
         let play = |rate_qps| ready.play(bench, Some(rate_qps));
-        kxdpgun::best(first_qps, play, |found: &Measured| found.answered_qps)
+        best_rate::best(first_qps, play, |found: &Measured| found.answered_qps)
     })
     .map(|best| best.given_qps)
 }
@@ -111,21 +111,22 @@ fn at_server(
 impl Ready<'_> {
     fn play(&self, bench: &Bench<'_>, rate_qps: Option<u32>) -> Result<Measured> {
         let flags = self.side.flags(bench, rate_qps);
-        let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         let before_s = self.server.cpu_s()?;
         let watch = Watch::begin()?;
-        let reported = match self.side.player {
-            Player::Kqps | Player::KqpsHandshakes(_) => self.kqps(bench, &flags)?,
-            Player::Dnsperf => dnsperf::play(bench, &flags, self.server.address)?,
-            Player::Kxdpgun => kxdpgun::play(bench, self.path, &flags, self.server.address, self.queries)?,
-            Player::OpensslTime => s_time::play(bench, &flags, self.server.address)?,
+        let (target, seconds, cpu) = (self.server.address, bench.seconds, bench.kqps.player_cpu);
+        let reported = match &self.side.player.other {
+            None => self.kqps(bench, &flags)?,
+            Some(other) => {
+                let load = Load { target, queries: self.queries, flags: &flags, seconds, cpu };
+                other.play(bench, self.path, &load)?
+            }
         };
         let server_cpu_s = match &reported.server {
             Some(seen) => Some(seen.cpu_user_s + seen.cpu_system_s),
             None => self.server.cpu_s()?.zip(before_s).map(|(after_s, before_s)| after_s - before_s),
         };
         let millions = reported.answered as f64 / 1e6;
-        let answered_qps = match server_cpu_s.filter(|_| self.side.player == Player::Kxdpgun) {
+        let answered_qps = match server_cpu_s.filter(|_| self.side.player.makes_packets()) {
             // It counts what a full buffer of the server still yields after the load as answers of the load. The
             // server has one core, so that its CPU time is the least in which it can have answered.
             Some(cpu_s) => reported.answered_qps * (bench.seconds / cpu_s).min(1.0),
@@ -147,11 +148,11 @@ impl Ready<'_> {
     }
 
     /// Plays with one thread. An echo is not watched, since watching would cost the player CPU time.
-    fn kqps(&self, bench: &Bench<'_>, own: &[&str]) -> Result<Reported> {
+    fn kqps(&self, bench: &Bench<'_>, own: &[String]) -> Result<Reported> {
         let server = self.side.server;
         let duration = format!("{}s", bench.seconds);
         let mut flags = vec!["-T", "1", "-l", &duration];
-        flags.extend(own);
+        flags.extend(own.iter().map(String::as_str));
         let pid = self.server.pid.to_string();
         if server.data().is_some() {
             flags.extend(["--subject-pid", &pid]);
@@ -178,43 +179,47 @@ impl Ready<'_> {
 
     /// Correct answers or handshakes of a trial of kqps, and their rate a second.
     fn counted(&self, trial: &Trial) -> Result<(u64, f64)> {
-        let Player::KqpsHandshakes(kind) = self.side.player else {
+        let Some(kind) = self.side.player.handshakes else {
             return Ok((trial.accounts.correct, trial.load.answered_qps));
         };
         let tls = trial.connections.as_ref().and_then(|connections| connections.tls.as_ref());
         let handshakes = &tls.context("the trial has no handshakes")?.handshakes;
-        let made = handshakes.get(kind.word()).copied().unwrap_or(0);
+        let made = handshakes.get(kind).copied().unwrap_or(0);
         Ok((made, made as f64 / trial.load.duration_s))
     }
 }
 
 impl Side {
-    /// Its flags, with the server's core in place of the placeholder, and with the rate. All players that take a rate
-    /// have the same flag for it.
+    /// Its flags, with the server's core and the players' addresses in place of their names, and with the rate. All players
+    /// that take a rate have the same flag for it.
     pub(super) fn flags(&self, bench: &Bench<'_>, rate_qps: Option<u32>) -> Vec<String> {
         let subject_cpu = bench.kqps.subject_cpu.to_string();
-        let named = |&flag: &&str| if flag == SUBJECT_CPU { subject_cpu.clone() } else { flag.to_owned() };
+        let of_row = self.flags.iter().map(|flag| match flag.as_str() {
+            "{subject}" => subject_cpu.clone(),
+            "{sources}" => path::SOURCES.to_owned(),
+            other => other.to_owned(),
+        });
         let rate = rate_qps.into_iter().flat_map(|qps| ["-Q".to_owned(), qps.to_string()]);
-        self.player.flags().iter().chain(self.flags).map(named).chain(rate).collect()
+        self.player.flags.iter().map(|flag| (*flag).to_owned()).chain(of_row).chain(rate).collect()
     }
 
     /// Why it cannot be measured on this host; `None` if it can, as far as is known before.
     pub(super) fn lacks(&self) -> Option<String> {
         let no_frames = || {
-            let has_frames = self.flags.contains(&FRAMES) || self.server.needs_frames();
+            let has_frames = self.flags.iter().any(|flag| flag == FRAMES) || self.server.needs_frames();
             let reason = probe::probe_one("af-xdp").err().filter(|_| has_frames)?;
             Some(format!("--io {FRAMES} needs AF_XDP: {reason}"))
         };
         self.player.lacks().or_else(|| self.server.lacks()).or_else(no_frames)
     }
 
-    /// The player's query file. An echo gets one without other rcodes than its own, which it could not
-    /// return.
+    /// The player's query file. An echo gets one without other rcodes than its own, which it could not return, and so do
+    /// programs that read no expectations.
     fn queries(&self, bench: &Bench<'_>) -> Result<PathBuf> {
-        match self.server.data() {
-            None => Ok(bench.queries.to_owned()),
-            Some(data) if self.player == Player::Kxdpgun => data.bare_queries(bench),
-            Some(data) => data.queries(bench),
+        match (self.server.data(), &self.player.other) {
+            (Some(data), None) => data.queries(bench),
+            (Some(data), Some(other)) if other.makes_packets => data.bare_queries(bench),
+            _ => Ok(bench.queries.to_owned()),
         }
     }
 }

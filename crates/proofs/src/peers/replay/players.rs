@@ -2,23 +2,17 @@
 
 use std::net::SocketAddrV4;
 use std::path::Path;
-use std::process::{Command, Stdio};
-use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::namespace::veth;
 use kqps_lab::path::LaidPath;
-use kqps_programs::shell;
 use serde_json::{Value, json};
 
-use crate::child::{Running, pinned};
+use crate::child::Running;
 use crate::path::{self, SOURCES};
-use crate::peers::Bench;
 use crate::peers::server::FRAMES;
+use crate::peers::{Bench, players};
 use crate::program;
-
-/// How long a program may take to end after its output.
-const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// A program that replays captures.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -61,10 +55,7 @@ impl Replayer {
         if self == Self::KqpsFrames {
             return path::lacks_frames();
         }
-        let program = self.program()?;
-        shell::find(program)
-            .is_none()
-            .then(|| format!("{program} is missing; `cargo xtask test --only packages` installs it"))
+        self.program().and_then(players::lacks_program)
     }
 
     /// The program; `None` for kqps.
@@ -88,53 +79,31 @@ impl Replayer {
         match self {
             Self::Kqps => kqps(bench, path, file, target, &[]),
             Self::KqpsFrames => kqps(bench, path, file, target, &["--io", FRAMES, "-m", "udp"]),
-            Self::Tcpreplay => self.other(bench, path, |command| {
-                command.args(["-i", veth::DEVICE]).arg(file);
-            }),
-            Self::Dnsreplay => self.other(bench, path, |command| {
-                command.arg(file).args([target.ip().to_string(), target.port().to_string()]);
-            }),
+            Self::Tcpreplay => self.other(bench, path, &["-i".into(), veth::DEVICE.into(), shown(file)]),
+            Self::Dnsreplay => {
+                self.other(bench, path, &[shown(file), target.ip().to_string(), target.port().to_string()])
+            }
         }
     }
 
-    fn other(self, bench: &Bench<'_>, path: &LaidPath, flags: impl FnOnce(&mut Command)) -> Result<Value> {
-        let name = self.program().context("kqps is started in another way")?;
-        let program = shell::find(name).with_context(|| format!("{name} is missing"))?;
-        let mut command = pinned(&bench.kqps.player_cpu.to_string(), program);
-        flags(&mut command);
-        // Its warnings would appear among our own lines.
-        command.stderr(Stdio::null());
-        path.place_player(&mut command).context("entering a network namespace")?;
-        let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
-        if ended.code != Some(0) {
-            bail!("{} ended with {:?}: {}", shell::words(&command), ended.code, ended.output);
-        }
+    fn other(self, bench: &Bench<'_>, path: &LaidPath, arguments: &[String]) -> Result<Value> {
+        let program = self.program().context("kqps is started in another way")?;
+        let (ended, words) = players::run(bench, path, program, arguments)?;
+        ensure!(ended.code == Some(0), "{words} ended with {:?}: {}", ended.code, ended.output);
         Ok(json!({ "cpu_s": ended.cpu_s, "output": ended.output }))
     }
+}
+
+fn shown(file: &Path) -> String {
+    file.display().to_string()
 }
 
 /// Replays with one thread on a core of its own. The receiver answers nothing, so the player waits for no reply for
 /// long.
 fn kqps(bench: &Bench<'_>, path: &LaidPath, file: &Path, target: SocketAddrV4, io: &[&str]) -> Result<Value> {
     let server_cpu = bench.kqps.subject_cpu.to_string();
-    let mut flags = vec![
-        "-T",
-        "1",
-        "--arrivals",
-        "captured",
-        "-a",
-        SOURCES,
-        "--seed",
-        "1",
-        "-t",
-        "100ms",
-        "--drain",
-        "100ms",
-        "--subject",
-        "none",
-        "--subject-cpus",
-        &server_cpu,
-    ];
+    let mut flags = vec!["-T", "1", "--arrivals", "captured", "-a", SOURCES, "--seed", "1"];
+    flags.extend(["-t", "100ms", "--drain", "100ms", "--subject", "none", "--subject-cpus", &server_cpu]);
     flags.extend(io);
     let mut command = bench.kqps.load_command(target.into(), file, &flags);
     command.env("XDG_CACHE_HOME", bench.scratch.join("cache"));
