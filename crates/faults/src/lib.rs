@@ -9,4 +9,4 @@
 pub mod back_end;
 pub mod relay;
 pub mod streams;
-mod thread;
+pub mod thread;

@@ -1,4 +1,4 @@
-//! A thread that makes faults and counts them.
+//! A thread beside a proof, such as one that makes faults and counts them.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,17 +7,17 @@ use std::thread::JoinHandle;
 use anyhow::{Context as _, Result, anyhow};
 use kqps_kernel::affinity;
 
-/// A thread that works until it is stopped, and then returns what it counted. Dropping it stops it.
-pub(crate) struct CountingThread<T> {
+/// A thread that works until it is stopped, and then returns what it counted or noted. Dropping it stops it.
+pub struct Background<T> {
     /// Its work, as messages name it: `the relay`.
     what: &'static str,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<Result<T>>>,
 }
 
-impl<T: Send + 'static> CountingThread<T> {
+impl<T: Send + 'static> Background<T> {
     /// Starts a thread of this name, which is pinned to a core if one is given. `work` ends soon after its flag is set.
-    pub(crate) fn start(
+    pub fn start(
         (what, name): (&'static str, &str),
         cpu: Option<u32>,
         work: impl FnOnce(&AtomicBool) -> Result<T> + Send + 'static,
@@ -35,7 +35,7 @@ impl<T: Send + 'static> CountingThread<T> {
     }
 
     /// Stops it, and returns what it counted. An error if it failed meanwhile.
-    pub(crate) fn stop(mut self) -> Result<T> {
+    pub fn stop(mut self) -> Result<T> {
         self.stop.store(true, Ordering::Relaxed);
         let what = self.what;
         let thread = self.thread.take().with_context(|| format!("{what} was stopped before"))?;
@@ -43,12 +43,12 @@ impl<T: Send + 'static> CountingThread<T> {
     }
 
     /// Whether it still works. An error ends it early.
-    pub(crate) fn is_at_work(&self) -> bool {
+    pub fn is_at_work(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 }
 
-impl<T> Drop for CountingThread<T> {
+impl<T> Drop for Background<T> {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {

@@ -6,11 +6,13 @@ use std::io::{BufRead as _, BufReader, Read as _};
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use kqps_kernel::process::{self, Signal};
 use kqps_programs::shell;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
+
+use crate::wait::until;
 
 /// Ticks of `utime` and `stime` in one second. Linux shows 100 to every program (proc(5), `USER_HZ`).
 const TICKS_PER_S: f64 = 100.0;
@@ -57,6 +59,13 @@ impl Running {
         Ok(Self { child, output, words })
     }
 
+    /// Starts a server, and waits for its ready line. Returns it with its first address.
+    pub fn server(command: &mut Command) -> Result<(Self, std::net::SocketAddr)> {
+        let mut running = Self::start(command)?;
+        let address = running.ready()?;
+        Ok((running, address))
+    }
+
     /// Reads the next line of its standard output, with its end. Empty if it wrote all that it will write.
     pub fn line(&mut self) -> Result<String> {
         let mut line = String::new();
@@ -97,6 +106,15 @@ impl Running {
         process::signal(self.pid(), signal).with_context(|| format!("cannot signal {}", self.words))
     }
 
+    /// Stops it for a time, and lets it go on. Returns how long it stood still.
+    pub fn stand_still(&self, time: Duration) -> Result<Duration> {
+        let began = Instant::now();
+        self.signal(Signal::Stop)?;
+        std::thread::sleep(time);
+        self.signal(Signal::Continue)?;
+        Ok(began.elapsed())
+    }
+
     /// Sends SIGTERM, and waits for its end. An error after 10 s.
     pub fn terminate(self) -> Result<Ended> {
         self.signal(Signal::Terminate)?;
@@ -107,14 +125,10 @@ impl Running {
     pub fn wait(mut self, within: Duration) -> Result<Ended> {
         let mut output = String::new();
         self.output.read_to_string(&mut output)?;
-        let deadline = Instant::now() + within;
         // /proc has its CPU time only until it is waited for.
-        while !self.has_ended()? {
-            if Instant::now() > deadline {
-                bail!("{} did not end within {} s", self.words, within.as_secs());
-            }
-            std::thread::sleep(LOOK);
-        }
+        let has_ended = || Ok(self.has_ended()?.then_some(()));
+        let late = || format!("{} did not end within {} s", self.words, within.as_secs());
+        until((within, LOOK), has_ended, late)?;
         let cpu_s = self.cpu_s()?;
         Ok(Ended { code: self.child.wait()?.code(), output, cpu_s })
     }
@@ -179,6 +193,16 @@ pub(crate) fn has_ended(stat: &str) -> bool {
     stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with(['Z', 'X']))
 }
 
+/// A size in the status of a process (proc(5)), such as `VmRSS`, KiB; `None` if it has ended, or shows none.
+pub(crate) fn status_kib(pid: u32, name: &str) -> Option<u64> {
+    kib_of(&fs::read_to_string(format!("/proc/{pid}/status")).ok()?, name)
+}
+
+fn kib_of(status: &str, name: &str) -> Option<u64> {
+    let value = status.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'))?;
+    value.trim().strip_suffix(" kB")?.parse().ok()
+}
+
 /// A command that runs pinned to cores, given as `0` or `0,2` (taskset(1)).
 pub fn pinned(cpus: &str, program: impl AsRef<std::ffi::OsStr>) -> Command {
     let mut command = Command::new("taskset");
@@ -196,6 +220,13 @@ mod tests {
         assert!((cpu_s(stat) - 1.75).abs() < 1e-9);
         assert!(has_ended(stat) && !has_ended("7 (Z) R 1"));
         assert_eq!(parent("7 (a) b) R 12 7"), Some(12));
+    }
+
+    #[test]
+    fn a_size_is_read_from_a_status() {
+        let status = "Name:\tkqps\nVmHWM:\t   99999 kB\nRssAnon:\t    1234 kB\nRssFile:\t 5 kB\n";
+        assert_eq!((kib_of(status, "RssAnon"), kib_of(status, "VmHWM")), (Some(1_234), Some(99_999)));
+        assert_eq!((kib_of("Name:\tkqps\n", "RssAnon"), kib_of(status, "Vm")), (None, None));
     }
 
     #[test]

@@ -14,3 +14,4 @@ pub mod peers;
 pub mod program;
 pub mod prove;
 pub mod scratch;
+mod wait;

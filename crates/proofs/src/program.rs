@@ -98,32 +98,24 @@ impl Program {
 
     /// Starts an echo with one worker under an I/O model, and waits until it can answer.
     pub fn echo(&self, io: &str) -> Result<(Running, SocketAddr)> {
-        let mut echo = Running::start(&mut self.echo_command(&["--listen", "127.0.0.1:0", "--io", io]))?;
-        let address = echo.ready()?;
-        Ok((echo, address))
+        Running::server(&mut self.echo_command(&["--listen", "127.0.0.1:0", "--io", io]))
     }
 
     /// Starts an echo with one worker under an I/O model at the subject's end of a path, and waits until it can answer.
     pub fn echo_over(&self, io: &str, path: &LaidPath) -> Result<(Running, SocketAddr)> {
-        let host = path.subject_address();
-        let address = path.at_subject(|| port::free(host, 1)).context("no port is free for an echo")?;
+        let address = free_address(path)?;
         let mut command = self.echo_command(&["--listen", &address.to_string(), "--io", io]);
         path.place_subject(&mut command).context("entering a network namespace")?;
-        let mut echo = Running::start(&mut command)?;
-        echo.ready()?;
-        Ok((echo, address))
+        Ok((Running::server(&mut command)?.0, address))
     }
 
     /// Starts an echo with one worker at the subject's end of a path, and waits until it can answer over connections.
     /// Returns their address.
     pub fn stream_echo(&self, carrier: Carrier, path: &LaidPath) -> Result<(Running, SocketAddr)> {
-        let host = path.subject_address();
-        let address = path.at_subject(|| port::free(host, 1)).context("no port is free for an echo")?;
+        let address = free_address(path)?;
         let mut command = self.stream_echo_command(carrier, address);
         path.place_subject(&mut command).context("entering a network namespace")?;
-        let mut echo = Running::start(&mut command)?;
-        echo.ready()?;
-        Ok((echo, address))
+        Ok((Running::server(&mut command)?.0, address))
     }
 
     /// The command of an echo with one worker that listens for connections at this address. Its datagrams have a port
@@ -144,23 +136,26 @@ impl Program {
     }
 
     fn echo_command(&self, flags: &[&str]) -> Command {
-        let cpu = self.subject_cpu.to_string();
-        let mut command = pinned(&cpu, &self.program);
-        command.args(["serve", "echo", "--json", "--cpus", &cpu]).args(flags);
+        let mut command = self.serve("echo");
+        command.args(["--cpus", &self.subject_cpu.to_string()]).args(flags);
         // It ends by itself if this program dies without ending it, and its buffer holds a second of queries.
         command.args(["--for", "1h", "--buffer", "64MiB"]);
         command
     }
 
+    /// The command of a server of this kind, pinned to the subject's core.
+    pub fn serve(&self, kind: &str) -> Command {
+        let mut command = pinned(&self.subject_cpu.to_string(), &self.program);
+        command.args(["serve", kind, "--json"]);
+        command
+    }
+
     /// Starts an authoritative server of one zone with one worker under an I/O model, and waits until it can answer.
     pub fn auth(&self, zone: &Path, io: &str) -> Result<(Running, SocketAddr)> {
-        let cpu = self.subject_cpu.to_string();
-        let mut command = pinned(&cpu, &self.program);
-        command.args(["serve", "auth", "--json", "--listen", "127.0.0.1:0", "--io", io, "--cpus", &cpu]);
+        let mut command = self.serve("auth");
+        command.args(["--listen", "127.0.0.1:0", "--io", io, "--cpus", &self.subject_cpu.to_string()]);
         command.args(["--for", "1h", "--zone"]).arg(zone);
-        let mut auth = Running::start(&mut command)?;
-        let address = auth.ready()?;
-        Ok((auth, address))
+        Running::server(&mut command)
     }
 
     /// Starts `kqps load` at a target; `flags` set the load.
@@ -177,6 +172,19 @@ impl Program {
         command
     }
 
+    /// Starts a player at its end of a path.
+    pub fn start_load_over(
+        &self,
+        path: &LaidPath,
+        target: SocketAddr,
+        queries: &Path,
+        flags: &[&str],
+    ) -> Result<Running> {
+        let mut command = self.load_command(target, queries, flags);
+        path.place_player(&mut command).context("entering a network namespace")?;
+        Running::start(&mut command)
+    }
+
     /// Plays a trial to its end.
     pub fn load(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Played> {
         finish(self.start_load(target, queries, flags)?)
@@ -186,6 +194,12 @@ impl Program {
     pub fn trial(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Trial> {
         self.load(target, queries, flags)?.measured()
     }
+}
+
+/// A free address at the subject's end of a path.
+fn free_address(path: &LaidPath) -> Result<SocketAddr> {
+    let host = path.subject_address();
+    path.at_subject(|| port::free(host, 1)).context("no port is free for an echo")
 }
 
 impl Played {

@@ -38,7 +38,7 @@ pub use fault::{Fault, Plan, Share};
 pub use wire::answer;
 pub use witness::{Handed, Witness};
 
-use crate::thread::CountingThread;
+use crate::thread::Background;
 use engine::Engine;
 
 /// The settings of a relay.
@@ -87,7 +87,7 @@ impl Default for RelaySettings {
 /// A relay that runs in a thread of its own. Dropping it stops it.
 pub struct Relay {
     address: SocketAddr,
-    thread: CountingThread<(Counts, Witness)>,
+    thread: Background<(Counts, Witness)>,
 }
 
 impl Relay {
@@ -96,7 +96,7 @@ impl Relay {
         let cpu = settings.cpu;
         let engine = Engine::new(settings).context("the relay cannot open its sockets")?;
         let address = engine.address()?;
-        let thread = CountingThread::start(("the relay", "relay"), cpu, move |stop| Ok(engine.run(stop)?))?;
+        let thread = Background::start(("the relay", "relay"), cpu, move |stop| Ok(engine.run(stop)?))?;
         Ok(Self { address, thread })
     }
 

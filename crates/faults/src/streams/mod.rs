@@ -41,7 +41,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 
 use crate::relay::Witness;
-use crate::thread::CountingThread;
+use crate::thread::Background;
 
 pub use counts::{Counts, Datagrams, Expected};
 pub use fault::{Fault, Stage};
@@ -159,7 +159,7 @@ impl Loop {
 /// A server that runs in a thread of its own. Dropping it stops it.
 pub struct Server {
     address: SocketAddr,
-    thread: CountingThread<(Counts, Witness)>,
+    thread: Background<(Counts, Witness)>,
 }
 
 impl Server {
@@ -170,7 +170,7 @@ impl Server {
         let serving = Loop::new(settings).context("the server with faults cannot listen")?;
         let address = serving.address();
         let named = ("the server with faults", "streams");
-        let thread = CountingThread::start(named, cpu, move |stop| serving.run(stop))?;
+        let thread = Background::start(named, cpu, move |stop| serving.run(stop))?;
         Ok(Self { address, thread })
     }
 

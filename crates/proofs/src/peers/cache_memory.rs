@@ -17,6 +17,7 @@ use super::block::Spread;
 use super::rows::{self, Target};
 use super::server::{Server, Up};
 use super::single::{Single, Unit};
+use crate::program::finish;
 use crate::{child, path};
 
 const WHAT: &str = "memory of a cached RRset of one address: kqps cache / Unbound that forwards";
@@ -97,9 +98,7 @@ fn fill(bench: &Bench<'_>, server: &Server) -> Result<Filled> {
 /// with the server's socket, bytes.
 fn ask(bench: &Bench<'_>, up: &Up, path: &LaidPath, file: &Path, names: u64) -> Result<u64> {
     let flags = [GENTLE, &["-n", "1"]].concat();
-    let mut command = bench.kqps.load_command(up.address, file, &flags);
-    path.place_player(&mut command).context("entering a network namespace")?;
-    let trial = crate::program::finish(child::Running::start(&mut command)?)?.measured()?;
+    let trial = finish(bench.kqps.start_load_over(path, up.address, file, &flags)?)?.measured()?;
     let correct = trial.accounts.correct;
     let is_kept = correct as f64 >= names as f64 * KEPT_LEAST;
     ensure!(is_kept, "{correct} of {names} names were answered: {:?}", trial.accounts);

@@ -25,7 +25,7 @@ use super::rows::{Skipped, Target};
 use super::single::{Single, Unit};
 use crate::path;
 use players::Replayer;
-use receiver::{Arrived, Receiver};
+use receiver::Arrived;
 use traffic::Traffic;
 
 /// The most by which one in a hundred queries may be late.
@@ -136,7 +136,7 @@ fn once(
     path: &LaidPath,
 ) -> Result<Replay> {
     let target = server(path)?;
-    let receiver = Receiver::start(path, target.into(), bench.kqps.subject_cpu, replayer.needs_answers())?;
+    let receiver = receiver::start(path, target.into(), bench.kqps.subject_cpu, replayer.needs_answers())?;
     let player = replayer.play(bench, path, file, target)?;
     let Arrived { queries, dropped } = receiver.stop()?;
     ensure!(!queries.is_empty(), "no query arrived");

@@ -13,7 +13,6 @@ use super::foreign::Watch;
 use super::players::{Load, Player};
 use super::server::{FRAMES, Server, Up};
 use super::{Bench, best_rate};
-use crate::child::Running;
 use crate::{path, program};
 
 #[derive(Clone, Copy, Debug)]
@@ -157,9 +156,8 @@ impl Ready<'_> {
         if server.data().is_some() {
             flags.extend(["--subject-pid", &pid]);
         }
-        let mut command = bench.kqps.load_command(self.server.address, self.queries, &flags);
-        self.path.place_player(&mut command).context("entering a network namespace")?;
-        let played = program::finish(Running::start(&mut command)?)?;
+        let player = bench.kqps.start_load_over(self.path, self.server.address, self.queries, &flags)?;
+        let played = program::finish(player)?;
         let cpu_s = played.cpu_s;
         let trial = played.measured()?;
         ensure!(trial.accounts.wrong == 0, "{}: wrong answers: {:?}", server.words(), trial.wrong_rcodes);

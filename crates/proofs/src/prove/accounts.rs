@@ -15,9 +15,8 @@ use kqps_observation::{Accounts, Trial};
 
 use device::Device;
 
-use super::patience::{ATTEMPTS, Patience};
+use super::patience::{ATTEMPTS, Patience, until_proved};
 use super::{Bench, QUERIES, Size, player_ios};
-use crate::child::Running;
 use crate::program;
 
 /// The load of a trial: the I/O, and further flags.
@@ -129,22 +128,20 @@ fn agreed(
     file: &Path,
     seed: u64,
 ) -> Result<Trial> {
-    let mut doubts = Vec::new();
-    for patience in Patience::of_attempts() {
+    until_proved(ATTEMPTS, |patience| {
         let (dropped_before, late_us) = (dropped_on(path)?, patience.late_us());
         let settings = RelaySettings { plan: plan.clone(), seed, late_us, ..RelaySettings::default() };
         let relay = start(bench, path, settings)?;
         let waits = patience.flags();
         let flags: Vec<&str> = flags.iter().copied().chain(waits.iter().map(String::as_str)).collect();
-        let trial = program::finish(begin(bench, path, relay.address(), file, &flags)?)?.measured()?;
+        let trial = program::finish(bench.kqps.start_load_over(path, relay.address(), file, &flags)?)?.measured()?;
         let counts = relay.stop()?;
         let dropped = dropped_on(path)? - dropped_before;
         match doubt(&trial, &counts, patience).or_else(|| lost_on_path(dropped)) {
-            None => return compare(&trial, &counts).map(|()| trial),
-            Some(doubt) => doubts.push(doubt),
+            None => compare(&trial, &counts).map(|()| Ok(trial)),
+            Some(doubt) => Ok(Err(doubt)),
         }
-    }
-    bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
+    })
 }
 
 /// Starts a relay at the subject's end of a path, on the subject's core.
@@ -152,13 +149,6 @@ fn start(bench: &Bench, path: &LaidPath, settings: RelaySettings) -> Result<Rela
     let listen = SocketAddr::new(path.subject_address(), 0);
     let settings = RelaySettings { listen, cpu: Some(bench.kqps.subject_cpu), ..settings };
     Ok(path.at_subject(|| Relay::start(settings).map_err(io::Error::other))?)
-}
-
-/// Starts a player at the other end.
-fn begin(bench: &Bench, path: &LaidPath, target: SocketAddr, file: &Path, flags: &[&str]) -> Result<Running> {
-    let mut command = bench.kqps.load_command(target, file, flags);
-    path.place_player(&mut command).context("entering a network namespace")?;
-    Running::start(&mut command)
 }
 
 /// Why the trial proves nothing about the player's accounts, or `None`: packets were lost elsewhere, or a

@@ -15,23 +15,28 @@ const WITHIN_US: u64 = 50;
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     for io in player_ios() {
         for delay_us in DELAYS_US {
-            at(bench, io, delay_us).with_context(|| format!("--io {io}, a delay of {delay_us} µs"))?;
+            compare(bench, io, delay_us, |delay_us| median_us(bench, io, delay_us))
+                .with_context(|| format!("--io {io}, a delay of {delay_us} µs"))?;
         }
     }
     Ok(())
 }
 
-fn at(bench: &Bench, io: &str, delay_us: u64) -> Result<()> {
+/// Compares the median of a trial with this delay with those of trials without it. The small form only makes the trial.
+pub(super) fn compare(
+    bench: &Bench,
+    what: &str,
+    delay_us: u64,
+    median_us: impl Fn(u64) -> Result<u64>,
+) -> Result<()> {
     if bench.size == Size::Small {
-        return median_us(bench, io, delay_us).map(drop);
+        return median_us(delay_us).map(drop);
     }
     // Before and after every delay, since a host's own latency drifts.
-    let before_us = median_us(bench, io, 0)?;
-    let delayed_us = median_us(bench, io, delay_us)?;
-    let after_us = median_us(bench, io, 0)?;
+    let (before_us, delayed_us, after_us) = (median_us(0)?, median_us(delay_us)?, median_us(0)?);
     let none_us = u64::midpoint(before_us, after_us);
     let moved_us = delayed_us.saturating_sub(none_us);
-    eprintln!("{io}: {delay_us} µs moves p50 by {moved_us} µs, from {before_us} and {after_us} µs");
+    eprintln!("{what}: {delay_us} µs moves p50 by {moved_us} µs, from {before_us} and {after_us} µs");
     ensure!(moved_us.abs_diff(delay_us) <= WITHIN_US, "p50 moves by {moved_us} µs");
     Ok(())
 }

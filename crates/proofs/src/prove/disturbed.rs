@@ -3,12 +3,11 @@
 //! then, and while it pauses itself.
 
 use std::path::Path;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
+use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
+use kqps_faults::thread::Background;
 use kqps_kernel::process::{self, Signal};
 use kqps_kernel::{affinity, priority};
 use kqps_verdict::bottleneck::Resource;
@@ -18,7 +17,7 @@ use kqps_verdict::speed::Spoiled;
 use super::search::{SearchOutcome, find};
 use super::taker::Taker;
 use super::{Bench, Size};
-use crate::child::{Running, pinned};
+use crate::child::Running;
 
 /// Work of the echo for each query, without the kernel's part.
 const WORK: &str = "5us";
@@ -165,16 +164,15 @@ impl Kind {
 
 /// Searches the rate of a fresh echo under this trouble.
 fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<SearchOutcome> {
+    let mut command = bench.kqps.serve("echo");
     let cpu = bench.kqps.subject_cpu.to_string();
-    let mut command = pinned(&cpu, &bench.kqps.program);
-    command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", "blocking", "--cpus", &cpu]);
+    command.args(["--listen", "127.0.0.1:0", "--io", "blocking", "--cpus", &cpu]);
     let has_half = matches!(trouble, Trouble::HalfABuffer | Trouble::Itself);
     let buffer = if has_half { HALF_A_BUFFER } else { BUFFER };
     command.args(["--for", "10m", "--work", WORK, "--buffer", buffer]);
-    let mut echo = Running::start(&mut command)?;
-    let address = echo.ready()?;
+    let (echo, address) = Running::server(&mut command)?;
     let half = bench.choose(SMALL_HALF, HALF);
-    let troubling = Troubling::start(trouble, bench.kqps.subject_cpu, echo.pid(), half)?;
+    let troubling = start(trouble, bench.kqps.subject_cpu, echo.pid(), half)?;
     let found = find(bench, file, address, bench.choose(SMALL_LIMIT, WHOLE));
     troubling.stop()?;
     let found = found?;
@@ -182,40 +180,24 @@ fn search(bench: &Bench, file: &Path, trouble: Trouble) -> Result<SearchOutcome>
     Ok(found)
 }
 
-/// A thread that makes trouble until it is stopped.
-struct Troubling {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<Result<()>>,
-}
-
-impl Troubling {
-    fn start(trouble: Trouble, cpu: u32, echo: u32, half: Duration) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_stopped = Arc::clone(&stop);
-        let make = move || {
-            let is_over = || is_stopped.load(Ordering::Relaxed);
-            match trouble {
-                Trouble::Nothing | Trouble::HalfABuffer => Ok(()),
-                Trouble::Slowed => slow(cpu, half, &is_over),
-                Trouble::Withheld => {
-                    let taker = Taker::start(cpu, STALL, STALL_EVERY)?;
-                    while !is_over() {
-                        std::thread::sleep(STALL_EVERY);
-                    }
-                    taker.stop().map(drop)
+/// Starts a thread that makes trouble until it is stopped.
+fn start(trouble: Trouble, cpu: u32, echo: u32, half: Duration) -> Result<Background<()>> {
+    Background::start(("the thread that makes trouble", "trouble"), None, move |stop| {
+        let is_over = || stop.load(Ordering::Relaxed);
+        match trouble {
+            Trouble::Nothing | Trouble::HalfABuffer => Ok(()),
+            Trouble::Slowed => slow(cpu, half, &is_over),
+            Trouble::Withheld => {
+                let taker = Taker::start(cpu, STALL, STALL_EVERY)?;
+                while !is_over() {
+                    std::thread::sleep(STALL_EVERY);
                 }
-                Trouble::Crowded => crowd(cpu, &is_over),
-                Trouble::Itself => stand_still(echo, &is_over),
+                taker.stop().map(drop)
             }
-        };
-        let thread = std::thread::Builder::new().name("trouble".into()).spawn(make)?;
-        Ok(Self { stop, thread })
-    }
-
-    fn stop(self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| anyhow!("the thread that makes trouble panicked"))?
-    }
+            Trouble::Crowded => crowd(cpu, &is_over),
+            Trouble::Itself => stand_still(echo, &is_over),
+        }
+    })
 }
 
 /// Takes a part of the core, and leaves the core alone for as long, in turn.

@@ -11,7 +11,7 @@ mod simulate;
 
 use anyhow::{Result, ensure};
 
-use super::Bench;
+use super::{Bench, Part};
 use simulate::{Host, SPEEDS, crept, false_alarms, found_in_time, two_speeds};
 
 /// Series without a change among which one may raise an alarm.
@@ -31,8 +31,6 @@ const RUNS: usize = 40;
 const STRONG_MOST: f64 = 0.05;
 const FAILING_MOST: f64 = 0.005;
 
-type Part = (&'static str, fn(&Bench) -> Result<()>);
-
 const PARTS: [Part; 7] = [
     ("alarms", alarms),
     ("speeds", speeds),
@@ -45,10 +43,7 @@ const PARTS: [Part; 7] = [
 
 /// Proves every part, or the one that the user names.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    for (_, part) in bench.parts(&PARTS, |(name, _)| name)? {
-        part(bench)?;
-    }
-    Ok(())
+    bench.prove_parts(&PARTS, |_| false)
 }
 
 /// As many permutations as a history of few series takes, or as decide at 5 %.

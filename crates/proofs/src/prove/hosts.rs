@@ -26,20 +26,15 @@ mod study;
 mod tuning;
 mod void;
 
-use std::time::Instant;
-
-use anyhow::{Context as _, Result};
+use anyhow::Result;
 use kqps_skips::skip;
 
-use super::{Bench, Size};
-
-/// The name of a part, and its proof.
-type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
+use super::{Bench, Part, Size};
 
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [ProofPart; 10] = [
+const PARTS: [Part; 10] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
@@ -62,12 +57,5 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         return Ok(());
     }
     let is_small = bench.size == Size::Small;
-    let leaves_out = |name: &str| bench.only.is_none() && is_small && name == INSTALLING;
-    let parts = bench.parts(&PARTS, |(name, _)| name)?;
-    for (name, prove) in parts.into_iter().filter(|(name, _)| !leaves_out(name)) {
-        let began = Instant::now();
-        bench.anew().and_then(|bench| prove(&bench)).with_context(|| (*name).to_owned())?;
-        eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());
-    }
-    Ok(())
+    bench.prove_parts(&PARTS, |name| bench.only.is_none() && is_small && name == INSTALLING)
 }

@@ -274,11 +274,10 @@ fn compare(bench: &Bench, load: &str, work_ns: f64, name: &str) -> Result<Compar
 
 /// CPU time of the base echo for a query at full load, nanoseconds.
 fn cpu_per_query_ns(bench: &Bench) -> Result<f64> {
-    let mut command = crate::child::pinned(&bench.kqps.subject_cpu.to_string(), &bench.kqps.program);
-    command.args(["serve", "echo", "--json", "--listen", "127.0.0.1:0", "--io", "mmsg", "--for", "10m"]);
+    let mut command = bench.kqps.serve("echo");
+    command.args(["--listen", "127.0.0.1:0", "--io", "mmsg", "--for", "10m"]);
     command.args(["--work", &format!("{WORK_NS:.0}ns")]);
-    let mut echo = Running::start(&mut command)?;
-    let address = echo.ready()?;
+    let (echo, address) = Running::server(&mut command)?;
     let file = bench.queries(super::QUERIES)?;
     let duration = bench.choose("1s", "5s");
     let trial = bench.kqps.trial(

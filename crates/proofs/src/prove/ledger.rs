@@ -46,33 +46,29 @@ fn once(bench: &Bench, injection: Injection, seed: u64) -> Result<u64> {
     let queries = bench.queries(QUERIES / 2)?;
     let network = Network::lay()?;
     let (trial, truth) = injection.play(bench, &network, &queries, Way { seed, drop_reasons: false })?;
-    compare(&trial, injection.place(), truth).with_context(|| words(&trial))?;
+    trial.accounts.check()?;
+    let ledger = std::iter::once(&trial.ledger);
+    agree(ledger, injection.place(), truth).with_context(|| words(&trial))?;
     Ok(truth)
 }
 
-fn compare(trial: &Trial, place: Place, truth: u64) -> Result<()> {
-    trial.accounts.check()?;
-    let ledger = &trial.ledger;
-    let within = truth / WITHIN_ONE_IN;
+/// Compares ledgers together with the truth: so many losses at one place, and none elsewhere. Queries that a player did
+/// not send are no losses on the way, and are compared with its accounts.
+pub(super) fn agree<'a>(ledgers: impl Iterator<Item = &'a Ledger>, place: Place, truth: u64) -> Result<()> {
     ensure!(truth >= LOST_LEAST, "only {truth} were lost, which proves nothing");
-    let placed = ledger.at(place);
+    let within = truth / WITHIN_ONE_IN;
+    let (mut placed, mut elsewhere, mut unexplained) = (0, 0, 0);
+    for ledger in ledgers {
+        placed += ledger.at(place);
+        let of_player = [Place::PlayerUnsent, Place::PlayerSend];
+        let others = ledger.places.iter().filter(|one| one.place != place && !of_player.contains(&one.place));
+        elsewhere += others.map(|one| one.count).sum::<u64>();
+        unexplained += ledger.unexplained.max(0).unsigned_abs() + ledger.beyond();
+    }
     ensure!(placed.abs_diff(truth) <= within, "{truth} were lost at {place:?}, and the ledger says {placed}");
-    let elsewhere = elsewhere(ledger, place);
     ensure!(elsewhere <= within, "nothing else was lost, and the ledger says {elsewhere}");
-    let (unexplained, beyond) = (ledger.unexplained, ledger.beyond());
-    ensure!(
-        unexplained.unsigned_abs().max(beyond) <= within,
-        "{unexplained} are unexplained, {beyond} too many"
-    );
+    ensure!(unexplained <= within, "{unexplained} are unexplained or too many");
     Ok(())
-}
-
-/// Losses that the ledger places elsewhere. Queries that the player did not send are no losses on the way,
-/// and are compared with its accounts.
-fn elsewhere(ledger: &Ledger, place: Place) -> u64 {
-    let others = ledger.places.iter().filter(|placed| placed.place != place);
-    let on_the_way = others.filter(|placed| !matches!(placed.place, Place::PlayerUnsent | Place::PlayerSend));
-    on_the_way.map(|placed| placed.count).sum()
 }
 
 fn words(trial: &Trial) -> String {

@@ -20,6 +20,7 @@ mod overload;
 mod package;
 mod patience;
 mod pauses;
+mod python;
 mod quota;
 mod replay;
 mod reproduce;
@@ -33,7 +34,7 @@ mod work;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use kqps_kernel::probe::probe_one;
 use kqps_lab::materials::one_zone;
@@ -174,6 +175,9 @@ impl Options {
 /// The default seed.
 const SEED: u64 = 1;
 
+/// A part of a proof: its name, and its proof.
+type Part = (&'static str, fn(&Bench) -> Result<()>);
+
 /// The program, folders and settings that the proofs of a run share.
 struct Bench {
     kqps: Program,
@@ -255,6 +259,20 @@ impl Bench {
         let names = || parts.iter().map(&name).collect::<Vec<_>>().join(", ");
         ensure!(!picked.is_empty(), "--only: there is no such part; there are: {}", names());
         Ok(picked)
+    }
+
+    /// Proves the parts one after the other, or the one that the user names, without those that are left out.
+    fn prove_parts(&self, parts: &[Part], is_left_out: impl Fn(&str) -> bool) -> Result<()> {
+        let parts = self.parts(parts, |(name, _)| name)?;
+        parts.into_iter().filter(|(name, _)| !is_left_out(name)).try_for_each(|part| self.prove_one(part))
+    }
+
+    /// Proves a part in a folder of its own, and prints how long that took.
+    fn prove_one(&self, (name, prove): &Part) -> Result<()> {
+        let began = Instant::now();
+        self.anew().and_then(|bench| prove(&bench)).with_context(|| (*name).to_owned())?;
+        eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());
+        Ok(())
     }
 
     /// Chooses between two values, by size.

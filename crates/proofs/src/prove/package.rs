@@ -16,9 +16,7 @@ use anyhow::{Context as _, Result, ensure};
 use kqps_programs::shell;
 use serde_json::Value;
 
-use super::{Bench, Size};
-
-type Part = (&'static str, fn(&Bench) -> Result<()>);
+use super::{Bench, Part, Size};
 
 /// The part that needs no packages.
 const SMALL: Part = ("program", bare_tree::program);
@@ -32,10 +30,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         Size::Small => &PARTS[..1],
         Size::Whole => &PARTS[..],
     };
-    for (name, part) in bench.parts(parts, |(name, _)| name)? {
-        part(bench).with_context(|| format!("package, {name}"))?;
-    }
-    Ok(())
+    bench.prove_parts(parts, |_| false)
 }
 
 /// The version of all packages. An error if they are not of one version.

@@ -3,6 +3,8 @@
 
 use std::time::Duration;
 
+use anyhow::{Result, bail};
+
 /// How often a trial is made.
 pub(super) const ATTEMPTS: u32 = 5;
 
@@ -13,6 +15,21 @@ const FIRST: Duration = Duration::from_millis(500);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Patience {
     timeout: Duration,
+}
+
+/// Makes a trial until one proves something: an attempt returns what it proved, or why it proves nothing.
+pub(super) fn until_proved<T>(
+    attempts: u32,
+    mut attempt: impl FnMut(Patience) -> Result<Result<T, String>>,
+) -> Result<T> {
+    let mut doubts = Vec::new();
+    for patience in Patience::of_attempts().take(attempts as usize) {
+        match attempt(patience)? {
+            Ok(proved) => return Ok(proved),
+            Err(doubt) => doubts.push(doubt),
+        }
+    }
+    bail!("no trial of {attempts} proves anything: {}", doubts.join(" | "));
 }
 
 impl Patience {

@@ -8,29 +8,20 @@ mod runs;
 
 use anyhow::Result;
 
-use super::{Bench, Size};
+use super::{Bench, Part, Size};
 
-/// A measurement that is made several times.
-struct Measurement {
-    name: &'static str,
-    prove: fn(&Bench) -> Result<()>,
-    is_small: bool,
-}
-
-const PARTS: [Measurement; 4] = [
-    Measurement { name: "runs", prove: runs::prove, is_small: false },
-    Measurement { name: "finds", prove: finds::prove, is_small: true },
-    Measurement { name: "greatest", prove: greatest::prove, is_small: true },
-    Measurement { name: "comparisons", prove: comparisons::prove, is_small: false },
+const PARTS: [Part; 4] = [
+    ("runs", runs::prove),
+    ("finds", finds::prove),
+    ("greatest", greatest::prove),
+    ("comparisons", comparisons::prove),
 ];
 
+/// The parts that have no small form.
+const WHOLE: [&str; 2] = ["runs", "comparisons"];
+
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    for part in bench.parts(&PARTS, |part| part.name)? {
-        if bench.size == Size::Whole || part.is_small {
-            (part.prove)(&bench.anew()?)?;
-        }
-    }
-    Ok(())
+    bench.prove_parts(&PARTS, |name| bench.size == Size::Small && WHOLE.contains(&name))
 }
 
 /// The greatest value as a multiple of the least.

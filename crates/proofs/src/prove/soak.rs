@@ -1,12 +1,12 @@
 //! Endurance: after a long trial the accounts still add up, in total and over all seconds, and the player's
 //! memory does not grow.
 
-use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
 
 use super::{Bench, QUERIES};
+use crate::child::status_kib;
 use crate::program::finish;
 
 /// The most that the player's memory may grow, KiB. Time bins grow by a few bytes a second.
@@ -39,12 +39,6 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     Ok(())
 }
 
-/// Resident memory, KiB: `VmRSS` of `/proc/PID/status` (proc(5)).
 fn resident_kib(pid: u32) -> Result<u64> {
-    let path = format!("/proc/{pid}/status");
-    let status = fs::read_to_string(&path).with_context(|| format!("cannot read {path}"))?;
-    let line =
-        status.lines().find_map(|line| line.strip_prefix("VmRSS:")).context("a process has a VmRSS")?;
-    let kib = line.trim().trim_end_matches(" kB");
-    kib.parse().with_context(|| format!("VmRSS of {path} is {kib}"))
+    status_kib(pid, "VmRSS").with_context(|| format!("the process {pid} shows no resident memory"))
 }

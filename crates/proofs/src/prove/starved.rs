@@ -3,16 +3,14 @@
 use std::net::SocketAddr;
 use std::path::Path;
 use std::process::Command;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, bail};
-use kqps_kernel::affinity;
+use anyhow::{Context as _, Result, bail};
+use kqps_faults::thread::Background;
 
 use super::Bench;
 use super::quota::Quota;
+use super::work::spin;
 use crate::child::{Running, pinned};
 use crate::program::{Played, Program, finish};
 
@@ -39,7 +37,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
         Err(reason) => {
             eprintln!("starved by a busy thread beside it, since there is no control group: {reason:#}");
-            let spinner = Spinner::start(bench.kqps.player_cpu)?;
+            let spinner = Background::start(("the spinner", "spinner"), Some(bench.kqps.player_cpu), spin)?;
             let command = || {
                 let mut command = pinned(&bench.kqps.player_cpu.to_string(), "nice");
                 command.args(["-n", NICENESS]).arg(&bench.kqps.program);
@@ -87,30 +85,4 @@ fn play(
     };
     let played = finish(start(&["--json"])?)?;
     Ok((played, start(&[])?.wait(END_WITHIN)?.output))
-}
-
-struct Spinner {
-    stop: Arc<AtomicBool>,
-    thread: JoinHandle<std::io::Result<()>>,
-}
-
-impl Spinner {
-    fn start(cpu: u32) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_stopped = Arc::clone(&stop);
-        let spin = move || {
-            affinity::pin_thread(cpu)?;
-            while !is_stopped.load(Ordering::Relaxed) {
-                std::hint::spin_loop();
-            }
-            Ok(())
-        };
-        let thread = std::thread::Builder::new().name("spinner".into()).spawn(spin)?;
-        Ok(Self { stop, thread })
-    }
-
-    fn stop(self) -> Result<()> {
-        self.stop.store(true, Ordering::Relaxed);
-        self.thread.join().map_err(|_| anyhow!("the spinner panicked"))?.context("cannot pin the spinner")
-    }
 }

@@ -1,22 +1,19 @@
 //! A thread that takes a known part of a core from all ordinary threads, by running first at intervals.
 
-use std::io;
 use std::ops::Range;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::channel;
-use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
+use kqps_faults::thread::Background;
 use kqps_kernel::{affinity, clock, priority};
 
 /// The thread. Dropping this ends it.
 pub(super) struct Taker {
     /// The thread's ID, by which its CPU time is read.
     id: u32,
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<io::Result<Vec<Range<u64>>>>>,
+    thread: Background<Vec<Range<u64>>>,
 }
 
 impl Taker {
@@ -24,16 +21,14 @@ impl Taker {
     /// returns, so that it takes its part evenly from then on. An error without the right to run before
     /// others (`CAP_SYS_NICE`, or a limit of `RLIMIT_RTPRIO`).
     pub(super) fn start(cpu: u32, piece: Duration, every: Duration) -> Result<Self> {
-        let stop = Arc::new(AtomicBool::new(false));
-        let must_stop = Arc::clone(&stop);
         let (begins, begun) = channel();
-        let run = move || {
-            affinity::pin_thread(cpu)?;
-            priority::run_first()?;
+        let run = move |stop: &AtomicBool| {
+            priority::run_first()
+                .context("a thread that runs first needs CAP_SYS_NICE, or a limit of RLIMIT_RTPRIO")?;
             let (piece_ns, every_ns) = (piece.as_nanos() as u64, every.as_nanos() as u64);
             let mut at_ns = clock::now_ns() + every_ns;
             let mut taken = Vec::new();
-            while !must_stop.load(Ordering::Relaxed) {
+            while !stop.load(Ordering::Relaxed) {
                 let piece = take(at_ns, piece_ns);
                 // It does not make up for pieces that it missed while the core was withheld.
                 at_ns = (at_ns + every_ns).max(piece.end);
@@ -45,14 +40,10 @@ impl Taker {
             }
             Ok(taken)
         };
-        let thread = std::thread::Builder::new().name("taker".into()).spawn(run)?;
-        let mut taker = Self { id: 0, stop, thread: Some(thread) };
+        let thread = Background::start(("the thread that takes a core", "taker"), Some(cpu), run)?;
         match begun.recv() {
-            Ok(id) => {
-                taker.id = id;
-                Ok(taker)
-            }
-            Err(_) => taker.stop().and(Err(anyhow!("it ended at once"))),
+            Ok(id) => Ok(Self { id, thread }),
+            Err(_) => thread.stop().and(Err(anyhow!("it ended at once"))),
         }
     }
 
@@ -63,21 +54,8 @@ impl Taker {
 
     /// Ends it after the current piece. Returns the begin and the end of each piece, nanoseconds on
     /// `CLOCK_MONOTONIC`.
-    pub(super) fn stop(mut self) -> Result<Vec<Range<u64>>> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("it is stopped once")?;
-        let taken = thread.join().map_err(|_| anyhow!("the thread that takes a core panicked"))?;
-        taken.context("a thread that runs first needs CAP_SYS_NICE, or a limit of RLIMIT_RTPRIO")
-    }
-}
-
-impl Drop for Taker {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // Another error is the one to report.
-            let _ = thread.join();
-        }
+    pub(super) fn stop(self) -> Result<Vec<Range<u64>>> {
+        self.thread.stop()
     }
 }
 

@@ -1,13 +1,13 @@
 //! Work beside a measurement: ordinary threads that take a share of all cores, in bursts of a thousandth to a third of a
 //! second, as compilers and other programs do.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::{JoinHandle, sleep};
+use std::thread::sleep;
 use std::time::Duration;
 
 use anyhow::Result;
 use fastrand::Rng;
+use kqps_faults::thread::Background;
 use kqps_kernel::{affinity, clock};
 
 /// The least and the greatest length of a burst, seconds.
@@ -19,35 +19,25 @@ const MEMORY: usize = 1 << 20;
 /// The longest pause at once, so that the threads end soon after they are asked to.
 const PAUSE_MOST_S: f64 = 0.1;
 
-/// The threads, as many as there are cores. Dropping this ends them.
-pub(super) struct Work {
-    stop: Arc<AtomicBool>,
-    threads: Vec<JoinHandle<()>>,
+/// Begins to take this share of the cores, from 0 to below 1, by as many threads as there are cores. Dropping them ends them.
+pub(super) fn start(share: f64, seed: u64) -> Result<Vec<Background<()>>> {
+    let cores = if share > 0.0 { affinity::allowed()? } else { Vec::new() };
+    let begin = |place: u64| {
+        let rng = Rng::with_seed(seed * 1_000 + place);
+        Background::start(("the work", "work"), None, move |stop| {
+            run(share, rng, stop);
+            Ok(())
+        })
+    };
+    (0..cores.len() as u64).map(begin).collect()
 }
 
-impl Work {
-    /// Begins to take this share of the cores, from 0 to below 1.
-    pub(super) fn start(share: f64, seed: u64) -> Result<Self> {
-        let mut work = Self { stop: Arc::default(), threads: Vec::new() };
-        let cores = if share > 0.0 { affinity::allowed()? } else { Vec::new() };
-        for place in 0..cores.len() as u64 {
-            let (stop, rng) = (Arc::clone(&work.stop), Rng::with_seed(seed * 1_000 + place));
-            let thread =
-                std::thread::Builder::new().name("work".into()).spawn(move || run(share, rng, &stop))?;
-            work.threads.push(thread);
-        }
-        Ok(work)
+/// Keeps a core busy until it is stopped.
+pub(super) fn spin(stop: &AtomicBool) -> Result<()> {
+    while !stop.load(Ordering::Relaxed) {
+        std::hint::spin_loop();
     }
-}
-
-impl Drop for Work {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        for thread in self.threads.drain(..) {
-            // Its outcome does not matter any more.
-            let _ = thread.join();
-        }
-    }
+    Ok(())
 }
 
 fn run(share: f64, mut rng: Rng, stop: &AtomicBool) {

@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::traffic::Traffic;
 use super::{COMPILED, SERVER_OF_FILES};
-use crate::child::Running;
+use crate::child::{Running, status_kib};
 use crate::peers::Bench;
 use crate::peers::block::Spread;
 use crate::peers::rows::Target;
@@ -89,34 +89,10 @@ fn once(bench: &Bench<'_>, file: &Path) -> Result<Once> {
     let reader = std::thread::spawn(move || program::finish(running));
     let mut anonymous_bytes = 0;
     while !reader.is_finished() {
-        anonymous_bytes = anonymous_bytes.max(anonymous(pid).unwrap_or(0));
+        anonymous_bytes = anonymous_bytes.max(status_kib(pid, "RssAnon").unwrap_or(0) * 1024);
         std::thread::sleep(LOOK);
     }
     let seconds = began.elapsed().as_secs_f64();
     reader.join().map_err(|_| anyhow!("the reader of the record panicked"))??.measured()?;
     Ok(Once { seconds, anonymous_bytes })
-}
-
-/// The anonymous memory of a process now, bytes (`RssAnon`, proc(5)); `None` while it ends.
-fn anonymous(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    of_status(&status)
-}
-
-fn of_status(status: &str) -> Option<u64> {
-    let value = status.lines().find_map(|line| line.strip_prefix("RssAnon:"))?;
-    let kib: u64 = value.trim().strip_suffix(" kB")?.parse().ok()?;
-    Some(kib * 1024)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn anonymous_memory_is_read_from_a_status() {
-        let status = "Name:\tkqps\nVmHWM:\t   99999 kB\nRssAnon:\t    1234 kB\nRssFile:\t 5 kB\n";
-        assert_eq!(of_status(status), Some(1_263_616));
-        assert_eq!(of_status("Name:\tkqps\n"), None);
-    }
 }

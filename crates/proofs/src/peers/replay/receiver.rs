@@ -2,13 +2,12 @@
 //! only if it has to, since replies would take CPU time from the player's core.
 
 use std::net::SocketAddr;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread::JoinHandle;
 
-use anyhow::{Context as _, Result, anyhow};
+use anyhow::{Context as _, Result};
+use kqps_faults::thread::Background;
 use kqps_kernel::udp::Peer;
-use kqps_kernel::{RecvBatch, UdpOptions, UdpSocket, Wait, affinity};
+use kqps_kernel::{RecvBatch, UdpOptions, UdpSocket, Wait};
 use kqps_lab::path::LaidPath;
 
 use super::traffic::{ReceivedQuery, number_of};
@@ -21,12 +20,6 @@ const MESSAGE_BYTES: usize = 512;
 /// The longest sleep, so that the loop notices a stop.
 const SLEEP_NS: u64 = 10_000_000;
 
-/// A receiver that runs in a thread of its own. Dropping it stops it.
-pub(super) struct Receiver {
-    stop: Arc<AtomicBool>,
-    thread: Option<JoinHandle<Result<Arrived>>>,
-}
-
 /// Queries that arrived, and the count of dropped datagrams.
 pub(super) struct Arrived {
     pub(super) queries: Vec<ReceivedQuery>,
@@ -34,40 +27,19 @@ pub(super) struct Arrived {
     pub(super) dropped: u64,
 }
 
-impl Receiver {
-    /// Opens a socket at the subject's end of a path, and starts to receive on a core.
-    pub(super) fn start(path: &LaidPath, address: SocketAddr, cpu: u32, answers: bool) -> Result<Self> {
-        let options =
-            UdpOptions { recv_buffer: Some(BUFFER_BYTES), timestamps: true, ..UdpOptions::default() };
-        let socket = path
-            .at_subject(|| UdpSocket::bind(address, &options))
-            .with_context(|| format!("the receiver cannot open {address}"))?;
-        let stop = Arc::new(AtomicBool::new(false));
-        let is_stopped = Arc::clone(&stop);
-        let work = move || {
-            affinity::pin_thread(cpu).with_context(|| format!("cannot pin the receiver to core {cpu}"))?;
-            receive(&socket, answers, &is_stopped)
-        };
-        let thread = std::thread::Builder::new().name("receiver".into()).spawn(work)?;
-        Ok(Self { stop, thread: Some(thread) })
-    }
-
-    /// Stops it once nothing is left to read, and returns what arrived.
-    pub(super) fn stop(mut self) -> Result<Arrived> {
-        self.stop.store(true, Ordering::Relaxed);
-        let thread = self.thread.take().context("the receiver was stopped before")?;
-        thread.join().map_err(|_| anyhow!("the receiver panicked"))?
-    }
-}
-
-impl Drop for Receiver {
-    fn drop(&mut self) {
-        self.stop.store(true, Ordering::Relaxed);
-        if let Some(thread) = self.thread.take() {
-            // The caller dropped it instead of asking for the result.
-            let _ = thread.join();
-        }
-    }
+/// Opens a socket at the subject's end of a path, and starts to receive on a core. Once stopped, it still reads what has
+/// arrived.
+pub(super) fn start(
+    path: &LaidPath,
+    address: SocketAddr,
+    cpu: u32,
+    answers: bool,
+) -> Result<Background<Arrived>> {
+    let options = UdpOptions { recv_buffer: Some(BUFFER_BYTES), timestamps: true, ..UdpOptions::default() };
+    let socket = path
+        .at_subject(|| UdpSocket::bind(address, &options))
+        .with_context(|| format!("the receiver cannot open {address}"))?;
+    Background::start(("the receiver", "receiver"), Some(cpu), move |stop| receive(&socket, answers, stop))
 }
 
 fn receive(socket: &UdpSocket, answers: bool, stop: &AtomicBool) -> Result<Arrived> {

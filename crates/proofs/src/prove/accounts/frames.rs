@@ -3,23 +3,23 @@
 //! is full.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kqps_faults::relay::{Counts, Fault, Plan, RelaySettings, Share};
 use kqps_kernel::namespace::veth::VethSettings;
-use kqps_kernel::process::Signal;
 use kqps_lab::path::LaidPath;
 use kqps_observation::Trial;
 use kqps_observation::question::Path as Kind;
 use kqps_skips::{Capability, skip};
 
-use super::super::patience::ATTEMPTS;
+use super::super::patience::{ATTEMPTS, until_proved};
 use super::super::{Bench, QUERIES, Size};
 use super::device::Device;
-use super::{Queries, SHARE_EACH, agreed, begin, dropped_on, lost_on_path, start};
+use super::{Queries, SHARE_EACH, agreed, dropped_on, lost_on_path, start};
 use crate::path;
 use crate::program::finish;
+use crate::wait::until;
 
 /// The threads of each trial, which is also the number of queues of each device, and its load. With two queues a reply
 /// may come by that of the other thread.
@@ -93,8 +93,7 @@ fn with_faults(
 /// however late the player reads them.
 fn full_ring(bench: &Bench) -> Result<()> {
     let file = bench.queries(AT_ONCE)?;
-    let mut doubts = Vec::new();
-    for _ in 0..ATTEMPTS {
+    until_proved(ATTEMPTS, |_| {
         let path = path::lay(Kind::Veth)?;
         let (trial, counts) = standing_still(bench, &path, &file)?;
         trial.accounts.check()?;
@@ -103,8 +102,7 @@ fn full_ring(bench: &Bench) -> Result<()> {
         let none = || (drops == 0).then(|| "no reply was dropped by the ring".to_owned());
         let doubt = counts.doubt().or(lost_on_path(dropped_on(&path)?)).or_else(none);
         if let Some(doubt) = doubt {
-            doubts.push(doubt);
-            continue;
+            return Ok(Err(doubt));
         }
         ensure!(
             accounts.sent == counts.queries && counts.queries == u64::from(AT_ONCE),
@@ -117,9 +115,8 @@ fn full_ring(bench: &Bench) -> Result<()> {
             "{drops} replies were dropped by the full ring, and the player says {accounts:?}"
         );
         eprintln!("a full ring dropped {drops} of {AT_ONCE} replies, and as many queries were lost");
-        return Ok(());
-    }
-    bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
+        Ok(Ok(()))
+    })
 }
 
 /// Plays a trial whose player stands still while the replies come.
@@ -127,15 +124,13 @@ fn standing_still(bench: &Bench, path: &LaidPath, file: &Path) -> Result<(Trial,
     let relay = start(bench, path, RelaySettings { delay_us: KEPT_US, ..RelaySettings::default() })?;
     let at_once = AT_ONCE.to_string();
     let flags = ["-q", &at_once, "-n", "1", "-c", "8", "-T", "1", "-t", "2s", "--drain", "2s", "--io", "xdp"];
-    let player = begin(bench, path, relay.address(), file, &flags)?;
-    let began = Instant::now();
-    while Device::at_subject(path)?.received + Device::at_player(path)?.dropped < u64::from(AT_ONCE) {
-        ensure!(began.elapsed() < COME_WITHIN, "the player did not send {AT_ONCE} queries at once");
-        std::thread::sleep(LOOK);
-    }
-    player.signal(Signal::Stop)?;
-    std::thread::sleep(STANDS);
-    player.signal(Signal::Continue)?;
+    let player = bench.kqps.start_load_over(path, relay.address(), file, &flags)?;
+    let have_come = || {
+        let come = Device::at_subject(path)?.received + Device::at_player(path)?.dropped;
+        Ok((come >= u64::from(AT_ONCE)).then_some(()))
+    };
+    until((COME_WITHIN, LOOK), have_come, || format!("the player did not send {AT_ONCE} queries at once"))?;
+    player.stand_still(STANDS)?;
     let trial = finish(player)?.measured()?;
     Ok((trial, relay.stop()?))
 }

@@ -3,7 +3,7 @@
 
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use fastrand::Rng;
@@ -17,6 +17,7 @@ use super::message::{address, asked, empty, query};
 use super::server::Cache;
 use super::upstream::{By, Upstream};
 use crate::child::{Running, pinned};
+use crate::wait::until;
 
 const SMALL_QUESTIONS: u32 = 600;
 const WHOLE_QUESTIONS: u32 = 100_000;
@@ -30,6 +31,7 @@ const KINDS: [&str; 6] = ["address", "alias", "gone", "empty", "broken", "long"]
 /// How long a server may take to start, and to answer.
 const STARTS_WITHIN: Duration = Duration::from_secs(20);
 const PATIENCE: Duration = Duration::from_secs(10);
+const LOOK: Duration = Duration::from_millis(100);
 
 const ZONE: &[u8] = b"\x04diff\x04test\0";
 
@@ -144,11 +146,8 @@ fn other(
     let folder = bench.folder.path().display().to_string();
     command.args(arguments.iter().map(|argument| argument.replace("{folder}", &folder)));
     let running = Running::start(&mut command)?;
-    let began = Instant::now();
-    while ask(address, &query(1, "address-1.diff.test")).is_err() {
-        ensure!(began.elapsed() < STARTS_WITHIN, "{program} does not answer");
-        std::thread::sleep(Duration::from_millis(100));
-    }
+    let answers = || Ok(ask(address, &query(1, "address-1.diff.test")).ok());
+    until((STARTS_WITHIN, LOOK), answers, || format!("{program} does not answer"))?;
     Ok((running, address))
 }
 

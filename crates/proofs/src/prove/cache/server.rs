@@ -1,6 +1,5 @@
 //! A cache, started and stopped as a user would.
 
-use std::fs;
 use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
 use std::time::Duration;
 
@@ -9,7 +8,7 @@ use serde_json::Value;
 
 use super::super::Bench;
 use super::message;
-use crate::child::{Running, pinned};
+use crate::child::{Running, status_kib};
 
 /// How long a client waits for a reply.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -22,13 +21,12 @@ pub(super) struct Cache {
 impl Cache {
     /// Starts a cache with these servers (`--forward ADDR` or `--stub ZONE=ADDR`) and flags.
     pub(super) fn start(bench: &Bench, servers: &[String], flags: &[&str]) -> Result<Self> {
-        let mut command = pinned(&bench.kqps.subject_cpu.to_string(), &bench.kqps.program);
-        command.args(["serve", "cache", "--json", "--listen", "127.0.0.1:0", "--for", "2h"]).args(flags);
+        let mut command = bench.kqps.serve("cache");
+        command.args(["--listen", "127.0.0.1:0", "--for", "2h"]).args(flags);
         for server in servers {
             command.args([if server.contains('=') { "--stub" } else { "--forward" }, server.as_str()]);
         }
-        let mut running = Running::start(&mut command)?;
-        let address = running.ready()?;
+        let (running, address) = Running::server(&mut command)?;
         Ok(Self { running, address })
     }
 
@@ -42,11 +40,8 @@ impl Cache {
 
     /// Memory of its process that is in RAM, in bytes.
     pub(super) fn resident_bytes(&self) -> Result<u64> {
-        let path = format!("/proc/{}/status", self.running.pid());
-        let status = fs::read_to_string(&path)?;
-        let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
-        let kib = line.and_then(|line| line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok());
-        Ok(kib.with_context(|| format!("{path} has no VmRSS"))? * 1024)
+        let kib = status_kib(self.running.pid(), "VmRSS");
+        Ok(kib.context("the cache shows no resident memory")? * 1024)
     }
 
     /// Ends it. Returns its counts, of which each query has one.

@@ -4,14 +4,11 @@
 use anyhow::{Context as _, Result, ensure};
 use kqps_faults::streams::{Server, ServerSettings};
 
-use super::super::{Bench, QUERIES, Size, witnessed};
+use super::super::{Bench, QUERIES, delay, witnessed};
 use super::bounded::sums;
 use super::wire::{Kind, Wired};
 
 const DELAYS_US: [u64; 2] = [1_000, 20_000];
-
-/// The largest difference between the delay and the move of the median, microseconds.
-const WITHIN_US: u64 = 50;
 
 /// Compares every trial with the server's observations, and in the whole form each delay with none.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -19,24 +16,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         let wired = Wired::new(bench, kind)?;
         for delay_us in DELAYS_US {
             let name = kind.name();
-            at(bench, &wired, delay_us).with_context(|| format!("{name}, a delay of {delay_us} µs"))?;
+            delay::compare(bench, name, delay_us, |delay_us| median_us(bench, &wired, delay_us))
+                .with_context(|| format!("{name}, a delay of {delay_us} µs"))?;
         }
     }
-    Ok(())
-}
-
-fn at(bench: &Bench, wired: &Wired, delay_us: u64) -> Result<()> {
-    if bench.size == Size::Small {
-        return median_us(bench, wired, delay_us).map(drop);
-    }
-    // Before and after every delay, since a host's own latency drifts.
-    let before_us = median_us(bench, wired, 0)?;
-    let delayed_us = median_us(bench, wired, delay_us)?;
-    let after_us = median_us(bench, wired, 0)?;
-    let none_us = u64::midpoint(before_us, after_us);
-    let (moved_us, name) = (delayed_us.saturating_sub(none_us), wired.kind.name());
-    eprintln!("{name}: {delay_us} µs moves p50 by {moved_us} µs, from {before_us} and {after_us} µs");
-    ensure!(moved_us.abs_diff(delay_us) <= WITHIN_US, "p50 moves by {moved_us} µs");
     Ok(())
 }
 

@@ -7,13 +7,13 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_faults::streams::ServerSettings;
+use kqps_faults::thread::Background;
 use kqps_kernel::{namespace, port};
 use kqps_observation::{ConnectionFacts, Trial};
 use kqps_skips::{Capability, skip};
 
-use super::super::Bench;
 use super::super::patience::Patience;
-use super::super::pauses::Pauses;
+use super::super::{Bench, pauses};
 use super::bounded::{self, count, sums};
 use super::network;
 use super::wire::{Kind, Wired, at_an_echo, carrier, echo};
@@ -61,8 +61,7 @@ fn of_server(bench: &Bench, kind: Kind) -> Result<()> {
     let command = bench.kqps.stream_echo_command(carrier(kind), address);
     let mut server = Command::new("prlimit");
     server.arg(FEW).arg(command.get_program()).args(command.get_args());
-    let mut server = Running::start(&mut server)?;
-    server.ready()?;
+    let (server, _) = Running::server(&mut server)?;
     let trial = bounded::play(bench, &[], address, &file, &many(kind))?.measured()?;
     let connections = sums(&trial)?;
     ensure!(
@@ -123,10 +122,10 @@ pub(super) fn ports(bench: &Bench) -> Result<()> {
 fn without_ports(bench: &Bench, wired: &Wired, of: Use) -> Result<()> {
     let mut tried = Ok(());
     for patience in Patience::of_attempts() {
-        let watched = [bench.kqps.player_cpu, bench.kqps.subject_cpu].map(Pauses::watch);
+        let watched =
+            [pauses::watch(bench.kqps.player_cpu)?, pauses::watch(bench.kqps.subject_cpu)?];
         tried = try_without_ports(bench, wired, of, patience);
-        let pauses: Vec<Duration> = watched.into_iter().map(Pauses::longest).collect::<Result<_>>()?;
-        let away: Duration = pauses.into_iter().sum();
+        let away: Duration = watched.into_iter().map(Background::stop).sum::<Result<_>>()?;
         if tried.is_ok() || away.as_micros() <= u128::from(patience.away_most_us()) {
             break;
         }

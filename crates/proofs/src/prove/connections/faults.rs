@@ -5,17 +5,15 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::thread;
 
-use anyhow::{Context as _, Result, anyhow, bail, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use kqps_faults::streams::{Counts, Fault, Plan, Server, ServerSettings};
 use kqps_skips::{Capability, skip};
 
-use super::super::patience::{ATTEMPTS, Patience};
-use super::super::pauses::Pauses;
-use super::super::{Bench, Size, player_ios};
+use super::super::patience::{ATTEMPTS, Patience, until_proved};
+use super::super::{Bench, Size, pauses, player_ios};
 use super::compare::{CountedTrial, compare};
 use super::mix::{BY_URING, Mix, OF_ENDS, OF_REPLIES, OF_STREAMS, PAST_KERNEL, URING};
 use super::wire::{Kind, Wired};
-use crate::child::Running;
 use crate::path;
 use crate::program::finish;
 
@@ -189,19 +187,15 @@ impl Play<'_> {
             u64::from(self.queries.count) < self.mix.connections * PER_CONNECTION,
             "so many queries use up the IDs of their connections"
         );
-        let mut doubts = Vec::new();
-        for patience in Patience::of_attempts() {
+        until_proved(ATTEMPTS, |patience| {
             let seen = self.played(bench, patience)?;
-            match seen.doubt(patience) {
-                None => {
-                    compare(&seen.trial, &seen.counts, self.wired.kind, self.mix)?;
-                    are_all_made(&self.faults, &seen.counts)?;
-                    return Ok(seen.trial.accounts.sent);
-                }
-                Some(doubt) => doubts.push(doubt),
+            if let Some(doubt) = seen.doubt(patience) {
+                return Ok(Err(doubt));
             }
-        }
-        bail!("no trial of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
+            compare(&seen.trial, &seen.counts, self.wired.kind, self.mix)?;
+            are_all_made(&self.faults, &seen.counts)?;
+            Ok(Ok(seen.trial.accounts.sent))
+        })
     }
 
     /// Plays the trial once, over a path that is laid for it.
@@ -224,11 +218,10 @@ impl Play<'_> {
             ..ServerSettings::default()
         };
         let server = path.at_subject(|| Server::start(settings).map_err(io::Error::other))?;
-        let mut command = bench.kqps.load_command(server.address(), &self.queries.file, &flags);
-        path.place_player(&mut command).context("entering a network namespace")?;
-        let pauses = Pauses::watch(bench.kqps.player_cpu);
-        let trial = finish(Running::start(&mut command)?)?.measured()?;
-        Ok(CountedTrial { trial, counts: server.stop()?, player_away: pauses.longest()? })
+        let pauses = pauses::watch(bench.kqps.player_cpu)?;
+        let player = bench.kqps.start_load_over(&path, server.address(), &self.queries.file, &flags)?;
+        let trial = finish(player)?.measured()?;
+        Ok(CountedTrial { trial, counts: server.stop()?, player_away: pauses.stop()? })
     }
 }
 

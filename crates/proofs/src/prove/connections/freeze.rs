@@ -1,10 +1,9 @@
 //! Coordinated omission over connections: if a subject pauses, every query that is due meanwhile waits, and the
 //! quantiles must show it.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_kernel::process::Signal;
 
 use super::super::{Bench, QUERIES, Size};
 use super::bounded::sums;
@@ -35,11 +34,7 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
 
     // Well after its start and well before its end; the exact time does not matter.
     std::thread::sleep(Duration::from_secs_f64(trial_s * 0.4));
-    let began = Instant::now();
-    echo.signal(Signal::Stop)?;
-    std::thread::sleep(Duration::from_secs_f64(freeze_s));
-    echo.signal(Signal::Continue)?;
-    let frozen_s = began.elapsed().as_secs_f64();
+    let frozen_s = echo.stand_still(Duration::from_secs_f64(freeze_s))?.as_secs_f64();
 
     let trial = finish(player)?.measured()?;
     let connections = sums(&trial)?;

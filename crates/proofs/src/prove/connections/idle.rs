@@ -68,8 +68,7 @@ fn over(bench: &Bench, kind: Kind) -> Result<()> {
     }
     server.args(["--processes", &processes.to_string(), "--tcp-idle", "10m", "--for", "1h"]);
     server.args(["--tcp-connections", SERVED_MOST, "--tcp-per-client", SERVED_MOST]);
-    let mut server = Running::start(&mut server)?;
-    server.ready()?;
+    let (server, _) = Running::server(&mut server)?;
     let file = bench.queries(10_000)?;
     let length = bench.choose("1s", "20s");
     let connections = wanted.div_ceil(players);

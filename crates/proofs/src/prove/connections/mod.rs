@@ -16,16 +16,11 @@ mod network;
 mod refusals;
 mod wire;
 
-use std::time::Instant;
+use anyhow::Result;
 
-use anyhow::{Context as _, Result};
+use super::{Bench, Part};
 
-use super::Bench;
-
-/// The name of a part, and its proof.
-type ProofPart = (&'static str, fn(&Bench) -> Result<()>);
-
-const PARTS: [ProofPart; 13] = [
+const PARTS: [Part; 13] = [
     ("replies", faults::of_replies),
     ("ends", faults::of_ends),
     ("streams", faults::of_streams),
@@ -41,12 +36,6 @@ const PARTS: [ProofPart; 13] = [
     ("deaf", deaf::prove),
 ];
 
-/// Proves the parts one after the other, each in a folder of its own.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    for (name, prove) in bench.parts(&PARTS, |(name, _)| name)? {
-        let began = Instant::now();
-        bench.anew().and_then(|bench| prove(&bench)).with_context(|| (*name).to_owned())?;
-        eprintln!("{name}: {:.1} s", began.elapsed().as_secs_f64());
-    }
-    Ok(())
+    bench.prove_parts(&PARTS, |_| false)
 }

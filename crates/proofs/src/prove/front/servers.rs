@@ -15,6 +15,7 @@ use kqps_observation::Trial;
 use super::super::Bench;
 use super::counts::FrontCounts;
 use crate::child::{Running, pinned};
+use crate::wait::until;
 use kqps_faults::back_end::{BackEnd, Transport};
 
 /// How long a front may take to end after SIGTERM.
@@ -65,8 +66,7 @@ impl Front {
         for (number, url) in urls.iter().enumerate() {
             command.arg("--backend").arg(format!("b{number}={url}"));
         }
-        let mut running = Running::start(&mut command)?;
-        let address = running.ready()?;
+        let (running, address) = Running::server(&mut command)?;
         Ok(Self { running, address, status })
     }
 
@@ -87,17 +87,10 @@ impl Front {
         is_it: impl Fn(&FrontCounts) -> bool,
     ) -> Result<Duration> {
         let began = Instant::now();
-        loop {
-            let counts = self.status()?;
-            if is_it(&counts) {
-                return Ok(began.elapsed());
-            }
-            ensure!(
-                began.elapsed() < within,
-                "within {within:?} the front did not report {what}: {counts:?}"
-            );
-            std::thread::sleep(LOOK);
-        }
+        let reported = || Ok(is_it(&self.status()?).then(|| began.elapsed()));
+        until((within, LOOK), reported, || {
+            format!("within {within:?} the front did not report {what}: {:?}", self.status())
+        })
     }
 
     /// Waits until it would send queries to all of its back ends.
@@ -165,8 +158,7 @@ impl Server {
         command.args(["serve", "auth", "--json", "--for", "1h"]);
         command.args(["--listen", &listen.to_string(), "--zone"]).arg(zone);
         command.arg("--unix").arg(&unix);
-        let mut running = Running::start(&mut command)?;
-        let address = running.ready()?;
+        let (running, address) = Running::server(&mut command)?;
         Ok(Self { running, address, unix })
     }
 

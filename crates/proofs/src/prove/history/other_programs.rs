@@ -3,15 +3,14 @@
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
-use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use comfy_table::{Table, presets};
-use kqps_programs::shell;
 use serde_json::Value;
 
 use super::simulate::{Host, changes, series};
+use crate::prove::python::environment;
 use crate::prove::{Bench, Size};
 
 const PACKAGES: [&str; 2] = ["apache-otava==0.8.0", "ruptures==1.1.10"];
@@ -125,7 +124,7 @@ impl Tally {
 
 /// The places that the programs by others find, in the order of the series; an error in words where one fails.
 fn by_others(bench: &Bench, logs: &[Vec<f64>]) -> Result<BTreeMap<String, Vec<Value>>> {
-    let python = python(bench.folder.path())?;
+    let python = environment(bench.folder.path(), &PACKAGES)?.join("python");
     let script = bench.folder.path().join("other_programs.py");
     std::fs::write(&script, SCRIPT)?;
     let mut child = Command::new(python)
@@ -140,14 +139,4 @@ fn by_others(bench: &Bench, logs: &[Vec<f64>]) -> Result<BTreeMap<String, Vec<Va
     let output = child.wait_with_output()?;
     ensure!(output.status.success(), "the script of the programs by others failed: {}", output.status);
     Ok(serde_json::from_slice(&output.stdout)?)
-}
-
-/// A Python with the packages, in a folder of the proof.
-fn python(folder: &Path) -> Result<PathBuf> {
-    let venv = folder.join("venv");
-    shell::run(Command::new("python3").args(["-m", "venv"]).arg(&venv)).context("no venv can be made")?;
-    let python = venv.join("bin/python");
-    let mut pip = Command::new(&python);
-    shell::run(pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]).args(PACKAGES))?;
-    Ok(python)
 }

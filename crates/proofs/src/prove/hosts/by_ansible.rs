@@ -10,6 +10,7 @@ use anyhow::{Context as _, Result, ensure};
 use kqps_programs::shell;
 
 use super::super::Bench;
+use super::super::python::environment;
 use super::lab::Lab;
 use super::{leftovers, study};
 
@@ -70,12 +71,7 @@ struct Ansible {
 
 impl Ansible {
     fn install(bench: &Bench) -> Result<Self> {
-        let venv = bench.folder.path().join("venv");
-        shell::run(Command::new("python3").args(["-m", "venv"]).arg(&venv)).context("no venv can be made")?;
-        let mut pip = Command::new(venv.join("bin/python"));
-        pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check", ANSIBLE]);
-        shell::run(&mut pip)?;
-        let programs = venv.join("bin");
+        let programs = environment(bench.folder.path(), &[ANSIBLE])?;
         let version = shell::read(Command::new(programs.join("ansible-playbook")).arg("--version"))?;
         eprintln!("{}", version.lines().next().unwrap_or_default());
         Ok(Self { programs })

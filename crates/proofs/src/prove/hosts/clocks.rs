@@ -2,13 +2,12 @@
 //! every time. The hosts' clocks are ahead or behind by known amounts. Half of the estimates are made while every core
 //! is busy, so that pings wait longer in one direction than in the other.
 
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::thread;
-
 use anyhow::{Result, ensure};
+use kqps_faults::thread::Background;
 use kqps_kernel::affinity;
 
 use super::super::Bench;
+use super::super::work::spin;
 use super::host::LabHost;
 use super::lab::Lab;
 use super::reach;
@@ -30,7 +29,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let estimates = bench.choose(10, 500);
     for host in &lab.hosts {
         for is_busy in [false, true] {
-            let seen = lab.within(|| beside_work(is_busy, || estimate(bench, &lab, host, estimates)))?;
+            let _busy = if is_busy { spinners()? } else { Vec::new() };
+            let seen = lab.within(|| estimate(bench, &lab, host, estimates))?;
             seen.print(host, if is_busy { "on busy cores" } else { "on idle cores" });
         }
     }
@@ -59,25 +59,10 @@ fn estimate(bench: &Bench, lab: &Lab, host: &LabHost, times: u32) -> Result<Esti
     Ok(seen)
 }
 
-/// Does something while a thread on each core is busy, or while none is.
-fn beside_work<T>(is_busy: bool, act: impl FnOnce() -> Result<T>) -> Result<T> {
-    let cpus = if is_busy { affinity::allowed()? } else { Vec::new() };
-    let is_over = AtomicBool::new(false);
-    thread::scope(|scope| {
-        for cpu in cpus {
-            let is_over = &is_over;
-            scope.spawn(move || {
-                // Without its core it is busy on another one.
-                let _ = affinity::pin_thread(cpu);
-                while !is_over.load(Ordering::Relaxed) {
-                    std::hint::spin_loop();
-                }
-            });
-        }
-        let done = act();
-        is_over.store(true, Ordering::Relaxed);
-        done
-    })
+/// Threads that keep all cores busy until they are dropped.
+fn spinners() -> Result<Vec<Background<()>>> {
+    let cores = affinity::allowed()?.into_iter();
+    cores.map(|cpu| Background::start(("a spinner", "spinner"), Some(cpu), spin)).collect()
 }
 
 impl Estimates {

@@ -5,15 +5,14 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_kernel::namespace::{self, NetNs};
+use kqps_kernel::namespace::NetNs;
 use kqps_observation::Run;
-use kqps_programs::shell;
 use serde::Deserialize;
 use serde_json::Value;
 
+use super::super::ledger::network::nft;
 use super::lab::Lab;
 use super::void::VoidQueries;
 
@@ -71,7 +70,7 @@ pub(super) fn subject(file: &Path) -> String {
 
 /// Starts to count datagrams that reach a host.
 pub(super) fn begin(at: &NetNs) -> Result<()> {
-    shell::run(namespace::enter(nft()?.arg(RULES), at)?)
+    nft(at, &[RULES]).map(drop)
 }
 
 /// Compares both counts with the run's records and with its void trials, which have none. Returns the queries of players
@@ -145,9 +144,7 @@ fn starts(text: &str) -> Result<Vec<Start>> {
 
 /// Datagrams that came so far, by sender and port.
 fn seen(at: &NetNs) -> Result<BTreeMap<(Ipv4Addr, u16), u64>> {
-    let mut nft = nft()?;
-    let listed =
-        shell::read(namespace::enter(nft.args(["-n", "-j", "list", "set", "ip", "proof", "seen"]), at)?)?;
+    let listed = nft(at, &["-n", "-j", "list", "set", "ip", "proof", "seen"])?;
     let listed: Value = serde_json::from_str(&listed)?;
     elements(&listed).with_context(|| format!("the counters cannot be read from {listed}"))
 }
@@ -168,10 +165,6 @@ fn elements(listed: &Value) -> Option<BTreeMap<(Ipv4Addr, u16), u64>> {
             ))
         })
         .collect()
-}
-
-fn nft() -> Result<Command> {
-    Ok(Command::new(shell::find("nft").context("nft is missing (package nftables)")?))
 }
 
 #[cfg(test)]

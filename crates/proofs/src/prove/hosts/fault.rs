@@ -6,7 +6,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use anyhow::{Context as _, Result, bail};
+use anyhow::{Context as _, Result};
 use kqps_kernel::process::{self, Signal};
 use kqps_programs::shell;
 
@@ -15,6 +15,7 @@ use super::lab::Lab;
 use super::leftovers::Remains;
 use super::sshd::Sshd;
 use crate::child::children_of;
+use crate::wait::until;
 
 /// A fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -108,16 +109,8 @@ const LOOK: Duration = Duration::from_millis(5);
 
 /// Waits for a process of a host whose command line is like this.
 fn process_of(host: &LabHost, is_it: impl Fn(&Process) -> bool) -> Result<Process> {
-    let end = Instant::now() + APPEAR_WITHIN;
-    loop {
-        if let Some(found) = host.processes().into_iter().find(&is_it) {
-            return Ok(found);
-        }
-        if Instant::now() > end {
-            bail!("no such process runs on {}: {:?}", host.name, host.processes());
-        }
-        std::thread::sleep(LOOK);
-    }
+    let late = || format!("no such process runs on {}: {:?}", host.name, host.processes());
+    until((APPEAR_WITHIN, LOOK), || Ok(host.processes().into_iter().find(&is_it)), late)
 }
 
 /// The agent of a host.
@@ -153,8 +146,7 @@ pub(super) fn kill_subject(lab: &Lab) -> Result<Remains> {
 
 /// Kills a program by which the controller reaches a host. Returns what there was on that host.
 pub(super) fn kill_way(lab: &Lab, controller: u32, random: &mut fastrand::Rng) -> Result<Remains> {
-    let end = Instant::now() + APPEAR_WITHIN;
-    loop {
+    let kill = || {
         let mut clients = children_of(controller);
         random.shuffle(&mut clients);
         for client in clients {
@@ -167,14 +159,12 @@ pub(super) fn kill_way(lab: &Lab, controller: u32, random: &mut fastrand::Rng) -
             if let Some(host) = lab.hosts.iter().find(is_way_to) {
                 let remains = Remains::read(host);
                 process::signal(client, Signal::Kill)?;
-                return Ok(remains);
+                return Ok(Some(remains));
             }
         }
-        if Instant::now() > end {
-            bail!("the controller reaches no host");
-        }
-        std::thread::sleep(LOOK);
-    }
+        Ok(None)
+    };
+    until((APPEAR_WITHIN, LOOK), kill, || "the controller reaches no host".to_owned())
 }
 
 fn kill_with(host: &LabHost, victim: &Process) -> Result<Remains> {

@@ -8,9 +8,9 @@ use std::net::{Ipv4Addr, SocketAddr, TcpStream};
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_programs::shell;
 
@@ -18,6 +18,7 @@ use super::keys::Keys;
 use super::network::Port;
 use super::sshd::Sshd;
 use crate::child::{Running, children_of, has_ended};
+use crate::wait::until;
 
 /// The devices of every host.
 pub(super) const CONTROL: &str = "control0";
@@ -135,15 +136,12 @@ impl LabHost {
     /// Waits until sshd accepts.
     pub(super) fn accepts(&self) -> Result<()> {
         let address = SocketAddr::from((self.control, 22));
-        let end = Instant::now() + UP_WITHIN;
-        while self.network.within(|| TcpStream::connect_timeout(&address, UP_WITHIN)).is_err() {
-            if Instant::now() > end {
-                let said = fs::read_to_string(self.folder.join("sshd.log")).unwrap_or_default();
-                bail!("sshd of {} does not accept: {}", self.name, said.trim());
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(())
+        let connect = || Ok(self.network.within(|| TcpStream::connect_timeout(&address, UP_WITHIN)).ok());
+        until((UP_WITHIN, LOOK), connect, || {
+            let said = fs::read_to_string(self.folder.join("sshd.log")).unwrap_or_default();
+            format!("sshd of {} does not accept: {}", self.name, said.trim())
+        })
+        .map(drop)
     }
 
     /// A command that runs on the host, without ssh.
@@ -235,10 +233,8 @@ impl Drop for LabHost {
     fn drop(&mut self) {
         // The kernel ends all processes of a host with its first one.
         let _ = kqps_kernel::process::signal(self.init, kqps_kernel::process::Signal::Kill);
-        let end = Instant::now() + UP_WITHIN;
-        while Path::new(&format!("/proc/{}/ns/pid", self.init)).exists() && Instant::now() < end {
-            std::thread::sleep(LOOK);
-        }
+        let namespace = PathBuf::from(format!("/proc/{}/ns/pid", self.init));
+        let _ = until((UP_WITHIN, LOOK), || Ok((!namespace.exists()).then_some(())), String::new);
     }
 }
 

@@ -2,7 +2,6 @@
 //! at their place. A loss at the server's own interface is not planted, since the end of a veth pair drops nothing that
 //! arrives.
 
-use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
@@ -12,7 +11,8 @@ use kqps_programs::shell;
 use serde_json::Value;
 
 use super::super::Bench;
-use super::super::ledger::network::dropped;
+use super::super::ledger::network::{dropped, nft};
+use super::super::ledger::agree;
 use super::host::DATA;
 use super::lab::Lab;
 use super::study::{self, Extent};
@@ -21,12 +21,6 @@ const DISK: &str = "64m";
 
 /// Packets per dropped one, on average. Drops are random.
 const ONE_IN: u32 = 50;
-
-/// The fewest losses that prove something.
-const LOST_LEAST: u64 = 50;
-
-/// The ledger's count may differ from the truth by one in this many.
-const WITHIN_ONE_IN: u64 = 1000;
 
 /// The place that drops packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -79,12 +73,12 @@ impl Plant {
         if self == Self::Interface {
             let loss = format!("{}%", 100.0 / f64::from(ONE_IN));
             let words = ["qdisc", "add", "dev", DATA, "root", "netem", "loss", &loss];
-            return run(&lab.players()[0].network, tc()?.args(words)).map(drop);
+            return tc(&lab.players()[0].network, &words).map(drop);
         }
         // Not every kernel filters bridges. Then the packets of one host are dropped as they arrive at the switch.
         let at = lab.data.namespace();
         let [of_bridge, of_port] = self.rules(lab);
-        run(at, nft()?.arg(of_bridge)).or_else(|_| run(at, nft()?.arg(of_port))).map(drop)
+        nft(at, &[&of_bridge]).or_else(|_| nft(at, &[&of_port])).map(drop)
     }
 
     fn rules(self, lab: &Lab) -> [String; 2] {
@@ -111,55 +105,28 @@ impl Plant {
     fn end(self, lab: &Lab) -> Result<u64> {
         if self == Self::Interface {
             let at = &lab.players()[0].network;
-            let shown = run(at, tc()?.args(["-s", "-j", "qdisc", "show", "dev", DATA, "root"]))?;
-            run(at, tc()?.args(["qdisc", "del", "dev", DATA, "root"]))?;
+            let shown = tc(at, &["-s", "-j", "qdisc", "show", "dev", DATA, "root"])?;
+            tc(at, &["qdisc", "del", "dev", DATA, "root"])?;
             let shown: Value = serde_json::from_str(&shown)?;
             return shown[0]["drops"].as_u64().with_context(|| format!("no drops are in {shown}"));
         }
         let at = lab.data.namespace();
         let count = dropped(at)?;
-        run(at, nft()?.args(["flush", "ruleset"]))?;
+        nft(at, &["flush", "ruleset"])?;
         Ok(count)
     }
 }
 
-/// Compares the ledgers of all trials of a run with the truth.
+/// Compares the ledgers of all trials of a run with the truth. Losses of an attempt that was void and repeated are in no
+/// record.
 fn compare(run: &Run, place: Place, truth: u64) -> Result<()> {
-    ensure!(truth >= LOST_LEAST, "only {truth} were lost, which proves nothing");
-    let within = truth / WITHIN_ONE_IN;
-    let (mut placed, mut elsewhere, mut unexplained) = (0, 0, 0);
-    for trial in run.trials.iter().filter_map(RunTrial::measured) {
-        let ledger = &trial.ledger;
-        placed += ledger.at(place);
-        // Queries that a player did not send are no loss on the way.
-        let of_player = [Place::PlayerUnsent, Place::PlayerSend];
-        let others = ledger.places.iter().filter(|one| one.place != place && !of_player.contains(&one.place));
-        elsewhere += others.map(|one| one.count).sum::<u64>();
-        unexplained += ledger.unexplained.max(0).unsigned_abs() + ledger.beyond();
-    }
-    // Losses of an attempt that was void and repeated are in no record.
-    ensure!(placed.abs_diff(truth) <= within, "{truth} were lost at {place:?}, and the ledgers say {placed}");
-    ensure!(elsewhere <= within, "nothing else was lost, and the ledgers say {elsewhere}");
-    ensure!(unexplained <= within, "{unexplained} are unexplained");
-    Ok(())
+    agree(run.trials.iter().filter_map(RunTrial::measured).map(|trial| &trial.ledger), place, truth)
 }
 
-/// Runs a command in a network namespace, and returns its output.
-fn run(at: &NetNs, command: &mut Command) -> Result<String> {
-    shell::read(namespace::enter(command, at)?)
-}
-
-fn nft() -> Result<Command> {
-    program("nft")
-}
-
-fn tc() -> Result<Command> {
-    program("tc")
-}
-
-fn program(name: &str) -> Result<Command> {
-    let path: PathBuf = shell::find(name).with_context(|| format!("{name} is missing"))?;
-    Ok(Command::new(path))
+/// Runs tc(8) in a network namespace, and returns its output.
+fn tc(at: &NetNs, words: &[&str]) -> Result<String> {
+    let mut command = Command::new(shell::find("tc").context("tc is missing")?);
+    shell::read(namespace::enter(command.args(words), at)?)
 }
 
 #[cfg(test)]

@@ -7,8 +7,6 @@ use std::fs;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
-use std::thread::sleep;
-use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process::tie;
@@ -16,12 +14,9 @@ use kqps_kernel::process::tie;
 use super::super::{Bench, Size};
 use super::host::LabHost;
 use super::lab::Lab;
-use super::{faults, leftovers, study};
+use super::{fault, faults, leftovers, study};
 
 const DISK: &str = "64m";
-
-/// The time within which an agent must be there.
-const UP_WITHIN: Duration = Duration::from_secs(20);
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
@@ -47,14 +42,7 @@ fn outlived(lab: &Lab, before: &leftovers::Settings, kubectl: &Path, kqps: &Path
     command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
     let mut entered = tie(&mut command).spawn().context("cannot start the stand-in for kubectl")?;
     let input = entered.stdin.take();
-    let begun = Instant::now();
-    let agent = loop {
-        if let Some(agent) = host.strangers().into_iter().find(|process| process.words.ends_with(" agent")) {
-            break agent;
-        }
-        ensure!(begun.elapsed() < UP_WITHIN, "no agent runs on {}", host.name);
-        sleep(Duration::from_millis(5));
-    };
+    let agent = fault::agent(host)?;
     entered.kill()?;
     entered.wait()?;
     ensure!(agent.lives(), "the agent ended with the stand-in, so what follows shows nothing");

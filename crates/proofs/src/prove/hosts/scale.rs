@@ -17,7 +17,7 @@ use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size, kept_trials};
 use super::network::{ip, quiet_network};
-use crate::child::Running;
+use crate::child::{Running, status_kib};
 
 /// Duration of the recorded trial, and of each that is played.
 const TRIAL: &str = "500ms";
@@ -182,7 +182,7 @@ fn play(bench: &Bench, agent: &Path, folder: &Path, players: usize) -> Result<(R
     let running = Running::start(namespace::enter(&mut command, &network)?)?;
     let (end, mut most_kib) = (Instant::now() + RUN_WITHIN, 0);
     while !running.has_ended()? {
-        most_kib = most_kib.max(peak_kib(running.pid()).unwrap_or_default());
+        most_kib = most_kib.max(status_kib(running.pid(), "VmHWM").unwrap_or_default());
         ensure!(Instant::now() < end, "the run hangs");
         std::thread::sleep(LOOK);
     }
@@ -242,13 +242,6 @@ fn hosts(bench: &Bench, agent: &Path, players: usize) -> String {
         );
     }
     text
-}
-
-/// The most memory that a process had so far, KiB (`VmHWM`, proc(5)).
-fn peak_kib(pid: u32) -> Option<u64> {
-    let status = fs::read_to_string(format!("/proc/{pid}/status")).ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    line.split_whitespace().next()?.parse().ok()
 }
 
 /// Checks every trial's offsets and skew with what the players noted. Returns the true and the stated skew of each,

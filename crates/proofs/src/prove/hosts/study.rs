@@ -7,9 +7,9 @@ use std::fs;
 use std::io::{Read as _, Seek as _};
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitStatus, Stdio};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process;
 use kqps_observation::Run;
 use kqps_programs::shell;
@@ -19,6 +19,7 @@ use super::host::LabHost;
 use super::lab::Lab;
 use super::void::{self, VoidQueries};
 use super::{check, counted};
+use crate::wait::until;
 
 /// How long a run of this study may take.
 const RUN_WITHIN: Duration = Duration::from_mins(10);
@@ -159,18 +160,13 @@ pub(super) fn ended(command: &mut Command) -> Result<(ExitStatus, String)> {
     let mut said = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?);
     let mut child = process::tie(command).spawn().with_context(|| format!("cannot start {words}"))?;
-    let end = Instant::now() + RUN_WITHIN;
-    let status = loop {
-        if let Some(status) = child.try_wait()? {
-            break status;
-        }
-        if Instant::now() > end {
-            child.kill()?;
-            child.wait()?;
-            bail!("{words} did not end within {} s", RUN_WITHIN.as_secs());
-        }
-        std::thread::sleep(LOOK);
-    };
+    let late = || format!("{words} did not end within {} s", RUN_WITHIN.as_secs());
+    let ended = until((RUN_WITHIN, LOOK), || Ok(child.try_wait()?), late);
+    if ended.is_err() {
+        child.kill()?;
+        child.wait()?;
+    }
+    let status = ended?;
     let mut text = Vec::new();
     said.rewind()?;
     said.read_to_end(&mut text)?;

@@ -6,11 +6,13 @@ use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use kqps_kernel::namespace::NetNs;
 use kqps_kernel::namespace::veth::DEVICE;
+
+use crate::wait;
 
 /// How long traces may stay: the kernel ends killed processes and removes namespaces a moment later.
 const VANISH_WITHIN: Duration = Duration::from_secs(20);
@@ -64,14 +66,8 @@ impl<'a> Remains<'a> {
 }
 
 fn until(what: &str, mut happened: impl FnMut() -> io::Result<bool>) -> Result<()> {
-    let deadline = Instant::now() + VANISH_WITHIN;
-    while !happened()? {
-        if Instant::now() > deadline {
-            bail!("{what}, {} s after it was killed", VANISH_WITHIN.as_secs());
-        }
-        std::thread::sleep(LOOK);
-    }
-    Ok(())
+    let late = || format!("{what}, {} s after it was killed", VANISH_WITHIN.as_secs());
+    wait::until((VANISH_WITHIN, LOOK), || Ok(happened()?.then_some(())), late)
 }
 
 /// The processes of a run: those whose working directory is in its folder, as with subjects, players and kqps

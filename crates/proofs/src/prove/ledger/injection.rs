@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result};
 use kqps_kernel::namespace::{self, NetNs};
-use kqps_kernel::process::Signal;
 use kqps_observation::{Place, Trial};
 use serde::Deserialize;
 
@@ -98,16 +97,13 @@ impl Injection {
         queries: &Path,
         way: Way,
     ) -> Result<(Trial, u64)> {
-        let mut subject = Running::start(&mut self.subject(bench, network, way.seed)?)?;
-        let target = subject.ready()?;
+        let (subject, target) = Running::server(&mut self.subject(bench, network, way.seed)?)?;
         let filtered = self.filter(network)?;
         let mut load = self.load(bench, network, target, queries, subject.pid(), way)?;
         let player = Running::start(&mut load)?;
         if self == Self::SubjectStopped {
             std::thread::sleep(STOPPED_AFTER);
-            subject.signal(Signal::Stop)?;
-            std::thread::sleep(STOPPED);
-            subject.signal(Signal::Continue)?;
+            subject.stand_still(STOPPED)?;
         }
         let trial = finish(player)?.measured()?;
         let dropped = filtered.map(network::dropped).transpose()?;
@@ -138,9 +134,8 @@ impl Injection {
                 Self::SubjectStopped => MODEST,
                 _ => AMPLE,
             };
-            let mut command = pinned(&cpu, &bench.kqps.program);
-            command.args(["serve", "echo", "--json", "--listen", &listen, "--io", io, "--cpus", &cpu]);
-            command.args(["--for", "1h", "--buffer", buffer]);
+            let mut command = bench.kqps.serve("echo");
+            command.args(["--listen", &listen, "--io", io, "--cpus", &cpu, "--for", "1h", "--buffer", buffer]);
             command
         };
         namespace::enter(&mut command, &network.subject)?;
@@ -168,9 +163,7 @@ impl Injection {
         subject: u32,
         way: Way,
     ) -> Result<Command> {
-        let cpu = bench.kqps.player_cpu.to_string();
-        let mut command = pinned(&cpu, &bench.kqps.program);
-        command.args(["load", &target.to_string(), "--json", "--cpus", &cpu, "--queries"]).arg(queries);
+        let mut command = bench.kqps.load_command(target, queries, &[]);
         // Half a second is enough with one loss in a hundred, but a subject is stopped well within a longer trial.
         let whole = ("1500ms", "1s");
         let (length, timeout) =

@@ -58,14 +58,12 @@ pub(super) fn drop_one_in_a_hundred(at: &NetNs, hook: Hook, port: &str) -> Resul
         "add table inet proof; add chain inet proof drops {{ type filter hook {hook} priority 0; }}; \
          add rule inet proof drops udp {port} {PORT} numgen random mod 100 == 0 counter drop"
     );
-    let mut nft = nft()?;
-    shell::run(namespace::enter(nft.arg(rules), at)?)
+    nft(at, &[&rules]).map(drop)
 }
 
 /// The number of datagrams that the filter has dropped so far.
 pub(in crate::prove) fn dropped(at: &NetNs) -> Result<u64> {
-    let mut nft = nft()?;
-    let listed = shell::read(namespace::enter(nft.args(["-j", "list", "ruleset"]), at)?)?;
+    let listed = nft(at, &["-j", "list", "ruleset"])?;
     let listed: Value = serde_json::from_str(&listed)?;
     packets(&listed).with_context(|| format!("no counter is in {listed}"))
 }
@@ -82,6 +80,8 @@ fn packets(listed: &Value) -> Option<u64> {
     }
 }
 
-fn nft() -> Result<Command> {
-    Ok(Command::new(shell::find("nft").context("nft is gone")?))
+/// Runs nft(8) in a network namespace, and returns its output.
+pub(in crate::prove) fn nft(at: &NetNs, words: &[&str]) -> Result<String> {
+    let mut command = Command::new(shell::find("nft").context("nft is missing (package nftables)")?);
+    shell::read(namespace::enter(command.args(words), at)?)
 }

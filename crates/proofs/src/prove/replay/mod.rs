@@ -7,16 +7,15 @@ mod expected;
 mod recording;
 mod traffic;
 
-use std::net::SocketAddr;
 use std::path::Path;
 
-use anyhow::{Context as _, Result, bail, ensure};
-use kqps_lab::path::LaidPath;
+use anyhow::{Context as _, Result, ensure};
 use kqps_observation::Trial;
 use kqps_observation::question::Path as Kind;
 use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
 
+use super::patience::until_proved;
 use super::{Bench, Size};
 use crate::child::Running;
 use crate::program::Carrier;
@@ -121,8 +120,7 @@ impl ProofPart {
         let played = (self.played)(&traffic);
         let file = bench.folder.path().join("known.pcap");
         traffic.write(&file)?;
-        let mut doubts = Vec::new();
-        for _ in 0..ATTEMPTS {
+        until_proved(ATTEMPTS, |_| {
             let play = Play::make(bench, &traffic, &played, &file)?;
             let dues = played.dues(&traffic);
             let mut doubt = play.recorded.doubt.clone();
@@ -132,15 +130,12 @@ impl ProofPart {
             if doubt.is_none() && self.has_times {
                 doubt = compare::times(&play, &dues, bench.choose(BEYOND_SMALL, BEYOND));
             }
-            match doubt {
-                None => {
-                    eprintln!("{}: {} queries as in the capture", self.name, dues.len());
-                    return Ok(());
-                }
-                Some(doubt) => doubts.push(doubt),
+            if let Some(doubt) = doubt {
+                return Ok(Err(doubt));
             }
-        }
-        bail!("no play of {ATTEMPTS} proves anything: {}", doubts.join(" | "));
+            eprintln!("{}: {} queries as in the capture", self.name, dues.len());
+            Ok(Ok(()))
+        })
     }
 }
 
@@ -168,16 +163,11 @@ impl Play {
         if traffic.has_responses() {
             flags.extend(["--expect", "captured"]);
         }
-        let trial = load(bench, &path, address, file, &flags)?;
+        let mut command = bench.kqps.load_command(address, file, &flags);
+        command.env("XDG_CACHE_HOME", bench.folder.path().join("cache"));
+        path.place_player(&mut command).context("entering a network namespace")?;
+        let trial = program::finish(Running::start(&mut command)?)?.measured()?;
         let recorded = recorder.stop(bench, address.port())?;
         Ok(Self { trial, recorded })
     }
-}
-
-/// Plays a capture at the player's end of a path, and returns the record.
-fn load(bench: &Bench, path: &LaidPath, target: SocketAddr, file: &Path, flags: &[&str]) -> Result<Trial> {
-    let mut command = bench.kqps.load_command(target, file, flags);
-    command.env("XDG_CACHE_HOME", bench.folder.path().join("cache"));
-    path.place_player(&mut command).context("entering a network namespace")?;
-    program::finish(Running::start(&mut command)?)?.measured()
 }

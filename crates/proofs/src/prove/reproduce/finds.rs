@@ -10,8 +10,7 @@ use kqps_skips::{Capability, skip};
 use kqps_verdict::interval::{Interval, median_interval};
 
 use super::super::search::{SearchOutcome, find};
-use super::super::work::Work;
-use super::super::{Bench, Size};
+use super::super::{Bench, Size, work};
 use super::apart;
 
 const SERVER: &str = "nsd";
@@ -72,7 +71,7 @@ fn search(bench: &Bench, beside: u32) -> Result<Vec<Interval>> {
             }
             started => started.with_context(|| format!("{SERVER} does not start"))?,
         };
-        let work = Work::start(f64::from(beside) / 100.0, number as u64 + 1)?;
+        let work = work::start(f64::from(beside) / 100.0, number as u64 + 1)?;
         let found: SearchOutcome = find(bench, &queries, subject.address(), flags)?;
         drop(work);
         eprintln!(

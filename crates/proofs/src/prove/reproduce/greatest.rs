@@ -6,8 +6,7 @@ use kqps_lab::subject::{StartError, Zone};
 use kqps_skips::{Capability, skip};
 
 use super::super::search::find;
-use super::super::work::Work;
-use super::super::{Bench, Size};
+use super::super::{Bench, Size, work};
 use super::finds::{ORIGIN, RECORDS, start};
 
 /// The greatest rate, queries a second.
@@ -36,7 +35,7 @@ fn search(bench: &Bench, beside: u32) -> Result<()> {
             }
             started => started.context("the server does not start")?,
         };
-        let work = Work::start(f64::from(beside) / 100.0, number as u64 + 1)?;
+        let work = work::start(f64::from(beside) / 100.0, number as u64 + 1)?;
         let found = find(bench, &queries, subject.address(), &["--max", MOST, "--no-ceiling"])?;
         drop(work);
         println!(

@@ -15,8 +15,7 @@ use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::percent;
 
-use super::super::Bench;
-use super::super::work::Work;
+use super::super::{Bench, work};
 use super::apart;
 use crate::child::Running;
 
@@ -136,7 +135,7 @@ fn truth<'a>(found: impl Iterator<Item = &'a ServerFigures>) -> Option<f64> {
 /// Makes one default run. Returns the figures of each server.
 fn play(bench: &Bench, beside: u32, number: u64) -> Result<Vec<ServerFigures>> {
     let folder = bench.folder.path().join(format!("run-{beside}-{number}"));
-    let work = Work::start(f64::from(beside) / 100.0, number + 1)?;
+    let work = work::start(f64::from(beside) / 100.0, number + 1)?;
     let mut command = Command::new(&bench.kqps.program);
     command.args(["run", "--budget", BUDGET, "--seed", &(number + 1).to_string(), "--out"]).arg(&folder);
     let began = std::time::Instant::now();
