@@ -6,7 +6,11 @@
 //!
 //! Invariant: it counts every fault that it makes, to the last packet, and says when its counts are in doubt.
 
+#[macro_use]
+mod table;
+
 pub mod back_end;
 pub mod relay;
+mod shares;
 pub mod streams;
 pub mod thread;

@@ -16,7 +16,7 @@ use kqps_observation::Trial;
 use serde::Deserialize;
 
 use crate::child::{Running, pinned};
-use kqps_faults::relay;
+pub use kqps_faults::streams::Kind as Carrier;
 
 /// A built kqps, with the cores of player and subject.
 #[derive(Clone)]
@@ -27,32 +27,6 @@ pub struct Program {
     pub player_cpu: u32,
     /// The core of subjects: another one, if there are two.
     pub subject_cpu: u32,
-}
-
-/// The protocol that carries the messages of an echo's connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Carrier {
-    /// TCP (RFC 7766).
-    Tcp,
-    /// TLS (RFC 7858).
-    Tls,
-    /// HTTP/2 in TLS (RFC 8484).
-    Https,
-    /// QUIC (RFC 9250).
-    Quic,
-}
-
-impl Carrier {
-    /// Its scheme in URLs.
-    pub fn scheme(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-            Self::Https => "https",
-            Self::Quic => "quic",
-        }
-    }
 }
 
 /// A trial that `kqps load` played.
@@ -130,7 +104,7 @@ impl Program {
             command
         } else {
             let datagrams = SocketAddr::new(address.ip(), 0).to_string();
-            let connections = format!("{}://{address}", carrier.scheme());
+            let connections = format!("{}://{address}", carrier.name());
             self.echo_command(&["--listen", &datagrams, "--listen", &connections])
         }
     }
@@ -249,7 +223,7 @@ pub fn write_queries(path: &Path, count: u32, expected: Expected) -> Result<()> 
             Expected::Answer => {
                 let mut message = Vec::new();
                 query::write(&mut message, name.as_bytes(), rtype::A, None)?;
-                relay::answer(&mut message);
+                kqps_faults::relay::answer(&mut message);
                 let digest = Digest::of_reply(&message, rcode::NOERROR, &mut scratch)
                     .context("an answer is malformed")?;
                 writeln!(text, "{name} A NOERROR ={:016x}", digest.number())?;

@@ -60,8 +60,8 @@ impl Counts {
 
     /// The player's accounts of these queries, if it sent no others and all of them reached the relay.
     pub fn expected(&self) -> Accounts {
-        let correct_after = [Fault::Delay, Fault::Duplicate, Fault::Reorder, Fault::Truncate];
-        let correct = self.clean + correct_after.iter().map(|fault| self.count(*fault)).sum::<u64>();
+        let correct_after = Fault::ALL.into_iter().filter(|fault| fault.is_correct());
+        let correct = self.clean + correct_after.map(|fault| self.count(fault)).sum::<u64>();
         let wrong = self.expected_wrong_causes().values().sum();
         let late = self.count(Fault::Late);
         Accounts {

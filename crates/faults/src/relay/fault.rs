@@ -7,91 +7,61 @@ use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
 
-/// A change to one query or its reply. Beside each stands the fate that the player must count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    /// The relay drops the query: lost.
-    DropQuery,
-    /// The relay drops the reply: lost.
-    DropReply,
-    /// The reply waits for less than the timeout: correct.
-    Delay,
-    /// The reply waits for more than the timeout and less than the drain: late.
-    Late,
-    /// The relay sends the reply twice: correct, and one duplicate.
-    Duplicate,
-    /// The reply waits for the next one on its flow: correct.
-    Reorder,
-    /// The reply has an ID that is not outstanding: lost, and one unsolicited.
-    WrongId,
-    /// The reply's question has another name: wrong, `question`.
-    WrongQuestion,
-    /// A bit of the reply's question is flipped: wrong, `question`.
-    Corrupt,
-    /// The reply has the rcode SERVFAIL: wrong, `rcode` (if the dataset expects another one).
-    WrongRcode,
-    /// A bit of the data of the reply's first answer is flipped: wrong, `answer` (if the dataset expects the answer,
-    /// and there is one).
-    WrongData,
-    /// The reply has QR=0: wrong, `not-a-response`.
-    NotAReply,
-    /// The reply ends within its question: wrong, `short`.
-    CutShort,
-    /// The reply comes from another port: lost, and one unsolicited.
-    WrongPort,
-    /// The reply has TC=1: correct, and truncated.
-    Truncate,
+use crate::shares::{Fate, Shares};
+
+enumeration! {
+    /// A change to one query or its reply, in the order in which a draw considers them. Beside each stands the fate that the
+    /// player must count.
+    pub enum Fault: (&'static str, Fate) {
+        /// The relay drops the query: lost.
+        DropQuery => ("drop-query", Fate::Other),
+        /// The relay drops the reply: lost.
+        DropReply => ("drop-reply", Fate::Other),
+        /// The reply waits for less than the timeout: correct.
+        Delay => ("delay", Fate::Correct),
+        /// The reply waits for more than the timeout and less than the drain: late.
+        Late => ("late", Fate::Other),
+        /// The relay sends the reply twice: correct, and one duplicate.
+        Duplicate => ("duplicate", Fate::Correct),
+        /// The reply waits for the next one on its flow: correct.
+        Reorder => ("reorder", Fate::Correct),
+        /// The reply has an ID that is not outstanding: lost, and one unsolicited.
+        WrongId => ("wrong-id", Fate::Other),
+        /// The reply's question has another name: wrong, `question`.
+        WrongQuestion => ("wrong-question", Fate::Wrong("question")),
+        /// A bit of the reply's question is flipped: wrong, `question`.
+        Corrupt => ("corrupt", Fate::Wrong("question")),
+        /// The reply has the rcode SERVFAIL: wrong, `rcode` (if the dataset expects another one).
+        WrongRcode => ("wrong-rcode", Fate::Wrong("rcode")),
+        /// A bit of the data of the reply's first answer is flipped: wrong, `answer` (if the dataset expects the answer,
+        /// and there is one).
+        WrongData => ("wrong-data", Fate::Wrong("answer")),
+        /// The reply has QR=0: wrong, `not-a-response`.
+        NotAReply => ("not-a-reply", Fate::Wrong("not-a-response")),
+        /// The reply ends within its question: wrong, `short`.
+        CutShort => ("cut-short", Fate::Wrong("short")),
+        /// The reply comes from another port: lost, and one unsolicited.
+        WrongPort => ("wrong-port", Fate::Other),
+        /// The reply has TC=1: correct, and truncated.
+        Truncate => ("truncate", Fate::Correct),
+    }
 }
 
 impl Fault {
-    /// All of them, in the order in which a draw considers them.
-    pub const ALL: [Self; 15] = [
-        Self::DropQuery,
-        Self::DropReply,
-        Self::Delay,
-        Self::Late,
-        Self::Duplicate,
-        Self::Reorder,
-        Self::WrongId,
-        Self::WrongQuestion,
-        Self::Corrupt,
-        Self::WrongRcode,
-        Self::WrongData,
-        Self::NotAReply,
-        Self::CutShort,
-        Self::WrongPort,
-        Self::Truncate,
-    ];
-
     /// Its name on the command line and in the counts.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::DropQuery => "drop-query",
-            Self::DropReply => "drop-reply",
-            Self::Delay => "delay",
-            Self::Late => "late",
-            Self::Duplicate => "duplicate",
-            Self::Reorder => "reorder",
-            Self::WrongId => "wrong-id",
-            Self::WrongQuestion => "wrong-question",
-            Self::Corrupt => "corrupt",
-            Self::WrongRcode => "wrong-rcode",
-            Self::WrongData => "wrong-data",
-            Self::NotAReply => "not-a-reply",
-            Self::CutShort => "cut-short",
-            Self::WrongPort => "wrong-port",
-            Self::Truncate => "truncate",
-        }
+        self.facts().0
+    }
+
+    /// Whether the player counts the query as correct.
+    pub(super) fn is_correct(self) -> bool {
+        self.facts().1 == Fate::Correct
     }
 
     /// The cause for which the player counts the reply as wrong; `None` if it does not.
     pub fn wrong_cause(self) -> Option<&'static str> {
-        match self {
-            Self::WrongQuestion | Self::Corrupt => Some("question"),
-            Self::WrongRcode => Some("rcode"),
-            Self::WrongData => Some("answer"),
-            Self::NotAReply => Some("not-a-response"),
-            Self::CutShort => Some("short"),
+        match self.facts().1 {
+            Fate::Wrong(cause) => Some(cause),
             _ => None,
         }
     }
@@ -131,10 +101,7 @@ impl FromStr for Share {
 
 /// The share of queries for each fault, from 0 to 1. All shares together are at most 1.
 #[derive(Clone, Debug, Default)]
-pub struct Plan {
-    /// Fault → the upper end of its part of 0 to 1, in ascending order.
-    upper_ends: Vec<(f64, Fault)>,
-}
+pub struct Plan(Shares<Fault>);
 
 impl Plan {
     /// A plan of these shares. Later shares replace earlier ones of the same fault. An error if their sum is
@@ -144,16 +111,9 @@ impl Plan {
         for one in shares {
             wanted.extend(one.faults.iter().map(|fault| (*fault, one.share)));
         }
-        let mut sum = 0.0;
-        let mut upper_ends = Vec::new();
-        for (fault, share) in wanted {
-            sum += share;
-            upper_ends.push((sum, fault));
-        }
-        if sum > 1.0 {
-            bail!("the shares of all faults add up to {sum}, and a query meets one fault at most");
-        }
-        Ok(Self { upper_ends })
+        let mut shares = Shares::default();
+        wanted.into_iter().try_for_each(|(fault, share)| shares.add(fault, share))?;
+        Ok(Self(shares))
     }
 
     /// A plan that makes every fault for `share_each` of the queries. An error if their sum is more than 1.
@@ -163,12 +123,7 @@ impl Plan {
 
     #[inline]
     pub(super) fn draw(&self, random: &mut fastrand::Rng) -> Option<Fault> {
-        let end = self.upper_ends.last()?.0;
-        let point = random.f64();
-        if point >= end {
-            return None;
-        }
-        self.upper_ends.iter().find(|(upper, _)| point < *upper).map(|(_, fault)| *fault)
+        self.0.draw(random)
     }
 }
 

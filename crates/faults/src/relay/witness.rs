@@ -21,7 +21,7 @@ pub struct Witness {
 
 impl Witness {
     /// Notes that the kernel took these queries' replies in a call between these times.
-    pub(super) fn handed(&mut self, queries: &[u32], before_ns: u64, after_ns: u64) {
+    pub(crate) fn handed(&mut self, queries: &[u32], before_ns: u64, after_ns: u64) {
         for query in queries.iter().map(|query| *query as usize) {
             if query >= self.replies.len() {
                 self.replies.resize(query + 1, None);

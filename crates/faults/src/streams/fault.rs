@@ -2,98 +2,111 @@
 
 use std::fmt;
 
-use super::kind::Kind;
+use super::kind::Kind::{self, Https, Quic, Tcp, Tls};
+use crate::shares::Fate::{self, Correct, Failed, Other, Wrong};
 
-/// A change to a reply, to a connection or to a handshake. Beside each stands what the player must count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Fault {
-    /// The reply leaves in two pieces, cut at the next offset of all: correct.
-    Split,
-    /// The reply waits for others, and leaves with them by one call: correct.
-    Join,
-    /// The reply waits for the next one on its connection: correct.
-    Reorder,
-    /// The reply comes twice: correct, and one duplicate.
-    Twice,
-    /// A message of no bytes comes before the reply: correct, and one unsolicited.
-    Empty,
-    /// The reply has an ID that is not outstanding: lost by time, and one unsolicited.
-    WrongId,
-    /// The reply has an ID that is not 0, on a stream of its own: wrong, `id`.
-    NotZero,
-    /// The reply's question has another name: wrong, `question`.
-    WrongQuestion,
-    /// The response has the status 503, and no message: wrong, `status-503`.
-    Status503,
-    /// The response has the status 404, with the right message: wrong, `status-404`.
-    Status404,
-    /// The response has another content type, with the right message: wrong, `content-type`.
-    ContentType,
-    /// The stream ends without a reply, with `REFUSED_STREAM` or `DOQ_EXCESSIVE_LOAD`: lost by `stream-reset`.
-    StreamRefused,
-    /// The stream ends without a reply, with `INTERNAL_ERROR` or `DOQ_INTERNAL_ERROR`: lost by `stream-reset`.
-    StreamFailed,
-    /// The stream ends without a reply, with `CANCEL`: lost by `stream-reset`.
-    StreamCancelled,
-    /// The reply waits for more than the timeout and less than the drain: late.
-    Late,
-    /// There is no reply: lost by time.
-    Never,
-    /// The connection is reset, over QUIC by a stateless reset: lost by `reset`.
-    Reset,
-    /// The connection is reset after half of the reply: lost by `reset`.
-    ResetInReply,
-    /// The connection is closed with open queries: lost by `closed`, or over QUIC by `quic-close`.
-    Close,
-    /// The connection is closed with open queries and the code `DOQ_INTERNAL_ERROR`: lost by `quic-close`.
-    CloseFailed,
-    /// The connection is closed with open queries and the code `DOQ_EXCESSIVE_LOAD`: lost by `quic-close`.
-    CloseLoaded,
-    /// The reply comes, and the server closes its direction: correct, and the connection is closed as `idle`, or as
-    /// with [`Self::Close`] if the player sent another query meanwhile.
-    HalfClose,
-    /// The server goes away (GOAWAY) after this query, and answers it: correct. Later ones are lost by `goaway`.
-    GoAway,
-    /// The server goes away, and has processed nothing that is open: lost by `goaway`.
-    GoAwayAll,
-    /// The server breaks a rule of HTTP/2, or of RFC 9250: lost by `framing`.
-    Framing,
-    /// The reply follows a length that is too large, and the connection is closed: lost by `closed`.
-    TooLong,
-    /// Bytes that are no message come instead of the reply, and the connection is closed: lost by `closed`.
-    Garbage,
-    /// An alert of TLS comes instead of the reply: lost by `tls-alert`.
-    Alert,
-    /// The connection is closed without `close_notify`: lost by `closed`.
-    NoNotify,
-    /// An alert comes instead of a handshake: failed by `tls-alert`.
-    HandshakeAlert,
-    /// The alert says that there is no common application protocol: failed by `alpn`.
-    OtherAlpn,
-    /// The handshake agrees on no application protocol: failed by `alpn`.
-    NoAlpn,
-    /// A message without TLS answers the client's first: failed by `tls`.
-    PlainAnswer,
-    /// The certificate names another server: failed by `certificate`.
-    OtherName,
-    /// The certificate is too old: failed by `certificate`.
-    Expired,
-    /// The certificate's issuer is unknown: failed by `certificate`.
-    UnknownIssuer,
-    /// The connection is reset in the handshake: failed by `reset`.
-    HandshakeReset,
-    /// The connection is closed in the handshake: failed by `closed`, or over QUIC by `quic-close`.
-    HandshakeClose,
-    /// There is no handshake: failed by `connect-timeout`.
-    Mute,
-    /// The server refuses the connection (`CONNECTION_REFUSED`): failed by `quic-close`.
-    Refused,
-    /// The server speaks another version of QUIC: failed by `version`.
-    OtherVersion,
-    /// The server wants the client's address confirmed first (Retry): the handshake succeeds, and one retry.
-    Retry,
-    /// The handshake succeeds, and nothing comes after it: lost by `idle-timeout`, as the connection is closed.
-    Silent,
+/// The wires that have a fault.
+const ANY: &[Kind] = &Kind::ALL;
+const BYTES: &[Kind] = &[Tcp, Tls];
+const STREAMS: &[Kind] = &[Https, Quic];
+const OVER_TCP: &[Kind] = &[Tcp, Tls, Https];
+const TLS_OVER_TCP: &[Kind] = &[Tls, Https];
+const SECURE: &[Kind] = &[Tls, Https, Quic];
+const HTTPS: &[Kind] = &[Https];
+const QUIC: &[Kind] = &[Quic];
+
+enumeration! {
+    /// A change to a reply, to a connection or to a handshake, in the order in which a draw considers them. Beside each
+    /// stands what the player must count.
+    pub enum Fault: Facts {
+        /// The reply leaves in two pieces, cut at the next offset of all: correct.
+        Split => reply("split", ANY, Correct),
+        /// The reply waits for others, and leaves with them by one call: correct.
+        Join => reply("join", ANY, Correct),
+        /// The reply waits for the next one on its connection: correct.
+        Reorder => reply("reorder", ANY, Correct),
+        /// The reply comes twice: correct, and one duplicate.
+        Twice => reply("twice", BYTES, Correct),
+        /// A message of no bytes comes before the reply: correct, and one unsolicited.
+        Empty => reply("empty", BYTES, Correct),
+        /// The reply has an ID that is not outstanding: lost by time, and one unsolicited.
+        WrongId => reply("wrong-id", BYTES, Other),
+        /// The reply has an ID that is not 0, on a stream of its own: wrong, `id`.
+        NotZero => reply("not-zero", STREAMS, Wrong("id")),
+        /// The reply's question has another name: wrong, `question`.
+        WrongQuestion => reply("wrong-question", ANY, Wrong("question")),
+        /// The response has the status 503, and no message: wrong, `status-503`.
+        Status503 => reply("status-503", HTTPS, Wrong("status-503")),
+        /// The response has the status 404, with the right message: wrong, `status-404`.
+        Status404 => reply("status-404", HTTPS, Wrong("status-404")),
+        /// The response has another content type, with the right message: wrong, `content-type`.
+        ContentType => reply("content-type", HTTPS, Wrong("content-type")),
+        /// The stream ends without a reply, with `REFUSED_STREAM` or `DOQ_EXCESSIVE_LOAD`: lost by `stream-reset`.
+        StreamRefused => reply("stream-refused", STREAMS, Other),
+        /// The stream ends without a reply, with `INTERNAL_ERROR` or `DOQ_INTERNAL_ERROR`: lost by `stream-reset`.
+        StreamFailed => reply("stream-failed", STREAMS, Other),
+        /// The stream ends without a reply, with `CANCEL`: lost by `stream-reset`.
+        StreamCancelled => reply("stream-cancelled", HTTPS, Other),
+        /// The reply waits for more than the timeout and less than the drain: late.
+        Late => reply("late", ANY, Other),
+        /// There is no reply: lost by time.
+        Never => reply("never", ANY, Other),
+        /// The connection is reset, over QUIC by a stateless reset: lost by `reset`.
+        Reset => end("reset", ANY, Other),
+        /// The connection is reset after half of the reply: lost by `reset`.
+        ResetInReply => end("reset-in-reply", OVER_TCP, Other),
+        /// The connection is closed with open queries: lost by `closed`, or over QUIC by `quic-close`.
+        Close => end("close", ANY, Other),
+        /// The connection is closed with open queries and the code `DOQ_INTERNAL_ERROR`: lost by `quic-close`.
+        CloseFailed => end("close-failed", QUIC, Other),
+        /// The connection is closed with open queries and the code `DOQ_EXCESSIVE_LOAD`: lost by `quic-close`.
+        CloseLoaded => end("close-loaded", QUIC, Other),
+        /// The reply comes, and the server closes its direction: correct, and the connection is closed as `idle`, or as
+        /// with [`Self::Close`] if the player sent another query meanwhile.
+        HalfClose => end("half-close", ANY, Correct),
+        /// The server goes away (GOAWAY) after this query, and answers it: correct. Later ones are lost by `goaway`.
+        GoAway => end("goaway", HTTPS, Correct),
+        /// The server goes away, and has processed nothing that is open: lost by `goaway`.
+        GoAwayAll => end("goaway-all", HTTPS, Other),
+        /// The server breaks a rule of HTTP/2, or of RFC 9250: lost by `framing`.
+        Framing => end("framing", STREAMS, Other),
+        /// The reply follows a length that is too large, and the connection is closed: lost by `closed`.
+        TooLong => end("too-long", BYTES, Other),
+        /// Bytes that are no message come instead of the reply, and the connection is closed: lost by `closed`.
+        Garbage => end("garbage", BYTES, Other),
+        /// An alert of TLS comes instead of the reply: lost by `tls-alert`.
+        Alert => end("alert", TLS_OVER_TCP, Other),
+        /// The connection is closed without `close_notify`: lost by `closed`.
+        NoNotify => end("no-notify", TLS_OVER_TCP, Other),
+        /// An alert comes instead of a handshake: failed by `tls-alert`.
+        HandshakeAlert => handshake("handshake-alert", TLS_OVER_TCP, Failed("tls-alert")),
+        /// The alert says that there is no common application protocol: failed by `alpn`.
+        OtherAlpn => handshake("other-alpn", SECURE, Failed("alpn")),
+        /// The handshake agrees on no application protocol: failed by `alpn`.
+        NoAlpn => handshake("no-alpn", HTTPS, Failed("alpn")),
+        /// A message without TLS answers the client's first: failed by `tls`.
+        PlainAnswer => handshake("plain-answer", TLS_OVER_TCP, Failed("tls")),
+        /// The certificate names another server: failed by `certificate`.
+        OtherName => handshake("other-name", SECURE, Failed("certificate")),
+        /// The certificate is too old: failed by `certificate`.
+        Expired => handshake("expired", SECURE, Failed("certificate")),
+        /// The certificate's issuer is unknown: failed by `certificate`.
+        UnknownIssuer => handshake("unknown-issuer", SECURE, Failed("certificate")),
+        /// The connection is reset in the handshake: failed by `reset`.
+        HandshakeReset => handshake("handshake-reset", TLS_OVER_TCP, Failed("reset")),
+        /// The connection is closed in the handshake: failed by `closed`, or over QUIC by `quic-close`.
+        HandshakeClose => handshake("handshake-close", SECURE, Failed("closed")),
+        /// There is no handshake: failed by `connect-timeout`.
+        Mute => handshake("mute", SECURE, Failed("connect-timeout")),
+        /// The server refuses the connection (`CONNECTION_REFUSED`): failed by `quic-close`.
+        Refused => handshake("refused", QUIC, Failed("quic-close")),
+        /// The server speaks another version of QUIC: failed by `version`.
+        OtherVersion => handshake("other-version", QUIC, Failed("version")),
+        /// The server wants the client's address confirmed first (Retry): the handshake succeeds, and one retry.
+        Retry => handshake("retry", QUIC, Other),
+        /// The handshake succeeds, and nothing comes after it: lost by `idle-timeout`, as the connection is closed.
+        Silent => handshake("silent", QUIC, Other),
+    }
 }
 
 /// The stage at which a fault is made.
@@ -107,200 +120,63 @@ pub enum Stage {
     Handshake,
 }
 
-impl Fault {
-    /// All of them, in the order in which a draw considers them.
-    pub const ALL: [Self; 43] = [
-        Self::Split,
-        Self::Join,
-        Self::Reorder,
-        Self::Twice,
-        Self::Empty,
-        Self::WrongId,
-        Self::NotZero,
-        Self::WrongQuestion,
-        Self::Status503,
-        Self::Status404,
-        Self::ContentType,
-        Self::StreamRefused,
-        Self::StreamFailed,
-        Self::StreamCancelled,
-        Self::Late,
-        Self::Never,
-        Self::Reset,
-        Self::ResetInReply,
-        Self::Close,
-        Self::CloseFailed,
-        Self::CloseLoaded,
-        Self::HalfClose,
-        Self::GoAway,
-        Self::GoAwayAll,
-        Self::Framing,
-        Self::TooLong,
-        Self::Garbage,
-        Self::Alert,
-        Self::NoNotify,
-        Self::HandshakeAlert,
-        Self::OtherAlpn,
-        Self::NoAlpn,
-        Self::PlainAnswer,
-        Self::OtherName,
-        Self::Expired,
-        Self::UnknownIssuer,
-        Self::HandshakeReset,
-        Self::HandshakeClose,
-        Self::Mute,
-        Self::Refused,
-        Self::OtherVersion,
-        Self::Retry,
-        Self::Silent,
-    ];
+/// The facts of a fault.
+struct Facts {
+    name: &'static str,
+    stage: Stage,
+    wires: &'static [Kind],
+    fate: Fate,
+}
 
+const fn reply(name: &'static str, wires: &'static [Kind], fate: Fate) -> Facts {
+    Facts { name, stage: Stage::Reply, wires, fate }
+}
+
+const fn end(name: &'static str, wires: &'static [Kind], fate: Fate) -> Facts {
+    Facts { name, stage: Stage::End, wires, fate }
+}
+
+const fn handshake(name: &'static str, wires: &'static [Kind], fate: Fate) -> Facts {
+    Facts { name, stage: Stage::Handshake, wires, fate }
+}
+
+impl Fault {
     /// Its name in the counts.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Split => "split",
-            Self::Join => "join",
-            Self::Reorder => "reorder",
-            Self::Twice => "twice",
-            Self::Empty => "empty",
-            Self::WrongId => "wrong-id",
-            Self::NotZero => "not-zero",
-            Self::WrongQuestion => "wrong-question",
-            Self::Status503 => "status-503",
-            Self::Status404 => "status-404",
-            Self::ContentType => "content-type",
-            Self::StreamRefused => "stream-refused",
-            Self::StreamFailed => "stream-failed",
-            Self::StreamCancelled => "stream-cancelled",
-            Self::Late => "late",
-            Self::Never => "never",
-            Self::Reset => "reset",
-            Self::ResetInReply => "reset-in-reply",
-            Self::Close => "close",
-            Self::CloseFailed => "close-failed",
-            Self::CloseLoaded => "close-loaded",
-            Self::HalfClose => "half-close",
-            Self::GoAway => "goaway",
-            Self::GoAwayAll => "goaway-all",
-            Self::Framing => "framing",
-            Self::TooLong => "too-long",
-            Self::Garbage => "garbage",
-            Self::Alert => "alert",
-            Self::NoNotify => "no-notify",
-            Self::HandshakeAlert => "handshake-alert",
-            Self::OtherAlpn => "other-alpn",
-            Self::NoAlpn => "no-alpn",
-            Self::PlainAnswer => "plain-answer",
-            Self::OtherName => "other-name",
-            Self::Expired => "expired",
-            Self::UnknownIssuer => "unknown-issuer",
-            Self::HandshakeReset => "handshake-reset",
-            Self::HandshakeClose => "handshake-close",
-            Self::Mute => "mute",
-            Self::Refused => "refused",
-            Self::OtherVersion => "other-version",
-            Self::Retry => "retry",
-            Self::Silent => "silent",
-        }
+        self.facts().name
     }
 
     /// The stage at which it is made.
     pub fn stage(self) -> Stage {
-        if self >= Self::HandshakeAlert {
-            Stage::Handshake
-        } else if self >= Self::Reset {
-            Stage::End
-        } else {
-            Stage::Reply
-        }
+        self.facts().stage
     }
 
     /// Whether it exists on a wire.
     pub fn is_over(self, kind: Kind) -> bool {
-        let is_stream_of_bytes = matches!(kind, Kind::Tcp | Kind::Tls);
-        let is_tls_over_tcp = matches!(kind, Kind::Tls | Kind::Https);
-        match self {
-            Self::Split
-            | Self::Join
-            | Self::Reorder
-            | Self::WrongQuestion
-            | Self::Late
-            | Self::Never
-            | Self::Reset
-            | Self::Close
-            | Self::HalfClose => true,
-            Self::Twice | Self::Empty | Self::WrongId | Self::TooLong | Self::Garbage => is_stream_of_bytes,
-            Self::NotZero | Self::StreamRefused | Self::StreamFailed | Self::Framing => kind.has_streams(),
-            Self::Status503
-            | Self::Status404
-            | Self::ContentType
-            | Self::StreamCancelled
-            | Self::GoAway
-            | Self::GoAwayAll
-            | Self::NoAlpn => kind == Kind::Https,
-            Self::ResetInReply => kind != Kind::Quic,
-            Self::Alert
-            | Self::NoNotify
-            | Self::HandshakeAlert
-            | Self::PlainAnswer
-            | Self::HandshakeReset => is_tls_over_tcp,
-            Self::OtherAlpn
-            | Self::OtherName
-            | Self::Expired
-            | Self::UnknownIssuer
-            | Self::HandshakeClose
-            | Self::Mute => kind != Kind::Tcp,
-            Self::CloseFailed
-            | Self::CloseLoaded
-            | Self::Refused
-            | Self::OtherVersion
-            | Self::Retry
-            | Self::Silent => kind == Kind::Quic,
-        }
+        self.facts().wires.contains(&kind)
     }
 
     /// The cause by which the player counts the attempt as failed, and the query that waits for it as lost; `None` if
     /// the handshake succeeds.
     pub fn failure(self, kind: Kind) -> Option<&'static str> {
-        match self {
-            Self::HandshakeAlert => Some("tls-alert"),
-            Self::OtherAlpn | Self::NoAlpn => Some("alpn"),
-            Self::PlainAnswer => Some("tls"),
-            Self::OtherName | Self::Expired | Self::UnknownIssuer => Some("certificate"),
-            Self::HandshakeReset => Some("reset"),
-            Self::HandshakeClose if kind == Kind::Quic => Some("quic-close"),
-            Self::HandshakeClose => Some("closed"),
-            Self::Mute => Some("connect-timeout"),
-            Self::Refused => Some("quic-close"),
-            Self::OtherVersion => Some("version"),
+        match self.facts().fate {
+            Failed("closed") if kind == Quic => Some("quic-close"),
+            Failed(cause) => Some(cause),
             _ => None,
         }
     }
 
     /// The cause by which the player counts the reply as wrong; `None` if it is not.
     pub fn wrong(self) -> Option<&'static str> {
-        match self {
-            Self::NotZero => Some("id"),
-            Self::WrongQuestion => Some("question"),
-            Self::Status503 => Some("status-503"),
-            Self::Status404 => Some("status-404"),
-            Self::ContentType => Some("content-type"),
+        match self.facts().fate {
+            Wrong(cause) => Some(cause),
             _ => None,
         }
     }
 
     /// Whether the player counts the query as correct.
     pub fn is_correct(self) -> bool {
-        matches!(
-            self,
-            Self::Split
-                | Self::Join
-                | Self::Reorder
-                | Self::Twice
-                | Self::Empty
-                | Self::HalfClose
-                | Self::GoAway
-        )
+        self.facts().fate == Correct
     }
 }
 

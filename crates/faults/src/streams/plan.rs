@@ -1,15 +1,15 @@
 //! The choice of a fault for each query and for each handshake.
 
-use anyhow::{Result, ensure};
+use anyhow::Result;
 
 use super::fault::{Fault, Stage};
+use crate::shares::Shares;
 
 /// The share of each fault: among queries, or among handshakes.
 #[derive(Clone, Debug, Default)]
 pub struct Plan {
-    /// Fault → the upper end of its part of 0 to 1, in ascending order.
-    of_queries: Vec<(f64, Fault)>,
-    of_handshakes: Vec<(f64, Fault)>,
+    of_queries: Shares<Fault>,
+    of_handshakes: Shares<Fault>,
 }
 
 impl Plan {
@@ -18,13 +18,10 @@ impl Plan {
     pub fn from_faults(faults: &[Fault], share_each: f64) -> Result<Self> {
         let mut plan = Self::default();
         for fault in faults {
-            let list = match fault.stage() {
-                Stage::Handshake => &mut plan.of_handshakes,
-                Stage::Reply | Stage::End => &mut plan.of_queries,
-            };
-            let below = list.last().map_or(0.0, |(upper, _)| *upper);
-            ensure!(below + share_each <= 1.0, "the shares of all faults add up to more than 1");
-            list.push((below + share_each, *fault));
+            match fault.stage() {
+                Stage::Handshake => plan.of_handshakes.add(*fault, share_each)?,
+                Stage::Reply | Stage::End => plan.of_queries.add(*fault, share_each)?,
+            }
         }
         Ok(plan)
     }
@@ -32,23 +29,13 @@ impl Plan {
     /// The fault of a query that was just read.
     #[inline]
     pub(super) fn of_query(&self, random: &mut fastrand::Rng) -> Option<Fault> {
-        draw(&self.of_queries, random)
+        self.of_queries.draw(random)
     }
 
     /// The fault of a handshake that just began.
     pub(super) fn of_handshake(&self, random: &mut fastrand::Rng) -> Option<Fault> {
-        draw(&self.of_handshakes, random)
+        self.of_handshakes.draw(random)
     }
-}
-
-#[inline]
-fn draw(upper_ends: &[(f64, Fault)], random: &mut fastrand::Rng) -> Option<Fault> {
-    let end = upper_ends.last()?.0;
-    let point = random.f64();
-    if point >= end {
-        return None;
-    }
-    upper_ends.iter().find(|(upper, _)| point < *upper).map(|(_, fault)| *fault)
 }
 
 #[cfg(test)]

@@ -9,6 +9,16 @@ const QR: u8 = 0x80;
 /// before 32,768 further queries on its connection.
 const FAR: u16 = 1 << 15;
 
+/// Replies that wait for each other leave together when they are this many.
+pub(super) const JOINED: u32 = 7;
+
+/// The longest time that a reply waits for another one.
+pub(super) const HELD_NS: u64 = 2_000_000;
+
+/// The time between the two pieces of a reply, and between half of it and a reset: long enough that a player reads the
+/// first part alone.
+pub(super) const APART_NS: u64 = 300_000;
+
 /// A query that was read.
 pub(super) struct Query {
     pub(super) message: Vec<u8>,

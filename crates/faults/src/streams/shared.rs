@@ -8,7 +8,7 @@ use fastrand::Rng;
 use super::ServerSettings;
 use super::counts::Counts;
 use super::outbox::SentReply;
-use crate::relay::{Handed, Witness};
+use crate::relay::Witness;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 1 << 16;
@@ -67,8 +67,5 @@ impl Shared {
 
 /// Notes when a reply left.
 pub(super) fn note(witness: &mut Witness, left: &SentReply) {
-    if left.query >= witness.replies.len() {
-        witness.replies.resize(left.query + 1, None);
-    }
-    witness.replies[left.query] = Some(Handed { before_ns: left.before_ns, after_ns: left.after_ns });
+    witness.handed(&[left.query as u32], left.before_ns, left.after_ns);
 }

@@ -3,18 +3,8 @@
 use super::Connection;
 use crate::streams::fault::Fault;
 use crate::streams::http2;
-use crate::streams::reply::{self, Query};
+use crate::streams::reply::{self, APART_NS, HELD_NS, JOINED, Query};
 use crate::streams::shared::Shared;
-
-/// Replies that wait for each other leave together when they are this many.
-const JOINED: u32 = 7;
-
-/// The longest time that a reply waits for another one.
-const HELD_NS: u64 = 2_000_000;
-
-/// The time between the two pieces of a reply, and between half of it and a reset: long enough that a player reads the
-/// first part alone.
-pub(super) const APART_NS: u64 = 300_000;
 
 impl Connection {
     pub(super) fn answer_right(&mut self, query: Query, number: usize, shared: &Shared, now_ns: u64) {

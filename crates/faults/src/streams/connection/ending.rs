@@ -1,11 +1,10 @@
 //! How the server ends connections, and spoils handshakes.
 
-use super::answering::APART_NS;
 use super::{Connection, Ending};
 use crate::streams::fault::Fault;
 use crate::streams::http2;
 use crate::streams::outbox::Then;
-use crate::streams::reply::{self, Query};
+use crate::streams::reply::{self, APART_NS, Query};
 use crate::streams::shared::Shared;
 
 /// An alert in place of a handshake: `handshake_failure`, or `no_application_protocol` (RFC 8446, section 6.2).

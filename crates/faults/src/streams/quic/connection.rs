@@ -13,17 +13,8 @@ use quinn_proto::{ConnectionEvent, Dir, EndpointEvent, Event, ReadError, StreamE
 use super::line::Line;
 use crate::streams::fault::{Fault, Stage};
 use crate::streams::outbox::SentReply;
-use crate::streams::reply;
+use crate::streams::reply::{self, APART_NS, HELD_NS, JOINED};
 use crate::streams::shared::{Shared, note};
-
-/// Replies that wait for each other leave together when they are this many.
-const JOINED: usize = 7;
-
-/// The longest time that a reply waits for another one.
-const HELD_NS: u64 = 2_000_000;
-
-/// The time between the two pieces of a reply: long enough that a player reads the first part alone.
-const APART_NS: u64 = 300_000;
 
 /// Error codes of DNS over QUIC (RFC 9250, section 4.3).
 const NO_ERROR: u32 = 0;
@@ -279,7 +270,7 @@ impl Connection {
                 self.open -= 1;
                 self.joined.push(whole(stream, &reply::right(query)));
                 self.held_until_ns = now_ns + HELD_NS;
-                if self.joined.len() == JOINED {
+                if self.joined.len() == JOINED as usize {
                     self.release_joined();
                 }
             }

@@ -2,86 +2,46 @@
 
 use domain::base::Rtype;
 use domain::base::iana::{Opcode, OptRcode, OptionCode};
+use kqps_faults::enumeration;
 
 use super::reply::{Normal, NormalOpt, Record, Reply, Section};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub(super) enum ReplyPart {
-    /// Whether there is a reply.
-    Reply,
-    /// Whether its bytes are a well-formed message.
-    Form,
-    Rcode,
-    Opcode,
-    Aa,
-    Tc,
-    Rd,
-    Ra,
-    Z,
-    Ad,
-    Cd,
-    Question,
-    Answer,
-    Authority,
-    Additional,
-    /// Whether there is an OPT record, and its version, DO and other flags.
-    Opt,
-    /// EDNS options by their codes. Each depends on what a server offers.
-    Nsid,
-    Cookie,
-    ExtendedError,
-    /// All other options.
-    Options,
+enumeration! {
+    /// A part, with its name in reports and its bits in the second word of the header (RFC 1035, section 4.1.1; RFC 4035,
+    /// section 3).
+    pub(super) enum ReplyPart: (&'static str, u16) {
+        /// Whether there is a reply.
+        Reply => ("reply", 0),
+        /// Whether its bytes are a well-formed message.
+        Form => ("form", 0),
+        Rcode => ("rcode", 0),
+        Opcode => ("opcode", 0x7800),
+        Aa => ("AA", 0x0400),
+        Tc => ("TC", 0x0200),
+        Rd => ("RD", 0x0100),
+        Ra => ("RA", 0x0080),
+        Z => ("Z", 0x0040),
+        Ad => ("AD", 0x0020),
+        Cd => ("CD", 0x0010),
+        Question => ("question", 0),
+        Answer => ("answer", 0),
+        Authority => ("authority", 0),
+        Additional => ("additional", 0),
+        /// Whether there is an OPT record, and its version, DO and other flags.
+        Opt => ("OPT", 0),
+        /// EDNS options by their codes. Each depends on what a server offers.
+        Nsid => ("NSID", 0),
+        Cookie => ("cookie", 0),
+        ExtendedError => ("extended error", 0),
+        /// All other options.
+        Options => ("other options", 0),
+    }
 }
 
 impl ReplyPart {
-    pub(super) const ALL: [Self; 20] = [
-        Self::Reply,
-        Self::Form,
-        Self::Rcode,
-        Self::Opcode,
-        Self::Aa,
-        Self::Tc,
-        Self::Rd,
-        Self::Ra,
-        Self::Z,
-        Self::Ad,
-        Self::Cd,
-        Self::Question,
-        Self::Answer,
-        Self::Authority,
-        Self::Additional,
-        Self::Opt,
-        Self::Nsid,
-        Self::Cookie,
-        Self::ExtendedError,
-        Self::Options,
-    ];
-
     /// The part's name in reports.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Reply => "reply",
-            Self::Form => "form",
-            Self::Rcode => "rcode",
-            Self::Opcode => "opcode",
-            Self::Aa => "AA",
-            Self::Tc => "TC",
-            Self::Rd => "RD",
-            Self::Ra => "RA",
-            Self::Z => "Z",
-            Self::Ad => "AD",
-            Self::Cd => "CD",
-            Self::Question => "question",
-            Self::Answer => "answer",
-            Self::Authority => "authority",
-            Self::Additional => "additional",
-            Self::Opt => "OPT",
-            Self::Nsid => "NSID",
-            Self::Cookie => "cookie",
-            Self::ExtendedError => "extended error",
-            Self::Options => "other options",
-        }
+        self.facts().0
     }
 
     /// Whether two replies are equal in this part. A reply without a message differs in [`ReplyPart::Reply`] only,
@@ -104,7 +64,7 @@ impl ReplyPart {
             }
             _ => match (self.section(a), self.section(b)) {
                 (Some(a), Some(b)) => a == b,
-                _ => (a.bits ^ b.bits) & self.mask() == 0,
+                _ => (a.bits ^ b.bits) & self.facts().1 == 0,
             },
         }
     }
@@ -135,21 +95,6 @@ impl ReplyPart {
         }
     }
 
-    /// The part's bits in the second word of the header (RFC 1035, section 4.1.1; RFC 4035, section 3).
-    fn mask(self) -> u16 {
-        match self {
-            Self::Opcode => 0x7800,
-            Self::Aa => 0x0400,
-            Self::Tc => 0x0200,
-            Self::Rd => 0x0100,
-            Self::Ra => 0x0080,
-            Self::Z => 0x0040,
-            Self::Ad => 0x0020,
-            Self::Cd => 0x0010,
-            _ => 0,
-        }
-    }
-
     /// The contents of this part of a reply in words. Of a section, only records that not all replies have.
     pub(super) fn words(self, reply: &Reply, others: &[&Reply]) -> String {
         let Some(message) = reply.message() else { return "silence".into() };
@@ -171,7 +116,7 @@ impl ReplyPart {
             }
             _ => match self.section(message) {
                 Some(section) => types(&self.own(section, others)),
-                None => if message.bits & self.mask() == 0 { "clear" } else { "set" }.into(),
+                None => if message.bits & self.facts().1 == 0 { "clear" } else { "set" }.into(),
             },
         }
     }

@@ -7,6 +7,7 @@ use std::process::Command;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context as _, Result};
+use kqps_faults::enumeration;
 use kqps_kernel::process::{self, Signal};
 use kqps_programs::shell;
 
@@ -17,35 +18,37 @@ use super::sshd::Sshd;
 use crate::child::children_of;
 use crate::wait::until;
 
-/// A fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Fault {
-    /// `kill -9` of the controller.
-    Controller,
-    /// `kill -9` of the program by which it reaches a host.
-    Way,
-    /// `kill -9` of the agent on a host.
-    Agent,
-    /// `kill -9` of the sshd that holds the agent's connection.
-    Session,
-    /// `kill -9` of the sshd that accepts connections.
-    Listener,
-    /// `kill -9` of the name server.
-    Subject,
-    /// The control link of a host is down until its agent has given up, and then up.
-    ControlLink,
-    /// The controller's own link is down for a quarter of a minute.
-    ControllerLink,
-    /// The control link of a host is down for a second.
-    Blink,
-    /// The link for queries of a host is down for a second.
-    DataLink,
-    /// The disk of a host gets full, and then has room again.
-    DiskFull,
-    /// The kqps of the hosts is replaced by another build, and the controller is killed. Later the right one is back.
-    OtherVersion,
-    /// The wall clock of the machine jumps by 3 s, and back a second later.
-    ClockSet,
+enumeration! {
+    /// A fault, in words, and whether a trial may fail by it, so that a failure is stored. A lost agent or link is no result
+    /// of the subject.
+    pub(super) enum Fault: (&'static str, bool) {
+        /// `kill -9` of the controller.
+        Controller => ("kill -9 of the controller", false),
+        /// `kill -9` of the program by which it reaches a host.
+        Way => ("kill -9 of what reaches a host", false),
+        /// `kill -9` of the agent on a host.
+        Agent => ("kill -9 of an agent", false),
+        /// `kill -9` of the sshd that holds the agent's connection.
+        Session => ("kill -9 of an agent's sshd", false),
+        /// `kill -9` of the sshd that accepts connections.
+        Listener => ("kill -9 of the listening sshd", false),
+        /// `kill -9` of the name server.
+        Subject => ("kill -9 of the subject", true),
+        /// The control link of a host is down until its agent has given up, and then up.
+        ControlLink => ("a control link down for long", false),
+        /// The controller's own link is down for a quarter of a minute.
+        ControllerLink => ("the controller's link down for long", false),
+        /// The control link of a host is down for a second.
+        Blink => ("a control link down for a second", false),
+        /// The link for queries of a host is down for a second.
+        DataLink => ("a link for queries down for a second", true),
+        /// The disk of a host gets full, and then has room again.
+        DiskFull => ("a full disk", true),
+        /// The kqps of the hosts is replaced by another build, and the controller is killed. Later the right one is back.
+        OtherVersion => ("another version of kqps", false),
+        /// The wall clock of the machine jumps by 3 s, and back a second later.
+        ClockSet => ("a wall clock that is set", false),
+    }
 }
 
 impl Fault {
@@ -53,44 +56,14 @@ impl Fault {
     pub(super) const SMALL: [Self; 6] =
         [Self::Controller, Self::Way, Self::Agent, Self::Session, Self::Subject, Self::ControlLink];
 
-    pub(super) const ALL: [Self; 13] = [
-        Self::Controller,
-        Self::Way,
-        Self::Agent,
-        Self::Session,
-        Self::Listener,
-        Self::Subject,
-        Self::ControlLink,
-        Self::ControllerLink,
-        Self::Blink,
-        Self::DataLink,
-        Self::DiskFull,
-        Self::OtherVersion,
-        Self::ClockSet,
-    ];
-
     /// The fault in words.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Controller => "kill -9 of the controller",
-            Self::Way => "kill -9 of what reaches a host",
-            Self::Agent => "kill -9 of an agent",
-            Self::Session => "kill -9 of an agent's sshd",
-            Self::Listener => "kill -9 of the listening sshd",
-            Self::Subject => "kill -9 of the subject",
-            Self::ControlLink => "a control link down for long",
-            Self::ControllerLink => "the controller's link down for long",
-            Self::Blink => "a control link down for a second",
-            Self::DataLink => "a link for queries down for a second",
-            Self::DiskFull => "a full disk",
-            Self::OtherVersion => "another version of kqps",
-            Self::ClockSet => "a wall clock that is set",
-        }
+        self.facts().0
     }
 
-    /// Whether a trial may fail by it, so that a failure is stored. A lost agent or link is no result of the subject.
+    /// Whether a trial may fail by it.
     pub(super) fn may_fail_a_trial(self) -> bool {
-        matches!(self, Self::Subject | Self::DataLink | Self::DiskFull)
+        self.facts().1
     }
 }
 

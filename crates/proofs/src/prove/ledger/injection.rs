@@ -6,6 +6,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
+use kqps_faults::enumeration;
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::{Place, Trial};
 use serde::Deserialize;
@@ -33,23 +34,24 @@ const STOPPED_AFTER: Duration = Duration::from_millis(500);
 /// A subject that reads every query and ignores one in a hundred.
 const SILENT: &str = include_str!("silent.py");
 
-/// A cause of losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Injection {
-    /// A filter on the subject's side drops 1 % of incoming packets.
-    FilterIn,
-    /// A filter on the subject's side drops 1 % of outgoing packets.
-    FilterOut,
-    /// A filter on the player's side drops 1 % of incoming packets.
-    FilterBack,
-    /// The subject's receive buffer holds a few queries only, and they come in bursts.
-    SubjectBuffer,
-    /// The subject is stopped for a while.
-    SubjectStopped,
-    /// The player's receive buffers hold a few replies only.
-    PlayerBuffer,
-    /// The subject ignores 1 % of the queries.
-    SubjectIgnores,
+enumeration! {
+    /// A cause of losses, with the place where the ledger must find them.
+    pub(super) enum Injection: Place {
+        /// A filter on the subject's side drops 1 % of incoming packets.
+        FilterIn => Place::FilterIn,
+        /// A filter on the subject's side drops 1 % of outgoing packets.
+        FilterOut => Place::FilterOut,
+        /// A filter on the player's side drops 1 % of incoming packets.
+        FilterBack => Place::PathBack,
+        /// The subject's receive buffer holds a few queries only, and they come in bursts.
+        SubjectBuffer => Place::SubjectSocketBuffer,
+        /// The subject is stopped for a while.
+        SubjectStopped => Place::SubjectSocketBuffer,
+        /// The player's receive buffers hold a few replies only.
+        PlayerBuffer => Place::PlayerSocketBuffer,
+        /// The subject ignores 1 % of the queries.
+        SubjectIgnores => Place::SubjectUnanswered,
+    }
 }
 
 /// The counts that a subject prints when it ends.
@@ -67,26 +69,9 @@ pub(super) struct Way {
 }
 
 impl Injection {
-    pub(super) const ALL: [Self; 7] = [
-        Self::FilterIn,
-        Self::FilterOut,
-        Self::FilterBack,
-        Self::SubjectBuffer,
-        Self::SubjectStopped,
-        Self::PlayerBuffer,
-        Self::SubjectIgnores,
-    ];
-
     /// The place where the ledger must find the losses.
     pub(super) fn place(self) -> Place {
-        match self {
-            Self::FilterIn => Place::FilterIn,
-            Self::FilterOut => Place::FilterOut,
-            Self::FilterBack => Place::PathBack,
-            Self::SubjectBuffer | Self::SubjectStopped => Place::SubjectSocketBuffer,
-            Self::PlayerBuffer => Place::PlayerSocketBuffer,
-            Self::SubjectIgnores => Place::SubjectUnanswered,
-        }
+        *self.facts()
     }
 
     /// Plays a trial with these losses. Returns its record and the number of losses.
