@@ -1,14 +1,12 @@
 //! Queries by connections.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::os::unix::net::{UnixListener, UnixStream};
-use std::path::PathBuf;
+use std::io::{self, ErrorKind, Read as _, Write as _};
 use std::sync::atomic::Ordering;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
+use socket2::{SockAddr, Socket, Type};
 
 use super::fault::{self, Fault, SLOW};
 use super::{LOOK, Shared};
@@ -19,79 +17,48 @@ const LENGTH: usize = 2;
 /// A client that reads nothing for this long is disconnected.
 const WRITE_WITHIN: Duration = Duration::from_secs(1);
 
-/// A listener for connections.
-pub(super) trait Door {
-    type Stream: Read + Write + Send;
+/// Connections that may wait to be accepted.
+const BACKLOG: i32 = 128;
 
-    /// Opens or closes it; no effect if it is so already.
-    fn set_open(&mut self, is_open: bool) -> io::Result<()>;
-
-    /// The next waiting connection, or `None`. Its reads and writes time out soon.
-    fn accept(&self) -> io::Result<Option<Self::Stream>>;
+/// A listener for connections over TCP, or at a Unix socket.
+pub(super) struct Door {
+    address: SockAddr,
+    listener: Option<Socket>,
 }
 
-pub(super) struct Tcp {
-    pub(super) address: SocketAddr,
-    pub(super) listener: Option<TcpListener>,
-}
-
-pub(super) struct Unix {
-    path: PathBuf,
-    listener: Option<UnixListener>,
-}
-
-impl Unix {
-    pub(super) fn open(path: PathBuf) -> io::Result<Self> {
-        let mut door = Self { path, listener: None };
+impl Door {
+    pub(super) fn open(address: impl Into<SockAddr>) -> io::Result<Self> {
+        let mut door = Self { address: address.into(), listener: None };
         door.set_open(true)?;
         Ok(door)
     }
-}
 
-impl Door for Tcp {
-    type Stream = TcpStream;
-
+    /// Opens or closes it; no effect if it is so already.
     fn set_open(&mut self, is_open: bool) -> io::Result<()> {
         if !is_open {
             self.listener = None;
         } else if self.listener.is_none() {
-            self.listener = Some(TcpListener::bind(self.address)?);
-        }
-        Ok(())
-    }
-
-    fn accept(&self) -> io::Result<Option<TcpStream>> {
-        let Some(listener) = &self.listener else { return Ok(None) };
-        listener.set_nonblocking(true)?;
-        let (stream, _) = listener.accept()?;
-        stream.set_nonblocking(false)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(LOOK))?;
-        stream.set_write_timeout(Some(WRITE_WITHIN))?;
-        Ok(Some(stream))
-    }
-}
-
-impl Door for Unix {
-    type Stream = UnixStream;
-
-    fn set_open(&mut self, is_open: bool) -> io::Result<()> {
-        if !is_open {
-            self.listener = None;
-        } else if self.listener.is_none() {
-            match std::fs::remove_file(&self.path) {
-                Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
-                _ => self.listener = Some(UnixListener::bind(&self.path)?),
+            let listener = Socket::new(self.address.domain(), Type::STREAM, None)?;
+            match self.address.as_pathname().map(std::fs::remove_file) {
+                Some(Err(error)) if error.kind() != ErrorKind::NotFound => return Err(error),
+                Some(_) => {}
+                None => listener.set_reuse_address(true)?,
             }
+            listener.bind(&self.address)?;
+            listener.listen(BACKLOG)?;
+            listener.set_nonblocking(true)?;
+            self.listener = Some(listener);
         }
         Ok(())
     }
 
-    fn accept(&self) -> io::Result<Option<UnixStream>> {
+    /// The next waiting connection, or `None`. Its reads and writes time out soon.
+    fn accept(&self) -> io::Result<Option<Socket>> {
         let Some(listener) = &self.listener else { return Ok(None) };
-        listener.set_nonblocking(true)?;
         let (stream, _) = listener.accept()?;
-        stream.set_nonblocking(false)?;
+        if self.address.is_ipv4() {
+            stream.set_tcp_nodelay(true)?;
+        }
         stream.set_read_timeout(Some(LOOK))?;
         stream.set_write_timeout(Some(WRITE_WITHIN))?;
         Ok(Some(stream))
@@ -99,7 +66,7 @@ impl Door for Unix {
 }
 
 /// Accepts connections until it is stopped, and serves each in a thread of its own.
-pub(super) fn serve(mut door: impl Door, shared: &Shared, seed: u64) {
+pub(super) fn serve(mut door: Door, shared: &Shared, seed: u64) {
     let mut rng = Rng::with_seed(seed);
     std::thread::scope(|scope| {
         while !shared.is_stopped() {
@@ -117,16 +84,16 @@ pub(super) fn serve(mut door: impl Door, shared: &Shared, seed: u64) {
     });
 }
 
-struct Conversation<S> {
-    stream: S,
+struct Conversation {
+    stream: Socket,
     rng: Rng,
     input: Vec<u8>,
     output: Vec<u8>,
     late: VecDeque<(Instant, Vec<u8>)>,
 }
 
-impl<S: Read + Write> Conversation<S> {
-    fn new(stream: S, rng: Rng) -> Self {
+impl Conversation {
+    fn new(stream: Socket, rng: Rng) -> Self {
         Self { stream, rng, input: Vec::new(), output: Vec::new(), late: VecDeque::new() }
     }
 

@@ -9,7 +9,7 @@ mod connections;
 mod datagrams;
 mod fault;
 
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
@@ -19,7 +19,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result};
 use clap::ValueEnum as _;
 use kqps_kernel::port;
+use socket2::SockAddr;
 
+use connections::Door;
 pub use fault::Fault;
 
 /// How long a thread waits for input before it checks for a new fault.
@@ -86,14 +88,13 @@ impl BackEnd {
                 (endpoint, Box::new(move || datagrams::serve(socket, &theirs, seed)))
             }
             Transport::Tcp => {
-                let listener = port::open(host, TcpListener::bind).context("a back end cannot listen")?;
-                let address = listener.local_addr()?;
-                let door = connections::Tcp { address, listener: Some(listener) };
+                let opened = port::open(host, |address| Ok((Door::open(address)?, address)));
+                let (door, address) = opened.context("a back end cannot listen")?;
                 (Endpoint::Tcp(address), Box::new(move || connections::serve(door, &theirs, seed)))
             }
             Transport::Unix => {
                 let path = folder.join(format!("{name}.sock"));
-                let door = connections::Unix::open(path.clone()).context("a back end cannot listen")?;
+                let door = Door::open(SockAddr::unix(&path)?).context("a back end cannot listen")?;
                 (Endpoint::Unix(path), Box::new(move || connections::serve(door, &theirs, seed)))
             }
         };

@@ -2,7 +2,6 @@
 
 use std::io::ErrorKind;
 use std::net::{SocketAddr, TcpListener};
-use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{Context as _, Result};
 use kqps_kernel::epoll::{Epoll, Interest};
@@ -10,21 +9,14 @@ use kqps_kernel::{clock, tcp};
 
 use super::ServerSettings;
 use super::connection::{Connection, Turn};
-use super::counts::Counts;
+use super::serving::Serving;
 use super::shared::Shared;
-use crate::relay::Witness;
 
 /// Descriptors that one wait returns at most.
 const EVENTS: usize = 256;
 
 /// The key of the listening socket. Those of connections follow, by their place.
 const LISTENER: u64 = 0;
-
-/// The longest sleep, so that the loop notices a stop, nanoseconds.
-const SLEEP_NS: u64 = 10_000_000;
-
-/// How long the server waits for its connections to end after it was stopped, nanoseconds.
-const LAST_NS: u64 = 2_000_000_000;
 
 /// The state of the loop.
 pub(super) struct Engine {
@@ -54,59 +46,6 @@ impl Engine {
         })
     }
 
-    /// The address that players connect to.
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Serves until `stop` is set and all connections have ended. Returns the counts, and the times of replies if the
-    /// settings ask for them.
-    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<(Counts, Witness)> {
-        clock::set_timer_slack_ns(1)?;
-        let (mut last_look_ns, mut stopped_ns) = (clock::now_ns(), None);
-        loop {
-            self.turn()?;
-            let now_ns = clock::now_ns();
-            let counts = &mut self.shared.counts;
-            let away_us = (now_ns - last_look_ns).saturating_sub(SLEEP_NS) / 1000;
-            counts.longest_away_us = counts.longest_away_us.max(away_us);
-            last_look_ns = now_ns;
-            if stop.load(Ordering::Relaxed) {
-                let since_ns = *stopped_ns.get_or_insert(now_ns);
-                self.hear_again(now_ns)?;
-                if self.live() == 0 || now_ns - since_ns > LAST_NS {
-                    break;
-                }
-            }
-        }
-        self.shared.counts.left = self.live() as u64;
-        Ok((self.shared.counts, self.shared.witness))
-    }
-
-    /// Connections that have not ended.
-    fn live(&self) -> usize {
-        self.places.len() - self.free.len()
-    }
-
-    /// Makes one round of the loop.
-    fn turn(&mut self) -> Result<()> {
-        let due_ns = self.shared.next_due_ns();
-        let sleep_ns = due_ns.map_or(SLEEP_NS, |due_ns| due_ns.saturating_sub(clock::now_ns())).min(SLEEP_NS);
-        let most_ns = if self.shared.settings.spin { 0 } else { sleep_ns };
-        let ready: Vec<u64> = self.epoll.wait_for(Some(most_ns))?.map(|ready| ready.key).collect();
-        let now_ns = clock::now_ns();
-        for key in ready {
-            match key {
-                LISTENER => self.accept()?,
-                key => self.turn_of(key as usize - 1, now_ns, Connection::turn)?,
-            }
-        }
-        while let Some(place) = self.shared.pop_due(now_ns) {
-            self.turn_of(place, now_ns, Connection::go_on)?;
-        }
-        self.refuse(now_ns)
-    }
-
     /// Gives a connection its turn, if it is still there.
     fn turn_of(
         &mut self,
@@ -126,16 +65,6 @@ impl Engine {
                 self.epoll.change(&connection.socket, place as u64 + 1, connection.interest)?;
             }
             Turn::GoesOn => {}
-        }
-        Ok(())
-    }
-
-    /// Reads the rest of connections that were not read, up to their end.
-    fn hear_again(&mut self, now_ns: u64) -> Result<()> {
-        if std::mem::take(&mut self.shared.settings.deaf) {
-            for place in 0..self.places.len() {
-                self.turn_of(place, now_ns, Connection::turn)?;
-            }
         }
         Ok(())
     }
@@ -172,20 +101,57 @@ impl Engine {
             self.refuses_until_ns = None;
             self.listener = Some(listen(self.address, &self.epoll)?.0);
         }
-        let Some(refusal) = self.shared.settings.refusal else { return Ok(()) };
-        let are_all_open =
-            self.live() == refusal.connections && self.places.iter().flatten().all(|one| !one.is_ending());
-        if self.shared.counts.queries < refusal.after_queries || !are_all_open {
-            return Ok(());
-        }
-        self.shared.settings.refusal = None;
+        let (live, places) = (self.live(), &self.places);
+        let are_open = |most: usize| live == most && places.iter().flatten().all(|one| !one.is_ending());
+        let Some(until_ns) = self.shared.refuses_until_ns(now_ns, are_open) else { return Ok(()) };
         self.listener = None;
-        self.refuses_until_ns = Some(now_ns + refusal.lasts.as_nanos() as u64);
+        self.refuses_until_ns = Some(until_ns);
         for place in 0..self.places.len() {
             self.turn_of(place, now_ns, |connection, shared, now_ns| {
                 connection.refuse(now_ns);
                 connection.go_on(shared, now_ns)
             })?;
+        }
+        Ok(())
+    }
+}
+
+impl Serving for Engine {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn shared(&mut self) -> &mut Shared {
+        &mut self.shared
+    }
+
+    fn turn(&mut self) -> Result<bool> {
+        let most_ns = self.shared.sleep_ns();
+        let ready: Vec<u64> = self.epoll.wait_for(Some(most_ns))?.map(|ready| ready.key).collect();
+        let now_ns = clock::now_ns();
+        for key in ready {
+            match key {
+                LISTENER => self.accept()?,
+                key => self.turn_of(key as usize - 1, now_ns, Connection::turn)?,
+            }
+        }
+        while let Some(place) = self.shared.pop_due(now_ns) {
+            self.turn_of(place, now_ns, Connection::go_on)?;
+        }
+        self.refuse(now_ns)?;
+        Ok(false)
+    }
+
+    fn live(&self) -> usize {
+        self.places.len() - self.free.len()
+    }
+
+    /// Reads the rest of connections that were not read, up to their end.
+    fn hear_again(&mut self, now_ns: u64) -> Result<()> {
+        if std::mem::take(&mut self.shared.settings.deaf) {
+            for place in 0..self.places.len() {
+                self.turn_of(place, now_ns, Connection::turn)?;
+            }
         }
         Ok(())
     }

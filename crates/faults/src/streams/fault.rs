@@ -206,13 +206,13 @@ mod tests {
                 assert!(fault.failure(kind).is_none() || fault.stage() == Stage::Handshake, "{fault}");
             }
         }
-        assert!(Fault::Mute.is_over(Kind::Quic) && !Fault::Mute.is_over(Kind::Tcp));
+        assert!(Fault::Mute.is_over(Quic) && !Fault::Mute.is_over(Tcp));
     }
 
     #[test]
     fn no_fault_has_two_fates() {
         for fault in Fault::ALL {
-            let fates = [fault.wrong().is_some(), fault.is_correct(), fault.failure(Kind::Quic).is_some()];
+            let fates = [fault.wrong().is_some(), fault.is_correct(), fault.failure(Quic).is_some()];
             assert!(fates.into_iter().filter(|fate| *fate).count() <= 1, "{fault}");
         }
     }

@@ -28,6 +28,7 @@ mod outbox;
 mod plan;
 mod quic;
 mod reply;
+mod serving;
 mod shared;
 mod wire;
 
@@ -35,7 +36,6 @@ mod wire;
 mod tests;
 
 use std::net::SocketAddr;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result};
@@ -51,6 +51,7 @@ pub use wire::{Certificates, Wire};
 
 use engine::Engine;
 use quic::QuicEngine;
+use serving::{Serving, serve};
 
 /// The settings of a server.
 #[derive(Clone, Debug)]
@@ -125,35 +126,12 @@ impl Default for ServerSettings {
     }
 }
 
-/// The loop of a server, by its wire.
-enum Loop {
-    Tcp(Box<Engine>),
-    Quic(Box<QuicEngine>),
-}
-
-impl Loop {
-    fn new(settings: ServerSettings) -> Result<Self> {
-        match settings.wire.clone() {
-            Wire::Quic(certificates) => {
-                QuicEngine::new(settings, &certificates).map(Box::new).map(Self::Quic)
-            }
-            Wire::Tcp | Wire::Tls(_) | Wire::Https(_) => Engine::new(settings).map(Box::new).map(Self::Tcp),
-        }
-    }
-
-    fn address(&self) -> SocketAddr {
-        match self {
-            Self::Tcp(engine) => engine.address(),
-            Self::Quic(engine) => engine.address(),
-        }
-    }
-
-    fn run(self, stop: &AtomicBool) -> Result<(Counts, Witness)> {
-        match self {
-            Self::Tcp(engine) => engine.run(stop),
-            Self::Quic(engine) => engine.run(stop),
-        }
-    }
+/// The server of this wire.
+fn serving(settings: ServerSettings) -> Result<Box<dyn Serving + Send>> {
+    Ok(match settings.wire.clone() {
+        Wire::Quic(certificates) => Box::new(QuicEngine::new(settings, &certificates)?),
+        Wire::Tcp | Wire::Tls(_) | Wire::Https(_) => Box::new(Engine::new(settings)?),
+    })
 }
 
 /// A server that runs in a thread of its own. Dropping it stops it.
@@ -167,10 +145,10 @@ impl Server {
     /// cannot open it.
     pub fn start(settings: ServerSettings) -> Result<Self> {
         let cpu = settings.cpu;
-        let serving = Loop::new(settings).context("the server with faults cannot listen")?;
+        let mut serving = serving(settings).context("the server with faults cannot listen")?;
         let address = serving.address();
         let named = ("the server with faults", "streams");
-        let thread = Background::start(named, cpu, move |stop| serving.run(stop))?;
+        let thread = Background::start(named, cpu, move |stop| serve(&mut *serving, stop))?;
         Ok(Self { address, thread })
     }
 

@@ -8,7 +8,6 @@ mod line;
 
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
@@ -18,10 +17,9 @@ use kqps_kernel::epoll::Epoll;
 use quinn_proto::{ConnectionHandle, DatagramEvent, Endpoint, EndpointEvent, Incoming};
 
 use super::ServerSettings;
-use super::counts::Counts;
+use super::serving::Serving;
 use super::shared::Shared;
 use super::wire::Certificates;
-use crate::relay::Witness;
 use attempts::{Attempts, Fate};
 use configs::{Configs, endpoint};
 use connection::{Connection, Turn};
@@ -32,16 +30,6 @@ const SOCKET: u64 = 0;
 
 /// Datagrams that are read before timers have their turn.
 const READS_MOST: u32 = 64;
-
-/// The longest sleep, so that the loop notices a stop, nanoseconds.
-const SLEEP_NS: u64 = 10_000_000;
-
-/// How long the server waits for its connections to end after it was stopped, nanoseconds.
-const LAST_NS: u64 = 2_000_000_000;
-
-/// How long it waits if it drops datagrams, nanoseconds: some that say that the player ended a connection are among
-/// them.
-const LAST_DROPPED_NS: u64 = 300_000_000;
 
 /// The state of the loop.
 pub(super) struct QuicEngine {
@@ -81,75 +69,8 @@ impl QuicEngine {
         })
     }
 
-    /// The address that players connect to.
-    pub(super) fn address(&self) -> SocketAddr {
-        self.address
-    }
-
-    /// Serves until `stop` is set and all connections have ended. Returns the counts, and the times of replies if the
-    /// settings ask for them.
-    pub(super) fn run(mut self, stop: &AtomicBool) -> Result<(Counts, Witness)> {
-        clock::set_timer_slack_ns(1)?;
-        let drops = self.shared.settings.disorder.drop_every > 0;
-        let last_most_ns = if drops { LAST_DROPPED_NS } else { LAST_NS };
-        let (mut last_look_ns, mut stopped_ns) = (clock::now_ns(), None);
-        loop {
-            let has_read = self.turn()?;
-            let now_ns = clock::now_ns();
-            let counts = &mut self.shared.counts;
-            let away_us = (now_ns - last_look_ns).saturating_sub(SLEEP_NS) / 1000;
-            counts.longest_away_us = counts.longest_away_us.max(away_us);
-            last_look_ns = now_ns;
-            if stop.load(Ordering::Relaxed) {
-                let since_ns = *stopped_ns.get_or_insert(now_ns);
-                if (self.live() == 0 && !has_read) || now_ns - since_ns > last_most_ns {
-                    break;
-                }
-            }
-        }
-        if drops {
-            // The player has ended, and the server dropped the datagrams that said so.
-            for connection in self.places.iter_mut().flatten() {
-                connection.finish(&mut self.shared);
-            }
-        }
-        self.shared.counts.left = self.live() as u64;
-        self.shared.counts.datagrams = self.line.counts();
-        self.shared.counts.overflowed = self.line.overflowed()?;
-        Ok((self.shared.counts, self.shared.witness))
-    }
-
-    /// Connections that have not ended.
-    fn live(&self) -> usize {
-        self.places.iter().flatten().filter(|connection| !connection.has_ended()).count()
-    }
-
     fn at(&self, now_ns: u64) -> Instant {
         self.origin + Duration::from_nanos(now_ns)
-    }
-
-    /// Makes one round of the loop. Returns whether a datagram had arrived.
-    fn turn(&mut self) -> Result<bool> {
-        let due_ns = self.shared.next_due_ns();
-        let sleep_ns = due_ns.map_or(SLEEP_NS, |due_ns| due_ns.saturating_sub(clock::now_ns())).min(SLEEP_NS);
-        let most_ns = if self.shared.settings.spin { 0 } else { sleep_ns };
-        let is_ready = self.epoll.wait_for(Some(most_ns))?.next().is_some();
-        if is_ready {
-            for _ in 0..READS_MOST {
-                let Some((datagram, from)) = self.line.receive()? else { break };
-                self.take(&datagram, from)?;
-            }
-        }
-        let now_ns = clock::now_ns();
-        while let Some(place) = self.shared.pop_due(now_ns) {
-            let at = self.at(now_ns);
-            if let Some(connection) = &mut self.places[place] {
-                connection.expire(at, now_ns);
-            }
-            self.turn_of(place, now_ns);
-        }
-        self.refuse(now_ns)?;
-        Ok(is_ready)
     }
 
     /// Takes a datagram.
@@ -254,12 +175,9 @@ impl QuicEngine {
             self.line.reopen(self.address)?;
             self.epoll.add(self.line.socket()?, SOCKET)?;
         }
-        let Some(refusal) = self.shared.settings.refusal else { return Ok(()) };
-        if self.shared.counts.queries < refusal.after_queries || self.live() != refusal.connections {
-            return Ok(());
-        }
-        self.shared.settings.refusal = None;
-        self.refuses_until_ns = Some(now_ns + refusal.lasts.as_nanos() as u64);
+        let are_open = |most: usize| live(&self.places) == most;
+        let Some(until_ns) = self.shared.refuses_until_ns(now_ns, are_open) else { return Ok(()) };
+        self.refuses_until_ns = Some(until_ns);
         let at = self.at(now_ns);
         for place in 0..self.places.len() {
             if let Some(connection) = &mut self.places[place] {
@@ -269,4 +187,56 @@ impl QuicEngine {
         }
         self.line.close()
     }
+}
+
+impl Serving for QuicEngine {
+    fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    fn shared(&mut self) -> &mut Shared {
+        &mut self.shared
+    }
+
+    fn turn(&mut self) -> Result<bool> {
+        let most_ns = self.shared.sleep_ns();
+        let is_ready = self.epoll.wait_for(Some(most_ns))?.next().is_some();
+        if is_ready {
+            for _ in 0..READS_MOST {
+                let Some((datagram, from)) = self.line.receive()? else { break };
+                self.take(&datagram, from)?;
+            }
+        }
+        let now_ns = clock::now_ns();
+        while let Some(place) = self.shared.pop_due(now_ns) {
+            let at = self.at(now_ns);
+            if let Some(connection) = &mut self.places[place] {
+                connection.expire(at, now_ns);
+            }
+            self.turn_of(place, now_ns);
+        }
+        self.refuse(now_ns)?;
+        Ok(is_ready)
+    }
+
+    fn live(&self) -> usize {
+        live(&self.places)
+    }
+
+    fn finish(&mut self) -> Result<()> {
+        if self.shared.settings.disorder.drop_every > 0 {
+            // The player has ended, and the server dropped the datagrams that said so.
+            for connection in self.places.iter_mut().flatten() {
+                connection.finish(&mut self.shared);
+            }
+        }
+        self.shared.counts.datagrams = self.line.counts();
+        self.shared.counts.overflowed = self.line.overflowed()?;
+        Ok(())
+    }
+}
+
+/// Connections that have not ended.
+fn live(places: &[Option<Connection>]) -> usize {
+    places.iter().flatten().filter(|connection| !connection.has_ended()).count()
 }

@@ -4,6 +4,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fastrand::Rng;
+use kqps_kernel::clock;
 
 use super::ServerSettings;
 use super::counts::Counts;
@@ -12,6 +13,9 @@ use crate::relay::Witness;
 
 /// Bytes of one read.
 const READ_BYTES: usize = 1 << 16;
+
+/// The longest sleep, so that the loop notices a stop, nanoseconds.
+pub(super) const SLEEP_NS: u64 = 10_000_000;
 
 /// State that all connections share.
 pub(super) struct Shared {
@@ -48,8 +52,24 @@ impl Shared {
     }
 
     /// When the next connection has something due.
-    pub(super) fn next_due_ns(&self) -> Option<u64> {
+    fn next_due_ns(&self) -> Option<u64> {
         self.timers.peek().map(|Reverse((due_ns, _))| *due_ns)
+    }
+
+    /// How long the loop may sleep now.
+    pub(super) fn sleep_ns(&self) -> u64 {
+        let due_ns = self.next_due_ns().filter(|_| !self.settings.spin);
+        let most_ns = if self.settings.spin { 0 } else { SLEEP_NS };
+        due_ns.map_or(most_ns, |due_ns| due_ns.saturating_sub(clock::now_ns()).min(most_ns))
+    }
+
+    /// Begins the time in which connections are refused, if its queries have come and `are_open` says that so many
+    /// connections are. Returns when that time ends.
+    pub(super) fn refuses_until_ns(&mut self, now_ns: u64, are_open: impl Fn(usize) -> bool) -> Option<u64> {
+        let queries = self.counts.queries;
+        let refusal =
+            self.settings.refusal.take_if(|of| queries >= of.after_queries && are_open(of.connections))?;
+        Some(now_ns + refusal.lasts.as_nanos() as u64)
     }
 
     /// Takes the place of a connection that has something due by now.
