@@ -1,5 +1,5 @@
-//! The direction of dependencies between crates. Cargo, the table below and the picture in `docs/ARCHITECTURE.md` must
-//! agree: a dependency that the table lacks fails the check, and so does an arrow that cargo does not know.
+//! The direction of dependencies between crates. Cargo and the picture in `docs/ARCHITECTURE.md` must agree: a dependency
+//! without an arrow fails the check, and so does an arrow that cargo does not know.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -8,298 +8,125 @@ use anyhow::{Context as _, Result, bail};
 
 use crate::workspace::{self, Dependency, Package};
 
-/// Crate → the crates that it may depend on.
-const ALLOWED: &[(&str, &[&str])] = &[
-    ("kqps-message", &[]),
-    ("kqps-kernel", &[]),
-    ("kqps-stack", &[]),
-    ("kqps-tls", &[]),
-    ("kqps-http", &[]),
-    ("kqps-quic", &["kqps-message", "kqps-tls"]),
-    ("kqps-observation", &["kqps-files"]),
-    ("kqps-zone", &["kqps-message"]),
-    ("kqps-cache", &["kqps-message"]),
-    ("kqps-files", &["kqps-message"]),
-    ("kqps-capture", &["kqps-message"]),
-    ("kqps-dataset", &["kqps-capture", "kqps-files", "kqps-message", "kqps-kernel", "kqps-zone"]),
-    ("kqps-recipe", &["kqps-dataset", "kqps-files", "kqps-message"]),
-    ("kqps-host", &["kqps-kernel", "kqps-observation"]),
-    ("kqps-hosts", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
-    (
-        "kqps-player",
-        &[
-            // Tests of replays write captures.
-            "kqps-capture",
-            "kqps-dataset",
-            "kqps-message",
-            "kqps-kernel",
-            "kqps-tls",
-            "kqps-http",
-            "kqps-quic",
-            "kqps-stack",
-            "kqps-host",
-            "kqps-observation",
-        ],
-    ),
-    (
-        "kqps-server",
-        &["kqps-zone", "kqps-message", "kqps-kernel", "kqps-stack", "kqps-tls", "kqps-http", "kqps-quic"],
-    ),
-    ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation", "kqps-web"]),
-    ("kqps-resolve", &["kqps-cache", "kqps-front", "kqps-server", "kqps-message", "kqps-kernel"]),
-    ("kqps-verdict", &["kqps-observation"]),
-    ("kqps-tuning", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
-    ("kqps-history", &["kqps-verdict", "kqps-observation"]),
-    ("kqps-report", &["kqps-history", "kqps-verdict", "kqps-observation"]),
-    ("kqps-web", &["kqps-kernel"]),
-    ("kqps-live", &["kqps-web", "kqps-report", "kqps-verdict", "kqps-kernel", "kqps-observation"]),
-    (
-        "kqps-lab",
-        &[
-            "kqps-dataset",
-            "kqps-files",
-            "kqps-recipe",
-            "kqps-message",
-            "kqps-kernel",
-            "kqps-tls",
-            "kqps-http",
-            "kqps-quic",
-            "kqps-host",
-            "kqps-hosts",
-            "kqps-observation",
-            "kqps-player",
-            "kqps-programs",
-            "kqps-tuning",
-            "kqps-verdict",
-        ],
-    ),
-    ("kqps", &[ANY]),
-    ("kqps-programs", &["kqps-files"]),
-    ("kqps-skips", &[]),
-    // The targets read what every crate with a reader reads, and a study is laid out for a machine.
-    (
-        "kqps-fuzz",
-        &[
-            "kqps-cache",
-            "kqps-capture",
-            "kqps-dataset",
-            "kqps-files",
-            "kqps-front",
-            "kqps-host",
-            "kqps-hosts",
-            "kqps-http",
-            "kqps-lab",
-            "kqps-message",
-            "kqps-observation",
-            "kqps-player",
-            "kqps-quic",
-            "kqps-resolve",
-            "kqps-server",
-            "kqps-stack",
-            "kqps-tls",
-            "kqps-web",
-            "kqps-zone",
-        ],
-    ),
-    ("kqps-faults", &["kqps-kernel", "kqps-observation", "kqps-tls"]),
-    // The proof of judgement judges, that of the gauge reads cores, that of replays writes and reads captures, and the
-    // name servers are started as the lab starts them.
-    (
-        "kqps-proofs",
-        &[
-            // The test of the cache follows chains of aliases without sockets.
-            "kqps-cache",
-            "kqps-capture",
-            "kqps-dataset",
-            "kqps-faults",
-            // The rows of comparisons are a table in TOML.
-            "kqps-files",
-            // The test of the history simulates series.
-            "kqps-history",
-            "kqps-host",
-            // The test of several hosts opens links, and merges records.
-            "kqps-hosts",
-            "kqps-http",
-            "kqps-kernel",
-            "kqps-lab",
-            "kqps-message",
-            "kqps-observation",
-            "kqps-programs",
-            "kqps-quic",
-            "kqps-recipe",
-            "kqps-resolve",
-            "kqps-skips",
-            "kqps-tls",
-            "kqps-verdict",
-            // It builds what it runs.
-            "xtask",
-        ],
-    ),
-    ("xtask", &["kqps-programs", "kqps-skips"]),
-];
-
 /// The crate by which tests report what they skip. The tests of every crate may use it.
-const FOR_TESTS: &str = "kqps-skips";
-
-/// Stands for every crate, since the program calls them all.
-const ANY: &str = "*";
+const FOR_TESTS: &str = "skips";
 
 /// The document with the picture.
 const MAP: &str = "docs/ARCHITECTURE.md";
 
-/// The picture's words for [`ANY`].
+/// The picture's words for every crate: the program calls them all.
 const ALL: &str = "all of them";
 
-/// Crates that the picture leaves out: the project's own tools.
-const TOOLS: [&str; 5] = ["kqps-faults", "kqps-fuzz", "kqps-proofs", "kqps-skips", "xtask"];
+/// Crate → the crates that it may depend on.
+type Arrows = BTreeMap<String, BTreeSet<String>>;
 
 pub(super) fn check() -> Result<()> {
     let packages = workspace::metadata()?.packages;
     let map =
         fs::read_to_string(workspace::root().join(MAP)).with_context(|| format!("cannot read {MAP}"))?;
-    let mut wrong = violations(&packages);
-    wrong.extend(arrows_without_use(&packages));
-    wrong.extend(differences(&drawn(&map)));
+    let wrong = differences(&packages, &drawn(&map));
     if !wrong.is_empty() {
         bail!("dependencies run the wrong way:\n  {}", wrong.join("\n  "));
     }
-    eprintln!("the dependencies between {} crates run one way", ALLOWED.len());
+    eprintln!("the dependencies between {} crates run one way", packages.len());
     Ok(())
 }
 
-/// Every dependency that the table lacks, and every difference between its crates and the existing ones, as
-/// sentences.
-fn violations(packages: &[Package]) -> Vec<String> {
-    let table: BTreeMap<&str, &[&str]> = ALLOWED.iter().copied().collect();
+/// A crate's name in the picture.
+fn short(name: &str) -> &str {
+    name.strip_prefix("kqps-").unwrap_or(name)
+}
+
+/// Every dependency without an arrow, and every arrow without a dependency, as sentences.
+fn differences(packages: &[Package], arrows: &Arrows) -> Vec<String> {
     let mut found = Vec::new();
     for package in packages {
-        let name = package.name.as_str();
-        let Some(allowed) = table.get(name) else {
-            found.push(format!("{name} is not in the table of xtask/src/test/directions.rs"));
+        let name = short(&package.name);
+        let allowed = |other: &str| {
+            arrows.get(name).is_some_and(|others| others.contains(other) || others.contains(ALL))
+        };
+        let is_for_tests = |one: &Dependency| short(&one.name) == FOR_TESTS && one.is_for_tests();
+        let ours = package.dependencies.iter().filter(|one| one.path.is_some() && !is_for_tests(one));
+        let lacking = ours.map(|one| short(&one.name)).filter(|other| !allowed(other));
+        found.extend(lacking.map(|other| format!("{name} → {other} is not drawn in {MAP}")));
+    }
+    for (name, others) in arrows {
+        let Some(package) = packages.iter().find(|package| short(&package.name) == name) else {
+            found.push(format!("{MAP} draws {name}, which is no crate"));
             continue;
         };
-        let is_for_tests =
-            |dependency: &Dependency| dependency.name == FOR_TESTS && dependency.is_for_tests();
-        let ours = package
-            .dependencies
-            .iter()
-            .filter(|dependency| dependency.path.is_some() && !is_for_tests(dependency));
-        for dependency in ours.map(|dependency| dependency.name.as_str()) {
-            if !allowed.contains(&dependency) && !allowed.contains(&ANY) {
-                found.push(format!("{name} → {dependency}"));
-            }
-        }
+        let is_used =
+            |other: &str| other == ALL || package.dependencies.iter().any(|one| short(&one.name) == other);
+        let unused = others.iter().filter(|other| !is_used(other));
+        found.extend(unused.map(|other| format!("{MAP} draws {name} → {other}, and cargo does not know it")));
     }
-    let exists = |name: &str| packages.iter().any(|package| package.name == name);
-    found.extend(
-        table.keys().filter(|name| !exists(name)).map(|name| format!("{name} is in the table and is gone")),
-    );
     found
 }
 
-/// Arrows of the table that cargo does not know.
-fn arrows_without_use(packages: &[Package]) -> Vec<String> {
-    let is_used = |name: &str, other: &str| {
-        let package = packages.iter().find(|package| package.name == name);
-        package.is_none_or(|package| package.dependencies.iter().any(|dependency| dependency.name == other))
-    };
-    let arrows = ALLOWED.iter().flat_map(|(name, others)| others.iter().map(move |other| (*name, *other)));
-    let unused = arrows.filter(|(name, other)| *other != ANY && !is_used(name, other));
-    unused
-        .map(|(name, other)| format!("{name} → {other} is in the table, and cargo does not know it"))
-        .collect()
-}
-
 /// The arrows of the picture, crate by crate: `zone → message`, two crates to a line.
-fn drawn(map: &str) -> BTreeMap<String, BTreeSet<String>> {
-    let mut arrows = BTreeMap::new();
+fn drawn(map: &str) -> Arrows {
+    let mut arrows = Arrows::new();
     for line in map.lines() {
         let parts: Vec<&str> = line.split('→').collect();
         for pair in parts.windows(2) {
             let name = pair[0].split_whitespace().next_back().unwrap_or_default();
             // The next crate of the line follows after a wide gap.
             let others = pair[1].trim_start().split("   ").next().unwrap_or_default().trim_end();
-            let others = if others == ALL { ANY } else { others };
             arrows.insert(name.to_owned(), others.split(", ").map(str::to_owned).collect());
         }
     }
     arrows
 }
 
-/// Where the picture differs from the table.
-fn differences(drawn: &BTreeMap<String, BTreeSet<String>>) -> Vec<String> {
-    let short = |name: &str| name.strip_prefix("kqps-").unwrap_or(name).to_owned();
-    let rows = ALLOWED.iter().filter(|(name, others)| !TOOLS.contains(name) && !others.is_empty());
-    let table: BTreeMap<String, BTreeSet<String>> =
-        rows.map(|(name, others)| (short(name), others.iter().map(|other| short(other)).collect())).collect();
-    let names: BTreeSet<&String> = table.keys().chain(drawn.keys()).collect();
-    let differ = names.into_iter().filter(|name| table.get(*name) != drawn.get(*name));
-    differ.map(|name| format!("{MAP} draws other arrows of {name} than the table has")).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    #[test]
-    fn an_arrow_against_the_line_is_named() {
-        assert!(
-            violations(&[verdict_on("kqps-player", None)]).contains(&"kqps-verdict → kqps-player".to_owned())
-        );
-    }
+    const PICTURE: &str = "```\nverdict → message                   lab → verdict, kernel\nreport  → verdict         kqps → all of them\n```";
 
-    /// A crate with these dependencies.
-    fn package(name: &str, dependencies: Vec<Dependency>) -> Package {
+    /// A crate that depends on this one.
+    fn package(name: &str, other: &str, kind: Option<&str>) -> Package {
+        let path = Some("crates/other".into());
+        let dependencies = vec![Dependency { name: other.into(), path, kind: kind.map(str::to_owned) }];
         let (version, manifest_path) = ("0.1.0".into(), "crates/some/Cargo.toml".into());
         Package { name: name.into(), version, manifest_path, dependencies, targets: Vec::new() }
     }
 
-    /// The crate `kqps-verdict` with one dependency.
-    fn verdict_on(name: &str, kind: Option<&str>) -> Package {
-        let path = Some("crates/other".into());
-        let dependency = Dependency { name: name.into(), path, kind: kind.map(str::to_owned) };
-        package("kqps-verdict", vec![dependency])
+    fn of(name: &str, other: &str, kind: Option<&str>) -> Vec<String> {
+        differences(&[package(name, other, kind)], &drawn(PICTURE))
     }
 
     #[test]
-    fn no_row_names_an_arrow_twice() {
-        for (name, others) in ALLOWED {
-            let all: BTreeSet<&str> = others.iter().copied().collect();
-            assert_eq!(all.len(), others.len(), "{name}");
+    fn the_picture_is_read() {
+        let drawn = drawn(PICTURE);
+        assert_eq!(drawn.keys().collect::<Vec<_>>(), ["kqps", "lab", "report", "verdict"]);
+        assert_eq!(drawn["kqps"], [ALL.to_owned()].into());
+        assert_eq!(drawn["lab"], ["verdict".to_owned(), "kernel".to_owned()].into());
+    }
+
+    #[test]
+    fn a_dependency_without_an_arrow_is_named() {
+        let wrong = "verdict → player is not drawn in docs/ARCHITECTURE.md".to_owned();
+        assert!(of("kqps-verdict", "kqps-player", None).contains(&wrong));
+        assert_eq!(of("kqps-util", "kqps-player", None)[0], wrong.replace("verdict", "util"));
+        for right in [of("kqps-verdict", "kqps-message", None), of("kqps", "kqps-player", None)] {
+            assert!(!right.iter().any(|one| one.contains("is not drawn")), "{right:?}");
         }
-        let names: BTreeSet<&str> = ALLOWED.iter().map(|(name, _)| *name).collect();
-        assert_eq!(names.len(), ALLOWED.len());
+    }
+
+    #[test]
+    fn an_arrow_without_a_dependency_is_named() {
+        let idle = "docs/ARCHITECTURE.md draws lab → kernel, and cargo does not know it".to_owned();
+        let found = of("kqps-lab", "kqps-verdict", None);
+        assert!(found.contains(&idle) && !found.iter().any(|one| one.contains("lab → verdict")), "{found:?}");
+        let strange = |one: &&String| one.ends_with(", which is no crate");
+        assert_eq!(found.iter().filter(strange).count(), 3, "{found:?}");
     }
 
     #[test]
     fn only_tests_report_skips() {
-        let arrow = "kqps-verdict → kqps-skips".to_owned();
-        assert!(!violations(&[verdict_on(FOR_TESTS, Some("dev"))]).contains(&arrow));
-        assert!(violations(&[verdict_on(FOR_TESTS, None)]).contains(&arrow));
-    }
-
-    #[test]
-    fn an_arrow_that_cargo_does_not_know_is_named() {
-        let lonely = package("kqps-verdict", Vec::new());
-        let named = arrows_without_use(&[lonely]);
-        assert_eq!(named, ["kqps-verdict → kqps-observation is in the table, and cargo does not know it"]);
-    }
-
-    #[test]
-    fn the_picture_is_read_and_compared() {
-        let picture = "```\nzone    → message                   lab → dataset, kernel\nreport  → verdict         kqps → all of them\n```";
-        let drawn = drawn(picture);
-        assert_eq!(drawn.keys().collect::<Vec<_>>(), ["kqps", "lab", "report", "zone"]);
-        assert_eq!(drawn["kqps"], [ANY.to_owned()].into());
-        let differ = differences(&drawn);
-        let names = |name: &str| differ.iter().any(|one| one.contains(&format!(" of {name} than")));
-        assert!(names("lab") && names("report") && names("player"));
-        assert!(!names("zone") && !names("kqps"));
-    }
-
-    #[test]
-    fn an_unknown_crate_is_named() {
-        let stranger = package("kqps-util", Vec::new());
-        assert!(violations(&[stranger])[0].contains("kqps-util"));
+        let names = |found: Vec<String>| found.iter().any(|one| one.starts_with("verdict → skips"));
+        assert!(names(of("kqps-verdict", "kqps-skips", None)));
+        assert!(!names(of("kqps-verdict", "kqps-skips", Some("dev"))));
     }
 }
