@@ -1,17 +1,14 @@
 //! A server that the test plays: it answers by UDP and TCP at one port, as the test's function says.
 
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering::SeqCst};
+use std::net::SocketAddr;
+use std::sync::atomic::{AtomicUsize, Ordering::SeqCst};
 use std::sync::{Arc, Mutex};
-use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use crate::auth::dns::{SOA, framed};
-use crate::serve::PATIENCE;
+use kqps_faults::scripted::{Asked, Scripted};
 
-/// How long a thread waits for input before it looks whether it must stop.
-const LOOK: Duration = Duration::from_millis(20);
+use crate::auth::dns::SOA;
+use crate::serve::PATIENCE;
 
 /// A question that the server got.
 pub(super) struct Question {
@@ -23,36 +20,26 @@ pub(super) struct Question {
     pub(super) from: SocketAddr,
 }
 
-/// The function that returns the server's messages for a question.
-type Say = Box<dyn FnMut(&Question) -> Vec<Vec<u8>> + Send>;
-
-struct Shared {
-    say: Mutex<Say>,
+#[derive(Default)]
+struct Counts {
     asked: AtomicUsize,
     /// The flags of the last check: byte 2 of its header, above 8 bits that are set once there was one.
     checked: AtomicUsize,
-    /// Whether it closes a connection after its reply.
-    closes: AtomicBool,
-    stop: AtomicBool,
 }
 
 /// The server. Dropping it stops it.
 pub(super) struct Upstream {
     pub(super) address: SocketAddr,
-    shared: Arc<Shared>,
-    threads: Vec<JoinHandle<()>>,
+    counts: Arc<Counts>,
+    server: Scripted,
 }
 
 impl Upstream {
     /// A server on a free port.
     pub(super) fn new(say: impl FnMut(&Question) -> Vec<Vec<u8>> + Send + 'static) -> Self {
-        loop {
-            let udp = UdpSocket::bind("127.0.0.1:0").unwrap();
-            // The port may be taken for TCP.
-            if let Ok(tcp) = TcpListener::bind(udp.local_addr().unwrap()) {
-                return Self::on(udp, tcp, Box::new(say));
-            }
-        }
+        let counts = Arc::<Counts>::default();
+        let server = Scripted::start([127, 0, 0, 1].into(), replies(counts.clone(), say)).unwrap();
+        Self { address: server.address(), counts, server }
     }
 
     /// A server at an address that was free a moment ago.
@@ -60,26 +47,9 @@ impl Upstream {
         address: SocketAddr,
         say: impl FnMut(&Question) -> Vec<Vec<u8>> + Send + 'static,
     ) -> Self {
-        Self::on(UdpSocket::bind(address).unwrap(), TcpListener::bind(address).unwrap(), Box::new(say))
-    }
-
-    fn on(udp: UdpSocket, tcp: TcpListener, say: Say) -> Self {
-        let address = udp.local_addr().unwrap();
-        let shared = Arc::new(Shared {
-            say: Mutex::new(say),
-            asked: AtomicUsize::new(0),
-            checked: AtomicUsize::new(0),
-            closes: AtomicBool::new(false),
-            stop: AtomicBool::new(false),
-        });
-        let (of_udp, of_tcp) = (shared.clone(), shared.clone());
-        udp.set_read_timeout(Some(LOOK)).unwrap();
-        tcp.set_nonblocking(true).unwrap();
-        let threads = vec![
-            std::thread::spawn(move || of_udp.serve_datagrams(&udp)),
-            std::thread::spawn(move || of_tcp.accept(&tcp)),
-        ];
-        Self { address, shared, threads }
+        let counts = Arc::<Counts>::default();
+        let server = Scripted::at(address, replies(counts.clone(), say)).unwrap();
+        Self { address, counts, server }
     }
 
     /// Its address, for `--forward`.
@@ -89,14 +59,14 @@ impl Upstream {
 
     /// Has it close each connection after a reply.
     pub(super) fn close_after_replies(&self) {
-        self.shared.closes.store(true, SeqCst);
+        self.server.close_after_replies();
     }
 
     /// Whether RD was set in the last check, for which it waits.
     pub(super) fn was_checked_with_rd(&self) -> bool {
         let begin = Instant::now();
         loop {
-            let checked = self.shared.checked.load(SeqCst);
+            let checked = self.counts.checked.load(SeqCst);
             if checked > 0 {
                 return checked & 1 > 0;
             }
@@ -107,7 +77,7 @@ impl Upstream {
 
     /// How many questions it got, without checks.
     pub(super) fn asked(&self) -> usize {
-        self.shared.asked.load(SeqCst)
+        self.counts.asked.load(SeqCst)
     }
 
     /// Waits until it got this many questions.
@@ -120,76 +90,22 @@ impl Upstream {
     }
 }
 
-impl Drop for Upstream {
-    fn drop(&mut self) {
-        self.shared.stop.store(true, SeqCst);
-        self.threads.drain(..).for_each(|thread| thread.join().unwrap());
-    }
-}
-
-impl Shared {
-    fn serve_datagrams(&self, socket: &UdpSocket) {
-        let mut buffer = [0; 4096];
-        while !self.stop.load(SeqCst) {
-            let Ok((bytes, from)) = socket.recv_from(&mut buffer) else { continue };
-            for reply in self.replies(&buffer[..bytes], from, false) {
-                let _ = socket.send_to(&reply, from);
-            }
-        }
-    }
-
-    fn accept(self: Arc<Self>, listener: &TcpListener) {
-        let mut threads = Vec::new();
-        while !self.stop.load(SeqCst) {
-            match listener.accept() {
-                Ok((stream, from)) => {
-                    let shared = self.clone();
-                    threads.push(std::thread::spawn(move || shared.serve_stream(stream, from)));
-                }
-                Err(_) => std::thread::sleep(LOOK),
-            }
-        }
-        for thread in threads {
-            thread.join().unwrap();
-        }
-    }
-
-    fn serve_stream(&self, mut stream: TcpStream, from: SocketAddr) {
-        stream.set_nonblocking(false).unwrap();
-        stream.set_read_timeout(Some(LOOK)).unwrap();
-        let (mut input, mut buffer) = (Vec::new(), [0; 4096]);
-        while !self.stop.load(SeqCst) {
-            match stream.read(&mut buffer) {
-                Ok(0) => return,
-                Ok(bytes) => input.extend_from_slice(&buffer[..bytes]),
-                Err(_) => continue,
-            }
-            while let Some(&[high, low]) = input.first_chunk() {
-                let end = 2 + usize::from(u16::from_be_bytes([high, low]));
-                if input.len() < end {
-                    break;
-                }
-                let rest = input.split_off(end);
-                for reply in self.replies(&input[2..], from, true) {
-                    let _ = stream.write_all(&framed(&reply));
-                }
-                if self.closes.load(SeqCst) {
-                    return;
-                }
-                input = rest;
-            }
-        }
-    }
-
-    fn replies(&self, query: &[u8], from: SocketAddr, by_tcp: bool) -> Vec<Vec<u8>> {
-        let (name, rtype) = question(query);
+/// The replies of a server: its own to checks, and those of the test to questions.
+fn replies(
+    counts: Arc<Counts>,
+    say: impl FnMut(&Question) -> Vec<Vec<u8>> + Send,
+) -> impl Fn(&Asked<'_>) -> Vec<Vec<u8>> + Send + Sync {
+    let say = Mutex::new(say);
+    move |asked| {
+        let (query, (name, rtype)) = (asked.query, question(asked.query));
         if name.is_empty() && rtype == SOA {
-            self.checked.store(0xff00 | usize::from(query[2]), SeqCst);
+            counts.checked.store(0xff00 | usize::from(query[2]), SeqCst);
             return vec![empty(query, 0)];
         }
-        self.asked.fetch_add(1, SeqCst);
-        let asked = Question { query: query.to_vec(), name, by_tcp, from };
-        let mut say = self.say.lock().unwrap();
+        counts.asked.fetch_add(1, SeqCst);
+        let asked =
+            Question { query: query.to_vec(), name, by_tcp: asked.socket.is_none(), from: asked.from };
+        let mut say = say.lock().unwrap();
         (*say)(&asked)
     }
 }

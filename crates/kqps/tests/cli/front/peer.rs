@@ -5,6 +5,8 @@ use std::net::{SocketAddr, TcpListener, TcpStream, UdpSocket};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU8, AtomicU64, Ordering::SeqCst};
 
+use kqps_faults::scripted::Scripted;
+
 use crate::auth::dns::{framed, next};
 use crate::serve::PATIENCE;
 
@@ -95,9 +97,9 @@ impl Datagrams {
 }
 
 /// A back end that answers by itself, by datagrams, with one rcode for checks and one for all other queries.
-/// The test may change both. It runs until the test program ends.
+/// The test may change both.
 pub(super) struct Acting {
-    address: SocketAddr,
+    server: Scripted,
     acts: Arc<Acts>,
 }
 
@@ -110,16 +112,24 @@ struct Acts {
 
 impl Acting {
     pub(super) fn new(rcode: u8, check_rcode: u8) -> Self {
-        let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-        let acting = Self { address: socket.local_addr().unwrap(), acts: Arc::default() };
-        acting.say(rcode, check_rcode);
-        let acts = acting.acts.clone();
-        std::thread::spawn(move || acts.answer(&socket));
-        acting
+        let acts = Arc::new(Acts {
+            rcode: rcode.into(),
+            check_rcode: check_rcode.into(),
+            checks: AtomicU64::default(),
+        });
+        let acting = acts.clone();
+        let server = Scripted::start([127, 0, 0, 1].into(), move |asked| {
+            let mut reply = answer(asked.query);
+            let is_check = is_check(&reply);
+            reply[3] = if is_check { &acting.check_rcode } else { &acting.rcode }.load(SeqCst);
+            acting.checks.fetch_add(u64::from(is_check), SeqCst);
+            vec![reply]
+        });
+        Self { server: server.unwrap(), acts }
     }
 
     pub(super) fn url(&self) -> String {
-        format!("udp://{}", self.address)
+        format!("udp://{}", self.server.address())
     }
 
     /// From now on it answers with these rcodes.
@@ -131,21 +141,6 @@ impl Acting {
     /// The number of checks that it has answered.
     pub(super) fn checks(&self) -> u64 {
         self.acts.checks.load(SeqCst)
-    }
-}
-
-impl Acts {
-    fn answer(&self, socket: &UdpSocket) {
-        let mut buffer = [0; 4096];
-        // It goes on when a front is gone.
-        loop {
-            let Ok((bytes, from)) = socket.recv_from(&mut buffer) else { continue };
-            let mut reply = answer(&buffer[..bytes]);
-            let is_check = is_check(&reply);
-            reply[3] = if is_check { &self.check_rcode } else { &self.rcode }.load(SeqCst);
-            let _ = socket.send_to(&reply, from);
-            self.checks.fetch_add(u64::from(is_check), SeqCst);
-        }
     }
 }
 

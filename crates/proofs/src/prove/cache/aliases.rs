@@ -4,13 +4,9 @@
 
 mod forest;
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use anyhow::{Context as _, Result, ensure};
-use domain::base::Message;
-use domain::base::iana::Rtype;
-use domain::rdata::AllRecordData;
 use fastrand::Rng;
 use kqps_cache::{Answered, Failure, Form, Purpose, Question, Settings, Shared};
 use kqps_message::name::NameText;
@@ -20,10 +16,10 @@ use kqps_resolve::upstreams::Zones;
 use kqps_resolve::{Stub, Upstreams};
 
 use super::super::Bench;
-use super::message::{asked, query};
+use super::message::{Reply, asked, query, said, wire};
 use super::server::Cache;
 use super::upstream::Upstream;
-use forest::{Forest, Reply, SERVFAIL, wire};
+use forest::{Forest, SERVFAIL};
 
 /// Forests whose questions are followed without sockets, and with the program and servers.
 const SMALL_FORESTS: u64 = 1_000;
@@ -98,7 +94,7 @@ impl<'f> World<'f> {
                     let target = chase.target(question);
                     let text = text_of(target.name);
                     let zone = forest.zone_of(&text).with_context(|| format!("no server for {text}"))?;
-                    let reply = forest.say(zone, &query_of(&target), &text, rng)?;
+                    let reply = forest.say(zone, &query_of(&target), &text, rng);
                     step = chase.take(question, &reply, zones, cache, now_s);
                 }
                 Step::Whole(reply) => {
@@ -126,27 +122,6 @@ fn query_of(question: &Question<'_>) -> Vec<u8> {
     [&head, question.name, &question.rtype.to_be_bytes(), &[0, 1]].concat()
 }
 
-/// Reads a reply.
-fn said(reply: &[u8]) -> Result<Reply> {
-    let message = Message::from_octets(reply).context("no header")?;
-    let mut answers = BTreeMap::new();
-    for record in message.answer().context("an answer section")? {
-        let record = record.context("a record")?;
-        let record = record.to_any_record::<AllRecordData<_, _>>().context("the data of a record")?;
-        let data = match record.data() {
-            AllRecordData::A(address) => address.addr().to_string(),
-            AllRecordData::Cname(alias) => alias.cname().to_string(),
-            AllRecordData::Dname(alias) => alias.dname().to_string(),
-            other => format!("{other:?}"),
-        };
-        let record_text =
-            (record.owner().to_string().to_ascii_lowercase(), Rtype::to_int(record.rtype()), data);
-        let before = answers.insert(record_text, record.ttl().as_secs());
-        ensure!(before.is_none(), "a record twice: {:?}", record.owner());
-    }
-    Ok(Reply { rcode: reply[3] & 0x0f, answers })
-}
-
 /// Compares an answer with the right one, by rcode and records. A TTL may be shorter.
 fn compare(said: &Reply, right: &Reply) -> Result<()> {
     let is_same = said.rcode == right.rcode && said.answers.keys().eq(right.answers.keys());
@@ -169,19 +144,20 @@ fn questions(forest: &Forest, rng: &mut Rng) -> Vec<(String, u16)> {
 }
 
 /// The zones of a forest, with the addresses of their servers.
-fn upstreams(forest: &Forest, addresses: &[std::net::SocketAddr]) -> Result<Upstreams> {
-    let stub = |(zone, address): (&String, &std::net::SocketAddr)| -> Result<Stub> {
-        Ok(Stub { zone: wire(zone)?, servers: vec![*address] })
+fn upstreams(forest: &Forest, addresses: &[std::net::SocketAddr]) -> Upstreams {
+    let stub = |(zone, address): (&String, &std::net::SocketAddr)| Stub {
+        zone: wire(zone),
+        servers: vec![*address],
     };
-    let stubs: Vec<Stub> = forest.stubs.iter().zip(addresses).map(stub).collect::<Result<_>>()?;
+    let stubs: Vec<Stub> = forest.stubs.iter().zip(addresses).map(stub).collect();
     let forwarders = if forest.has_forwarder { &addresses[forest.stubs.len()..] } else { &[] };
-    Ok(Upstreams::new(forwarders, &stubs))
+    Upstreams::new(forwarders, &stubs)
 }
 
 /// Asks the questions of a forest without sockets. Returns how many there were.
 fn without_sockets(forest: &Forest, rng: &mut Rng) -> Result<u64> {
     let nowhere = [([192, 0, 2, 1], 53).into(); 6];
-    let zones = upstreams(forest, &nowhere[..=forest.stubs.len()])?.zones;
+    let zones = upstreams(forest, &nowhere[..=forest.stubs.len()]).zones;
     let world = World::new(forest, &zones);
     let (mut now_s, mut count) = (1000, 0);
     for (name, rtype) in questions(forest, rng) {
@@ -205,9 +181,9 @@ fn served(bench: &Bench, forest: &Arc<Forest>, rng: &mut Rng) -> Result<u64> {
     let zones = forest.stubs.len() + usize::from(forest.has_forwarder);
     let server = |zone: usize, rng: &mut Rng| {
         let (forest, rng) = (forest.clone(), Mutex::new(rng.fork()));
-        Upstream::start(move |query, _| {
+        Upstream::start(move |one| {
             let mut rng = rng.lock().unwrap_or_else(PoisonError::into_inner);
-            forest.say(zone, query, &text_of(&asked(query)), &mut rng).into_iter().collect()
+            vec![forest.say(zone, one.query, &text_of(&asked(one.query)), &mut rng)]
         })
     };
     let servers: Vec<Upstream> = (0..zones).map(|zone| server(zone, rng)).collect::<Result<_>>()?;

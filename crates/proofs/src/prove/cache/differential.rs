@@ -7,15 +7,16 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use fastrand::Rng;
+use kqps_faults::scripted::Asked;
 use kqps_kernel::port;
-use kqps_message::{Header, canonical, question, record, rtype};
+use kqps_message::{Header, rtype};
 use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
 
 use super::super::Bench;
-use super::message::{address, asked, empty, query};
+use super::message::{ASKED, RecordText, Reply, add, add_soa, address, asked, empty, query, said};
 use super::server::Cache;
-use super::upstream::{By, Upstream};
+use super::upstream::Upstream;
 use crate::child::{Running, pinned};
 use crate::wait::until;
 
@@ -41,30 +42,19 @@ struct Facts {
     rcode: u8,
     is_truncated: bool,
     /// Owner, type and data of each answer, in order; none of a truncated reply.
-    answers: Vec<(Vec<u8>, u16, Vec<u8>)>,
-}
-
-/// A record with this owner in wire form.
-fn append(reply: &mut Vec<u8>, owner: &[u8], rtype: u16, ttl_s: u32, data: &[u8]) {
-    reply.extend(owner);
-    reply.extend(rtype.to_be_bytes());
-    reply.extend([0, 1]);
-    reply.extend(ttl_s.to_be_bytes());
-    reply.extend((data.len() as u16).to_be_bytes());
-    reply.extend(data);
+    answers: Vec<RecordText>,
 }
 
 /// A negative reply with the SOA record of the zone.
 fn negative(query: &[u8], rcode: u8) -> Vec<u8> {
     let mut reply = empty(query, rcode);
-    reply[9] = 1;
-    let numbers = [1_u32, 3600, 600, 86_400, 20].into_iter().flat_map(u32::to_be_bytes);
-    append(&mut reply, ZONE, rtype::SOA, 20, &[0, 0].into_iter().chain(numbers).collect::<Vec<u8>>());
+    add_soa(&mut reply, ZONE, 20, 20);
     reply
 }
 
 /// The reply of the server behind all resolvers. The first letters of a name say what it is.
-fn say(query: &[u8], by: By<'_>) -> Vec<u8> {
+fn say(one: &Asked<'_>) -> Vec<u8> {
+    let query = one.query;
     let name = asked(query);
     let number = name.len() as u8;
     let ttl_s = if number.is_multiple_of(2) { 2 } else { 60 };
@@ -72,52 +62,33 @@ fn say(query: &[u8], by: By<'_>) -> Vec<u8> {
         Some(b"ad") => address(query, ttl_s, [192, 0, 2, number]),
         Some(b"al") => {
             let mut reply = empty(query, 0);
-            reply[7] = 2;
             let target = [b"\x03end", ZONE].concat();
-            append(&mut reply, &[0xc0, 12], rtype::CNAME, ttl_s, &target);
-            append(&mut reply, &target, rtype::A, 60, &[192, 0, 2, 1]);
+            add(&mut reply, 0, &ASKED, rtype::CNAME, ttl_s, &target);
+            add(&mut reply, 0, &target, rtype::A, 60, &[192, 0, 2, 1]);
             reply
         }
         Some(b"em") => negative(query, 0),
         Some(b"br") => empty(query, 2),
-        Some(b"lo") if matches!(by, By::Udp(..)) => {
+        Some(b"lo") if one.socket.is_some() => {
             let mut cut = empty(query, 0);
             cut[2] |= 0x02;
             cut
         }
         Some(b"lo") => {
             let mut reply = empty(query, 0);
-            reply[7] = 100;
-            (0..100).for_each(|last| append(&mut reply, &[0xc0, 12], rtype::A, 60, &[192, 0, 2, last]));
+            (0..100).for_each(|last| add(&mut reply, 0, &ASKED, rtype::A, 60, &[192, 0, 2, last]));
             reply
         }
         _ => negative(query, 3),
     }
 }
 
-/// Reads a reply; `None` if it is malformed.
-fn facts(reply: &[u8]) -> Option<Facts> {
-    let header = Header::from_bytes(reply)?;
-    let (mut at, mut answers) = (question::end(reply)?, Vec::new());
-    for _ in 0..header.answers() {
-        let (mut owner, mut data) = (Vec::new(), Vec::new());
-        canonical::expand_name(reply, at, &mut owner)?;
-        let record = record::read(reply, at)?;
-        if record.rtype == rtype::CNAME {
-            canonical::expand_name(reply, record.end - record.data.len(), &mut data)?;
-        } else {
-            data.extend(record.data);
-        }
-        owner.make_ascii_lowercase();
-        answers.push((owner, record.rtype, data));
-        at = record.end;
-    }
-    answers.sort();
-    let is_truncated = header.is_truncated();
-    if is_truncated {
-        answers.clear();
-    }
-    Some(Facts { rcode: reply[3] & 0x0f, is_truncated, answers })
+/// Reads a reply. An error if it is malformed.
+fn facts(reply: &[u8]) -> Result<Facts> {
+    let is_truncated = Header::from_bytes(reply).context("no header")?.is_truncated();
+    let Reply { rcode, answers } = said(reply)?;
+    let answers = if is_truncated { Vec::new() } else { answers.into_keys().collect() };
+    Ok(Facts { rcode, is_truncated, answers })
 }
 
 /// The reply of a server to a query.
@@ -156,7 +127,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         skip(Capability::Programs, format!("a cache beside other resolvers: `{program}` is missing"));
         return Ok(());
     }
-    let server = Upstream::start(|query, by| vec![say(query, by)])?;
+    let server = Upstream::start(|one| vec![say(one)])?;
     let behind = server.address.port();
     let folder = bench.folder.path().display().to_string();
     let arguments = ["-d", "-c", "{folder}/unbound.conf"];

@@ -8,11 +8,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use fastrand::Rng;
+use kqps_faults::scripted::Asked;
 
 use super::super::Bench;
 use super::message::{address, empty, query};
 use super::server::{Cache, count};
-use super::upstream::{By, Upstream};
+use super::upstream::Upstream;
 
 /// Repetitions of each fault in the whole form.
 const REPETITIONS: u64 = 20;
@@ -63,19 +64,20 @@ impl fmt::Display for Fault {
 }
 
 /// Messages that the server sends for the question of this number.
-fn spoiled(fault: Fault, number: u64, asked: &[u8], by: By<'_>) -> Vec<Vec<u8>> {
+fn spoiled(fault: Fault, number: u64, one: &Asked<'_>) -> Vec<Vec<u8>> {
+    let (asked, by_udp) = (one.query, one.socket.is_some());
     let right = address(asked, 300, ADDRESS);
-    match (fault, by) {
+    match (fault, by_udp) {
         (Fault::Silent, _) => Vec::new(),
-        (Fault::Losing, By::Udp(..)) if number.is_multiple_of(2) => Vec::new(),
+        (Fault::Losing, true) if number.is_multiple_of(2) => Vec::new(),
         (Fault::Slow, _) => {
             std::thread::sleep(Duration::from_millis(50));
             vec![right]
         }
         (Fault::Servfail, _) => vec![empty(asked, 2)],
         (Fault::WrongIds, _) => vec![[&[!asked[0], asked[1]][..], &right[2..]].concat()],
-        (Fault::Garbage, By::Udp(..)) => vec![vec![number as u8; 40]],
-        (Fault::Truncated, By::Udp(..)) => {
+        (Fault::Garbage, true) => vec![vec![number as u8; 40]],
+        (Fault::Truncated, true) => {
             let mut cut = empty(asked, 0);
             cut[2] |= 0x02;
             vec![cut]
@@ -102,11 +104,11 @@ fn trial(bench: &Bench, fault: Fault, seed: u64) -> Result<()> {
     let from = rng.u64(..u64::from(names) / 2);
     let share = rng.u64(2..=4);
     let number = AtomicU64::new(0);
-    let server = Upstream::start(move |query, by| {
+    let server = Upstream::start(move |one| {
         let number = number.fetch_add(1, Relaxed);
         // In one of `share` questions all is well.
         let fault = if number < from || number % share == 1 { Fault::None } else { fault };
-        spoiled(fault, number, query, by)
+        spoiled(fault, number, one)
     })?;
     let cache = Cache::start(bench, &[server.address.to_string()], &["--timeout", "600ms"])?;
     let mut replies = 0;

@@ -19,7 +19,7 @@ const WINDOW: usize = 64;
 const SHARE: f64 = 0.05;
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let server = Upstream::start(|query, _| vec![address(query, 3600, [192, 0, 2, 7])])?;
+    let server = Upstream::start(|one| vec![address(one.query, 3600, [192, 0, 2, 7])])?;
     let cache = Cache::start(bench, &[server.address.to_string()], &["--memory", "16MiB"])?;
     let client = cache.client()?;
     let time = bench.choose(Duration::from_secs(3), Duration::from_hours(1));

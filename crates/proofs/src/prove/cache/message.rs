@@ -1,20 +1,33 @@
 //! Queries and replies of these proofs, written by hand so that they can be wrong in every way.
 
-use kqps_message::{HEADER_BYTES, name};
+use std::collections::BTreeMap;
 
+use anyhow::{Context as _, Result, ensure};
+use domain::base::Message;
+use domain::base::iana::Rtype;
+use domain::rdata::AllRecordData;
+use kqps_message::{HEADER_BYTES, name, rtype};
+
+/// The type and the class of a question for addresses.
 const A: [u8; 4] = [0, 1, 0, 1];
+
+/// A pointer to the name of the question.
+pub(super) const ASKED: [u8; 2] = [0xc0, 12];
 
 /// A query with RD for the addresses of a name.
 pub(super) fn query(id: u16, name: &str) -> Vec<u8> {
     let mut query = id.to_be_bytes().to_vec();
     query.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
-    for label in name.split('.') {
-        query.push(label.len() as u8);
-        query.extend(label.as_bytes());
-    }
-    query.push(0);
+    query.extend(wire(name));
     query.extend(A);
     query
+}
+
+/// A name in wire form.
+pub(super) fn wire(text: &str) -> Vec<u8> {
+    let mut wire = Vec::new();
+    name::encode(text.as_bytes(), &mut wire).expect("a name of these proofs");
+    wire
 }
 
 /// The position just after the question of a message; that of the header's end if there is none.
@@ -36,29 +49,32 @@ pub(super) fn empty(query: &[u8], rcode: u8) -> Vec<u8> {
     reply
 }
 
+/// Adds a record to a section: 0 for answers, 1 for the authority section, 2 for additional records.
+pub(super) fn add(reply: &mut Vec<u8>, section: usize, owner: &[u8], rtype: u16, ttl_s: u32, data: &[u8]) {
+    reply[7 + 2 * section] += 1;
+    reply.extend(owner);
+    reply.extend([rtype.to_be_bytes(), [0, 1]].concat());
+    reply.extend(ttl_s.to_be_bytes());
+    reply.extend((data.len() as u16).to_be_bytes());
+    reply.extend(data);
+}
+
+/// Adds the SOA record of a denial, by which it may be kept for so many seconds.
+pub(super) fn add_soa(reply: &mut Vec<u8>, zone: &[u8], ttl_s: u32, denied_s: u32) {
+    let numbers = [1, 3600, 600, 86_400, denied_s].into_iter().flat_map(u32::to_be_bytes);
+    add(reply, 1, zone, rtype::SOA, ttl_s, &[0, 0].into_iter().chain(numbers).collect::<Vec<u8>>());
+}
+
 /// A reply with one address.
 pub(super) fn address(query: &[u8], ttl_s: u32, address: [u8; 4]) -> Vec<u8> {
     let mut reply = empty(query, 0);
-    reply[7] = 1;
-    reply.extend([0xc0, 12]);
-    reply.extend(A);
-    reply.extend(ttl_s.to_be_bytes());
-    reply.extend([0, 4]);
-    reply.extend(address);
+    add(&mut reply, 0, &ASKED, rtype::A, ttl_s, &address);
     reply
 }
 
-/// Adds a record of another name behind a reply's records, in this section: 0 for answers, 2 for additional records.
+/// Adds a record of another name behind a reply's records, in this section.
 pub(super) fn with_foreign(mut reply: Vec<u8>, section: usize, name: &str, address: [u8; 4]) -> Vec<u8> {
-    reply[7 + 2 * section] += 1;
-    for label in name.split('.') {
-        reply.push(label.len() as u8);
-        reply.extend(label.as_bytes());
-    }
-    reply.push(0);
-    reply.extend(A);
-    reply.extend([0, 0, 16, 0, 0, 4]);
-    reply.extend(address);
+    add(&mut reply, section, &wire(name), rtype::A, 4096, &address);
     reply
 }
 
@@ -82,4 +98,36 @@ pub(super) fn addresses(reply: &[u8]) -> Vec<[u8; 4]> {
     let records = reply.get(question_end(reply)..).unwrap_or_default();
     let count = usize::from(reply[7]);
     records.chunks_exact(16).take(count).filter_map(|record| record.last_chunk().copied()).collect()
+}
+
+/// Owner, type and data of a record, in presentation form without the last dots.
+pub(super) type RecordText = (String, u16, String);
+
+/// A reply, as far as it must be right: the rcode, and the answers with their TTLs in seconds. In the right answer these
+/// are the longest that they may be.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Reply {
+    pub(super) rcode: u8,
+    pub(super) answers: BTreeMap<RecordText, u32>,
+}
+
+/// Reads a reply.
+pub(super) fn said(reply: &[u8]) -> Result<Reply> {
+    let message = Message::from_octets(reply).context("no header")?;
+    let mut answers = BTreeMap::new();
+    for record in message.answer().context("an answer section")? {
+        let record = record.context("a record")?;
+        let record = record.to_any_record::<AllRecordData<_, _>>().context("the data of a record")?;
+        let data = match record.data() {
+            AllRecordData::A(address) => address.addr().to_string(),
+            AllRecordData::Cname(alias) => alias.cname().to_string(),
+            AllRecordData::Dname(alias) => alias.dname().to_string(),
+            other => format!("{other:?}"),
+        };
+        let record_text =
+            (record.owner().to_string().to_ascii_lowercase(), Rtype::to_int(record.rtype()), data);
+        let before = answers.insert(record_text, record.ttl().as_secs());
+        ensure!(before.is_none(), "a record twice: {:?}", record.owner());
+    }
+    Ok(Reply { rcode: reply[3] & 0x0f, answers })
 }

@@ -10,7 +10,7 @@ use anyhow::{Result, ensure};
 use super::super::Bench;
 use super::message::{address, cookie, question_end, with_cookie, with_foreign};
 use super::server::{Cache, ask, count};
-use super::upstream::{By, Upstream};
+use super::upstream::Upstream;
 
 const RIGHT: [u8; 4] = [192, 0, 2, 7];
 const FORGED: [u8; 4] = [203, 0, 113, 66];
@@ -96,13 +96,13 @@ fn right(query: &[u8]) -> Vec<u8> {
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let attacker = Arc::new(Attacker::new()?);
     let of_zone = attacker.clone();
-    let zone = Upstream::start(move |query, by| {
-        if let By::Udp(own, from) = by {
-            of_zone.attack(own, from, query);
+    let zone = Upstream::start(move |one| {
+        if let Some(own) = one.socket {
+            of_zone.attack(own, one.from, one.query);
         }
-        vec![right(query)]
+        vec![right(one.query)]
     })?;
-    let others = Upstream::start(|query, _| vec![address(query, 300, RIGHT)])?;
+    let others = Upstream::start(|one| vec![address(one.query, 300, RIGHT)])?;
     let servers = [format!("zone.test={}", zone.address), others.address.to_string()];
     let cache = Cache::start(bench, &servers, &["--timeout", "10s"])?;
     let client = cache.client()?;

@@ -3,11 +3,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use anyhow::{Context as _, Result};
 use fastrand::Rng;
-use kqps_message::{name, rtype};
+use kqps_message::rtype;
 
-use super::super::message::{empty, question_end};
+use super::super::message::{Reply, add, add_soa, empty, question_end, wire};
 
 /// The most aliases of a chain that has an answer.
 const ALIASES_MOST: usize = 16;
@@ -21,17 +20,6 @@ const TTLS: [u32; 6] = [0, 1, 5, 60, 300, 0x8000_0007];
 /// A TTL as clients may see it at most, in seconds.
 fn seen_ttl_s(ttl_s: u32) -> u32 {
     if ttl_s > i32::MAX as u32 { 0 } else { ttl_s }
-}
-
-/// Owner, type and data of a record, in presentation form without the last dots.
-pub(super) type RecordText = (String, u16, String);
-
-/// A reply, as far as it must be right: the rcode, and the answers with their TTLs in seconds. In the right answer these
-/// are the longest that they may be.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Reply {
-    pub(super) rcode: u8,
-    pub(super) answers: BTreeMap<RecordText, u32>,
 }
 
 #[derive(Clone, Debug)]
@@ -191,7 +179,7 @@ impl Forest {
 
     /// The reply of a zone's server to a query, which asks for this name. The server is right about its own names, in one
     /// of the ways that servers have.
-    pub(super) fn say(&self, zone: usize, query: &[u8], asked: &str, rng: &mut Rng) -> Result<Vec<u8>> {
+    pub(super) fn say(&self, zone: usize, query: &[u8], asked: &str, rng: &mut Rng) -> Vec<u8> {
         let mut reply = Writer { message: empty(query, 0) };
         let end = question_end(query);
         let rtype = u16::from_be_bytes([query[end - 4], query[end - 3]]);
@@ -201,32 +189,32 @@ impl Forest {
         loop {
             match self.find(&current) {
                 Lookup::Broken if finds || passed.len() == 1 || rng.bool() => {
-                    return Ok(empty(query, SERVFAIL));
+                    return empty(query, SERVFAIL);
                 }
                 Lookup::Broken => break,
                 Lookup::Missing => {
                     reply.message[3] |= NXDOMAIN;
-                    reply.deny(self.apex(zone), rng)?;
+                    reply.deny(self.apex(zone), rng);
                     break;
                 }
                 Lookup::Address(ttl_s, count) if rtype == rtype::A => {
                     for last in 0..count {
-                        reply.add(0, &current, rtype, ttl_s, &[192, 0, 2, last])?;
+                        reply.add(0, &current, rtype, ttl_s, &[192, 0, 2, last]);
                     }
                     break;
                 }
                 Lookup::Address(..) | Lookup::Empty => {
-                    reply.deny(self.apex(zone), rng)?;
+                    reply.deny(self.apex(zone), rng);
                     break;
                 }
                 Lookup::Alias(ttl_s, target, dname) => {
-                    reply.alias(&current, ttl_s, &target, dname, rng)?;
+                    reply.alias(&current, ttl_s, &target, dname, rng);
                     current = target;
                     if rtype == rtype::CNAME || !passed.insert(current.clone()) {
                         break;
                     }
                     if self.zone_of(&current) != Some(zone) {
-                        reply.lie(&current, self.apex(zone), rng)?;
+                        reply.lie(&current, self.apex(zone), rng);
                         break;
                     }
                     if !finds && rng.u8(0..3) == 0 {
@@ -235,19 +223,12 @@ impl Forest {
                 }
             }
         }
-        Ok(reply.message)
+        reply.message
     }
 
     fn apex(&self, zone: usize) -> &str {
         self.stubs.get(zone).map_or(".", String::as_str)
     }
-}
-
-/// A name in wire form.
-pub(super) fn wire(text: &str) -> Result<Vec<u8>> {
-    let mut wire = Vec::new();
-    name::encode(text.as_bytes(), &mut wire).context("a name")?;
-    Ok(wire)
 }
 
 /// A reply that grows.
@@ -256,64 +237,46 @@ struct Writer {
 }
 
 impl Writer {
-    /// Adds a record to a section: 0 for answers, 1 for the authority section, 2 for additional records.
-    fn add(&mut self, section: usize, owner: &str, rtype: u16, ttl_s: u32, data: &[u8]) -> Result<()> {
-        self.message[7 + 2 * section] += 1;
-        self.message.extend(wire(owner)?);
-        self.message.extend([rtype.to_be_bytes(), [0, 1]].concat());
-        self.message.extend(ttl_s.to_be_bytes());
-        self.message.extend((data.len() as u16).to_be_bytes());
-        self.message.extend(data);
-        Ok(())
+    fn add(&mut self, section: usize, owner: &str, rtype: u16, ttl_s: u32, data: &[u8]) {
+        add(&mut self.message, section, &wire(owner), rtype, ttl_s, data);
     }
 
     /// Adds the SOA record of a denial, or not.
-    fn deny(&mut self, zone: &str, rng: &mut Rng) -> Result<()> {
-        if rng.u8(0..5) == 0 {
-            return Ok(());
+    fn deny(&mut self, zone: &str, rng: &mut Rng) {
+        if rng.u8(0..5) > 0 {
+            add_soa(&mut self.message, &wire(zone), 60, [0, 5, 60][rng.usize(..3)]);
         }
-        let numbers = [1, 3600, 600, 86_400, [0, 5, 60][rng.usize(..3)]];
-        let data = [0, 0].into_iter().chain(numbers.into_iter().flat_map(u32::to_be_bytes));
-        self.add(1, zone, rtype::SOA, 60, &data.collect::<Vec<u8>>())
     }
 
     /// Adds an alias: by a CNAME record, or by a DNAME record with a CNAME record that is right, has TTL 0, leads
     /// elsewhere, or is missing.
-    fn alias(
-        &mut self,
-        owner: &str,
-        ttl_s: u32,
-        target: &str,
-        dname: Option<(&str, &str)>,
-        rng: &mut Rng,
-    ) -> Result<()> {
+    fn alias(&mut self, owner: &str, ttl_s: u32, target: &str, dname: Option<(&str, &str)>, rng: &mut Rng) {
         let Some((above, to)) = dname else {
-            return self.add(0, owner, rtype::CNAME, ttl_s, &wire(target)?);
+            return self.add(0, owner, rtype::CNAME, ttl_s, &wire(target));
         };
-        self.add(0, above, rtype::DNAME, ttl_s, &wire(to)?)?;
+        self.add(0, above, rtype::DNAME, ttl_s, &wire(to));
         match rng.u8(0..4) {
-            0 => self.add(0, owner, rtype::CNAME, ttl_s, &wire(target)?),
-            1 => self.add(0, owner, rtype::CNAME, 0, &wire(target)?),
+            0 => self.add(0, owner, rtype::CNAME, ttl_s, &wire(target)),
+            1 => self.add(0, owner, rtype::CNAME, 0, &wire(target)),
             2 => {
-                self.add(0, owner, rtype::CNAME, ttl_s, &wire("elsewhere.z0.test")?)?;
-                self.add(0, "elsewhere.z0.test", rtype::A, 300, &[203, 0, 113, 1])
+                self.add(0, owner, rtype::CNAME, ttl_s, &wire("elsewhere.z0.test"));
+                self.add(0, "elsewhere.z0.test", rtype::A, 300, &[203, 0, 113, 1]);
             }
-            _ => Ok(()),
+            _ => {}
         }
     }
 
     /// Adds something false about a name for which the server does not speak, or nothing.
-    fn lie(&mut self, name: &str, zone: &str, rng: &mut Rng) -> Result<()> {
+    fn lie(&mut self, name: &str, zone: &str, rng: &mut Rng) {
         match rng.u8(0..6) {
-            0 => self.add(0, name, rtype::A, 300, &[203, 0, 113, 2])?,
-            1 => self.add(0, name, rtype::CNAME, 300, &wire("n0.z1.test")?)?,
-            2 => self.add(2, name, rtype::A, 300, &[203, 0, 113, 3])?,
+            0 => self.add(0, name, rtype::A, 300, &[203, 0, 113, 2]),
+            1 => self.add(0, name, rtype::CNAME, 300, &wire("n0.z1.test")),
+            2 => self.add(2, name, rtype::A, 300, &[203, 0, 113, 3]),
             lie @ 3..=4 => {
                 self.message[3] |= if lie == 3 { NXDOMAIN } else { 0 };
-                self.deny(if rng.bool() { zone } else { "." }, rng)?;
+                self.deny(if rng.bool() { zone } else { "." }, rng);
             }
             _ => {}
         }
-        Ok(())
     }
 }
