@@ -3,6 +3,7 @@
 
 use std::fs;
 use std::io::{BufRead as _, BufReader, Read as _};
+use std::path::Path;
 use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
@@ -173,14 +174,26 @@ pub fn end_all() {
     }
 }
 
+/// All processes.
+pub(crate) fn pids() -> impl Iterator<Item = u32> {
+    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// The processes that work in a folder or below it.
+pub(crate) fn working_in(folder: &Path) -> impl Iterator<Item = u32> {
+    let works_there =
+        move |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|its| its.starts_with(folder));
+    pids().filter(works_there)
+}
+
 /// The children of a process that have not ended.
 pub(crate) fn children_of(process: u32) -> Vec<u32> {
-    let child = |entry: fs::DirEntry| {
-        let child = entry.file_name().to_str()?.parse().ok()?;
-        let stat = fs::read_to_string(entry.path().join("stat")).ok()?;
-        (parent(&stat) == Some(process) && !has_ended(&stat)).then_some(child)
+    let is_child = |pid: &u32| {
+        let stat = fs::read_to_string(format!("/proc/{pid}/stat"));
+        stat.is_ok_and(|stat| parent(&stat) == Some(process) && !has_ended(&stat))
     };
-    fs::read_dir("/proc").into_iter().flatten().flatten().filter_map(child).collect()
+    pids().filter(is_child).collect()
 }
 
 /// The parent's process ID, field 4.

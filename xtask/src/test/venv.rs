@@ -1,13 +1,13 @@
 //! The Python environment of tests: the rate search is compared with its independent implementation, and programs by
 //! others speak HTTP/2 and DNS over QUIC with kqps. It is made once, and again when its requirements change.
 
+use std::ffi::OsStr;
 use std::fs;
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
 
 use super::packages;
-use kqps_programs::shell;
+use kqps_programs::python;
 
 use crate::workspace;
 
@@ -36,12 +36,7 @@ pub(super) fn make() -> Result<()> {
         );
         return Ok(());
     }
-    shell::run(Command::new("python3").args(["-m", "venv", "--clear"]).arg(&venv))?;
-    let mut pip = Command::new(venv.join("bin/python"));
-    pip.args(["-m", "pip", "install", "--quiet", "--disable-pip-version-check"]);
-    for source in &sources {
-        pip.arg("--requirement").arg(source);
-    }
-    shell::run(&mut pip)?;
+    let packages = sources.iter().flat_map(|source| [OsStr::new("--requirement"), source.as_os_str()]);
+    python::environment(&venv, packages)?;
     fs::write(&stamp, wanted).with_context(|| format!("cannot write {}", stamp.display()))
 }

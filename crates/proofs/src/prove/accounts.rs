@@ -134,7 +134,8 @@ fn agreed(
         let relay = start(bench, path, settings)?;
         let waits = patience.flags();
         let flags: Vec<&str> = flags.iter().copied().chain(waits.iter().map(String::as_str)).collect();
-        let trial = program::finish(bench.kqps.start_load_over(path, relay.address(), file, &flags)?)?.measured()?;
+        let trial =
+            program::finish(bench.kqps.start_load_over(path, relay.address(), file, &flags)?)?.measured()?;
         let counts = relay.stop()?;
         let dropped = dropped_on(path)? - dropped_before;
         match doubt(&trial, &counts, patience).or_else(|| lost_on_path(dropped)) {

@@ -20,7 +20,6 @@ mod overload;
 mod package;
 mod patience;
 mod pauses;
-mod python;
 mod quota;
 mod replay;
 mod reproduce;
@@ -31,13 +30,17 @@ mod taker;
 mod witnessed;
 mod work;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::probe::probe_one;
 use kqps_lab::materials::one_zone;
+use kqps_lab::path::LaidPath;
+use kqps_lab::subject::{Definition, LaunchSetting, StartError, Subject, Zone};
 use kqps_skips::{Capability, skip};
 
 use crate::program::{Expected, Program, write_queries};
@@ -227,6 +230,28 @@ impl Bench {
         let (kqps, only, packages) = (self.kqps.clone(), self.only.clone(), self.packages.clone());
         let (beside, kept) = (self.beside.clone(), self.kept.clone());
         Ok(Self { kqps, folder: Scratch::new()?, only, beside, packages, kept, ..*self })
+    }
+
+    /// Starts a name server as the lab does, with one worker, in a folder of this name.
+    fn subject(
+        &self,
+        definition: &Definition,
+        folder: &str,
+        zones: &[Zone],
+        io: &str,
+        cpus: &[u32],
+    ) -> Result<Subject, StartError> {
+        let setting = LaunchSetting {
+            path: &LaidPath::Loopback,
+            folder: &self.folder.path().join(folder),
+            zones,
+            kqps: &self.kqps.program,
+            io,
+            workers: 1,
+            cpus,
+            settings: &BTreeMap::new(),
+        };
+        Subject::start(definition, &setting, &Interrupts::default())
     }
 
     /// A query file that expects NOERROR for every query.

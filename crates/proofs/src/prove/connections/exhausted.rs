@@ -122,8 +122,7 @@ pub(super) fn ports(bench: &Bench) -> Result<()> {
 fn without_ports(bench: &Bench, wired: &Wired, of: Use) -> Result<()> {
     let mut tried = Ok(());
     for patience in Patience::of_attempts() {
-        let watched =
-            [pauses::watch(bench.kqps.player_cpu)?, pauses::watch(bench.kqps.subject_cpu)?];
+        let watched = [pauses::watch(bench.kqps.player_cpu)?, pauses::watch(bench.kqps.subject_cpu)?];
         tried = try_without_ports(bench, wired, of, patience);
         let away: Duration = watched.into_iter().map(Background::stop).sum::<Result<_>>()?;
         if tried.is_ok() || away.as_micros() <= u128::from(patience.away_most_us()) {

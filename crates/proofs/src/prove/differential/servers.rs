@@ -1,12 +1,9 @@
 //! The compared servers, started as the lab starts them, with their defaults.
 
-use std::collections::BTreeMap;
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kqps_kernel::interrupts::Interrupts;
-use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, LaunchSetting, StartError, Subject, Zone, builtin};
+use kqps_lab::subject::{StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size};
@@ -48,7 +45,7 @@ pub(super) fn start(bench: &Bench, zones: &[Zone]) -> Result<Vec<Server>> {
     for name in PEERS.into_iter().chain([OURS]) {
         let definition = known.iter().find(|definition| definition.name == name);
         let definition = definition.with_context(|| format!("there is no subject {name}"))?;
-        match start_one(bench, definition, zones) {
+        match bench.subject(definition, name, zones, IO, &[]) {
             Ok(subject) => {
                 servers.push(Server { title: definition.title.clone(), is_ours: name == OURS, subject });
             }
@@ -63,18 +60,4 @@ pub(super) fn start(bench: &Bench, zones: &[Zone]) -> Result<Vec<Server>> {
     }
     ensure!(servers.iter().any(|server| !server.is_ours), "there is no peer to compare with");
     Ok(servers)
-}
-
-fn start_one(bench: &Bench, definition: &Definition, zones: &[Zone]) -> Result<Subject, StartError> {
-    let setting = LaunchSetting {
-        path: &LaidPath::Loopback,
-        folder: &bench.folder.path().join(&definition.name),
-        zones,
-        kqps: &bench.kqps.program,
-        io: IO,
-        workers: 1,
-        cpus: &[],
-        settings: &BTreeMap::new(),
-    };
-    Subject::start(definition, &setting, &Interrupts::default())
 }

@@ -7,10 +7,10 @@ use std::process::{Command, Stdio};
 
 use anyhow::{Context as _, Result, ensure};
 use comfy_table::{Table, presets};
+use kqps_programs::python;
 use serde_json::Value;
 
 use super::simulate::{Host, changes, series};
-use crate::prove::python::environment;
 use crate::prove::{Bench, Size};
 
 const PACKAGES: [&str; 2] = ["apache-otava==0.8.0", "ruptures==1.1.10"];
@@ -124,7 +124,7 @@ impl Tally {
 
 /// The places that the programs by others find, in the order of the series; an error in words where one fails.
 fn by_others(bench: &Bench, logs: &[Vec<f64>]) -> Result<BTreeMap<String, Vec<Value>>> {
-    let python = environment(bench.folder.path(), &PACKAGES)?.join("python");
+    let python = python::environment(&bench.folder.path().join("venv"), &PACKAGES)?.join("python");
     let script = bench.folder.path().join("other_programs.py");
     std::fs::write(&script, SCRIPT)?;
     let mut child = Command::new(python)

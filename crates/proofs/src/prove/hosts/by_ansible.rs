@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_programs::shell;
+use kqps_programs::{python, shell};
 
 use super::super::Bench;
-use super::super::python::environment;
 use super::lab::Lab;
 use super::{leftovers, study};
 
@@ -46,7 +45,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             ensure!(now.get(name) != before.get(name), "{name} of {} was not set", host.name);
         }
     }
-    study::agrees(bench, &lab, ("by an inventory of Ansible", &inventory), |command| ansible.prepare(command))?;
+    study::agrees(bench, &lab, ("by an inventory of Ansible", &inventory), |command| {
+        ansible.prepare(command)
+    })?;
 
     // Changes that somebody else made meanwhile stay, and the role still takes the rest back.
     let meddled = lab.server();
@@ -71,7 +72,7 @@ struct Ansible {
 
 impl Ansible {
     fn install(bench: &Bench) -> Result<Self> {
-        let programs = environment(bench.folder.path(), &[ANSIBLE])?;
+        let programs = python::environment(&bench.folder.path().join("venv"), &[ANSIBLE])?;
         let version = shell::read(Command::new(programs.join("ansible-playbook")).arg("--version"))?;
         eprintln!("{}", version.lines().next().unwrap_or_default());
         Ok(Self { programs })

@@ -17,7 +17,7 @@ use kqps_programs::shell;
 use super::keys::Keys;
 use super::network::Port;
 use super::sshd::Sshd;
-use crate::child::{Running, children_of, has_ended};
+use crate::child::{Running, children_of, has_ended, pids};
 use crate::wait::until;
 
 /// The devices of every host.
@@ -174,9 +174,7 @@ impl LabHost {
     pub(super) fn processes(&self) -> Vec<Process> {
         let inode = |pid: u32| fs::metadata(format!("/proc/{pid}/ns/pid")).map(|facts| facts.ino()).ok();
         let Some(own) = inode(self.init) else { return Vec::new() };
-        let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-        let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-        pids.filter(|pid| *pid != self.init && inode(*pid) == Some(own)).filter_map(Process::read).collect()
+        pids().filter(|pid| *pid != self.init && inode(*pid) == Some(own)).filter_map(Process::read).collect()
     }
 
     /// Its processes that belong to kqps: all but sshd, and the pause of the first process.

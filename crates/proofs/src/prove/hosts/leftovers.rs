@@ -11,6 +11,7 @@ use kqps_hosts::ENDED_WITHIN;
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;
+use crate::child::working_in;
 
 /// An agent learns of a closed connection at once, and has this long to end all.
 pub(super) const AFTER_END: Duration = Duration::from_secs(5);
@@ -54,7 +55,7 @@ pub(super) fn nowhere(lab: &Lab, before: &Settings, within: Duration) -> Result<
     for (host, before) in lab.hosts.iter().zip(before) {
         on_host(host, before, within.saturating_sub(began.elapsed()))?;
     }
-    while let Some(pid) = at_the_controller(&lab.home) {
+    while let Some(pid) = working_in(&lab.home).next() {
         if began.elapsed() > within {
             bail!("the process {pid} of the controller lives on");
         }
@@ -136,12 +137,4 @@ fn agents(host: &LabHost) -> Vec<String> {
 fn entries(folder: &Path) -> Vec<String> {
     let entries = fs::read_dir(folder).into_iter().flatten().flatten();
     entries.map(|entry| entry.file_name().display().to_string()).collect()
-}
-
-/// A process whose working directory is in the controller's home, as with kqps itself and the programs by which it
-/// reaches hosts.
-fn at_the_controller(home: &Path) -> Option<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder.starts_with(home)))
 }

@@ -11,8 +11,8 @@ use kqps_programs::shell;
 use serde_json::Value;
 
 use super::super::Bench;
-use super::super::ledger::network::{dropped, nft};
 use super::super::ledger::agree;
+use super::super::ledger::network::{dropped, nft};
 use super::host::DATA;
 use super::lab::Lab;
 use super::study::{self, Extent};

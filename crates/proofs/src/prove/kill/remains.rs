@@ -12,6 +12,7 @@ use anyhow::{Result, ensure};
 use kqps_kernel::namespace::NetNs;
 use kqps_kernel::namespace::veth::DEVICE;
 
+use crate::child::{pids, working_in};
 use crate::wait;
 
 /// How long traces may stay: the kernel ends killed processes and removes namespaces a moment later.
@@ -30,7 +31,7 @@ impl<'a> Remains<'a> {
     pub(super) fn read(home: &'a Path) -> Result<Self> {
         let own = NetNs::of_process(std::process::id())?.number()?;
         let mut namespaces = BTreeMap::new();
-        for pid in processes(home) {
+        for pid in working_in(home) {
             // A process may end meanwhile.
             let Ok(namespace) = NetNs::of_process(pid) else { continue };
             let number = namespace.number()?;
@@ -51,7 +52,7 @@ impl<'a> Remains<'a> {
         let kept = self.namespaces.pop_first().map(|(_, namespace)| namespace);
         let numbers: Vec<u64> = self.namespaces.keys().copied().collect();
         drop(std::mem::take(&mut self.namespaces));
-        until("processes of a killed run live on", || Ok(processes(self.home).is_empty()))?;
+        until("processes of a killed run live on", || Ok(working_in(self.home).next().is_none()))?;
         until("processes are left in a namespace", || {
             Ok(!numbers.iter().any(|number| is_inhabited(*number)))
         })?;
@@ -70,22 +71,9 @@ fn until(what: &str, mut happened: impl FnMut() -> io::Result<bool>) -> Result<(
     wait::until((VANISH_WITHIN, LOOK), || Ok(happened()?.then_some(())), late)
 }
 
-/// The processes of a run: those whose working directory is in its folder, as with subjects, players and kqps
-/// itself.
-fn processes(home: &Path) -> Vec<u32> {
-    let works_there =
-        |pid: &u32| fs::read_link(format!("/proc/{pid}/cwd")).is_ok_and(|folder| folder.starts_with(home));
-    pids().filter(works_there).collect()
-}
-
 fn is_inhabited(namespace: u64) -> bool {
     let is_in = |pid: u32| {
         fs::metadata(format!("/proc/{pid}/ns/net")).is_ok_and(|metadata| metadata.ino() == namespace)
     };
     pids().any(is_in)
-}
-
-fn pids() -> impl Iterator<Item = u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }

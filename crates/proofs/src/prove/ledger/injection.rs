@@ -120,7 +120,8 @@ impl Injection {
                 _ => AMPLE,
             };
             let mut command = bench.kqps.serve("echo");
-            command.args(["--listen", &listen, "--io", io, "--cpus", &cpu, "--for", "1h", "--buffer", buffer]);
+            command
+                .args(["--listen", &listen, "--io", io, "--cpus", &cpu, "--for", "1h", "--buffer", buffer]);
             command
         };
         namespace::enter(&mut command, &network.subject)?;

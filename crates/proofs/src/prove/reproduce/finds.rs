@@ -1,11 +1,7 @@
 //! Searches at a fresh NSD, one after the other.
 
-use std::collections::BTreeMap;
-
 use anyhow::{Context as _, Result, ensure};
-use kqps_kernel::interrupts::Interrupts;
-use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{LaunchSetting, StartError, Subject, Zone, builtin};
+use kqps_lab::subject::{StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
 use kqps_verdict::interval::{Interval, median_interval};
 
@@ -95,15 +91,5 @@ fn search(bench: &Bench, beside: u32) -> Result<Vec<Interval>> {
 pub(super) fn start(bench: &Bench, zones: &[Zone], number: usize) -> Result<Subject, StartError> {
     let definition =
         builtin::servers().into_iter().find(|one| one.name == SERVER).expect("NSD is one of the servers");
-    let setting = LaunchSetting {
-        path: &LaidPath::Loopback,
-        folder: &bench.folder.path().join(format!("{SERVER}-{number}")),
-        zones,
-        kqps: &bench.kqps.program,
-        io: "",
-        workers: 1,
-        cpus: &[bench.kqps.subject_cpu],
-        settings: &BTreeMap::new(),
-    };
-    Subject::start(&definition, &setting, &Interrupts::default())
+    bench.subject(&definition, &format!("{SERVER}-{number}"), zones, "", &[bench.kqps.subject_cpu])
 }
