@@ -16,6 +16,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-tls", &[]),
     ("kqps-http", &[]),
     ("kqps-quic", &["kqps-message", "kqps-tls"]),
+    ("kqps-ask", &["kqps-message", "kqps-tls", "kqps-http", "kqps-quic"]),
     ("kqps-observation", &["kqps-files"]),
     ("kqps-zone", &["kqps-message"]),
     ("kqps-cache", &["kqps-message"]),
@@ -56,6 +57,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "kqps-lab",
         &[
+            "kqps-ask",
             "kqps-dataset",
             "kqps-files",
             "kqps-recipe",
