@@ -238,7 +238,7 @@ impl Subject {
             let (origin, kind) = (&setting.zones[0].origin, definition.ready.kind);
             let ca = over.certificate.map(|certificate| certificate.ca.as_str());
             let probe = path.at_player(|| probe::Probe::new((transport, ca), address, origin, kind));
-            let probe = probe.map_err(no_socket)?;
+            let mut probe = probe.map_err(no_socket)?;
             let ask = || path.at_player(|| Ok(probe.ask())).map_err(no_socket);
             wait_until_ready(definition, ask, &mut process, interrupts, (began, share))?;
         }
@@ -363,7 +363,7 @@ fn command(definition: &Definition, folder: &Path, values: &Values) -> Result<Co
 
 fn wait_until_ready(
     definition: &Definition,
-    ask: impl Fn() -> Result<ProbeOutcome, StartError>,
+    mut ask: impl FnMut() -> Result<ProbeOutcome, StartError>,
     process: &mut Process,
     interrupts: &Interrupts,
     (began, share): (Instant, Option<Duration>),

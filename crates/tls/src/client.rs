@@ -72,7 +72,8 @@ pub struct Client {
     resume: bool,
 }
 
-/// Begins the TLS of one thread's connections to one server.
+/// Begins the TLS of one thread's connections to one server. Clones share their tickets.
+#[derive(Clone)]
 pub struct Connector {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,

@@ -14,8 +14,7 @@ mod theirs;
 mod updates;
 
 use std::collections::BTreeSet;
-use std::io::{Read as _, Write as _};
-use std::net::{Ipv4Addr, Ipv6Addr, TcpStream, UdpSocket};
+use std::net::{Ipv4Addr, Ipv6Addr, UdpSocket};
 use std::os::unix::fs::symlink;
 use std::process::Command;
 use std::time::Duration;
@@ -248,20 +247,15 @@ fn a_peer_answers_over_both_transports() {
     reply[2] |= 0x80;
     for address in [Ipv4Addr::LOCALHOST.into(), Ipv6Addr::LOCALHOST.into()] {
         let peer = Peer::at(address, Answer::Echo);
-        let patience = Some(Duration::from_secs(10));
+        let patience = Duration::from_secs(10);
         let socket = UdpSocket::bind((address, 0)).unwrap();
-        socket.set_read_timeout(patience).unwrap();
+        socket.set_read_timeout(Some(patience)).unwrap();
         socket.send_to(&query, (address, peer.port())).unwrap();
         let mut came = [0; 64];
         let bytes = socket.recv(&mut came).unwrap();
         assert_eq!(&came[..bytes], reply);
-        let mut stream = TcpStream::connect((address, peer.port())).unwrap();
-        stream.set_read_timeout(patience).unwrap();
-        let framed = |message: &[u8]| [&(message.len() as u16).to_be_bytes(), message].concat();
-        stream.write_all(&framed(&query)).unwrap();
-        let mut came = vec![0; 2 + reply.len()];
-        stream.read_exact(&mut came).unwrap();
-        assert_eq!(came, framed(&reply));
+        let by_tcp = kqps_ask::Server::over_tcp((address, peer.port()).into());
+        assert_eq!(by_tcp.ask(&query, patience).unwrap(), reply);
         let heard = peer.end();
         assert_eq!(heard.iter().map(|heard| &heard.message[..]).collect::<Vec<_>>(), [query, query]);
         assert_eq!(heard[0].from, socket.local_addr().unwrap());

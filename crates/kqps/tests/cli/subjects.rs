@@ -3,11 +3,11 @@
 
 use std::collections::BTreeMap;
 use std::fs;
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::{SocketAddr, TcpStream};
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
+use kqps_ask::{AskError, Server};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_lab::certificates::Certificates;
 use kqps_lab::path::LaidPath;
@@ -137,9 +137,8 @@ fn installed() -> Vec<Definition> {
 
 /// Asks for a name's address until there is a reply. Returns its rcode and number of answers.
 fn ask(server: SocketAddr, name: &str) -> (u8, u16) {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.connect(server).unwrap();
-    socket.set_read_timeout(Some(Duration::from_millis(500))).unwrap();
+    let patience = Duration::from_millis(500);
+    let mut socket = Server::over_udp(server).connect(patience).unwrap();
     let mut query = vec![0x12, 0x34, 1, 0, 0, 1, 0, 0, 0, 0, 0, 0];
     for label in name.split('.') {
         query.push(u8::try_from(label.len()).unwrap());
@@ -147,10 +146,9 @@ fn ask(server: SocketAddr, name: &str) -> (u8, u16) {
     }
     query.extend([0, 0, 1, 0, 1]);
     for _ in 0..20 {
-        let mut reply = [0; 1500];
         // A refusing port is an error at once; the remaining time is for slow servers.
-        if socket.send(&query).is_ok() && socket.recv(&mut reply).is_ok() {
-            assert_eq!((reply[..2].to_vec(), reply[2] & 0x80), (query[..2].to_vec(), 0x80));
+        if let Ok(reply) = socket.ask(&query, patience) {
+            assert_eq!(reply[2] & 0x80, 0x80);
             return (reply[3] & 0x0f, u16::from_be_bytes([reply[6], reply[7]]));
         }
     }
@@ -220,26 +218,13 @@ fn each_starts_under_each_of_its_settings_answers_and_stops() {
 }
 
 /// The rcodes of replies to `count` queries, which are all sent on one connection before the first reply is read.
-fn ask_by_connection(server: SocketAddr, count: u16) -> std::io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect(server)?;
-    stream.set_read_timeout(Some(Duration::from_secs(10)))?;
-    let question = b"\x03ns1\x05bench\x04test\0\0\x01\0\x01";
-    let mut queries: Vec<u8> = Vec::new();
-    for id in 0..count {
-        queries.extend((12 + question.len() as u16).to_be_bytes());
-        queries.extend(id.to_be_bytes());
-        queries.extend([1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
-        queries.extend(question);
-    }
-    stream.write_all(&queries)?;
-    let read = |_| -> std::io::Result<u8> {
-        let mut length = [0; 2];
-        stream.read_exact(&mut length)?;
-        let mut reply = vec![0; u16::from_be_bytes(length).into()];
-        stream.read_exact(&mut reply)?;
-        Ok(reply[3] & 0x0f)
-    };
-    (0..count).map(read).collect()
+fn ask_by_connection(server: SocketAddr, count: u16) -> Result<Vec<u8>, AskError> {
+    let patience = Duration::from_secs(10);
+    let mut connection = Server::over_tcp(server).connect(patience)?;
+    let after_id = b"\x01\0\0\x01\0\0\0\0\0\0\x03ns1\x05bench\x04test\0\0\x01\0\x01";
+    let queries: Vec<_> = (0..count).map(|id| [&id.to_be_bytes()[..], after_id].concat()).collect();
+    connection.send(&queries.iter().map(Vec::as_slice).collect::<Vec<_>>())?;
+    queries.iter().map(|_| Ok(connection.receive(patience)?[3] & 0x0f)).collect()
 }
 
 /// More connections than a server takes by default, and many queries on each.

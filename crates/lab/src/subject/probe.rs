@@ -1,20 +1,23 @@
 //! Asks a subject whether it is ready: for the zone's SOA over the transport of its cell, again and again, until the
 //! reply is good enough. A server that answers over UDP may not listen on TCP yet.
 
-mod encrypted;
-mod quic;
-
-use std::io::{self, Read as _, Write as _};
-use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr, TcpStream, UdpSocket};
+use std::io;
+use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_ask::{AskError, Connection, Server};
+use kqps_http::Method;
 use kqps_message::{Header, NameError, header, query, rtype};
 use kqps_observation::trial::Transport;
+use kqps_tls::{ClientSettings, Trust};
 
 use super::definition::ReadyKind;
 
-/// The longest wait for the reply to one query.
+/// The longest wait for a connection, and for the reply to one query.
 const PATIENCE: Duration = Duration::from_millis(50);
+
+/// [`PATIENCE`] over encrypted transports, whose handshakes cost a server more than a reply.
+const HANDSHAKE_PATIENCE: Duration = Duration::from_millis(500);
 
 /// The result of one query.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,27 +30,14 @@ pub enum ProbeOutcome {
     Silent,
 }
 
-/// Asks for the SOA of a zone, and waits for [`PATIENCE`] at most.
-#[derive(Debug)]
+/// Asks for the SOA of a zone: over UDP from one socket, so that a late reply counts, and otherwise by a new connection
+/// each time.
 pub struct Probe {
-    way: Way,
+    server: Server,
+    socket: Option<Connection>,
+    patience: Duration,
     query: Vec<u8>,
     kind: ReadyKind,
-}
-
-/// How the question travels.
-#[derive(Debug)]
-enum Way {
-    /// From this socket, which is connected to the subject.
-    Udp(UdpSocket),
-    /// By a new connection to this address each time.
-    Tcp(SocketAddr),
-    /// By a new connection in TLS each time.
-    Tls(encrypted::Server),
-    /// By a request over a new connection each time.
-    Https(encrypted::Server),
-    /// On a stream of a new connection over QUIC each time.
-    Quic(quic::Server),
 }
 
 impl Probe {
@@ -63,35 +53,41 @@ impl Probe {
         let query = soa_query(fastrand::u16(..), origin).map_err(|error| {
             io::Error::new(io::ErrorKind::InvalidInput, format!("zone {origin}: {error}"))
         })?;
-        let way = match transport {
-            Transport::Udp => Way::Udp(connected(target)?),
-            Transport::Tcp => Way::Tcp(target),
-            Transport::Tls => Way::Tls(encrypted::Server::new(target, ca, kqps_tls::ALPN)?),
-            Transport::Https => Way::Https(encrypted::Server::new(target, ca, kqps_http::ALPN)?),
-            Transport::Quic => Way::Quic(quic::Server::new(target, ca)?),
+        let tls = ClientSettings::new(ca.map_or(Trust::System, |ca| Trust::Ca(ca.to_owned())), false);
+        let server = match transport {
+            Transport::Udp => Ok(Server::over_udp(target)),
+            Transport::Tcp => Ok(Server::over_tcp(target)),
+            Transport::Tls => Server::over_tls(target, &tls),
+            Transport::Https => Server::over_https(target, &tls, Method::Post),
+            Transport::Quic => Server::over_quic(target, &tls),
         };
-        Ok(Self { way, query, kind })
+        let server = server.map_err(io::Error::other)?;
+        let socket = match transport {
+            Transport::Udp => Some(server.connect(PATIENCE).map_err(io::Error::other)?),
+            _ => None,
+        };
+        let patience = if transport.is_encrypted() { HANDSHAKE_PATIENCE } else { PATIENCE };
+        Ok(Self { server, socket, patience, query, kind })
     }
 
     /// Asks once. A subject that refuses the packet or does not reply is not ready.
-    pub fn ask(&self) -> ProbeOutcome {
-        let reply = match &self.way {
-            Way::Udp(socket) => by_datagram(socket, &self.query),
-            Way::Tcp(target) => by_connection(*target, &self.query),
-            Way::Tls(server) => server.ask_in_tls(&self.query),
-            Way::Https(server) => server.ask_by_http(&self.query),
-            Way::Quic(server) => server.ask(&self.query),
+    pub fn ask(&mut self) -> ProbeOutcome {
+        let reply = match &mut self.socket {
+            Some(socket) => socket.ask(&self.query, self.patience),
+            None => self.server.ask(&self.query, self.patience),
         };
         match reply {
             Ok(reply) => self.rate(&reply),
-            Err(error) if error.kind() == encrypted::FAILED => ProbeOutcome::Wrong(error.to_string()),
-            Err(_) => ProbeOutcome::Silent,
+            Err(AskError::TimedOut | AskError::Closed | AskError::OtherId | AskError::Socket(_)) => {
+                ProbeOutcome::Silent
+            }
+            Err(error) => ProbeOutcome::Wrong(error.to_string()),
         }
     }
 
     fn rate(&self, reply: &[u8]) -> ProbeOutcome {
-        let is_ours = |reply: &Header<'_>| reply.is_reply() && Some(reply.id()) == header::id(&self.query);
-        let Some(reply) = Header::from_bytes(reply).filter(is_ours) else { return ProbeOutcome::Silent };
+        let reply = Header::from_bytes(reply).filter(|reply| reply.is_reply());
+        let Some(reply) = reply else { return ProbeOutcome::Silent };
         let rcode = reply.rcode();
         match self.kind {
             ReadyKind::Soa if rcode != 0 => ProbeOutcome::Wrong(format!(
@@ -105,36 +101,6 @@ impl Probe {
     }
 }
 
-fn connected(target: SocketAddr) -> io::Result<UdpSocket> {
-    let any: SocketAddr =
-        if target.is_ipv4() { (Ipv4Addr::UNSPECIFIED, 0).into() } else { (Ipv6Addr::UNSPECIFIED, 0).into() };
-    let socket = UdpSocket::bind(any)?;
-    socket.connect(target)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    Ok(socket)
-}
-
-fn by_datagram(socket: &UdpSocket, query: &[u8]) -> io::Result<Vec<u8>> {
-    let mut reply = vec![0; 1500];
-    socket.send(query)?;
-    let length = socket.recv(&mut reply)?;
-    reply.truncate(length);
-    Ok(reply)
-}
-
-/// Query and reply follow their lengths (RFC 1035, section 4.2.2).
-fn by_connection(target: SocketAddr, query: &[u8]) -> io::Result<Vec<u8>> {
-    let mut stream = TcpStream::connect_timeout(&target, PATIENCE)?;
-    stream.set_read_timeout(Some(PATIENCE))?;
-    let length = (query.len() as u16).to_be_bytes();
-    stream.write_all(&[&length[..], query].concat())?;
-    let mut length = [0; 2];
-    stream.read_exact(&mut length)?;
-    let mut reply = vec![0; u16::from_be_bytes(length).into()];
-    stream.read_exact(&mut reply)?;
-    Ok(reply)
-}
-
 /// A query for `origin`'s SOA. It requests recursion, as the player's queries do: a resolver refuses others.
 fn soa_query(id: u16, origin: &str) -> Result<Vec<u8>, NameError> {
     let mut message = Vec::new();
@@ -145,7 +111,8 @@ fn soa_query(id: u16, origin: &str) -> Result<Vec<u8>, NameError> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::TcpListener;
+    use std::io::{Read as _, Write as _};
+    use std::net::{TcpListener, UdpSocket};
 
     use kqps_tls::Acceptor;
     use kqps_tls::certificate::{KeyType, make};
@@ -156,7 +123,7 @@ mod tests {
     fn outcome(kind: ReadyKind, change: impl Fn(&mut Vec<u8>) + Sync) -> ProbeOutcome {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
-        let probe = Probe::new((Transport::Udp, None), target, "bench.test.", kind).unwrap();
+        let mut probe = Probe::new((Transport::Udp, None), target, "bench.test.", kind).unwrap();
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 let mut buffer = [0; 512];
@@ -187,7 +154,7 @@ mod tests {
     fn over_tcp_a_reply_follows_its_length() {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
-        let probe = Probe::new((Transport::Tcp, None), target, "bench.test.", ReadyKind::Soa).unwrap();
+        let mut probe = Probe::new((Transport::Tcp, None), target, "bench.test.", ReadyKind::Soa).unwrap();
         let outcome = std::thread::scope(|scope| {
             scope.spawn(|| {
                 let (mut stream, _) = server.accept().unwrap();
@@ -212,7 +179,7 @@ mod tests {
         let server = TcpListener::bind("127.0.0.1:0").unwrap();
         let target = server.local_addr().unwrap();
         let outcome = |ca: &str| {
-            let probe =
+            let mut probe =
                 Probe::new((Transport::Tls, Some(ca)), target, "bench.test.", ReadyKind::Soa).unwrap();
             std::thread::scope(|scope| {
                 scope.spawn(|| answer_in_tls(&server, &acceptor));

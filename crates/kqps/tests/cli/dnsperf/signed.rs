@@ -1,6 +1,6 @@
 //! TSIG (RFC 8945): beside dnsperf, and judged by BIND.
 
-use std::net::UdpSocket;
+use std::net::Ipv4Addr;
 use std::time::Duration;
 
 use serde_json::Value;
@@ -75,14 +75,10 @@ zone \"example.test\" { type primary; file \"zone\"; allow-update {{keys} }; };
 
 /// Whether the server has an address of this name, asked without a key.
 fn has(port: u16, label: &str) -> bool {
-    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(10))).unwrap();
     let name = [&[label.len() as u8], label.as_bytes(), b"\x07example\x04test\0"].concat();
     let query = [&b"\0\x07\0\0\0\x01\0\0\0\0\0\0"[..], &name, b"\0\x01\0\x01"].concat();
-    socket.send_to(&query, ("127.0.0.1", port)).unwrap();
-    let mut reply = [0; 512];
-    socket.recv(&mut reply).unwrap();
-    reply[7] == 1
+    let server = kqps_ask::Server::over_udp((Ipv4Addr::LOCALHOST, port).into());
+    server.ask(&query, Duration::from_secs(10)).unwrap()[7] == 1
 }
 
 fn rcodes(trial: &Value) -> Vec<(String, u64)> {

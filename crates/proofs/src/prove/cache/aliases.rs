@@ -17,7 +17,7 @@ use kqps_resolve::{Stub, Upstreams};
 
 use super::super::Bench;
 use super::message::{Reply, asked, query, said, wire};
-use super::server::Cache;
+use super::server::{Cache, PATIENCE};
 use super::upstream::Upstream;
 use forest::{Forest, SERVFAIL};
 
@@ -193,16 +193,14 @@ fn served(bench: &Bench, forest: &Arc<Forest>, rng: &mut Rng) -> Result<u64> {
     };
     let flags: Vec<String> = servers.iter().enumerate().map(flag).collect();
     let cache = Cache::start(bench, &flags, &["--failure-ttl", "1s"])?;
-    let client = cache.client()?;
+    let mut client = cache.client()?;
     let mut count = 0;
     for (name, rtype) in questions(forest, rng) {
         let mut query = query(count as u16, &name);
         let at = query.len() - 4;
         query[at..at + 2].copy_from_slice(&rtype.to_be_bytes());
-        client.send(&query)?;
-        let mut buffer = [0; 4096];
-        let bytes = client.recv(&mut buffer).with_context(|| format!("no reply for {name}"))?;
-        let compared = said(&buffer[..bytes]).and_then(|said| compare(&said, &forest.right(&name, rtype)));
+        let reply = client.ask(&query, PATIENCE).with_context(|| format!("no reply for {name}"))?;
+        let compared = said(&reply).and_then(|said| compare(&said, &forest.right(&name, rtype)));
         compared.with_context(|| format!("{name} type {rtype}"))?;
         count += 1;
     }

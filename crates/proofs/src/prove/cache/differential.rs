@@ -1,12 +1,13 @@
 //! A cache beside Unbound and PowerDNS Recursor before the same server: questions with repetition, TTLs that end, names
 //! and types that do not exist, failures, aliases, long answers, DO and CD. Where both agree, so does the cache.
 
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use fastrand::Rng;
+use kqps_ask::Server;
 use kqps_faults::scripted::Asked;
 use kqps_kernel::port;
 use kqps_message::{Header, rtype};
@@ -93,13 +94,7 @@ fn facts(reply: &[u8]) -> Result<Facts> {
 
 /// The reply of a server to a query.
 fn ask(server: SocketAddr, query: &[u8]) -> Result<Facts> {
-    let socket = UdpSocket::bind("127.0.0.1:0")?;
-    socket.connect(server)?;
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.send(query)?;
-    let mut buffer = [0; 4096];
-    let bytes = socket.recv(&mut buffer)?;
-    facts(&buffer[..bytes]).context("a malformed reply")
+    facts(&Server::over_udp(server).ask(query, PATIENCE)?).context("a malformed reply")
 }
 
 /// Starts another resolver at a free port, with what its configuration says, and waits until it answers.

@@ -23,6 +23,9 @@ const CLIENTS: u16 = 8;
 const SMALL_NAMES: u16 = 50;
 const WHOLE_NAMES: u16 = 200;
 
+/// How long a client waits for each reply.
+const WAIT: Duration = Duration::from_secs(3);
+
 const ADDRESS: [u8; 4] = [192, 0, 2, 7];
 
 /// The fault of a server with some of its queries.
@@ -112,24 +115,23 @@ fn trial(bench: &Bench, fault: Fault, seed: u64) -> Result<()> {
     })?;
     let cache = Cache::start(bench, &[server.address.to_string()], &["--timeout", "600ms"])?;
     let mut replies = 0;
-    let clients = (0..CLIENTS).map(|_| cache.client()).collect::<Result<Vec<_>>>()?;
-    for client in &clients {
-        client.set_read_timeout(Some(Duration::from_secs(3)))?;
+    let mut clients = (0..CLIENTS).map(|_| cache.client()).collect::<Result<Vec<_>>>()?;
+    for client in &mut clients {
         let mut order: Vec<u16> = (0..names).collect();
         rng.shuffle(&mut order);
         for (sent, id) in order.into_iter().enumerate() {
-            client.send(&query(id, &format!("name-{id}.fault.test")))?;
+            client.send(&[&query(id, &format!("name-{id}.fault.test"))])?;
             if sent % 64 == 63 {
                 std::thread::sleep(Duration::from_millis(1));
             }
         }
     }
-    for client in &clients {
-        let (mut seen, mut buffer) = (HashSet::new(), [0; 4096]);
+    for client in &mut clients {
+        let mut seen = HashSet::new();
         while seen.len() < usize::from(names) {
-            let Ok(bytes) = client.recv(&mut buffer) else { break };
-            ensure!(bytes > 12, "a reply of {bytes} bytes");
-            let id = u16::from_be_bytes([buffer[0], buffer[1]]);
+            let Ok(reply) = client.receive(WAIT) else { break };
+            ensure!(reply.len() > 12, "a reply of {} bytes", reply.len());
+            let id = u16::from_be_bytes([reply[0], reply[1]]);
             ensure!(id < names && seen.insert(id), "a second reply to query {id}");
         }
         replies += seen.len() as u64;

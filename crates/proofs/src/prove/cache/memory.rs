@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::super::Bench;
 use super::message::{address, query};
-use super::server::{Cache, count};
+use super::server::{Cache, PATIENCE, count};
 use super::upstream::Upstream;
 
 const MEMORY_BYTES: u64 = 16 << 20;
@@ -21,17 +21,16 @@ const SHARE: f64 = 0.05;
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let server = Upstream::start(|one| vec![address(one.query, 3600, [192, 0, 2, 7])])?;
     let cache = Cache::start(bench, &[server.address.to_string()], &["--memory", "16MiB"])?;
-    let client = cache.client()?;
+    let mut client = cache.client()?;
     let time = bench.choose(Duration::from_secs(3), Duration::from_hours(1));
     let (mut rng, began) = (Rng::with_seed(bench.seed), Instant::now());
     let (mut filled_bytes, mut asked) = (None, 0_u64);
     while began.elapsed() < time {
         for number in 0..WINDOW {
-            client.send(&query(number as u16, &format!("{:016x}.random.test", rng.u64(..))))?;
+            client.send(&[&query(number as u16, &format!("{:016x}.random.test", rng.u64(..)))])?;
         }
-        let mut buffer = [0; 4096];
         for _ in 0..WINDOW {
-            client.recv(&mut buffer)?;
+            client.receive(PATIENCE)?;
         }
         asked += WINDOW as u64;
         if filled_bytes.is_none() && began.elapsed() > time / 4 {

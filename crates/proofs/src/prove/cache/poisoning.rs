@@ -105,13 +105,13 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let others = Upstream::start(|one| vec![address(one.query, 300, RIGHT)])?;
     let servers = [format!("zone.test={}", zone.address), others.address.to_string()];
     let cache = Cache::start(bench, &servers, &["--timeout", "10s"])?;
-    let client = cache.client()?;
+    let mut client = cache.client()?;
     let (tries, mut names) = (bench.choose(SMALL_TRIES, WHOLE_TRIES), 0_u32);
     while attacker.tries.load(Relaxed) < tries {
         let name = format!("name-{names}.zone.test");
         // From the server, and then from the cache.
         for round in 0..2 {
-            let (rcode, addresses) = ask(&client, names as u16, &name)?;
+            let (rcode, addresses) = ask(&mut client, names as u16, &name)?;
             ensure!(
                 rcode == 0 && addresses == [RIGHT],
                 "{name} has {addresses:?} (rcode {rcode}) in round {round}"
@@ -119,7 +119,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
         names += 1;
     }
-    let (_, victim) = ask(&client, 1, "victim.test")?;
+    let (_, victim) = ask(&mut client, 1, "victim.test")?;
     ensure!(victim == [RIGHT] && others.asked() == 1, "a record of another zone was kept: {victim:?}");
     let counts = cache.stop()?;
     let kept = count(&counts, "/cache/kept");

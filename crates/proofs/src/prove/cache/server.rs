@@ -1,9 +1,10 @@
 //! A cache, started and stopped as a user would.
 
-use std::net::{Ipv4Addr, SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_ask::{Connection, Server};
 use serde_json::Value;
 
 use super::super::Bench;
@@ -11,7 +12,7 @@ use super::message;
 use crate::child::{Running, status_kib};
 
 /// How long a client waits for a reply.
-const PATIENCE: Duration = Duration::from_secs(10);
+pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 pub(super) struct Cache {
     running: Running,
@@ -31,11 +32,8 @@ impl Cache {
     }
 
     /// A socket of a client.
-    pub(super) fn client(&self) -> Result<UdpSocket> {
-        let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0))?;
-        socket.connect(self.address)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        Ok(socket)
+    pub(super) fn client(&self) -> Result<Connection> {
+        Ok(Server::over_udp(self.address).connect(PATIENCE)?)
     }
 
     /// Memory of its process that is in RAM, in bytes.
@@ -65,13 +63,9 @@ pub(super) fn count(counts: &Value, place: &str) -> u64 {
 }
 
 /// Asks for the addresses of a name. Returns the rcode and the addresses.
-pub(super) fn ask(client: &UdpSocket, id: u16, name: &str) -> Result<(u8, Vec<[u8; 4]>)> {
-    let (query, mut buffer) = (message::query(id, name), [0; 4096]);
-    client.send(&query)?;
-    loop {
-        let bytes = client.recv(&mut buffer).with_context(|| format!("no reply for {name}"))?;
-        if bytes >= query.len() && buffer[..2] == query[..2] && buffer[12..query.len()] == query[12..] {
-            return Ok((buffer[3] & 0x0f, message::addresses(&buffer[..bytes])));
-        }
-    }
+pub(super) fn ask(client: &mut Connection, id: u16, name: &str) -> Result<(u8, Vec<[u8; 4]>)> {
+    let query = message::query(id, name);
+    let reply = client.ask(&query, PATIENCE).with_context(|| format!("no reply for {name}"))?;
+    ensure!(reply.get(12..query.len()) == Some(&query[12..]), "another question was answered for {name}");
+    Ok((reply[3] & 0x0f, message::addresses(&reply)))
 }

@@ -2,11 +2,11 @@
 //! several queries on a connection.
 
 use std::collections::VecDeque;
-use std::io::{self, ErrorKind, Read as _, Write as _};
-use std::net::{SocketAddr, TcpStream, UdpSocket};
+use std::net::SocketAddr;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use kqps_ask::{AskError, Server};
 
 use super::query::{Query, Transport};
 
@@ -15,6 +15,9 @@ use super::query::{Query, Transport};
 /// that it receives in one call with some that it drops.
 const ROUNDS: [(usize, Duration); 3] =
     [(48, Duration::from_millis(150)), (48, Duration::from_millis(500)), (1, Duration::from_millis(40))];
+
+/// How long to wait for a datagram before the next look at the queries whose time is over.
+const UDP_STEP: Duration = Duration::from_millis(10);
 
 /// Queries on a TCP connection, all sent before the first reply is read.
 const PIPELINE: usize = 12;
@@ -55,53 +58,37 @@ impl Round<'_> {
         (0..self.queries.len()).filter(is_open).collect()
     }
 
-    fn udp(&mut self, places: &[usize], window: usize, patience: Duration) -> io::Result<()> {
-        let socket = UdpSocket::bind((self.server.ip(), 0))?;
-        socket.connect(self.server)?;
-        socket.set_read_timeout(Some(Duration::from_millis(10)))?;
-        let mut buffer = vec![0; usize::from(u16::MAX)];
+    fn udp(&mut self, places: &[usize], window: usize, patience: Duration) -> Result<(), AskError> {
+        let mut socket = Server::over_udp(self.server).connect(patience)?;
         let mut to_send = places.iter().copied();
         let mut sent: VecDeque<(usize, Instant)> = VecDeque::new();
         loop {
             while sent.len() < window
                 && let Some(place) = to_send.next()
             {
-                socket.send(&self.queries[place].bytes)?;
+                socket.send(&[&self.queries[place].bytes])?;
                 sent.push_back((place, Instant::now()));
             }
             if sent.is_empty() {
                 return Ok(());
             }
-            match socket.recv(&mut buffer) {
-                Ok(length) => self.take(&buffer[..length], Transport::Udp),
-                Err(error) if [ErrorKind::WouldBlock, ErrorKind::TimedOut].contains(&error.kind()) => (),
+            match socket.receive(UDP_STEP) {
+                Ok(reply) => self.take(&reply, Transport::Udp),
+                Err(AskError::TimedOut) => (),
                 Err(error) => return Err(error),
             }
             sent.retain(|(place, since)| self.replies[*place].is_none() && since.elapsed() < patience);
         }
     }
 
-    fn tcp(&mut self, places: &[usize]) -> io::Result<()> {
-        let mut stream = TcpStream::connect_timeout(&self.server, TCP_PATIENCE)?;
-        stream.set_nodelay(true)?;
-        stream.set_read_timeout(Some(TCP_PATIENCE))?;
-        let mut frames = Vec::new();
-        for place in places {
-            let bytes = &self.queries[*place].bytes;
-            frames.extend((bytes.len() as u16).to_be_bytes());
-            frames.extend(bytes);
-        }
+    fn tcp(&mut self, places: &[usize]) -> Result<(), AskError> {
+        let mut connection = Server::over_tcp(self.server).connect(TCP_PATIENCE)?;
+        let queries: Vec<&[u8]> = places.iter().map(|place| &*self.queries[*place].bytes).collect();
         // A server may close the connection at any time, which the reader below notices.
-        let _ = stream.write_all(&frames);
-        while places.iter().any(|place| self.replies[*place].is_none()) {
-            let mut length = [0; 2];
-            if stream.read_exact(&mut length).is_err() {
-                break;
-            }
-            let mut reply = vec![0; usize::from(u16::from_be_bytes(length))];
-            if stream.read_exact(&mut reply).is_err() {
-                break;
-            }
+        let _ = connection.send(&queries);
+        while places.iter().any(|place| self.replies[*place].is_none())
+            && let Ok(reply) = connection.receive(TCP_PATIENCE)
+        {
             self.take(&reply, Transport::Tcp);
         }
         Ok(())
@@ -121,7 +108,8 @@ impl Round<'_> {
 
 #[cfg(test)]
 mod tests {
-    use std::net::{Shutdown, TcpListener};
+    use std::io::{Read as _, Write as _};
+    use std::net::{Shutdown, TcpListener, UdpSocket};
 
     use super::super::query::Question;
     use super::*;

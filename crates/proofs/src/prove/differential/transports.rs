@@ -3,11 +3,14 @@
 
 use std::net::SocketAddr;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use domain::base::Rtype;
+use kqps_ask::Server;
 use kqps_http::Method;
 use kqps_lab::subject::Zone;
+use kqps_tls::{ClientSettings, Trust};
 use serde::Deserialize;
 
 use super::super::Bench;
@@ -16,11 +19,16 @@ use super::generate::Generator;
 use super::part::ReplyPart;
 use super::query::{Query, Transport};
 use super::reply::Reply;
-use super::{https, quic, secure};
 use crate::child::Running;
 
 /// Questions that are asked at once. Their IDs must differ.
 const BATCH: usize = 8192;
+
+/// Queries that are sent on a connection before the first reply is read.
+const PIPELINE: usize = 12;
+
+/// How long to wait for a connection, and for a reply.
+const PATIENCE: Duration = Duration::from_secs(5);
 
 const SMALL: usize = 1_000;
 const WHOLE: usize = 50_000;
@@ -49,18 +57,21 @@ struct Ready {
 
 impl Ready {
     /// The replies over each transport but UDP, by its name.
-    fn by_others(&self, batch: &[Query]) -> Result<[(&'static str, Replies); 5]> {
-        let whole = |replies: Vec<Vec<u8>>| -> Replies { replies.into_iter().map(Some).collect() };
-        let by = |method| -> Result<Replies> {
-            Ok(whole(https::Asker::new(first(&self.https)?, method)?.ask(batch)?))
+    fn by_others(&self, batch: &[Query]) -> Result<Vec<(&'static str, Replies)>> {
+        // The certificate may be any.
+        let settings = ClientSettings::new(Trust::Anyone, false);
+        let servers = [
+            ("tcp", Server::over_tcp(first(&self.addresses)?)),
+            ("tls", Server::over_tls(first(&self.tls)?, &settings)?),
+            ("https by post", Server::over_https(first(&self.https)?, &settings, Method::Post)?),
+            ("https by get", Server::over_https(first(&self.https)?, &settings, Method::Get)?),
+            ("quic", Server::over_quic(first(&self.quic)?, &settings)?),
+        ];
+        let by = |(transport, server): (&'static str, Server)| -> Result<_> {
+            let replies = replies(&server, batch, |query| is_for(transport, query));
+            Ok((transport, replies.with_context(|| format!("over {transport}"))?))
         };
-        Ok([
-            ("tcp", ask::ask(first(&self.addresses)?, &over(Transport::Tcp, batch))?),
-            ("tls", whole(secure::Asker::new(first(&self.tls)?)?.ask(batch)?)),
-            ("https by post", by(Method::Post).context("over https by post")?),
-            ("https by get", by(Method::Get).context("over https by get")?),
-            ("quic", by_quic(first(&self.quic)?, batch)?),
-        ])
+        servers.into_iter().map(by).collect()
     }
 }
 
@@ -69,14 +80,26 @@ fn first(addresses: &[SocketAddr]) -> Result<SocketAddr> {
     addresses.first().copied().context("the server does not listen for each transport")
 }
 
-fn by_quic(server: SocketAddr, batch: &[Query]) -> Result<Replies> {
-    let asked: Vec<Query> = batch.iter().filter(|query| may_use_quic(query)).cloned().collect();
-    let mut replies = quic::Asker::new(server)?.ask(&asked)?.into_iter();
-    Ok(batch.iter().map(|query| if may_use_quic(query) { replies.next() } else { None }).collect())
+/// The replies on one connection to queries whose IDs differ, of those for which `is_asked`.
+fn replies(server: &Server, batch: &[Query], is_asked: impl Fn(&Query) -> bool) -> Result<Replies> {
+    let mut connection = server.connect(PATIENCE)?;
+    let mut replies = vec![None; batch.len()];
+    let asked: Vec<(usize, &Query)> = batch.iter().enumerate().filter(|(_, query)| is_asked(query)).collect();
+    for some in asked.chunks(PIPELINE) {
+        let queries: Vec<&[u8]> = some.iter().map(|(_, query)| &*query.bytes).collect();
+        connection.send(&queries)?;
+        for _ in some {
+            let reply = connection.receive(PATIENCE);
+            let reply = reply.with_context(|| format!("{PIPELINE} queries from {}", some[0].1.words))?;
+            let place = some.iter().find(|(_, query)| reply.starts_with(&query.bytes[..2]));
+            replies[place.context("a reply answers no query")?.0] = Some(reply);
+        }
+    }
+    Ok(replies)
 }
 
-fn may_use_quic(query: &Query) -> bool {
-    !query.words.contains(KEEPALIVE)
+fn is_for(transport: &str, query: &Query) -> bool {
+    transport != "quic" || !query.words.contains(KEEPALIVE)
 }
 
 /// Asks the same generated questions over each transport, and compares the replies with those over UDP.
@@ -87,14 +110,13 @@ pub(super) fn prove(bench: &Bench, zones: &[Zone], generator: &Generator) -> Res
     let questions: Vec<Query> = (0..).zip(questions).map(|(number, query)| numbered(query, number)).collect();
     let mut truncated = 0;
     for batch in questions.chunks(BATCH) {
-        let by_udp = ask::ask(first(&ready.addresses)?, &over(Transport::Udp, batch))?;
+        let by_udp = ask::ask(first(&ready.addresses)?, batch)?;
         let by_others = ready.by_others(batch)?;
         for (index, query) in batch.iter().enumerate() {
             let udp = Reply::read(by_udp[index].as_deref());
             ensure!(udp.message().is_some(), "no reply by udp to {}", query.words);
             truncated += usize::from(is_truncated(&udp));
-            let is_asked = |transport: &str| transport != "quic" || may_use_quic(query);
-            for (transport, replies) in by_others.iter().filter(|(transport, _)| is_asked(transport)) {
+            for (transport, replies) in by_others.iter().filter(|(transport, _)| is_for(transport, query)) {
                 let other = Reply::read(replies[index].as_deref());
                 if let Some(part) = difference(&udp, &other) {
                     bail!(
@@ -134,15 +156,12 @@ fn is_usual(query: &Query) -> bool {
     !query.words.ends_with(')') && !OTHERWISE.contains(&query.question.rtype())
 }
 
-/// A query with this number among those that are asked, which gives its ID.
+/// A query with this number among those that are asked, which gives its ID; over UDP at first.
 fn numbered(mut query: Query, number: u64) -> Query {
+    query.transport = Transport::Udp;
     query.index = number;
     query.bytes[..2].copy_from_slice(&Query::id(number).to_be_bytes());
     query
-}
-
-fn over(transport: Transport, queries: &[Query]) -> Vec<Query> {
-    queries.iter().map(|query| Query { transport, ..query.clone() }).collect()
 }
 
 fn is_truncated(reply: &Reply) -> bool {
