@@ -182,4 +182,18 @@ mod tests {
         let json = serde_json::to_value(sheet.printed()).unwrap();
         assert_eq!(json["rows"][0], serde_json::json!({"trials": [3, 7], "low": null, "high": null}));
     }
+
+    #[test]
+    fn only_what_would_end_a_field_is_quoted() {
+        let mut sheet = Sheet::new("t", "a row", &[("a,b", "?"), ("c d", "?")]);
+        for field in ["a\rb", "a;\t'b'", " a ", "é", "-1"] {
+            sheet.rows.push(vec![text(field), Value::Count(-1)]);
+        }
+        assert_eq!(
+            sheet.csv(),
+            "\"a,b\",c d\n\"a\rb\",-1\na;\t'b',-1\n a ,-1\né,-1\n-1,-1\n"
+        );
+        sheet.rows = Vec::new();
+        assert_eq!(sheet.csv(), "\"a,b\",c d\n", "the names stand there without a row too");
+    }
 }

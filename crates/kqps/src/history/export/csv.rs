@@ -49,11 +49,52 @@ fn quoted(field: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use kqps_history::{Figure, Key, Kind};
+
     use super::*;
 
     #[test]
-    fn what_would_end_a_field_is_quoted() {
-        assert_eq!(quoted("nsd"), "nsd");
-        assert_eq!(quoted("a, \"b\"\nc"), "\"a, \"\"b\"\"\nc\"");
+    fn a_field_is_quoted_if_it_would_end_and_the_rows_end_as_on_unix() {
+        let key = |cell: &str, reference: Option<&str>| Key {
+            study: "default".into(),
+            experiment: String::new(),
+            cell: cell.into(),
+            kind: Kind::Share,
+            reference: reference.map(str::to_owned),
+            conditions: [].into(),
+        };
+        let reading = |key: Key, figure: Option<Figure>, absence: &str| Reading {
+            key,
+            figure,
+            absence: absence.into(),
+            ceiling_qps: figure.map(|_| 1e6),
+            compared_at_qps: None,
+            cores: String::new(),
+            version: figure.map(|_| "4.9 \"b\"".into()),
+            builds: Vec::new(),
+        };
+        let figure = Figure { value: 0.5, low: Some(0.25), high: None, mde: Some(0.01), count: None };
+        let entry = Entry {
+            schema: 1,
+            id: String::new(),
+            folder: "/runs/a,b".into(),
+            started_unix_ms: 1_700_000_000_000,
+            study: "default".into(),
+            kqps_version: String::new(),
+            host: "0123456789abcdef".into(),
+            readings: vec![
+                reading(key("nsd", None), Some(figure), ""),
+                reading(key("knot", Some("3.4")), None, "it\nended,\r\"early\""),
+            ],
+        };
+        let records = Records { entries: vec![entry], ..Records::default() };
+        assert_eq!(
+            text(&records),
+            "began_unix_ms,run,study,series,figure,value,low,high,mde,host,ceiling_qps,version,absence\n\
+             1700000000000,\"a,b\",default,default: nsd,ceiling-share,0.5,0.25,,0.01,0123456789ab,1000000,\
+             \"4.9 \"\"b\"\"\",\n\
+             1700000000000,\"a,b\",default,default: knot beside 3.4,ceiling-share,,,,,0123456789ab,,,\
+             \"it\nended,\r\"\"early\"\"\"\n"
+        );
     }
 }
