@@ -1,9 +1,23 @@
-//! Every figure of every run as a row (RFC 4180, with the line ends of Unix).
+//! Every figure of every run as a row.
 
 use kqps_history::{Entry, Reading, Records};
+use kqps_report::csv;
 
-const HEAD: &str =
-    "began_unix_ms,run,study,series,figure,value,low,high,mde,host,ceiling_qps,version,absence\n";
+const HEAD: [&str; 13] = [
+    "began_unix_ms",
+    "run",
+    "study",
+    "series",
+    "figure",
+    "value",
+    "low",
+    "high",
+    "mde",
+    "host",
+    "ceiling_qps",
+    "version",
+    "absence",
+];
 
 /// Hex digits of a host's identity.
 const SHORT: usize = 12;
@@ -13,15 +27,15 @@ pub(super) fn text(records: &Records) -> String {
         .entries
         .iter()
         .flat_map(|entry| entry.readings.iter().map(move |reading| row(entry, reading)));
-    std::iter::once(HEAD.to_owned()).chain(rows).collect()
+    csv(std::iter::once(HEAD.map(str::to_owned)).chain(rows))
 }
 
-fn row(entry: &Entry, reading: &Reading) -> String {
+fn row(entry: &Entry, reading: &Reading) -> [String; 13] {
     let number = |value: Option<f64>| value.map_or(String::new(), |value| value.to_string());
     let Reading { key, figure, ceiling_qps, version, absence, .. } = reading;
     let of = |part: fn(&kqps_history::Figure) -> Option<f64>| number(figure.as_ref().and_then(part));
     let reference = key.reference.as_ref().map_or(String::new(), |reference| format!(" beside {reference}"));
-    let fields = [
+    [
         entry.started_unix_ms.to_string(),
         entry.name().to_owned(),
         entry.study.clone(),
@@ -35,16 +49,7 @@ fn row(entry: &Entry, reading: &Reading) -> String {
         number(*ceiling_qps),
         version.clone().unwrap_or_default(),
         absence.clone(),
-    ];
-    fields.map(|field| quoted(&field)).join(",") + "\n"
-}
-
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.into()
-    }
+    ]
 }
 
 #[cfg(test)]
