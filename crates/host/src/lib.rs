@@ -42,7 +42,9 @@ pub use fingerprint::memory_available;
 pub use gauge::gauge;
 pub use ledger::ledger;
 pub use listener::listeners;
-pub use process::{allowed_cpus, lives, parent_of_same_program, ready_threads, started, threads_of};
+pub use process::{
+    allowed_cpus, group, lives, parent_of_same_program, processes, ready_threads, started, threads_of,
+};
 pub use profile::Profile;
 pub use residence::{ResidenceWatch, Stamped};
 pub use split::{Split, alone, split};

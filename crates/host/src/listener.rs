@@ -173,7 +173,7 @@ fn taking(bound: &[Bound], target: SocketAddr) -> Vec<Bound> {
 /// inspected.
 fn holders(inodes: &BTreeSet<u64>) -> (BTreeMap<u32, BTreeSet<u64>>, bool) {
     let (mut holders, mut hidden) = (BTreeMap::new(), false);
-    for pid in process::all() {
+    for pid in process::processes() {
         match process::socket_inodes(pid) {
             Ok(open) => {
                 let held: BTreeSet<u64> = open.intersection(inodes).copied().collect();

@@ -14,6 +14,8 @@ pub(crate) struct Stat {
     /// It runs, or could.
     pub(crate) is_ready: bool,
     pub(crate) parent: u32,
+    /// Its process group; `None` while the kernel removes it.
+    pub(crate) group: Option<u32>,
     pub(crate) user_ticks: u64,
     pub(crate) system_ticks: u64,
     /// User ticks of children that have ended and were waited for.
@@ -39,6 +41,7 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
         ended: matches!(*fields.first()?, "Z" | "X" | "x"),
         is_ready: *fields.first()? == "R",
         parent: field(4)? as u32,
+        group: field(5).map(|group| group as u32),
         user_ticks: field(14)?,
         system_ticks: field(15)?,
         children_user_ticks: field(16)?,
@@ -136,6 +139,11 @@ pub fn lives(pid: u32) -> bool {
 /// there is no such process.
 pub fn started(pid: u32) -> Option<u64> {
     read_stat(&format!("/proc/{pid}")).ok().map(|stat| stat.started)
+}
+
+/// The process group of a process that has not ended.
+pub fn group(pid: u32) -> Option<u32> {
+    read_stat(&format!("/proc/{pid}")).ok().filter(|stat| !stat.ended)?.group
 }
 
 /// The parent of a process, if it runs the same program, as a server does for its worker. `None` if this process
@@ -251,11 +259,11 @@ fn children(pid: u32) -> Vec<u32> {
 
 /// Every process with its parent, for kernels that do not list children (`CONFIG_PROC_CHILDREN`).
 fn every_parent() -> Vec<(u32, u32)> {
-    all().filter_map(|pid| Some((pid, read_stat(&format!("/proc/{pid}")).ok()?.parent))).collect()
+    processes().filter_map(|pid| Some((pid, read_stat(&format!("/proc/{pid}")).ok()?.parent))).collect()
 }
 
 /// Every visible process.
-pub(crate) fn all() -> impl Iterator<Item = u32> {
+pub fn processes() -> impl Iterator<Item = u32> {
     let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
     entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
 }
@@ -317,6 +325,7 @@ mod tests {
             ended: false,
             is_ready: false,
             parent: 9889,
+            group: Some(9889),
             user_ticks: 101,
             system_ticks: 7,
             children_user_ticks: 2,

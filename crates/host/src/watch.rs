@@ -148,7 +148,7 @@ fn namespace_number() -> Option<u64> {
 fn has_others(whose: Whose, known_pids: &[u32]) -> bool {
     let Some(ours) = namespace(&whose.folder()) else { return true };
     let known = crate::process::families(known_pids);
-    let others = crate::process::all().filter(|pid| *pid != std::process::id() && !known.contains(pid));
+    let others = crate::process::processes().filter(|pid| *pid != std::process::id() && !known.contains(pid));
     let mut namespaces = others.filter_map(|pid| namespace(&format!("/proc/{pid}")));
     namespaces.any(|theirs| theirs == ours)
 }

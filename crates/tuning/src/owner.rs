@@ -48,12 +48,8 @@ pub(crate) fn own_namespace(kind: &str) -> u64 {
 /// Whether any process that this one can see is in a namespace; `None` if this one has no right to know of all of them
 /// (ptrace(2)).
 fn is_inhabited(kind: &str, number: u64) -> Option<bool> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    is_among(
-        number,
-        pids.map(|pid| fs::metadata(format!("/proc/{pid}/ns/{kind}")).map(|metadata| metadata.ino())),
-    )
+    let namespace = |pid| fs::metadata(format!("/proc/{pid}/ns/{kind}")).map(|metadata| metadata.ino());
+    is_among(number, kqps_host::processes().map(namespace))
 }
 
 /// Whether a namespace is among those of processes. A process that has ended meanwhile is in none.

@@ -11,8 +11,8 @@ use crate::workspace;
 /// The folders of assets. Files in the root, `.ci`, `.cargo` and the like are known by their names.
 const FOLDERS: [&str; 7] = ["crates", "docs", "fuzz", "recipes", "studies", "subjects", "xtask"];
 
-/// Endings and parts of known files: cargo's, and snapshots, which `insta` names by their test.
-const KNOWN: [&str; 3] = ["Cargo.toml", ".snap", "/proptest-regressions/"];
+/// Endings and parts of known files: those of cargo and proptest.
+const KNOWN: [&str; 2] = ["Cargo.toml", "/proptest-regressions/"];
 
 /// Names of folders that do not identify their files.
 const COMMON: [&str; 4] = ["src", "tests", "docs", "crates"];

@@ -28,7 +28,7 @@ impl Members {
         let mut members = Self::default();
         members.look(pids);
         members.interrupts.insert(0);
-        let names = process::all().filter_map(|pid| Some((pid, process::name(pid)?)));
+        let names = process::processes().filter_map(|pid| Some((pid, process::name(pid)?)));
         members.interrupts.extend(names.filter(|(_, name)| is_handler(name)).map(|(pid, _)| pid));
         members
     }

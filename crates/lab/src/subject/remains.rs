@@ -33,7 +33,7 @@ impl Remains {
 
     /// Whether any of them runs.
     pub(super) fn live(&self) -> bool {
-        processes().any(|pid| self.has(pid))
+        kqps_host::processes().any(|pid| self.has(pid))
     }
 
     /// Kills them, and those that they start meanwhile.
@@ -79,7 +79,7 @@ impl ProcessGroup {
     /// Whether a running process is in it. As long as the group has a process, the kernel gives its number to no other
     /// one. If another process has the number, that process and its group are strangers.
     fn has(self, pid: u32) -> bool {
-        group_of(pid) == Some(self.leader)
+        kqps_host::group(pid) == Some(self.leader)
             && kqps_host::started(self.leader).is_none_or(|started| Some(started) == self.started)
     }
 }
@@ -93,7 +93,7 @@ pub fn end_all_under(folder: &Path) {
 fn kill_until_none(is_mine: impl Fn(u32) -> bool) {
     let deadline = Instant::now() + PATIENCE;
     loop {
-        let living: Vec<u32> = processes().filter(|&pid| is_mine(pid)).collect();
+        let living: Vec<u32> = kqps_host::processes().filter(|&pid| is_mine(pid)).collect();
         if living.is_empty() || Instant::now() >= deadline {
             return;
         }
@@ -103,21 +103,6 @@ fn kill_until_none(is_mine: impl Fn(u32) -> bool) {
         }
         std::thread::sleep(LOOK);
     }
-}
-
-fn processes() -> impl Iterator<Item = u32> {
-    let names = fs::read_dir("/proc").into_iter().flatten().flatten().map(|entry| entry.file_name());
-    names.filter_map(|name| name.to_str()?.parse().ok())
-}
-
-/// The group of a running process (proc(5), `/proc/[pid]/stat`).
-fn group_of(pid: u32) -> Option<u32> {
-    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
-    // State, parent and group follow the name, which is in parentheses and may contain anything.
-    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    let lives = !matches!(fields.next()?, "Z" | "X");
-    let group = fields.nth(1)?.parse().ok()?;
-    lives.then_some(group)
 }
 
 /// Whether a process has a mark with a wanted folder. A process that has ended has no environment.

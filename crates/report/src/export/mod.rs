@@ -18,7 +18,7 @@ use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_verdict::judge::RunVerdict;
 
-pub use sheet::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value};
+pub use sheet::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, csv};
 
 /// All tables of a run, with another run beside it if there is one, in the order of its page. Tables without a row are
 /// left out.

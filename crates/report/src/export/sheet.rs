@@ -55,20 +55,19 @@ impl Sheet {
         Self { name, about, columns: columns.iter().map(column).collect(), rows: Vec::new() }
     }
 
-    /// As comma-separated values (RFC 4180, with the line ends of Unix): the names of the columns, then the rows.
+    /// As comma-separated values: the names of the columns, then the rows.
     pub fn csv(&self) -> String {
-        let head: Vec<String> = self.columns.iter().map(|column| quoted(&column.name)).collect();
-        let mut lines = vec![head.join(",")];
         let field = |value: &Value| match value {
-            Value::Text(text) => quoted(text),
+            Value::Text(text) => text.clone(),
             Value::Count(count) => count.to_string(),
             Value::Number(number) if number.is_finite() => number.to_string(),
             Value::None | Value::Number(_) => String::new(),
             Value::Flag(flag) => flag.to_string(),
             Value::Numbers(numbers) => numbers.iter().map(u64::to_string).collect::<Vec<_>>().join(" "),
         };
-        lines.extend(self.rows.iter().map(|row| row.iter().map(field).collect::<Vec<_>>().join(",")));
-        lines.join("\n") + "\n"
+        let head: Vec<String> = self.columns.iter().map(|column| column.name.clone()).collect();
+        let rows = self.rows.iter().map(|row| row.iter().map(field).collect());
+        csv(std::iter::once(head).chain(rows))
     }
 
     /// As one JSON object.
@@ -104,13 +103,14 @@ pub struct PrintedSheet<'a> {
     rows: Vec<BTreeMap<String, Value>>,
 }
 
-/// A field of CSV: quoted if a comma, a quote or a line's end is in it.
-fn quoted(field: &str) -> String {
-    if field.contains([',', '"', '\r', '\n']) {
-        format!("\"{}\"", field.replace('"', "\"\""))
-    } else {
-        field.into()
+/// Rows of fields as comma-separated values (RFC 4180, with the line ends of Unix).
+pub fn csv(rows: impl Iterator<Item: IntoIterator<Item = String>>) -> String {
+    let mut writer = csv::WriterBuilder::new().flexible(true).from_writer(Vec::new());
+    for row in rows {
+        writer.write_record(row).expect("memory takes rows of any length");
     }
+    let bytes = writer.into_inner().expect("memory takes everything");
+    String::from_utf8(bytes).expect("the fields are text")
 }
 
 pub(super) fn text(text: impl Into<String>) -> Value {
@@ -181,5 +181,16 @@ mod tests {
         assert_eq!(sheet.csv(), "trials,low,high\n3 7,,\n3 7,1,3\n");
         let json = serde_json::to_value(sheet.printed()).unwrap();
         assert_eq!(json["rows"][0], serde_json::json!({"trials": [3, 7], "low": null, "high": null}));
+    }
+
+    #[test]
+    fn only_what_would_end_a_field_is_quoted() {
+        let mut sheet = Sheet::new("t", "a row", &[("a,b", "?"), ("c d", "?")]);
+        for field in ["a\rb", "a;\t'b'", " a ", "é", "-1"] {
+            sheet.rows.push(vec![text(field), Value::Count(-1)]);
+        }
+        assert_eq!(sheet.csv(), "\"a,b\",c d\n\"a\rb\",-1\na;\t'b',-1\n a ,-1\né,-1\n-1,-1\n");
+        sheet.rows = Vec::new();
+        assert_eq!(sheet.csv(), "\"a,b\",c d\n", "the names stand there without a row too");
     }
 }

@@ -22,9 +22,7 @@ pub(super) const NO_ROOM: &str = "it reads 499 bytes of a request, and these int
 
 /// The number of its process; `None` if it does not run.
 pub(super) fn process() -> Option<u32> {
-    let entries = fs::read_dir("/proc").into_iter().flatten().flatten();
-    let mut pids = entries.filter_map(|entry| entry.file_name().to_str()?.parse::<u32>().ok());
-    pids.find(|pid| {
+    kqps_host::processes().find(|pid| {
         fs::read_to_string(format!("/proc/{pid}/comm")).is_ok_and(|name| name.trim() == "irqbalance")
     })
 }
