@@ -81,7 +81,7 @@ impl Counts {
     /// Cause → number of wrong replies, as the player must count them.
     pub fn expected_wrong_causes(&self) -> BTreeMap<String, u64> {
         let mut causes = BTreeMap::new();
-        for fault in Fault::ALL {
+        for &fault in Fault::ALL {
             if let Some(cause) = fault.wrong_cause()
                 && self.count(fault) > 0
             {
@@ -107,7 +107,7 @@ mod tests {
     fn every_fault_has_its_fate() {
         let mut counts = Counts { queries: 16, ..Counts::default() };
         counts.add(None);
-        for fault in Fault::ALL {
+        for &fault in Fault::ALL {
             counts.add(Some(fault));
         }
         let expected = counts.expected();

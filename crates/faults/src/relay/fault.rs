@@ -2,13 +2,14 @@
 //! most, so that its fate in the player's accounts is certain.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::str::FromStr;
 
 use anyhow::{Context as _, Result, bail};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 /// A change to one query or its reply. Beside each stands the fate that the player must count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Fault {
     /// The relay drops the query: lost.
     DropQuery,
@@ -45,43 +46,11 @@ pub enum Fault {
 
 impl Fault {
     /// All of them, in the order in which a draw considers them.
-    pub const ALL: [Self; 15] = [
-        Self::DropQuery,
-        Self::DropReply,
-        Self::Delay,
-        Self::Late,
-        Self::Duplicate,
-        Self::Reorder,
-        Self::WrongId,
-        Self::WrongQuestion,
-        Self::Corrupt,
-        Self::WrongRcode,
-        Self::WrongData,
-        Self::NotAReply,
-        Self::CutShort,
-        Self::WrongPort,
-        Self::Truncate,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name on the command line and in the counts.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::DropQuery => "drop-query",
-            Self::DropReply => "drop-reply",
-            Self::Delay => "delay",
-            Self::Late => "late",
-            Self::Duplicate => "duplicate",
-            Self::Reorder => "reorder",
-            Self::WrongId => "wrong-id",
-            Self::WrongQuestion => "wrong-question",
-            Self::Corrupt => "corrupt",
-            Self::WrongRcode => "wrong-rcode",
-            Self::WrongData => "wrong-data",
-            Self::NotAReply => "not-a-reply",
-            Self::CutShort => "cut-short",
-            Self::WrongPort => "wrong-port",
-            Self::Truncate => "truncate",
-        }
+        self.into()
     }
 
     /// The cause for which the player counts the reply as wrong; `None` if it does not.
@@ -97,12 +66,6 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 /// A `NAME=SHARE` of the command line. The name `every` stands for all faults.
 #[derive(Clone, Debug)]
 pub struct Share {
@@ -115,8 +78,8 @@ impl FromStr for Share {
 
     fn from_str(text: &str) -> Result<Self> {
         let (name, share) = text.split_once('=').context("expected NAME=SHARE, such as drop-query=0.01")?;
-        let faults: Vec<Fault> =
-            Fault::ALL.into_iter().filter(|fault| name == "every" || name == fault.name()).collect();
+        let is_named = |fault: &&Fault| name == "every" || name == fault.name();
+        let faults: Vec<Fault> = Fault::ALL.iter().filter(is_named).copied().collect();
         if faults.is_empty() {
             let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
             bail!("no fault is called {name}; there are: every {}", names.join(" "));
@@ -175,6 +138,15 @@ impl Plan {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_stay_as_they_are() {
+        let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+        let expected = "drop-query drop-reply delay late duplicate reorder wrong-id wrong-question corrupt \
+             wrong-rcode wrong-data not-a-reply cut-short wrong-port truncate";
+        assert_eq!(names.join(" "), expected);
+        assert_eq!(Fault::DropQuery.to_string(), "drop-query");
+    }
 
     #[test]
     fn a_draw_keeps_to_the_shares() {

@@ -36,7 +36,7 @@ fn ask(fault: Fault, awaited: usize, subject: Option<SocketAddr>) -> (Replies, C
 
 #[test]
 fn each_fault_does_what_it_says_and_is_counted() {
-    for fault in Fault::ALL {
+    for &fault in Fault::ALL {
         let awaited = match fault {
             Fault::DropQuery | Fault::DropReply => 0,
             Fault::Duplicate => 2,

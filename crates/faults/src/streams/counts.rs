@@ -118,10 +118,10 @@ impl Counts {
 
     /// The report of a player that sent these queries and no others, except one for each spoiled handshake.
     pub fn expected(&self) -> Expected {
-        let right_after = Fault::ALL.into_iter().filter(|fault| fault.is_correct());
-        let correct = self.right + right_after.map(|fault| self.count(fault)).sum::<u64>();
+        let right_after = Fault::ALL.iter().filter(|fault| fault.is_correct());
+        let correct = self.right + right_after.map(|fault| self.count(*fault)).sum::<u64>();
         let mut wrong = BTreeMap::new();
-        for fault in Fault::ALL {
+        for &fault in Fault::ALL {
             if let Some(cause) = fault.wrong().filter(|_| self.count(fault) > 0) {
                 *wrong.entry(cause.to_owned()).or_default() += self.count(fault);
             }

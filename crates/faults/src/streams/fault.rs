@@ -1,11 +1,12 @@
 //! The faults that the server can make, the wires that have them, and what a player must count for each.
 
-use std::fmt;
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use super::kind::Kind;
 
 /// A change to a reply, to a connection or to a handshake. Beside each stands what the player must count.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Fault {
     /// The reply leaves in two pieces, cut at the next offset of all: correct.
     Split,
@@ -24,8 +25,10 @@ pub enum Fault {
     /// The reply's question has another name: wrong, `question`.
     WrongQuestion,
     /// The response has the status 503, and no message: wrong, `status-503`.
+    #[strum(serialize = "status-503")]
     Status503,
     /// The response has the status 404, with the right message: wrong, `status-404`.
+    #[strum(serialize = "status-404")]
     Status404,
     /// The response has another content type, with the right message: wrong, `content-type`.
     ContentType,
@@ -53,8 +56,10 @@ pub enum Fault {
     /// with [`Self::Close`] if the player sent another query meanwhile.
     HalfClose,
     /// The server goes away (GOAWAY) after this query, and answers it: correct. Later ones are lost by `goaway`.
+    #[strum(serialize = "goaway")]
     GoAway,
     /// The server goes away, and has processed nothing that is open: lost by `goaway`.
+    #[strum(serialize = "goaway-all")]
     GoAwayAll,
     /// The server breaks a rule of HTTP/2, or of RFC 9250: lost by `framing`.
     Framing,
@@ -109,99 +114,11 @@ pub enum Stage {
 
 impl Fault {
     /// All of them, in the order in which a draw considers them.
-    pub const ALL: [Self; 43] = [
-        Self::Split,
-        Self::Join,
-        Self::Reorder,
-        Self::Twice,
-        Self::Empty,
-        Self::WrongId,
-        Self::NotZero,
-        Self::WrongQuestion,
-        Self::Status503,
-        Self::Status404,
-        Self::ContentType,
-        Self::StreamRefused,
-        Self::StreamFailed,
-        Self::StreamCancelled,
-        Self::Late,
-        Self::Never,
-        Self::Reset,
-        Self::ResetInReply,
-        Self::Close,
-        Self::CloseFailed,
-        Self::CloseLoaded,
-        Self::HalfClose,
-        Self::GoAway,
-        Self::GoAwayAll,
-        Self::Framing,
-        Self::TooLong,
-        Self::Garbage,
-        Self::Alert,
-        Self::NoNotify,
-        Self::HandshakeAlert,
-        Self::OtherAlpn,
-        Self::NoAlpn,
-        Self::PlainAnswer,
-        Self::OtherName,
-        Self::Expired,
-        Self::UnknownIssuer,
-        Self::HandshakeReset,
-        Self::HandshakeClose,
-        Self::Mute,
-        Self::Refused,
-        Self::OtherVersion,
-        Self::Retry,
-        Self::Silent,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// Its name in the counts.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Split => "split",
-            Self::Join => "join",
-            Self::Reorder => "reorder",
-            Self::Twice => "twice",
-            Self::Empty => "empty",
-            Self::WrongId => "wrong-id",
-            Self::NotZero => "not-zero",
-            Self::WrongQuestion => "wrong-question",
-            Self::Status503 => "status-503",
-            Self::Status404 => "status-404",
-            Self::ContentType => "content-type",
-            Self::StreamRefused => "stream-refused",
-            Self::StreamFailed => "stream-failed",
-            Self::StreamCancelled => "stream-cancelled",
-            Self::Late => "late",
-            Self::Never => "never",
-            Self::Reset => "reset",
-            Self::ResetInReply => "reset-in-reply",
-            Self::Close => "close",
-            Self::CloseFailed => "close-failed",
-            Self::CloseLoaded => "close-loaded",
-            Self::HalfClose => "half-close",
-            Self::GoAway => "goaway",
-            Self::GoAwayAll => "goaway-all",
-            Self::Framing => "framing",
-            Self::TooLong => "too-long",
-            Self::Garbage => "garbage",
-            Self::Alert => "alert",
-            Self::NoNotify => "no-notify",
-            Self::HandshakeAlert => "handshake-alert",
-            Self::OtherAlpn => "other-alpn",
-            Self::NoAlpn => "no-alpn",
-            Self::PlainAnswer => "plain-answer",
-            Self::OtherName => "other-name",
-            Self::Expired => "expired",
-            Self::UnknownIssuer => "unknown-issuer",
-            Self::HandshakeReset => "handshake-reset",
-            Self::HandshakeClose => "handshake-close",
-            Self::Mute => "mute",
-            Self::Refused => "refused",
-            Self::OtherVersion => "other-version",
-            Self::Retry => "retry",
-            Self::Silent => "silent",
-        }
+        self.into()
     }
 
     /// The stage at which it is made.
@@ -304,26 +221,33 @@ impl Fault {
     }
 }
 
-impl fmt::Display for Fault {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
+    fn names_stay_as_they_are() {
+        let names: Vec<&str> = Fault::ALL.iter().map(|fault| fault.name()).collect();
+        let expected = "split join reorder twice empty wrong-id not-zero wrong-question status-503 status-404 \
+             content-type stream-refused stream-failed stream-cancelled late never reset \
+             reset-in-reply close close-failed close-loaded half-close goaway goaway-all framing \
+             too-long garbage alert no-notify handshake-alert other-alpn no-alpn plain-answer \
+             other-name expired unknown-issuer handshake-reset handshake-close mute refused \
+             other-version retry silent";
+        assert_eq!(names.join(" "), expected);
+        assert_eq!(Fault::GoAwayAll.to_string(), "goaway-all");
+    }
+
+    #[test]
     fn each_fault_is_of_one_stage() {
-        let of = |stage| Fault::ALL.into_iter().filter(|fault| fault.stage() == stage).count();
+        let of = |stage| Fault::ALL.iter().filter(|fault| fault.stage() == stage).count();
         assert_eq!((of(Stage::Reply), of(Stage::End), of(Stage::Handshake)), (16, 13, 14));
         assert!(Fault::ALL.is_sorted());
     }
 
     #[test]
     fn each_wire_has_its_faults() {
-        let of = |kind| Fault::ALL.into_iter().filter(|fault| fault.is_over(kind)).count();
+        let of = |kind| Fault::ALL.iter().filter(|fault| fault.is_over(kind)).count();
         assert_eq!(Kind::ALL.map(of), [15, 26, 32, 25]);
         for kind in Kind::ALL {
             for fault in Fault::ALL {

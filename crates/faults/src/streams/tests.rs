@@ -47,7 +47,7 @@ fn right() -> Vec<u8> {
 
 /// The faults of a stage over TCP.
 fn faults(stage: Stage) -> impl Iterator<Item = Fault> {
-    Fault::ALL.into_iter().filter(move |fault| fault.stage() == stage && fault.is_over(Kind::Tcp))
+    Fault::ALL.iter().copied().filter(move |fault| fault.stage() == stage && fault.is_over(Kind::Tcp))
 }
 
 #[test]

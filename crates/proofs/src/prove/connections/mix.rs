@@ -205,7 +205,7 @@ impl Mix {
         let is_of_it = |fault: &Fault| {
             self.stages.contains(&fault.stage()) && !self.without.contains(fault) && fault.is_over(kind)
         };
-        Fault::ALL.into_iter().filter(is_of_it).collect()
+        Fault::ALL.iter().copied().filter(is_of_it).collect()
     }
 
     /// Whether the server of this wire cannot know all ends of connections that the faults bring: over QUIC a packet
