@@ -18,6 +18,9 @@ use serde::Deserialize;
 use crate::child::{Running, pinned};
 use kqps_faults::relay;
 
+/// The protocol that carries the messages of an echo's connections.
+pub use kqps_faults::streams::Kind as Carrier;
+
 /// A built kqps, with the cores of player and subject.
 #[derive(Clone)]
 pub struct Program {
@@ -27,31 +30,6 @@ pub struct Program {
     pub player_cpu: u32,
     /// The core of subjects: another one, if there are two.
     pub subject_cpu: u32,
-}
-
-/// The protocol that carries the messages of an echo's connections.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Carrier {
-    /// TCP (RFC 7766).
-    Tcp,
-    /// TLS (RFC 7858).
-    Tls,
-    /// HTTP/2 in TLS (RFC 8484).
-    Https,
-    /// QUIC (RFC 9250).
-    Quic,
-}
-
-impl Carrier {
-    /// Its scheme in URLs.
-    pub fn scheme(self) -> &'static str {
-        match self {
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-            Self::Https => "https",
-            Self::Quic => "quic",
-        }
-    }
 }
 
 /// A trial that `kqps load` played.
@@ -137,7 +115,7 @@ impl Program {
             command
         } else {
             let datagrams = SocketAddr::new(address.ip(), 0).to_string();
-            let connections = format!("{}://{address}", carrier.scheme());
+            let connections = format!("{}://{address}", carrier.name());
             self.echo_command(&["--listen", &datagrams, "--listen", &connections])
         }
     }

@@ -137,7 +137,7 @@ impl Server {
     pub(super) fn words(&self) -> String {
         let name = match self {
             Self::Echo(io, _) => format!("echo {io}"),
-            Self::StreamEcho(carrier, _) => format!("echo {}", carrier.scheme()),
+            Self::StreamEcho(carrier, _) => format!("echo {}", carrier.name()),
             Self::Calls(io) => format!("calls {io}"),
             Self::Named(named) if named.transport != Transport::Udp => {
                 format!("{} {}", named.subject, named.transport.word())

@@ -16,7 +16,7 @@ use super::super::patience::Patience;
 use super::super::pauses::Pauses;
 use super::bounded::{self, count, sums};
 use super::network;
-use super::wire::{Kind, Wired, at_an_echo, carrier, echo};
+use super::wire::{Kind, Wired, at_an_echo, echo};
 use crate::child::Running;
 use crate::program::finish;
 
@@ -58,7 +58,7 @@ fn of_player(bench: &Bench, kind: Kind) -> Result<()> {
 fn of_server(bench: &Bench, kind: Kind) -> Result<()> {
     let file = bench.queries(10_000)?;
     let address = port::free(Ipv4Addr::LOCALHOST.into(), 1).context("no port is free for an echo")?;
-    let command = bench.kqps.stream_echo_command(carrier(kind), address);
+    let command = bench.kqps.stream_echo_command(kind, address);
     let mut server = Command::new("prlimit");
     server.arg(FEW).arg(command.get_program()).args(command.get_args());
     let mut server = Running::start(&mut server)?;

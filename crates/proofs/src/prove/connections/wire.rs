@@ -9,20 +9,9 @@ use kqps_lab::path::LaidPath;
 
 use super::super::Bench;
 use crate::child::Running;
-use crate::program::Carrier;
 
 /// The name of servers with faults in their certificates.
 const NAME: &str = "dns.test";
-
-/// The carrier of an echo's messages.
-pub(super) fn carrier(kind: Kind) -> Carrier {
-    match kind {
-        Kind::Tcp => Carrier::Tcp,
-        Kind::Tls => Carrier::Tls,
-        Kind::Https => Carrier::Https,
-        Kind::Quic => Carrier::Quic,
-    }
-}
 
 /// The flags of a player at an echo. An echo's certificate is made for no name that a player knows.
 pub(super) fn at_an_echo(kind: Kind) -> &'static [&'static str] {
@@ -44,7 +33,7 @@ pub(super) fn one_each(kind: Kind) -> &'static [&'static str] {
 
 /// Starts an echo on a wire. Returns its address and the flags of a player.
 pub(super) fn echo(bench: &Bench, kind: Kind) -> Result<(Running, SocketAddr, &'static [&'static str])> {
-    let (echo, address) = bench.kqps.stream_echo(carrier(kind), &LaidPath::Loopback)?;
+    let (echo, address) = bench.kqps.stream_echo(kind, &LaidPath::Loopback)?;
     Ok((echo, address, at_an_echo(kind)))
 }
 

@@ -2,10 +2,12 @@
 
 use domain::base::Rtype;
 use domain::base::iana::{Opcode, OptRcode, OptionCode};
+use strum::{IntoStaticStr, VariantArray};
 
 use super::reply::{Normal, NormalOpt, Record, Reply, Section};
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum ReplyPart {
     /// Whether there is a reply.
     Reply,
@@ -13,75 +15,42 @@ pub(super) enum ReplyPart {
     Form,
     Rcode,
     Opcode,
+    #[strum(serialize = "AA")]
     Aa,
+    #[strum(serialize = "TC")]
     Tc,
+    #[strum(serialize = "RD")]
     Rd,
+    #[strum(serialize = "RA")]
     Ra,
+    #[strum(serialize = "Z")]
     Z,
+    #[strum(serialize = "AD")]
     Ad,
+    #[strum(serialize = "CD")]
     Cd,
     Question,
     Answer,
     Authority,
     Additional,
     /// Whether there is an OPT record, and its version, DO and other flags.
+    #[strum(serialize = "OPT")]
     Opt,
     /// EDNS options by their codes. Each depends on what a server offers.
+    #[strum(serialize = "NSID")]
     Nsid,
     Cookie,
+    #[strum(serialize = "extended error")]
     ExtendedError,
     /// All other options.
+    #[strum(serialize = "other options")]
     Options,
 }
 
 impl ReplyPart {
-    pub(super) const ALL: [Self; 20] = [
-        Self::Reply,
-        Self::Form,
-        Self::Rcode,
-        Self::Opcode,
-        Self::Aa,
-        Self::Tc,
-        Self::Rd,
-        Self::Ra,
-        Self::Z,
-        Self::Ad,
-        Self::Cd,
-        Self::Question,
-        Self::Answer,
-        Self::Authority,
-        Self::Additional,
-        Self::Opt,
-        Self::Nsid,
-        Self::Cookie,
-        Self::ExtendedError,
-        Self::Options,
-    ];
-
     /// The part's name in reports.
     pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Reply => "reply",
-            Self::Form => "form",
-            Self::Rcode => "rcode",
-            Self::Opcode => "opcode",
-            Self::Aa => "AA",
-            Self::Tc => "TC",
-            Self::Rd => "RD",
-            Self::Ra => "RA",
-            Self::Z => "Z",
-            Self::Ad => "AD",
-            Self::Cd => "CD",
-            Self::Question => "question",
-            Self::Answer => "answer",
-            Self::Authority => "authority",
-            Self::Additional => "additional",
-            Self::Opt => "OPT",
-            Self::Nsid => "NSID",
-            Self::Cookie => "cookie",
-            Self::ExtendedError => "extended error",
-            Self::Options => "other options",
-        }
+        self.into()
     }
 
     /// Whether two replies are equal in this part. A reply without a message differs in [`ReplyPart::Reply`] only,
@@ -203,5 +172,18 @@ fn types(records: &[&Record]) -> String {
         0 => "nothing more".into(),
         1..=TYPES_NAMED => words.join(", "),
         many => format!("{many} types"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_as_they_are() {
+        let expected = "reply, form, rcode, opcode, AA, TC, RD, RA, Z, AD, CD, question, answer, authority, \
+             additional, OPT, NSID, cookie, extended error, other options";
+        let names: Vec<&str> = ReplyPart::VARIANTS.iter().map(|part| part.name()).collect();
+        assert_eq!(names.join(", "), expected);
     }
 }

@@ -3,6 +3,8 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
+use strum::VariantArray as _;
+
 use super::compare::{Finding, Replies};
 use super::part::ReplyPart;
 use super::query::Query;
@@ -51,9 +53,9 @@ impl Tally {
     /// Adds the replies to a query.
     pub(super) fn add(&mut self, query: &Query, replies: &Replies) {
         self.queries += 1;
-        self.agreed += u64::from(ReplyPart::ALL.iter().all(|part| replies.peers_agree(*part)));
+        self.agreed += u64::from(ReplyPart::VARIANTS.iter().all(|part| replies.peers_agree(*part)));
         self.like_one += u64::from(replies.is_like_one());
-        for part in ReplyPart::ALL {
+        for &part in ReplyPart::VARIANTS {
             let kinds = match replies.finding(part, query) {
                 Finding::Same => continue,
                 Finding::OneOf => &mut self.differences,

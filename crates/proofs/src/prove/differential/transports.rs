@@ -9,6 +9,7 @@ use domain::base::Rtype;
 use kqps_http::Method;
 use kqps_lab::subject::Zone;
 use serde::Deserialize;
+use strum::VariantArray as _;
 
 use super::super::Bench;
 use super::ask;
@@ -165,7 +166,7 @@ fn difference(udp: &Reply, other: &Reply) -> Option<ReplyPart> {
     if is_truncated(other) {
         return Some(ReplyPart::Tc);
     }
-    ReplyPart::ALL.into_iter().find(differs)
+    ReplyPart::VARIANTS.iter().copied().find(differs)
 }
 
 #[cfg(test)]

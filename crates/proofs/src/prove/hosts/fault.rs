@@ -9,6 +9,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use anyhow::{Context as _, Result, bail};
 use kqps_kernel::process::{self, Signal};
 use kqps_programs::shell;
+use strum::VariantArray;
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;
@@ -17,7 +18,7 @@ use super::sshd::Sshd;
 use crate::child::children_of;
 
 /// A fault.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub(super) enum Fault {
     /// `kill -9` of the controller.
     Controller,
@@ -51,22 +52,6 @@ impl Fault {
     /// Faults of the small form. A clock that jumps would disturb other tests.
     pub(super) const SMALL: [Self; 6] =
         [Self::Controller, Self::Way, Self::Agent, Self::Session, Self::Subject, Self::ControlLink];
-
-    pub(super) const ALL: [Self; 13] = [
-        Self::Controller,
-        Self::Way,
-        Self::Agent,
-        Self::Session,
-        Self::Listener,
-        Self::Subject,
-        Self::ControlLink,
-        Self::ControllerLink,
-        Self::Blink,
-        Self::DataLink,
-        Self::DiskFull,
-        Self::OtherVersion,
-        Self::ClockSet,
-    ];
 
     /// The fault in words.
     pub(super) fn name(self) -> &'static str {

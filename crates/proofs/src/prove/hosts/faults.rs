@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::process::Signal;
 use kqps_observation::{Run, RunTrial};
+use strum::VariantArray as _;
 
 use super::super::{Bench, Size, kept_trials};
 use super::fault::{self, Fault};
@@ -59,7 +60,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let mut course = Course::new(bench, &lab, leftovers::AFTER_END, |host| lab.ssh(&host.name))?;
     let kinds: &[Fault] = match bench.size {
         Size::Small => &Fault::SMALL,
-        Size::Whole => &Fault::ALL,
+        Size::Whole => Fault::VARIANTS,
     };
     let count = bench.choose(kinds.len(), 200);
     let mut order = Vec::new();

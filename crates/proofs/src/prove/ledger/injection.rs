@@ -10,6 +10,7 @@ use kqps_kernel::namespace::{self, NetNs};
 use kqps_kernel::process::Signal;
 use kqps_observation::{Place, Trial};
 use serde::Deserialize;
+use strum::VariantArray;
 
 use super::network::{self, Hook, Network, PORT, SUBJECT};
 use crate::child::{Running, pinned};
@@ -35,7 +36,7 @@ const STOPPED_AFTER: Duration = Duration::from_millis(500);
 const SILENT: &str = include_str!("silent.py");
 
 /// A cause of losses.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantArray)]
 pub(super) enum Injection {
     /// A filter on the subject's side drops 1 % of incoming packets.
     FilterIn,
@@ -68,16 +69,6 @@ pub(super) struct Way {
 }
 
 impl Injection {
-    pub(super) const ALL: [Self; 7] = [
-        Self::FilterIn,
-        Self::FilterOut,
-        Self::FilterBack,
-        Self::SubjectBuffer,
-        Self::SubjectStopped,
-        Self::PlayerBuffer,
-        Self::SubjectIgnores,
-    ];
-
     /// The place where the ledger must find the losses.
     pub(super) fn place(self) -> Place {
         match self {
