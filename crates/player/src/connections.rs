@@ -6,6 +6,7 @@ use std::io;
 use kqps_observation::Histogram;
 use kqps_quic::{ClientCounts, End};
 use kqps_tls::{Failure, Kind, Session, TicketCounts};
+use strum::VariantNames;
 
 use crate::loss::Loss;
 
@@ -214,7 +215,8 @@ impl QuicCounts {
 }
 
 /// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Ending {
     /// The player closed it.
     Player,
@@ -231,6 +233,7 @@ pub enum Ending {
     /// The subject did something that TLS forbids.
     Tls,
     /// The subject went away (GOAWAY), and the player closed it after the last response.
+    #[strum(serialize = "goaway")]
     GoAway,
     /// The subject broke a rule of HTTP/2, or of DNS over QUIC.
     Framing,
@@ -250,23 +253,7 @@ pub enum Ending {
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 15] = [
-        "player",
-        "idle",
-        "closed",
-        "idle-race",
-        "reset",
-        "tls-alert",
-        "tls",
-        "goaway",
-        "framing",
-        "idle-timeout",
-        "quic-close",
-        "transport",
-        "refused",
-        "unreachable",
-        "local",
-    ];
+    pub const NAMES: &[&str] = Self::VARIANTS;
 
     /// How an error of its socket ends a connection.
     pub fn of_error(error: &io::Error) -> Self {
@@ -368,6 +355,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_stay_as_they_are() {
+        let expected = "player idle closed idle-race reset tls-alert tls goaway framing idle-timeout \
+             quic-close transport refused unreachable local";
+        assert_eq!(Ending::NAMES.join(" "), expected);
+        assert_eq!(Ending::NAMES[Ending::Local.number()], "local");
+    }
+
+    #[test]
     fn an_error_of_a_socket_is_a_reset_only_if_it_says_so() {
         let of = |errno| Ending::of_error(&io::Error::from_raw_os_error(errno));
         for (errno, ending) in [
@@ -381,7 +376,6 @@ mod tests {
         ] {
             assert_eq!(of(errno), ending, "{errno}");
         }
-        assert_eq!(Ending::NAMES[Ending::Local.number()], "local");
     }
 
     #[test]
