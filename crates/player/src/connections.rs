@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use derive_more::AddAssign;
 use kqps_observation::Histogram;
 use kqps_quic::{ClientCounts, End};
 use kqps_tls::{Failure, Kind, Session, TicketCounts};
@@ -90,7 +91,7 @@ pub struct TlsCounts {
 }
 
 /// The counts of early data (0-RTT) of one thread's connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct EarlyCounts {
     /// Attempts that offered early data.
     pub offered: u64,
@@ -104,17 +105,6 @@ pub struct EarlyCounts {
     pub queries: u64,
     /// How many of them were sent again.
     pub again: u64,
-}
-
-impl EarlyCounts {
-    fn add(&mut self, other: &Self) {
-        self.offered += other.offered;
-        self.accepted += other.accepted;
-        self.rejected += other.rejected;
-        self.undecided += other.undecided;
-        self.queries += other.queries;
-        self.again += other.again;
-    }
 }
 
 impl TlsCounts {
@@ -142,7 +132,7 @@ impl TlsCounts {
         other.sessions.iter().for_each(|(session, count)| self.agreed(session, *count));
         self.tickets.received += other.tickets.received;
         self.tickets.offered += other.tickets.offered;
-        self.early.add(&other.early);
+        self.early += other.early;
         for (failure, number) in &other.failures {
             count(&mut self.failures, failure, *number);
         }
@@ -207,7 +197,7 @@ impl QuicCounts {
         self.blocked_queries += other.blocked_queries;
         self.blocked_ns += other.blocked_ns;
         self.send_waits += other.send_waits;
-        self.client.add(&other.client);
+        self.client += other.client;
         for (failure, number) in &other.failures {
             count(&mut self.failures, failure, *number);
         }
