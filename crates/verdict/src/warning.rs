@@ -40,11 +40,9 @@ pub use start::{late_player, skewed_start};
 pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wrong_answers};
 
 /// The kind of a warning, with the names of METHOD.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, Display,
-    IntoStaticStr, VariantArray,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum Code {

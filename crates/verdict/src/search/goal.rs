@@ -39,11 +39,9 @@ pub struct Goal {
 pub struct BadGoal(String);
 
 /// The goals that have a name.
-#[derive(
-    Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display, EnumString, IntoStaticStr,
-    VariantArray, VariantNames,
-)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
 #[strum(serialize_all = "lowercase", parse_err_ty = BadGoal, parse_err_fn = unknown)]
 pub enum Preset {
     /// Half-second trials, 0.1 % loss, bounds within 2 %.
