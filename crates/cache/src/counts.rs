@@ -1,10 +1,10 @@
 //! Counts of a cache.
 
-use std::ops::AddAssign;
+use derive_more::AddAssign;
 
 /// Counts since the cache was made. `hits + stale + failed + misses` is the number of queries, and `kept + not_kept`
 /// that of replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct Counts {
     /// Queries that were answered from a reply within its TTL.
     pub hits: u64,
@@ -30,21 +30,4 @@ pub struct Counts {
     pub expired: u64,
     /// Entries that the cache has now: replies and failures.
     pub entries: u64,
-}
-
-impl AddAssign for Counts {
-    fn add_assign(&mut self, other: Self) {
-        self.hits += other.hits;
-        self.stale += other.stale;
-        self.failed += other.failed;
-        self.misses += other.misses;
-        self.truncated += other.truncated;
-        self.prefetches += other.prefetches;
-        self.kept += other.kept;
-        self.not_kept += other.not_kept;
-        self.failures += other.failures;
-        self.evicted += other.evicted;
-        self.expired += other.expired;
-        self.entries += other.entries;
-    }
 }

@@ -4,11 +4,11 @@ mod traffic;
 
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::str::FromStr;
 
 use kqps_kernel::map::MappedFile;
 use kqps_message::rcode;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::answer::Digest;
 use crate::bad::Bad;
@@ -31,8 +31,9 @@ pub struct Dataset {
 }
 
 /// How answers are checked against a dataset's expectations.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Check {
     /// Not at all: any reply to the question is right.
     Off,
@@ -45,23 +46,13 @@ pub enum Check {
 impl Check {
     /// The word in flags and records.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Off => "off",
-            Self::Rcode => "rcode",
-            Self::Answers => "answers",
-        }
+        self.into()
     }
 }
 
-impl FromStr for Check {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Off, Self::Rcode, Self::Answers]
-            .into_iter()
-            .find(|check| check.name() == text)
-            .ok_or("expected rcode, answers or off")
-    }
+/// The error for a word that names no check.
+fn unknown(_: &str) -> String {
+    "expected rcode, answers or off".to_owned()
 }
 
 /// The place of a query in its dataset. A position of another dataset is meaningless here.
@@ -274,5 +265,21 @@ impl Dataset {
     pub fn iter(&self) -> impl Iterator<Item = Query<'_>> {
         let positions = std::iter::successors(Some(self.first()), |&position| Some(self.after(position)));
         positions.take(self.header.queries as usize).map(|position| self.query(position))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_typed_as_they_are_stored() {
+        let checks = [Check::Off, Check::Rcode, Check::Answers];
+        assert_eq!(checks.map(Check::name), ["off", "rcode", "answers"]);
+        for check in checks {
+            assert_eq!(check.name().parse(), Ok(check));
+            assert_eq!(serde_json::to_value(check).unwrap(), check.name());
+        }
+        assert_eq!("on".parse::<Check>().unwrap_err(), "expected rcode, answers or off");
     }
 }

@@ -2,10 +2,10 @@
 
 use std::net::IpAddr;
 use std::path::PathBuf;
-use std::str::FromStr;
 
 use kqps_message::Edns;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use crate::additions::Additions;
 
@@ -111,8 +111,9 @@ impl Default for CaptureOptions {
 }
 
 /// How clients of a capture are distinguished.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, EnumString, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Client {
     /// A source address.
     #[default]
@@ -124,22 +125,13 @@ pub enum Client {
 impl Client {
     /// The word in flags and records.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Address => "address",
-            Self::AddressAndPort => "address-and-port",
-        }
+        self.into()
     }
 }
 
-impl FromStr for Client {
-    type Err = &'static str;
-
-    fn from_str(text: &str) -> Result<Self, Self::Err> {
-        [Self::Address, Self::AddressAndPort]
-            .into_iter()
-            .find(|client| client.name() == text)
-            .ok_or("expected address or address-and-port")
-    }
+/// The error for a word that distinguishes no clients.
+fn unknown(_: &str) -> String {
+    "expected address or address-and-port".to_owned()
 }
 
 #[cfg(test)]
@@ -150,6 +142,17 @@ mod tests {
         let mut options = Options::default();
         change(&mut options.capture);
         options.shape()
+    }
+
+    #[test]
+    fn words_are_typed_as_they_are_stored() {
+        let clients = [Client::Address, Client::AddressAndPort];
+        assert_eq!(clients.map(Client::name), ["address", "address-and-port"]);
+        for client in clients {
+            assert_eq!(client.name().parse(), Ok(client));
+            assert_eq!(serde_json::to_value(client).unwrap(), client.name());
+        }
+        assert_eq!("port".parse::<Client>().unwrap_err(), "expected address or address-and-port");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use std::str::FromStr;
 use super::parsed_query::ParsedQuery;
 use kqps_message::header::RD;
 use kqps_message::name::is_at_or_below;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 
 /// The port of a URL without one.
 const PORT: u16 = 53;
@@ -59,7 +60,8 @@ pub enum Target {
 }
 
 /// How to choose one of several back ends.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Choice {
     /// At random, in proportion to weights.
     Random,
@@ -114,29 +116,18 @@ impl Rule {
 }
 
 impl Choice {
-    /// All variants.
-    pub const ALL: [Self; 4] = [Self::Random, Self::RoundRobin, Self::LeastOutstanding, Self::Hash];
+    /// The names of all variants.
+    pub const NAMES: &[&str] = Self::VARIANTS;
 
     /// The name of the choice in flags and files.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Random => "random",
-            Self::RoundRobin => "round-robin",
-            Self::LeastOutstanding => "least-outstanding",
-            Self::Hash => "hash",
-        }
+        self.into()
     }
 }
 
-impl FromStr for Choice {
-    type Err = String;
-
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL
-            .into_iter()
-            .find(|choice| choice.name() == name)
-            .ok_or_else(|| format!("no policy `{name}`; there are {}", Self::ALL.map(Self::name).join(", ")))
-    }
+/// The error for a name that no choice has.
+fn unknown(name: &str) -> String {
+    format!("no policy `{name}`; there are {}", Choice::NAMES.join(", "))
 }
 
 impl FromStr for Target {
@@ -211,7 +202,15 @@ mod tests {
             let error = url.parse::<Target>().unwrap_err();
             assert!(error.contains(why), "{error}");
         }
-        assert!("fastest".parse::<Choice>().unwrap_err().contains("random, round-robin"));
+    }
+
+    #[test]
+    fn choices_are_found_by_their_names() {
+        let expected = "no policy `fastest`; there are random, round-robin, least-outstanding, hash";
+        assert_eq!("fastest".parse::<Choice>().unwrap_err(), expected);
+        for choice in [Choice::Random, Choice::RoundRobin, Choice::LeastOutstanding, Choice::Hash] {
+            assert_eq!(choice.name().parse(), Ok(choice));
+        }
     }
 
     #[test]

@@ -21,16 +21,9 @@ const UNREAD: u8 = 141;
 
 /// An error in the user's words or in a file that the user gave. It ends the program with status 2 instead of
 /// 1.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
 pub(crate) struct BadInput(pub(crate) String);
-
-impl fmt::Display for BadInput {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadInput {}
 
 /// Turns any error with a message into an error about the user's input.
 pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
@@ -39,19 +32,12 @@ pub(crate) fn bad_input(error: impl fmt::Display) -> anyhow::Error {
 
 /// An error of several lines. Names from outside are escaped already and hold no line feed. Every other error
 /// is one line.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{text}")]
 pub(crate) struct Lines {
     pub(crate) text: String,
     pub(crate) is_about_input: bool,
 }
-
-impl fmt::Display for Lines {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(&self.text)
-    }
-}
-
-impl std::error::Error for Lines {}
 
 /// Whether an error is about the user's words or files, including a store that cannot be read and a folder
 /// that is taken.

@@ -11,7 +11,7 @@
 //!
 //! While `--tui` draws on the terminal, what would be printed there waits.
 
-use std::fmt::{self, Arguments};
+use std::fmt::Arguments;
 use std::io::{self, ErrorKind, IsTerminal as _, Write as _};
 use std::process::ExitCode;
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
@@ -212,16 +212,9 @@ fn in_one_line(mut said: String) -> String {
 }
 
 /// The error of output that was lost (see [`failure`]). A command that would only print more ends with it.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("stdout cannot be written")]
 pub(crate) struct Lost;
-
-impl fmt::Display for Lost {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str("stdout cannot be written")
-    }
-}
-
-impl std::error::Error for Lost {}
 
 pub(crate) fn check() -> Result<(), Lost> {
     if FAILURE.get().is_some() { Err(Lost) } else { Ok(()) }

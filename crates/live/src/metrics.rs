@@ -98,7 +98,7 @@ impl OpenMetrics {
             None,
             MetricType::Gauge,
         )?;
-        for phase in LivePhase::ALL {
+        for &phase in LivePhase::ALL {
             let is_now = i64::from(phase == self.totals.phase);
             ConstGauge::new(is_now).encode(family.encode_family(&[("phase", phase.word())])?)?;
         }

@@ -148,7 +148,19 @@ impl Accounts {
     pub const COUNT: usize = 12;
 
     /// The counts, in the order of the fields.
-    pub fn to_array(&self) -> [u64; Self::COUNT] {
+    pub fn to_array(mut self) -> [u64; Self::COUNT] {
+        self.counts_mut().map(|count| *count)
+    }
+
+    /// Accounts of these counts, which are in the order of the fields.
+    pub fn of_array(counts: [u64; Self::COUNT]) -> Self {
+        let mut accounts = Self::default();
+        accounts.counts_mut().into_iter().zip(counts).for_each(|(count, value)| *count = value);
+        accounts
+    }
+
+    /// Every count, in the order of the fields.
+    fn counts_mut(&mut self) -> [&mut u64; Self::COUNT] {
         let Self {
             intended,
             unsent,
@@ -162,7 +174,7 @@ impl Accounts {
             slipped,
             duplicate,
             unsolicited,
-        } = *self;
+        } = self;
         [
             intended,
             unsent,
@@ -177,38 +189,6 @@ impl Accounts {
             duplicate,
             unsolicited,
         ]
-    }
-
-    /// Accounts of these counts, which are in the order of the fields.
-    pub fn of_array(counts: [u64; Self::COUNT]) -> Self {
-        let [
-            intended,
-            unsent,
-            send_failed,
-            sent,
-            correct,
-            wrong,
-            late,
-            lost,
-            truncated,
-            slipped,
-            duplicate,
-            unsolicited,
-        ] = counts;
-        Self {
-            intended,
-            unsent,
-            send_failed,
-            sent,
-            correct,
-            wrong,
-            late,
-            lost,
-            truncated,
-            slipped,
-            duplicate,
-            unsolicited,
-        }
     }
 
     /// The sum of these accounts and those of another player; `None` if a count does not fit.

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
+use strum::{IntoStaticStr, VariantArray};
 
 use crate::accounts::Accounts;
 use crate::percentile::{Percentile, left_out};
@@ -43,8 +44,9 @@ pub struct LiveCounts {
 }
 
 /// A phase of a player.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum LivePhase {
     /// It gets ready.
     #[default]
@@ -59,16 +61,11 @@ pub enum LivePhase {
 
 impl LivePhase {
     /// All phases, in their order.
-    pub const ALL: [Self; 4] = [Self::Preparing, Self::Sending, Self::Draining, Self::Over];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The phase in a word.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::Preparing => "preparing",
-            Self::Sending => "sending",
-            Self::Draining => "draining",
-            Self::Over => "over",
-        }
+        self.into()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use derive_more::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -66,7 +67,7 @@ pub struct ThreadProfile {
 const READY: &str = "waiting for a core";
 
 /// The time that threads spent in each state, seconds.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema, AddAssign)]
 pub struct ThreadTimes {
     /// In their own program.
     pub user_s: f64,
@@ -114,25 +115,13 @@ impl ThreadTimes {
     pub fn all_s(&self) -> f64 {
         self.seconds().iter().sum()
     }
-
-    /// Adds what other threads spent.
-    pub fn add(&mut self, other: &Self) {
-        self.user_s += other.user_s;
-        self.system_s += other.system_s;
-        self.softirq_s += other.softirq_s;
-        self.spinning_s += other.spinning_s;
-        self.lock_s += other.lock_s;
-        self.io_s += other.io_s;
-        self.sleep_s += other.sleep_s;
-        self.core_s += other.core_s;
-    }
 }
 
 impl ProfileFacts {
     /// The times of all threads together.
     pub fn times(&self) -> ThreadTimes {
         let mut all = ThreadTimes::default();
-        self.threads.iter().for_each(|thread| all.add(&thread.times));
+        self.threads.iter().for_each(|thread| all += thread.times);
         all
     }
 }

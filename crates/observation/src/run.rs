@@ -5,6 +5,7 @@ use std::net::SocketAddr;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use crate::factors::Factors;
 use crate::fingerprint::Fingerprint;
@@ -129,8 +130,9 @@ impl Cell {
 }
 
 /// The purpose of a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Role {
     /// The player against the cheapest echo: ceiling (a) of METHOD.
     PlayerCeiling,
@@ -147,12 +149,7 @@ pub enum Role {
 impl Role {
     /// The role in a word, as in the record.
     pub fn word(self) -> &'static str {
-        match self {
-            Self::PlayerCeiling => "player-ceiling",
-            Self::EchoCeiling => "echo-ceiling",
-            Self::Subject => "subject",
-            Self::Canary => "canary",
-        }
+        self.into()
     }
 }
 
@@ -325,6 +322,18 @@ impl RunTrial {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::live::LivePhase;
+
+    #[test]
+    fn words_of_roles_and_phases_are_those_of_the_record() {
+        let roles = [Role::PlayerCeiling, Role::EchoCeiling, Role::Subject, Role::Canary];
+        let words = roles.map(Role::word);
+        assert_eq!(words, ["player-ceiling", "echo-ceiling", "subject", "canary"]);
+        assert_eq!(serde_json::to_value(roles).unwrap(), serde_json::json!(words));
+        let words: Vec<&str> = LivePhase::ALL.iter().map(|phase| phase.word()).collect();
+        assert_eq!(words, ["preparing", "sending", "draining", "over"]);
+        assert_eq!(serde_json::to_value(LivePhase::ALL).unwrap(), serde_json::json!(words));
+    }
 
     #[test]
     fn a_repeated_trial_says_which_one_and_is_left_out_of_its_cell() {

@@ -3,9 +3,11 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use derive_more::AddAssign;
 use kqps_observation::Histogram;
 use kqps_quic::{ClientCounts, End};
 use kqps_tls::{Failure, Kind, Session, TicketCounts};
+use strum::VariantNames;
 
 use crate::loss::Loss;
 
@@ -89,7 +91,7 @@ pub struct TlsCounts {
 }
 
 /// The counts of early data (0-RTT) of one thread's connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct EarlyCounts {
     /// Attempts that offered early data.
     pub offered: u64,
@@ -103,17 +105,6 @@ pub struct EarlyCounts {
     pub queries: u64,
     /// How many of them were sent again.
     pub again: u64,
-}
-
-impl EarlyCounts {
-    fn add(&mut self, other: &Self) {
-        self.offered += other.offered;
-        self.accepted += other.accepted;
-        self.rejected += other.rejected;
-        self.undecided += other.undecided;
-        self.queries += other.queries;
-        self.again += other.again;
-    }
 }
 
 impl TlsCounts {
@@ -141,7 +132,7 @@ impl TlsCounts {
         other.sessions.iter().for_each(|(session, count)| self.agreed(session, *count));
         self.tickets.received += other.tickets.received;
         self.tickets.offered += other.tickets.offered;
-        self.early.add(&other.early);
+        self.early += other.early;
         for (failure, number) in &other.failures {
             count(&mut self.failures, failure, *number);
         }
@@ -206,7 +197,7 @@ impl QuicCounts {
         self.blocked_queries += other.blocked_queries;
         self.blocked_ns += other.blocked_ns;
         self.send_waits += other.send_waits;
-        self.client.add(&other.client);
+        self.client += other.client;
         for (failure, number) in &other.failures {
             count(&mut self.failures, failure, *number);
         }
@@ -214,7 +205,8 @@ impl QuicCounts {
 }
 
 /// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Ending {
     /// The player closed it.
     Player,
@@ -231,6 +223,7 @@ pub enum Ending {
     /// The subject did something that TLS forbids.
     Tls,
     /// The subject went away (GOAWAY), and the player closed it after the last response.
+    #[strum(serialize = "goaway")]
     GoAway,
     /// The subject broke a rule of HTTP/2, or of DNS over QUIC.
     Framing,
@@ -250,23 +243,7 @@ pub enum Ending {
 
 impl Ending {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 15] = [
-        "player",
-        "idle",
-        "closed",
-        "idle-race",
-        "reset",
-        "tls-alert",
-        "tls",
-        "goaway",
-        "framing",
-        "idle-timeout",
-        "quic-close",
-        "transport",
-        "refused",
-        "unreachable",
-        "local",
-    ];
+    pub const NAMES: &[&str] = Self::VARIANTS;
 
     /// How an error of its socket ends a connection.
     pub fn of_error(error: &io::Error) -> Self {
@@ -368,6 +345,14 @@ mod tests {
     use super::*;
 
     #[test]
+    fn names_stay_as_they_are() {
+        let expected = "player idle closed idle-race reset tls-alert tls goaway framing idle-timeout \
+             quic-close transport refused unreachable local";
+        assert_eq!(Ending::NAMES.join(" "), expected);
+        assert_eq!(Ending::NAMES[Ending::Local.number()], "local");
+    }
+
+    #[test]
     fn an_error_of_a_socket_is_a_reset_only_if_it_says_so() {
         let of = |errno| Ending::of_error(&io::Error::from_raw_os_error(errno));
         for (errno, ending) in [
@@ -381,7 +366,6 @@ mod tests {
         ] {
             assert_eq!(of(errno), ending, "{errno}");
         }
-        assert_eq!(Ending::NAMES[Ending::Local.number()], "local");
     }
 
     #[test]

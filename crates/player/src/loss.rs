@@ -2,9 +2,11 @@
 
 use kqps_quic::End;
 use kqps_tls::Failure;
+use strum::VariantNames;
 
 /// Why a query is lost.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Loss {
     /// No reply came in the time that the player waits for one.
     Time,
@@ -35,6 +37,7 @@ pub enum Loss {
     /// The subject did something that TLS forbids.
     Tls,
     /// The subject went away (GOAWAY, RFC 9113, section 6.8), and did not process the query.
+    #[strum(serialize = "goaway")]
     GoAway,
     /// The subject ended the stream of this query alone (`RST_STREAM`, RFC 9113, section 6.4; RFC 9250, section 4.3).
     StreamReset,
@@ -52,29 +55,7 @@ pub enum Loss {
 
 impl Loss {
     /// The names, by [`Self::number`].
-    pub const NAMES: [&'static str; 21] = [
-        "time",
-        "closed",
-        "idle-race",
-        "reset",
-        "refused",
-        "unreachable",
-        "connect-timeout",
-        "local",
-        "ports",
-        "address",
-        "tls-alert",
-        "certificate",
-        "alpn",
-        "tls",
-        "goaway",
-        "stream-reset",
-        "idle-timeout",
-        "quic-close",
-        "version",
-        "transport",
-        "framing",
-    ];
+    pub const NAMES: &[&str] = Self::VARIANTS;
 
     /// The cause of a query whose handshake, or whose connection, failed by TLS.
     pub fn from_failure(failure: &Failure) -> Self {
@@ -102,5 +83,19 @@ impl Loss {
     /// The index of this cause among the counts of all causes.
     pub fn number(self) -> usize {
         self as usize
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_as_they_are() {
+        let expected = "time closed idle-race reset refused unreachable connect-timeout local ports address \
+             tls-alert certificate alpn tls goaway stream-reset idle-timeout quic-close version \
+             transport framing";
+        assert_eq!(Loss::NAMES.join(" "), expected);
+        assert_eq!(Loss::NAMES[Loss::Framing.number()], "framing");
     }
 }

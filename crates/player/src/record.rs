@@ -165,7 +165,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         differences: tally.differences.facts(played.dataset),
         wrong_causes: wrong_causes(&tally),
         wrong_rcodes: wrong_rcodes(&tally),
-        lost_causes: by_name(Loss::NAMES.into_iter().map(String::from).zip(tally.lost_by)),
+        lost_causes: by_name(Loss::NAMES.iter().copied().map(String::from).zip(tally.lost_by)),
         lost_expected: lost_expected(&tally, played.plan),
         refused_at_times: held_back.refused,
         send_failed_causes: by_name(

@@ -3,6 +3,7 @@
 use kqps_dataset::{Digest, Query};
 use kqps_message::header::{HEADER_BYTES, Header};
 use kqps_message::{edns, question, rcode as code};
+use strum::VariantNames;
 
 /// The opcode UPDATE (RFC 2136, section 1.3).
 const UPDATE: u8 = 5;
@@ -45,7 +46,8 @@ pub enum Extent {
 }
 
 /// Why a reply is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantNames)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Cause {
     /// QR is 0: the datagram is a query.
     NotAResponse,
@@ -77,17 +79,7 @@ pub enum Cause {
 
 impl Cause {
     /// The names in records, in the order of [`Self::number`].
-    pub const NAMES: [&str; 9] = [
-        "not-a-response",
-        "question",
-        "rcode",
-        "short",
-        "answer",
-        "id",
-        Self::STATUS,
-        "content-type",
-        "too-long",
-    ];
+    pub const NAMES: &[&str] = Self::VARIANTS;
 
     /// The name of a status that is not 2xx. In records the status follows it.
     pub const STATUS: &str = "status";
@@ -215,6 +207,14 @@ mod tests {
 
     fn unexpected(expected: u16, got: u16) -> Checked {
         Checked::Wrong(Cause::Rcode { expected, got })
+    }
+
+    #[test]
+    fn names_stay_as_they_are() {
+        let expected = "not-a-response question rcode short answer id status content-type too-long";
+        assert_eq!(Cause::NAMES.join(" "), expected);
+        assert_eq!(Cause::NAMES[Cause::TooLong.number()], "too-long");
+        assert_eq!(Cause::NAMES[Cause::Status(503).number()], Cause::STATUS);
     }
 
     #[test]

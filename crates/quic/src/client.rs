@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
+use derive_more::AddAssign;
 use kqps_tls::{Connector, Session, TicketCounts};
 use quinn_proto::{
     ClientConfig, ConnectionStats, DatagramEvent, Endpoint, EndpointEvent, TokenMemoryCache, TransportConfig,
@@ -87,7 +88,7 @@ pub enum EarlyData {
 }
 
 /// Counts of all connections that were forgotten.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
 pub struct ClientCounts {
     /// Retry packets, by which servers validate a client's address (RFC 9000, section 8.1.2).
     pub retries: u64,
@@ -104,16 +105,6 @@ pub struct ClientCounts {
 }
 
 impl ClientCounts {
-    /// Adds other counts.
-    pub fn add(&mut self, other: &Self) {
-        self.retries += other.retries;
-        self.tokens_received += other.tokens_received;
-        self.datagrams_sent += other.datagrams_sent;
-        self.datagrams_received += other.datagrams_received;
-        self.packets_sent += other.packets_sent;
-        self.packets_lost += other.packets_lost;
-    }
-
     fn add_stats(&mut self, stats: &ConnectionStats) {
         self.tokens_received += stats.frame_rx.new_token;
         self.datagrams_sent += stats.udp_tx.datagrams;

@@ -6,9 +6,11 @@ use std::io;
 
 use kqps_kernel::errno;
 use kqps_message::{Header, edns, rcode};
+use strum::{Display, VariantArray};
 
 /// Why a query got no answer.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum Cause {
     /// The query was shorter than a DNS header.
     QueryTooShort,
@@ -36,41 +38,6 @@ pub enum Cause {
     Later,
 }
 
-impl Cause {
-    /// The causes of drops, in the order of the variants. [`Self::Later`] follows them.
-    const ALL: [Self; 11] = [
-        Self::QueryTooShort,
-        Self::QueryTooLong,
-        Self::IsResponse,
-        Self::PortZero,
-        Self::OverloadNewest,
-        Self::OverloadOldest,
-        Self::ClientGone,
-        Self::ClientSlow,
-        Self::Stopped,
-        Self::NotByUdp,
-        Self::BadFrame,
-    ];
-
-    /// The name of the cause in reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::QueryTooShort => "query-too-short",
-            Self::QueryTooLong => "query-too-long",
-            Self::IsResponse => "is-response",
-            Self::PortZero => "port-zero",
-            Self::OverloadNewest => "overload-newest",
-            Self::OverloadOldest => "overload-oldest",
-            Self::ClientGone => "client-gone",
-            Self::ClientSlow => "client-slow",
-            Self::Stopped => "stopped",
-            Self::NotByUdp => "not-by-udp",
-            Self::BadFrame => "bad-frame",
-            Self::Later => "later",
-        }
-    }
-}
-
 /// The counters of one worker. `received = answered + Σ dropped + later`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
@@ -78,7 +45,7 @@ pub struct Counts {
     pub received: u64,
     /// Replies that the kernel took.
     pub answered: u64,
-    dropped: [u64; Cause::ALL.len() + 1],
+    dropped: [u64; Cause::VARIANTS.len()],
     /// Replies that the kernel refused, by error number. There are few kinds, so a list is fast enough.
     refused: Vec<(i32, u64)>,
 }
@@ -131,11 +98,9 @@ impl Counts {
     /// Queries without an answer by cause, without causes that did not occur. The cause of a refused reply
     /// is `send-failed-` and the name of the error.
     pub fn dropped(&self) -> BTreeMap<String, u64> {
-        let mut dropped: BTreeMap<String, u64> = Cause::ALL
-            .iter()
-            .map(|&cause| (cause.name().to_owned(), self.dropped[cause as usize]))
-            .filter(|(_, count)| *count > 0)
-            .collect();
+        let causes = Cause::VARIANTS.iter().filter(|cause| **cause != Cause::Later);
+        let counted = causes.map(|cause| (cause.to_string(), self.dropped[*cause as usize]));
+        let mut dropped: BTreeMap<String, u64> = counted.filter(|(_, count)| *count > 0).collect();
         for &(number, count) in &self.refused {
             dropped.insert(format!("send-failed-{}", errno::name(number)), count);
         }
@@ -185,6 +150,14 @@ impl Rcodes {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn names_stay_as_they_are() {
+        let expected = "query-too-short query-too-long is-response port-zero overload-newest overload-oldest \
+             client-gone client-slow stopped not-by-udp bad-frame later";
+        let names: Vec<String> = Cause::VARIANTS.iter().map(ToString::to_string).collect();
+        assert_eq!(names.join(" "), expected);
+    }
 
     #[test]
     fn drops_are_reported_by_name() {

@@ -91,7 +91,7 @@ mod tests {
     #[test]
     fn a_worker_that_must_stop_ends_with_its_turn() {
         let is_here = |model: &Model| !model.needs_device() && model.available().is_ok();
-        for model in Model::ALL.into_iter().filter(is_here) {
+        for model in Model::ALL.iter().copied().filter(is_here) {
             let sockets = if model.serves_many() { 2 } else { 1 };
             let setup = ServerSetup::small(vec!["127.0.0.1:0".parse().unwrap(); sockets], model);
             let mut bound = bind(&setup, false, &[]).unwrap();

@@ -1,11 +1,11 @@
 //! The I/O models, by which a server receives datagrams and sends replies.
 
-use std::str::FromStr;
-
 use kqps_kernel::probe::probe_one;
+use strum::{EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 /// The I/O models, each a loop with its own system calls.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumString, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = String, parse_err_fn = unknown)]
 pub enum Model {
     /// A blocking `recvfrom`, then `sendto`.
     Blocking,
@@ -31,33 +31,14 @@ pub enum Model {
 
 impl Model {
     /// All variants.
-    pub const ALL: [Self; 10] = [
-        Self::Blocking,
-        Self::Spin,
-        Self::Poll,
-        Self::Select,
-        Self::Epoll,
-        Self::Event,
-        Self::Mmsg,
-        Self::Segment,
-        Self::Uring,
-        Self::Xdp,
-    ];
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
+
+    /// The names of all variants.
+    pub const NAMES: &[&str] = <Self as VariantNames>::VARIANTS;
 
     /// The name of the model in flags and reports.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Blocking => "blocking",
-            Self::Spin => "spin",
-            Self::Poll => "poll",
-            Self::Select => "select",
-            Self::Epoll => "epoll",
-            Self::Event => "event",
-            Self::Mmsg => "mmsg",
-            Self::Segment => "segment",
-            Self::Uring => "uring",
-            Self::Xdp => "xdp",
-        }
+        self.into()
     }
 
     /// Whether this host supports the model. The error says what is missing.
@@ -86,12 +67,22 @@ impl Model {
     }
 }
 
-impl FromStr for Model {
-    type Err = String;
+/// The error for a name that no model has.
+fn unknown(name: &str) -> String {
+    format!("no I/O model `{name}`; there are {}", Model::NAMES.join(", "))
+}
 
-    fn from_str(name: &str) -> Result<Self, String> {
-        Self::ALL.into_iter().find(|model| model.name() == name).ok_or_else(|| {
-            format!("no I/O model `{name}`; there are {}", Self::ALL.map(Self::name).join(", "))
-        })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn models_are_found_by_their_names() {
+        let error = "epol".parse::<Model>().unwrap_err();
+        let expected = "blocking, spin, poll, select, epoll, event, mmsg, segment, uring, xdp";
+        assert_eq!(error, format!("no I/O model `epol`; there are {expected}"));
+        for &model in Model::ALL {
+            assert_eq!(model.name().parse(), Ok(model));
+        }
     }
 }

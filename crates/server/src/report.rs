@@ -125,7 +125,7 @@ impl Report {
             self.xdp.get_or_insert_default().add(xdp);
         }
         if let Some(cache) = other.cache {
-            self.cache.get_or_insert_default().add(&cache);
+            *self.cache.get_or_insert_default() += cache;
         }
     }
 }

@@ -1,6 +1,5 @@
 //! Verifiers of a server's certificate.
 
-use std::fmt;
 use std::sync::Arc;
 
 use rustls::client::danger::{HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier};
@@ -145,21 +144,14 @@ impl OfType {
 }
 
 /// The fault of a certificate with a key of another type.
-#[derive(Debug)]
+#[derive(Debug, thiserror::Error)]
+#[error("{}", Self::TEXT)]
 pub(crate) struct AnotherType;
 
 impl AnotherType {
     /// Its text among the faults of certificates.
     pub(crate) const TEXT: &str = "AnotherTypeOfKey";
 }
-
-impl fmt::Display for AnotherType {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(Self::TEXT)
-    }
-}
-
-impl std::error::Error for AnotherType {}
 
 impl ServerCertVerifier for OfType {
     fn verify_server_cert(

@@ -27,6 +27,7 @@ use std::fmt;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 use crate::holm;
 use crate::interval::Interval;
@@ -139,8 +140,9 @@ impl Case {
 }
 
 /// The verdict of a comparison.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Outcome {
     /// B is faster than A.
     Faster,
@@ -156,17 +158,6 @@ impl Outcome {
     /// Whether the verdict claims a difference.
     pub fn is_different(self) -> bool {
         matches!(self, Self::Faster | Self::Slower)
-    }
-}
-
-impl fmt::Display for Outcome {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Faster => "faster",
-            Self::Slower => "slower",
-            Self::Equivalent => "equivalent",
-            Self::Inconclusive => "inconclusive",
-        })
     }
 }
 
@@ -265,5 +256,18 @@ fn outcome(figure: Figure, ratio: &Interval, mde: f64, coarse: f64) -> Outcome {
         Outcome::Faster
     } else {
         Outcome::Slower
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn verdicts_are_printed_as_they_are_stored() {
+        let outcomes = [Outcome::Faster, Outcome::Slower, Outcome::Equivalent, Outcome::Inconclusive];
+        let words = outcomes.map(|outcome| outcome.to_string());
+        assert_eq!(words.join(" "), "faster slower equivalent inconclusive");
+        assert_eq!(serde_json::to_value(outcomes).unwrap(), serde_json::json!(words));
     }
 }

@@ -1,12 +1,13 @@
 //! How far a figure can be trusted.
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 /// The grade of a figure, best first.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema, Display,
+)]
 pub enum Grade {
     /// Two hosts, no warning, interval within ± 1 %.
     A,
@@ -38,14 +39,13 @@ impl Grade {
     }
 }
 
-impl fmt::Display for Grade {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::A => "A",
-            Self::B => "B",
-            Self::C => "C",
-            Self::D => "D",
-            Self::F => "F",
-        })
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn grades_are_their_letters() {
+        let grades = [Grade::A, Grade::B, Grade::C, Grade::D, Grade::F];
+        assert_eq!(grades.map(|grade| grade.to_string()).concat(), "ABCDF");
     }
 }

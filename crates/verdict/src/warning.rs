@@ -19,6 +19,7 @@ use std::fmt::{self, Write as _};
 use kqps_observation::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, IntoStaticStr, VariantArray};
 
 use crate::rate::rate;
 
@@ -41,6 +42,8 @@ pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wr
 /// The kind of a warning, with the names of METHOD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(Display, IntoStaticStr, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum Code {
     WrongAnswers,
@@ -71,61 +74,11 @@ pub enum Code {
 
 impl Code {
     /// All codes, in the order in which they are reported.
-    pub const ALL: [Self; 24] = [
-        Self::WrongAnswers,
-        Self::RateLimited,
-        Self::Truncated,
-        Self::PlayerLimited,
-        Self::FewPlaces,
-        Self::Lagging,
-        Self::SendFailed,
-        Self::ClientDrops,
-        Self::LatePlayer,
-        Self::SkewedStart,
-        Self::ClockStep,
-        Self::SharedCores,
-        Self::SubjectCores,
-        Self::SingleHost,
-        Self::NoisyHost,
-        Self::Uneven,
-        Self::Drifted,
-        Self::NoSteadyState,
-        Self::Irregular,
-        Self::ListenOverflow,
-        Self::LostSyn,
-        Self::DelayedAck,
-        Self::UnexplainedLoss,
-        Self::Canary,
-    ];
+    pub const ALL: &[Self] = Self::VARIANTS;
 
     /// The code's name, as printed and serialised.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::PlayerLimited => "player-limited",
-            Self::FewPlaces => "few-places",
-            Self::Lagging => "lagging",
-            Self::SendFailed => "send-failed",
-            Self::ClientDrops => "client-drops",
-            Self::LatePlayer => "late-player",
-            Self::SkewedStart => "skewed-start",
-            Self::ClockStep => "clock-step",
-            Self::SharedCores => "shared-cores",
-            Self::SubjectCores => "subject-cores",
-            Self::SingleHost => "single-host",
-            Self::NoisyHost => "noisy-host",
-            Self::Uneven => "uneven",
-            Self::WrongAnswers => "wrong-answers",
-            Self::RateLimited => "rate-limited",
-            Self::Truncated => "truncated",
-            Self::Drifted => "drifted",
-            Self::NoSteadyState => "no-steady-state",
-            Self::Irregular => "irregular",
-            Self::ListenOverflow => "listen-overflow",
-            Self::LostSyn => "lost-syn",
-            Self::DelayedAck => "delayed-ack",
-            Self::UnexplainedLoss => "unexplained-loss",
-            Self::Canary => "canary",
-        }
+        self.into()
     }
 
     /// The flags of `kqps load` and `kqps find` that carry out the advice.
@@ -156,12 +109,6 @@ impl Code {
             | Self::UnexplainedLoss
             | Self::Canary => None,
         }
-    }
-}
-
-impl fmt::Display for Code {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
     }
 }
 
@@ -280,4 +227,23 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
     .into_iter()
     .flatten()
     .collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn codes_are_printed_as_they_are_stored() {
+        let expected = "wrong-answers rate-limited truncated player-limited few-places lagging send-failed \
+             client-drops late-player skewed-start clock-step shared-cores subject-cores single-host \
+             noisy-host uneven drifted no-steady-state irregular listen-overflow lost-syn delayed-ack \
+             unexplained-loss canary";
+        let names: Vec<&str> = Code::ALL.iter().map(|code| code.name()).collect();
+        assert_eq!(names.join(" "), expected);
+        for code in Code::ALL {
+            assert_eq!(serde_json::to_value(code).unwrap(), code.name());
+            assert_eq!(code.to_string(), code.name());
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The meaning of a call chain: what a thread does on its core, what it sleeps for, and which lock it waits for.
 
 use kqps_observation::profile::LockFacts;
+use strum::VariantArray;
 
 /// A function of a call chain.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -13,7 +14,7 @@ pub(super) struct Name {
 pub(super) const UNNAMED: &str = "[kernel]";
 
 /// A state of a thread, as in [`kqps_observation::profile::ThreadTimes`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, VariantArray)]
 pub(super) enum State {
     User,
     System,

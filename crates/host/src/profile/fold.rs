@@ -147,7 +147,7 @@ pub(super) fn threads_of(
         let rest = threads.split_off(THREADS_MOST - 1);
         let mut others = ThreadProfile { name: format!("{} others", rest.len()), ..ThreadProfile::default() };
         for thread in &rest {
-            others.times.add(&thread.times);
+            others.times += thread.times;
         }
         threads.push(others);
     }

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use kqps_kernel::perf::{Frame, Sample};
+use strum::VariantArray as _;
 
 use super::classify::{self, Name, State};
 use super::symbols::Kernel;
@@ -18,18 +19,6 @@ pub(super) type ByNumber = HashMap<StackId, (u32, Box<[Frame]>)>;
 
 /// The number of chains without room whose thread was in the first state.
 const ROOMLESS: StackId = u32::MAX - 15;
-
-/// The states, in the order of their numbers.
-const STATES: [State; 8] = [
-    State::User,
-    State::System,
-    State::Softirq,
-    State::Spinning,
-    State::Lock,
-    State::Io,
-    State::Sleep,
-    State::Core,
-];
 
 /// More call chains than these are not kept apart.
 const STACKS_MOST: usize = 16_384;
@@ -153,12 +142,12 @@ impl Stacks {
 }
 
 fn roomless(state: State) -> StackId {
-    ROOMLESS + STATES.iter().position(|other| *other == state).unwrap_or(0) as StackId
+    ROOMLESS + state as StackId
 }
 
 /// The state of threads whose chain had no room; `None` for a chain that is kept.
 pub(super) fn state_without_room(stack: StackId) -> Option<State> {
-    STATES.get(stack.checked_sub(ROOMLESS)? as usize).copied()
+    State::VARIANTS.get(stack.checked_sub(ROOMLESS)? as usize).copied()
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::str::FromStr;
 
 use kqps_verdict::compare::{Comparison, Outcome};
 use kqps_verdict::percent;
+use strum::{Display, EnumString};
 
 use crate::value::parse_share;
 
@@ -15,7 +16,8 @@ pub(crate) struct Condition {
     by: f64,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, EnumString)]
+#[strum(serialize_all = "lowercase")]
 enum Verdict {
     Faster,
     Slower,
@@ -81,13 +83,8 @@ impl FromStr for Condition {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let (word, share) = text.split_once(':').map_or((text, None), |(word, share)| (word, Some(share)));
-        let wanted = match word {
-            "faster" => Verdict::Faster,
-            "slower" => Verdict::Slower,
-            "different" => Verdict::Different,
-            "inconclusive" => Verdict::Inconclusive,
-            _ => return Err("expected faster, slower, different or inconclusive, as in slower:2%".into()),
-        };
+        let expected = "expected faster, slower, different or inconclusive, as in slower:2%";
+        let wanted: Verdict = word.parse().map_err(|_| expected)?;
         let by = share.map_or(Ok(0.0), parse_share)?;
         if wanted == Verdict::Inconclusive && share.is_some() {
             return Err("inconclusive takes no share".into());
@@ -98,13 +95,8 @@ impl FromStr for Condition {
 
 impl fmt::Display for Condition {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let word = match self.wanted {
-            Verdict::Faster => "faster",
-            Verdict::Slower => "slower",
-            Verdict::Different => "different",
-            Verdict::Inconclusive => "inconclusive",
-        };
-        if self.by > 0.0 { write!(f, "{word}:{}%", percent::typed(self.by)) } else { f.write_str(word) }
+        write!(f, "{}", self.wanted)?;
+        if self.by > 0.0 { write!(f, ":{}%", percent::typed(self.by)) } else { Ok(()) }
     }
 }
 
@@ -147,6 +139,10 @@ mod tests {
         for text in ["slow", "slower:", "slower:2x", "inconclusive:1%", "slower:200%"] {
             assert!(text.parse::<Condition>().is_err(), "{text}");
         }
-        assert_eq!("slower:2%".parse::<Condition>().unwrap().to_string(), "slower:2%");
+        for text in ["slower:2%", "faster", "slower", "different", "inconclusive"] {
+            assert_eq!(text.parse::<Condition>().unwrap().to_string(), text);
+        }
+        let expected = "expected faster, slower, different or inconclusive, as in slower:2%";
+        assert_eq!("Slower".parse::<Condition>().unwrap_err(), expected);
     }
 }

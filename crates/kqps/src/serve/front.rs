@@ -67,7 +67,7 @@ pub(super) struct Args {
     backend: Vec<BackEndArgument>,
 
     /// How a back end is chosen among several (default: least-outstanding)
-    #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(Choice::ALL.map(Choice::name)),
+    #[arg(long, value_name = "POLICY", value_parser = PossibleValuesParser::new(Choice::NAMES),
           help_heading = "Back ends")]
     policy: Option<String>,
 

@@ -29,7 +29,7 @@ pub(super) struct Serving {
     /// Receive and send datagrams by this I/O model (default: mmsg)
     ///
     /// Connections have an I/O of their own, and so have QUIC and the sockets to other servers.
-    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(Model::ALL.map(Model::name)))]
+    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(Model::NAMES))]
     io: Option<String>,
 
     /// With --io xdp, the device whose frames bypass the kernel (default: the one with the addresses)

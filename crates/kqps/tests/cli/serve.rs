@@ -45,7 +45,8 @@ pub(crate) fn own_network() -> bool {
 /// The models that this host supports over loopback. The others are reported as skipped, except the models that work
 /// over loopback on no host.
 pub(crate) fn available() -> impl Iterator<Item = Model> {
-    Model::ALL.into_iter().filter(|model| !model.needs_device()).filter(|model| match model.available() {
+    let over_loopback = Model::ALL.iter().copied().filter(|model| !model.needs_device());
+    over_loopback.filter(|model| match model.available() {
         Ok(()) => true,
         Err(reason) => {
             let is_uring = *model == Model::Uring;

@@ -45,7 +45,7 @@ pub(super) fn write_record<T: Serialize + DeserializeOwned>(
     record: &T,
 ) -> Result<(), Refused> {
     let text = encode(table, number, record)?;
-    let insert = format!("INSERT INTO {} (number, schema, record) VALUES (?, ?, ?)", table.name());
+    let insert = format!("INSERT INTO {table} (number, schema, record) VALUES (?, ?, ?)");
     transaction.prepare_cached(&insert)?.execute(params![number, SCHEMA, text])?;
     Ok(())
 }
@@ -57,14 +57,14 @@ pub(super) fn change<T: Serialize + DeserializeOwned>(
     number: u64,
     change: impl FnOnce(&mut T),
 ) -> Result<(), Refused> {
-    let select = format!("SELECT schema, record FROM {} WHERE number = ?", table.name());
+    let select = format!("SELECT schema, record FROM {table} WHERE number = ?");
     let read = transaction.query_row(&select, params![number], |row| Ok((row.get(0)?, row.get(1)?)));
     let (schema, text): (u32, String) = read?;
     let mut record: T =
         decode(table, schema, &text).map_err(|error| Refused::record(table, number, &error))?;
     change(&mut record);
     let text = encode(table, number, &record)?;
-    let update = format!("UPDATE {} SET schema = ?, record = ? WHERE number = ?", table.name());
+    let update = format!("UPDATE {table} SET schema = ?, record = ? WHERE number = ?");
     transaction.execute(&update, params![SCHEMA, text, number])?;
     Ok(())
 }
@@ -90,7 +90,7 @@ pub(super) fn read_records<T: DeserializeOwned>(
     table: Table,
 ) -> Result<Vec<T>, StoreError> {
     let database = |error| StoreError::from_database(path, error);
-    let select = format!("SELECT number, schema, record FROM {} ORDER BY number", table.name());
+    let select = format!("SELECT number, schema, record FROM {table} ORDER BY number");
     let mut statement = connection.prepare(&select).map_err(database)?;
     let mut rows = statement.query([]).map_err(database)?;
     let mut records = Vec::new();

@@ -1,7 +1,10 @@
 //! The tables of a store.
 
+use strum::Display;
+
 /// The three tables, which have the same columns.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display)]
+#[strum(serialize_all = "lowercase")]
 pub(super) enum Table {
     Runs,
     Cells,
@@ -9,14 +12,6 @@ pub(super) enum Table {
 }
 
 impl Table {
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Self::Runs => "runs",
-            Self::Cells => "cells",
-            Self::Trials => "trials",
-        }
-    }
-
     pub(super) fn row(self, number: u64) -> String {
         match self {
             Self::Runs => "the run's record".into(),

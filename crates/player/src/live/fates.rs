@@ -80,8 +80,8 @@ impl Fates {
         // A reply may be published before the query that it answers.
         counts.overdue += sent.saturating_sub(correct + wrong + late + lost + waiting);
         add_named(&mut counts.unsent_causes, &UNSENT, &load(&self.unsent));
-        add_named(&mut counts.wrong_causes, &Cause::NAMES, &load(&self.wrong));
-        add_named(&mut counts.lost_causes, &Loss::NAMES, &load(&self.lost));
+        add_named(&mut counts.wrong_causes, Cause::NAMES, &load(&self.wrong));
+        add_named(&mut counts.lost_causes, Loss::NAMES, &load(&self.lost));
         for (rcode, count) in (0..).zip(self.rcodes.values()).filter(|(_, count)| *count > 0) {
             *counts.rcodes.entry(RcodeName(rcode).to_string()).or_default() += count;
         }

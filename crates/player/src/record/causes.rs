@@ -30,7 +30,8 @@ pub(super) fn lost_expected(tally: &Tally, plan: &Plan) -> BTreeMap<String, u64>
 
 /// Wrong replies by cause; statuses by their number.
 pub(super) fn wrong_causes(tally: &Tally) -> BTreeMap<String, u64> {
-    let causes = Cause::NAMES.into_iter().zip(tally.wrong_causes).filter(|(name, _)| *name != Cause::STATUS);
+    let causes = Cause::NAMES.iter().copied().zip(tally.wrong_causes);
+    let causes = causes.filter(|(name, _)| *name != Cause::STATUS);
     let statuses = tally.wrong_statuses.iter();
     let statuses = statuses.map(|(status, &count)| (format!("{}-{status}", Cause::STATUS), count));
     by_name(causes.map(named).chain(statuses))

@@ -143,7 +143,7 @@ pub(crate) const TERMS: &[Term] = &[
 
 /// Every warning with its meaning; its anchor is `term-` followed by its name.
 pub(crate) fn warnings() -> Vec<(&'static str, &'static str)> {
-    Code::ALL.into_iter().map(|code| (code.name(), meaning(code))).collect()
+    Code::ALL.iter().map(|code| (code.name(), meaning(*code))).collect()
 }
 
 fn meaning(code: Code) -> &'static str {
@@ -222,7 +222,7 @@ pub(crate) fn anchor(word: &str) -> String {
 /// The warning that a sentence begins with, as in `noisy-host: Other programs …`, and the text after its name.
 pub(crate) fn leading_warning(sentence: &str) -> Option<(&'static str, &str)> {
     let (code, _) = sentence.split_once(": ")?;
-    let known = Code::ALL.into_iter().map(Code::name).find(|name| *name == code)?;
+    let known = Code::ALL.iter().map(|code| code.name()).find(|name| *name == code)?;
     Some((known, &sentence[known.len()..]))
 }
 

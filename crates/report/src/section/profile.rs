@@ -146,7 +146,7 @@ fn threads(threads: &[ThreadProfile]) -> Vec<Vec<String>> {
         let count: usize = rest.iter().map(of_row).sum();
         let mut others = ThreadProfile { name: format!("and {count} others"), ..ThreadProfile::default() };
         for thread in rest {
-            others.times.add(&thread.times);
+            others.times += thread.times;
         }
         rows.push(thread(&others));
     }

@@ -4,19 +4,23 @@ use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, VariantArray};
 
 use crate::counts::Counts;
 
 /// Why a connection ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, VariantArray)]
+#[strum(serialize_all = "kebab-case")]
 pub enum End {
     /// The peer closed it, and all replies were sent.
+    #[strum(serialize = "by-peer")]
     Peer,
     /// The peer or the network broke it.
     Broken,
     /// No whole query arrived for too long.
     Idle,
     /// The peer read too little for too long.
+    #[strum(serialize = "slow-reader")]
     Slow,
     /// The peer sent something that is not DNS: a message length too small for a header. Over QUIC, or it broke another
     /// rule of RFC 9250.
@@ -28,43 +32,13 @@ pub enum End {
     /// It was idle, and another connection needed its place.
     Displaced,
     /// The client had too many connections.
+    #[strum(serialize = "too-many-of-client")]
     Client,
     /// All places were taken, and no connection was idle.
+    #[strum(serialize = "too-many")]
     Full,
     /// The server stopped.
     Stopped,
-}
-
-impl End {
-    const ALL: [Self; 11] = [
-        Self::Peer,
-        Self::Broken,
-        Self::Idle,
-        Self::Slow,
-        Self::NotDns,
-        Self::Tls,
-        Self::Http,
-        Self::Displaced,
-        Self::Client,
-        Self::Full,
-        Self::Stopped,
-    ];
-
-    fn name(self) -> &'static str {
-        match self {
-            Self::Peer => "by-peer",
-            Self::Broken => "broken",
-            Self::Idle => "idle",
-            Self::Slow => "slow-reader",
-            Self::NotDns => "not-dns",
-            Self::Tls => "tls",
-            Self::Http => "http",
-            Self::Displaced => "displaced",
-            Self::Client => "too-many-of-client",
-            Self::Full => "too-many",
-            Self::Stopped => "stopped",
-        }
-    }
 }
 
 /// The counts of the connections of one thread.
@@ -72,7 +46,7 @@ impl End {
 pub(super) struct ConnectionCounts {
     /// Connections that were accepted.
     pub(super) accepted: u64,
-    ended: [u64; End::ALL.len()],
+    ended: [u64; End::VARIANTS.len()],
 }
 
 impl ConnectionCounts {
@@ -83,7 +57,7 @@ impl ConnectionCounts {
 
     /// The counts so far, with these of the connections' queries, and without transfers and rcodes.
     pub(super) fn report(&self, queries: &Counts) -> TcpReport {
-        let ended = End::ALL.iter().map(|&end| (end.name().to_owned(), self.ended[end as usize]));
+        let ended = End::VARIANTS.iter().map(|end| (end.to_string(), self.ended[*end as usize]));
         TcpReport {
             connections: self.accepted,
             received: queries.received,
@@ -144,5 +118,18 @@ impl TcpReport {
 pub(crate) fn add_counts(to: &mut BTreeMap<String, u64>, counts: BTreeMap<String, u64>) {
     for (name, count) in counts {
         *to.entry(name).or_default() += count;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_stay_as_they_are() {
+        let expected = "by-peer broken idle slow-reader not-dns tls http displaced too-many-of-client \
+             too-many stopped";
+        let names: Vec<String> = End::VARIANTS.iter().map(ToString::to_string).collect();
+        assert_eq!(names.join(" "), expected);
     }
 }

@@ -2,13 +2,15 @@
 
 use std::collections::BTreeMap;
 
+use derive_more::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// The counts of one back end: `sent = answered + timed_out + cut_off + displaced + unsettled`.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, AddAssign)]
 pub struct BackEndReport {
     /// The back end's address: `udp://ADDR:PORT`, `tcp://ADDR:PORT` or `unix:PATH`.
+    #[add_assign(skip)]
     pub url: String,
     /// The number of workers that would send it a query, at their last reports.
     pub up: u64,
@@ -55,37 +57,6 @@ pub struct BackEndReport {
     pub flushes: u64,
 }
 
-impl BackEndReport {
-    /// Adds the counts of another worker.
-    fn add(&mut self, other: &Self) {
-        self.url.clone_from(&other.url);
-        let pairs = [
-            (&mut self.up, other.up),
-            (&mut self.sent, other.sent),
-            (&mut self.answered, other.answered),
-            (&mut self.timed_out, other.timed_out),
-            (&mut self.cut_off, other.cut_off),
-            (&mut self.displaced, other.displaced),
-            (&mut self.unsettled, other.unsettled),
-            (&mut self.servfails, other.servfails),
-            (&mut self.cut_short, other.cut_short),
-            (&mut self.doubted, other.doubted),
-            (&mut self.second_tries, other.second_tries),
-            (&mut self.checks, other.checks),
-            (&mut self.send_refused, other.send_refused),
-            (&mut self.unsolicited, other.unsolicited),
-            (&mut self.mismatched, other.mismatched),
-            (&mut self.garbled, other.garbled),
-            (&mut self.downs, other.downs),
-            (&mut self.connections, other.connections),
-            (&mut self.flushes, other.flushes),
-        ];
-        for (mine, theirs) in pairs {
-            *mine += theirs;
-        }
-    }
-}
-
 /// The counts of all back ends, by name. If a back end was replaced by another of the same name, the
 /// counts of both are added.
 pub type BackEndReports = BTreeMap<String, BackEndReport>;
@@ -93,6 +64,8 @@ pub type BackEndReports = BTreeMap<String, BackEndReport>;
 /// Adds the counts of another worker.
 pub fn add_back_ends(to: &mut BackEndReports, from: &BackEndReports) {
     for (name, counts) in from {
-        to.entry(name.clone()).or_default().add(counts);
+        let sum = to.entry(name.clone()).or_default();
+        sum.url.clone_from(&counts.url);
+        *sum += counts.clone();
     }
 }

@@ -1,11 +1,12 @@
 //! The counts of a caching server, besides those of its clients' queries.
 
+use derive_more::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Outcomes of the queries at a cache, over all transports: each query of which the server read the question is one of
 /// `hits`, `stale`, `failures`, `misses` and `refused`.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, AddAssign)]
 pub struct CacheReport {
     /// Queries that were answered from the cache at once.
     pub hits: u64,
@@ -38,30 +39,4 @@ pub struct CacheReport {
     pub entries: u64,
     /// The memory of the cache in bytes, at the time of the report.
     pub memory_bytes: u64,
-}
-
-impl CacheReport {
-    /// Adds the counts of another cache, or of other workers.
-    pub fn add(&mut self, other: &Self) {
-        let pairs = [
-            (&mut self.hits, other.hits),
-            (&mut self.stale, other.stale),
-            (&mut self.failures, other.failures),
-            (&mut self.misses, other.misses),
-            (&mut self.refused, other.refused),
-            (&mut self.coalesced, other.coalesced),
-            (&mut self.overtaken, other.overtaken),
-            (&mut self.stale_after_failure, other.stale_after_failure),
-            (&mut self.prefetches, other.prefetches),
-            (&mut self.kept, other.kept),
-            (&mut self.not_kept, other.not_kept),
-            (&mut self.unusable, other.unusable),
-            (&mut self.evictions, other.evictions),
-            (&mut self.entries, other.entries),
-            (&mut self.memory_bytes, other.memory_bytes),
-        ];
-        for (mine, theirs) in pairs {
-            *mine += theirs;
-        }
-    }
 }

@@ -187,9 +187,9 @@ const WORK_LEAST: f64 = 0.01;
 /// The times of all threads that count, together.
 fn working(facts: &ProfileFacts) -> ThreadTimes {
     let mut all = ThreadTimes::default();
-    for times in facts.threads.iter().map(|thread| &thread.times) {
+    for times in facts.threads.iter().map(|thread| thread.times) {
         if times.on_core_s() + times.lock_s + times.core_s >= WORK_LEAST * times.all_s() {
-            all.add(times);
+            all += times;
         }
     }
     all

@@ -1,10 +1,8 @@
 //! The goal of a search: how long trials last, how much they may lose, and how close the bounds must come.
 
-use std::fmt;
-use std::str::FromStr;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, EnumString, IntoStaticStr, VariantArray, VariantNames};
 
 /// A search goal: RFC 9971, section 4.6, with the range of loads and kqps' own limit on latency.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -36,20 +34,15 @@ pub struct Goal {
 }
 
 /// Why a goal is invalid, as a sentence.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
 pub struct BadGoal(String);
-
-impl fmt::Display for BadGoal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
-    }
-}
-
-impl std::error::Error for BadGoal {}
 
 /// The goals that have a name.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
+#[derive(Display, EnumString, IntoStaticStr, VariantArray, VariantNames)]
+#[strum(serialize_all = "lowercase", parse_err_ty = BadGoal, parse_err_fn = unknown)]
 pub enum Preset {
     /// Half-second trials, 0.1 % loss, bounds within 2 %.
     Quick,
@@ -63,16 +56,11 @@ pub enum Preset {
 
 impl Preset {
     /// All presets, the cheapest first.
-    pub const ALL: [Self; 4] = [Self::Quick, Self::Default, Self::Lossless, Self::Rfc2544];
+    pub const ALL: &[Self] = <Self as VariantArray>::VARIANTS;
 
     /// The name of the preset in the command line.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Quick => "quick",
-            Self::Default => "default",
-            Self::Lossless => "lossless",
-            Self::Rfc2544 => "rfc2544",
-        }
+        self.into()
     }
 
     /// The goal of the preset, over loads from 10 to 100 million queries a second.
@@ -98,21 +86,10 @@ impl Preset {
     }
 }
 
-impl FromStr for Preset {
-    type Err = BadGoal;
-
-    fn from_str(text: &str) -> Result<Self, BadGoal> {
-        Self::ALL.into_iter().find(|preset| preset.name() == text).ok_or_else(|| {
-            let names = Self::ALL.map(Self::name).join(", ");
-            BadGoal(format!("no goal is called '{text}'; there are {names}"))
-        })
-    }
-}
-
-impl fmt::Display for Preset {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.name())
-    }
+/// The error for a text that names no preset.
+fn unknown(text: &str) -> BadGoal {
+    let names = <Preset as VariantNames>::VARIANTS.join(", ");
+    BadGoal(format!("no goal is called '{text}'; there are {names}"))
 }
 
 /// A final trial lasts this many times as long as the time in which buffers could hide a relative loss of the
@@ -198,8 +175,9 @@ mod tests {
 
     #[test]
     fn presets_are_found_by_name_and_valid() {
-        for preset in Preset::ALL {
+        for &preset in Preset::ALL {
             assert_eq!(preset.name().parse(), Ok(preset));
+            assert_eq!(serde_json::to_value(preset).unwrap(), preset.name());
             assert_eq!(preset.goal().check(), Ok(()));
         }
         let error = "fast".parse::<Preset>().unwrap_err();

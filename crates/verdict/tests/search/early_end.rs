@@ -8,7 +8,7 @@ use crate::simulate::{
 };
 
 fn presets() -> impl Iterator<Item = Goal> {
-    Preset::ALL.into_iter().map(Preset::goal)
+    Preset::ALL.iter().map(|preset| preset.goal())
 }
 
 /// A search of a subject that leaves this share of the queries unanswered at any load.

@@ -31,7 +31,7 @@ fn seconds(searches: &[(Subject, Searched)]) -> Vec<f64> {
 
 #[test]
 fn bounds_of_a_steady_subject_always_enclose_the_truth_within_the_width() {
-    for preset in Preset::ALL {
+    for &preset in Preset::ALL {
         let goal = preset.goal();
         for shape in [Shape::Sharp, Shape::Soft] {
             let found = searches(&goal, shape);

@@ -1,6 +1,5 @@
 //! The errors of a master file, with their place.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -14,7 +13,8 @@ use crate::position::ShownPath;
 pub const ERRORS_MAX: usize = 20;
 
 /// An error or a warning of a master file.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{line}:{column}: {wrong}", ShownPath(.path))]
 pub struct Remark {
     /// The file: the zone's own, or one that it includes.
     pub path: Arc<Path>,
@@ -25,14 +25,6 @@ pub struct Remark {
     /// The error or warning.
     pub wrong: Wrong,
 }
-
-impl fmt::Display for Remark {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(out, "{}:{}:{}: {}", ShownPath(&self.path), self.line, self.column, self.wrong)
-    }
-}
-
-impl std::error::Error for Remark {}
 
 /// An error or a warning at a place of a master file.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -144,7 +144,7 @@ impl Reader<'_> {
 
     fn choice(&self, text: &Spanned<String>) -> Result<Choice, TomlError> {
         text.get_ref().parse().map_err(|why| {
-            let hint = did_you_mean(nearest(text.get_ref(), &Choice::ALL.map(Choice::name)));
+            let hint = did_you_mean(nearest(text.get_ref(), Choice::NAMES));
             self.wrong(text, format!("{why}{hint}"))
         })
     }
