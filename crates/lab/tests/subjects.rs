@@ -64,7 +64,7 @@ title = "The fake"
 programs = ["sh"]
 io = "blocking"
 [start]
-command = ["sh", "-c", "{before} {FAKE}={mode}:{{port}} exec {program} --exact fake_server --nocapture # {{workers}}"]
+command = ["sh", "-c", "{before} {FAKE}={mode}:{{port}} exec {program} --exact subjects::fake_server --nocapture # {{workers}}"]
 [ready]
 kind = "reply"
 within_s = {within_s}

@@ -1,10 +1,6 @@
 //! Replies that are not a whole answer, or no answer at all, under every I/O model: how the player books each
 //! of them.
 
-mod offered;
-mod sockets;
-mod support;
-
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,9 +8,10 @@ use std::time::Duration;
 use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, play};
-use offered::offered_io;
-use sockets::is_nothing;
-use support::{Queries, no_subject};
+
+use crate::offered::offered_io;
+use crate::sockets::is_nothing;
+use crate::support::{Queries, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
 /// by it.

@@ -1,8 +1,6 @@
 //! A trial that is given a time to begin: no query leaves before it, the record says how late the trial began, and an
 //! interrupt ends the wait.
 
-mod support;
-
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -12,7 +10,8 @@ use kqps_host::{PlayerWatched, Watch};
 use kqps_kernel::clock;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, play};
-use support::{Queries, no_subject};
+
+use crate::support::{Queries, no_subject};
 
 const MS: u64 = 1_000_000;
 

@@ -1,7 +1,5 @@
 //! The loop past the kernel without a kernel: a thread of the test is the device. Its accounts are exact here too.
 
-mod support;
-
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
@@ -10,7 +8,8 @@ use kqps_kernel::xdp::memory::{MemoryDevice, pair};
 use kqps_observation::Trial;
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play_in_memory};
 use kqps_stack::{parse, turn_round, udp};
-use support::{Queries, no_subject, plan};
+
+use crate::support::{Queries, no_subject, plan};
 
 const QUERIES: u64 = 5_000;
 
