@@ -113,7 +113,7 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         lag_allowed: Duration::from_secs(5),
         coalesce: Duration::from_micros(25),
         threads: 2,
-        ..support::plan(target, 3, load, io)
+        ..crate::support::plan(target, 3, load, io)
     }
 }
 

@@ -24,7 +24,7 @@ fn played(load: LoadPlan, answered: usize, change: impl FnOnce(&mut Plan)) -> Tr
     let mut plan = Plan {
         timeout: TIMEOUT,
         drain: TIMEOUT,
-        ..support::plan(server.local_addr().unwrap(), 1, load, Io::Auto)
+        ..crate::support::plan(server.local_addr().unwrap(), 1, load, Io::Auto)
     };
     change(&mut plan);
     std::thread::scope(|scope| {

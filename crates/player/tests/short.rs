@@ -34,7 +34,7 @@ fn played_within(timeout: Duration, io: Io, answer: impl Fn(&mut Vec<u8>) + Sync
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     let load = LoadPlan::Closed { outstanding: QUERIES };
-    let plan = Plan { timeout, drain: timeout, ..support::plan(socket.local_addr().unwrap(), 2, load, io) };
+    let plan = Plan { timeout, drain: timeout, ..crate::support::plan(socket.local_addr().unwrap(), 2, load, io) };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -120,7 +120,7 @@ fn plan(load: LoadPlan, udp: UdpPlan) -> Plan {
         timeout: TIMEOUT,
         // Late replies come long before the drain ends.
         drain: TIMEOUT * 2,
-        ..support::plan((FAR, PORT).into(), 1, load, Io::Xdp)
+        ..crate::support::plan((FAR, PORT).into(), 1, load, Io::Xdp)
     }
 }
 

@@ -15,7 +15,7 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::running::{Running, serve};
-use crate::auth::connections::ask_cut_and_joined;
+use crate::auth::connections::{IDLE, ask_cut_and_joined};
 use crate::auth::dns::{A, TXT, ask, ask_by, connect, framed, next, query, query_edns};
 
 const ZONE: &str = "$ORIGIN tls.test.\n$TTL 300\n@ SOA ns1 host 1 3600 600 86400 60\n@ NS ns1\n\
@@ -240,7 +240,7 @@ fn messages_may_be_cut_and_joined_and_records_arrive_byte_by_byte() {
 
 #[test]
 fn clients_that_do_not_speak_tls_or_not_at_all_are_closed() {
-    let rig = Rig::new("echo", &["--tcp-idle", "200ms"]);
+    let rig = Rig::new("echo", &["--tcp-idle", IDLE]);
     // A query without TLS.
     let mut plain = connect(rig.address);
     plain.write_all(&framed(&query(1, "www.auth.test", A))).unwrap();
