@@ -108,7 +108,7 @@ title = "The fake"
 programs = ["sh"]
 io = "blocking"
 [start]
-command = ["sh", "-c", "{SERVE}={{address}}:{{port}} exec {program} --exact fake_server # {{workers}}"]
+command = ["sh", "-c", "{SERVE}={{address}}:{{port}} exec {program} --exact path::fake_server # {{workers}}"]
 [ready]
 kind = "reply"
 within_s = 30
@@ -163,7 +163,7 @@ fn holder() {
 /// A running holder, and its children at the subject's and at the player's end.
 fn held() -> (Child, [u32; 2]) {
     let mut holder = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "holder", "--nocapture"])
+        .args(["--exact", "path::holder", "--nocapture"])
         .env(HOLD, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())

@@ -64,7 +64,7 @@ title = "The fake"
 programs = ["sh"]
 io = "blocking"
 [start]
-command = ["sh", "-c", "{before} {FAKE}={mode}:{{port}} exec {program} --exact fake_server --nocapture # {{workers}}"]
+command = ["sh", "-c", "{before} {FAKE}={mode}:{{port}} exec {program} --exact subjects::fake_server --nocapture # {{workers}}"]
 [ready]
 kind = "reply"
 within_s = {within_s}
@@ -149,8 +149,9 @@ fn one_that_dies_at_its_start_is_reported_with_its_output() {
 
 #[test]
 fn one_that_never_gets_ready_is_given_up_and_leaves_nothing() {
-    let error = Rig::new().start(&fake("silent", "sleep 600 & echo $$;", 0.5)).unwrap_err();
-    assert_eq!(error.to_string(), "The fake was not ready after 0.5 s: it did not answer");
+    // Long enough for the shell to print, even on a busy host.
+    let error = Rig::new().start(&fake("silent", "sleep 600 & echo $$;", 2.0)).unwrap_err();
+    assert_eq!(error.to_string(), "The fake was not ready after 2 s: it did not answer");
     let group = error.output()[0].parse().unwrap();
     assert!(!lives(group));
 }
@@ -235,6 +236,8 @@ fn one_with_several_ports_is_ready_when_all_answer() {
     let error = rig.start(&definition).unwrap_err().to_string();
     assert_eq!(error, "The fake was not ready after 0.5 s: it did not answer");
     definition.start.ports = "{workers} * 1".into();
+    // A busy host may take long to start it.
+    definition.ready.within_s = 10.0;
     let subject = rig.start(&definition).unwrap();
     assert_eq!(subject.addresses(), [subject.address()]);
 }

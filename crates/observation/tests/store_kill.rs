@@ -42,7 +42,7 @@ fn committer() {
 /// number that it acknowledged.
 fn commit_and_kill(path: &Path, random: &mut fastrand::Rng) -> u64 {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "committer", "--nocapture"])
+        .args(["--exact", "store_kill::committer", "--nocapture"])
         .env(PATH, path)
         .stdout(Stdio::piped())
         .spawn()

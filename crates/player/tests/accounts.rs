@@ -1,10 +1,6 @@
 //! Known answers for the accounts. The subject treats every query as its name says, so the right count of each bucket
 //! is known exactly, for every I/O model and both loops.
 
-mod offered;
-mod sockets;
-mod support;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::{Duration, Instant};
@@ -12,9 +8,10 @@ use std::time::{Duration, Instant};
 use kqps_dataset::Format;
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
-use offered::offered_io;
-use sockets::is_nothing;
-use support::{Queries, no_subject};
+
+use crate::offered::offered_io;
+use crate::sockets::is_nothing;
+use crate::support::{Queries, no_subject};
 
 /// Longer than a busy host keeps the subject from its core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -116,7 +113,7 @@ fn plan(target: SocketAddr, load: LoadPlan, io: Io) -> Plan {
         lag_allowed: Duration::from_secs(5),
         coalesce: Duration::from_micros(25),
         threads: 2,
-        ..support::plan(target, 3, load, io)
+        ..crate::support::plan(target, 3, load, io)
     }
 }
 

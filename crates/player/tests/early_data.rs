@@ -1,10 +1,5 @@
 //! Early data over TLS: a server that forgets sessions rejects it, and its queries are sent again.
 
-mod connected;
-mod loops;
-mod stream;
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -12,16 +7,17 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::{Duration, Instant};
 
-use connected::{counts, played};
 use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{Acceptor, ClientSettings, Kind, Session, Trust};
-use loops::for_each_io;
 use rustls::crypto::aws_lc_rs::{default_provider, kx_group};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use stream::{Server, query, reply};
+
+use crate::connected::{counts, played};
+use crate::loops::for_each_io;
+use crate::stream::{Server, query, reply};
 
 const TIMEOUT: Duration = Duration::from_secs(2);
 const NAME: &str = "dns.test";
@@ -94,7 +90,7 @@ fn plan(server: &Server, made: &Made, io: Io, groups: &[&str]) -> Plan {
         device: None,
         local_port: None,
     };
-    let plan = support::plan(server.address, 1, LoadPlan::Closed { outstanding: 4 }, Io::Auto);
+    let plan = crate::support::plan(server.address, 1, LoadPlan::Closed { outstanding: 4 }, Io::Auto);
     Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
 }
 

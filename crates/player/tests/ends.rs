@@ -1,9 +1,6 @@
 //! How a load ends: what counts of one that its queries end before their answers come, of one that its time ends, and
 //! of replies that come when every query is settled.
 
-mod offered;
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, UdpSocket};
 use std::time::Duration;
@@ -11,8 +8,9 @@ use std::time::Duration;
 use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Arrivals, Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
-use offered::offered_io;
-use support::{Queries, no_subject};
+
+use crate::offered::offered_io;
+use crate::support::{Queries, no_subject};
 
 const QUERIES: usize = 40;
 const DELAY: Duration = Duration::from_millis(300);
@@ -26,7 +24,7 @@ fn played(load: LoadPlan, answered: usize, change: impl FnOnce(&mut Plan)) -> Tr
     let mut plan = Plan {
         timeout: TIMEOUT,
         drain: TIMEOUT,
-        ..support::plan(server.local_addr().unwrap(), 1, load, Io::Auto)
+        ..crate::support::plan(server.local_addr().unwrap(), 1, load, Io::Auto)
     };
     change(&mut plan);
     std::thread::scope(|scope| {
@@ -120,7 +118,7 @@ fn a_duplicate_after_the_last_query_is_settled_counts() {
             std::thread::sleep(Duration::from_millis(100));
             server.send_to(&query[..length], from).unwrap();
         };
-        listened(&support::plan(address, 1, LoadPlan::Closed { outstanding: 1 }, io), serve);
+        listened(&crate::support::plan(address, 1, LoadPlan::Closed { outstanding: 1 }, io), serve);
     }
 }
 
@@ -142,7 +140,7 @@ fn a_duplicate_on_a_connection_counts_as_well() {
             // The player closes the connection.
             while stream.read(&mut query).is_ok_and(|length| length > 0) {}
         };
-        let plan = support::plan(address, 1, LoadPlan::Closed { outstanding: 1 }, Io::Auto);
+        let plan = crate::support::plan(address, 1, LoadPlan::Closed { outstanding: 1 }, Io::Auto);
         listened(&Plan { wire: Wire::Tcp(kept(io)), ..plan }, serve);
     }
 }

@@ -1,5 +1,5 @@
 //! Another program floods the player's socket faster than the player can read it. The trial goes on, and ends
-//! on time.
+//! on time. This test is alone in its process, because its floods leave other tests little of the cores.
 
 mod offered;
 mod support;

@@ -1,32 +1,27 @@
 //! HTTP/2: what a server does to a connection, to a stream or to a response is in the accounts, with its cause. The
 //! server's frames are written by hand (RFC 9113, RFC 7541).
 
-mod connected;
-mod loops;
-mod patience;
-mod stream;
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use connected::{counts, played};
 use kqps_http::Method;
 use kqps_observation::trial::Transport;
 use kqps_observation::{ConnectionFacts, HttpFacts};
 use kqps_player::{Close, HttpPlan, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{ClientSettings, Trust};
-use loops::for_each_io;
-use patience::within;
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use stream::{Server, query, reply};
+
+use crate::connected::{counts, played};
+use crate::loops::for_each_io;
+use crate::patience::within;
+use crate::stream::{Server, query, reply};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
 /// by it.
@@ -182,7 +177,7 @@ fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
 }
 
 fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
-    let plan = support::plan(target, 1, load, Io::Auto);
+    let plan = crate::support::plan(target, 1, load, Io::Auto);
     within(PATIENCE, Plan { wire: Wire::Tcp(tcp), ..plan })
 }
 

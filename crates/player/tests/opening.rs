@@ -1,15 +1,12 @@
 //! How connections of TCP are made: opening has an end, and attempts that fail have their causes.
 
-mod connected;
-mod loops;
-mod support;
-
 use std::net::{SocketAddr, TcpListener};
 use std::time::Duration;
 
-use connected::{counts, played};
 use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, Wire};
-use loops::for_each_io;
+
+use crate::connected::{counts, played};
+use crate::loops::for_each_io;
 
 const TIMEOUT: Duration = Duration::from_millis(300);
 
@@ -19,7 +16,7 @@ for_each_io!(
 );
 
 fn plan(target: SocketAddr, tcp: TcpPlan) -> Plan {
-    let plan = support::plan(target, 1, LoadPlan::Closed { outstanding: 4 }, Io::Auto);
+    let plan = crate::support::plan(target, 1, LoadPlan::Closed { outstanding: 4 }, Io::Auto);
     Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
 }
 

@@ -1,10 +1,5 @@
 //! QUIC: what a server does with connections, streams and early data is in the accounts, with its cause.
 
-mod connected;
-mod network;
-mod patience;
-mod support;
-
 use std::convert::Infallible;
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Arc;
@@ -12,7 +7,6 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use connected::{counts, played};
 use kqps_observation::trial::Transport;
 use kqps_observation::{ConnectionFacts, QuicFacts};
 use kqps_player::plan::Arrivals;
@@ -22,7 +16,9 @@ use kqps_quic::{
 };
 use kqps_tls::certificate::{KeyType, Made, make};
 use kqps_tls::{Acceptor, ClientSettings, Kind, Trust};
-use patience::within;
+
+use crate::connected::{counts, played};
+use crate::patience::within;
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
 /// by it.
@@ -170,7 +166,7 @@ fn one_each(ca: &str) -> QuicPlan {
 }
 
 fn plan(target: SocketAddr, quic: QuicPlan) -> Plan {
-    let plan = support::plan(target, 1, WINDOW, Io::Auto);
+    let plan = crate::support::plan(target, 1, WINDOW, Io::Auto);
     within(PATIENCE, Plan { wire: Wire::Quic(quic), ..plan })
 }
 
@@ -365,7 +361,7 @@ const SILENT_NEIGHBOUR: &str = "ip link add near type veth peer name far
 
 #[test]
 fn a_socket_without_room_holds_up_no_other() {
-    network::in_own_network(SILENT_NEIGHBOUR, || {
+    crate::network::in_own_network(SILENT_NEIGHBOUR, || {
         let made = made();
         let server = server(&made, false, answer);
         let silent = SocketAddr::from(([192, 0, 2, 9], 853));

@@ -1,23 +1,20 @@
 //! Captures with known gaps, clients and fates, replayed at servers of the tests: what arrives, from whom, and when.
 
-mod capture;
-mod sockets;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use capture::{Captured, MS, SERVER, client, name, plan, query};
 use kqps_dataset::{Carried, Check, Dataset, Format};
 use kqps_kernel::clock;
 use kqps_observation::Trial;
 use kqps_player::error::PlayError;
 use kqps_player::{Control, Lane, LoadPlan, Plan, PlanError, ReplayPlan, Wire, play};
-use sockets::is_nothing;
-use support::{Queries, no_subject};
+
+use crate::capture::{Captured, MS, SERVER, client, name, plan, query};
+use crate::sockets::is_nothing;
+use crate::support::{Queries, no_subject};
 
 /// Longer than other programs keep the server of a test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);

@@ -1,9 +1,5 @@
 //! Captures of connections, replayed at servers of the tests: which connections begin and end, and what each carries.
 
-mod capture;
-mod stream;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 use std::net::{IpAddr, SocketAddr, UdpSocket};
@@ -11,15 +7,16 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use capture::{Captured, MS, SERVER, client, name, plan, query};
 use kqps_dataset::{Carried, Format};
 use kqps_kernel::clock;
 use kqps_player::error::PlayError;
 use kqps_player::{Close, Control, Io, Lane, Plan, PlanError, ReplayPlan, TcpPlan, TlsPlan, Wire, play};
 use kqps_tls::certificate::{KeyType, make};
 use kqps_tls::{Acceptor, ClientSettings, Identity, Kind, Trust};
-use stream::Server;
-use support::{Queries, no_subject};
+
+use crate::capture::{Captured, MS, SERVER, client, name, plan, query};
+use crate::stream::Server;
+use crate::support::{Queries, no_subject};
 
 /// The traffic of a connection: its client, its queries, and when it ended.
 #[derive(Debug, Default)]
@@ -36,10 +33,10 @@ fn tcp_server() -> (Server, Arc<Mutex<Vec<Carrying>>>) {
     let of_server = Arc::clone(&all);
     let server = Server::at("127.0.0.1:0", move |_, mut stream| {
         let mut carrying = Carrying { from: stream.peer_addr().ok(), ..Carrying::default() };
-        while let Some(message) = stream::query(&mut stream) {
+        while let Some(message) = crate::stream::query(&mut stream) {
             carrying.names.push(name(&message));
             carrying.last_ns = clock::now_ns();
-            stream.write_all(&stream::reply(message)).unwrap();
+            stream.write_all(&crate::stream::reply(message)).unwrap();
         }
         carrying.ended_ns = clock::now_ns();
         of_server.lock().unwrap().push(carrying);
@@ -191,10 +188,10 @@ fn tls_server(identity: &Identity) -> (Server, KindsByAddress) {
         while let Some(bytes) = stream.read(&mut buffer).ok().filter(|bytes| *bytes > 0) {
             let mut records = [tls.kept(), &buffer[..bytes]].concat();
             tls.open(&mut records, &mut plain, &mut outgoing).unwrap();
-            if let Some(message) = stream::query(&mut std::mem::take(&mut plain).as_slice()) {
+            if let Some(message) = crate::stream::query(&mut std::mem::take(&mut plain).as_slice()) {
                 let from = stream.peer_addr().unwrap().ip();
                 of_server.lock().unwrap().entry(from).or_default().push(tls.session().kind);
-                tls.seal(&stream::reply(message), &mut outgoing).unwrap();
+                tls.seal(&crate::stream::reply(message), &mut outgoing).unwrap();
             }
             stream.write_all(&std::mem::take(&mut outgoing)).unwrap();
         }
@@ -247,9 +244,9 @@ fn one_after_another(count: u64) -> Captured {
 fn late_server(count: usize) -> Server {
     let waiting = Mutex::new(Vec::new());
     Server::at("127.0.0.1:0", move |_, mut stream| {
-        while let Some(message) = stream::query(&mut stream) {
+        while let Some(message) = crate::stream::query(&mut stream) {
             let mut waiting = waiting.lock().unwrap();
-            waiting.push((stream.try_clone().unwrap(), stream::reply(message)));
+            waiting.push((stream.try_clone().unwrap(), crate::stream::reply(message)));
             if waiting.len() == count {
                 for (mut stream, reply) in waiting.drain(..) {
                     stream.write_all(&reply).unwrap();
@@ -372,7 +369,7 @@ fn lanes_are_for_captures() {
 fn queries_that_are_due_while_every_place_is_taken_are_unsent() {
     let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
     let captured = Captured::of_clients(30, &clients);
-    let server = Server::at("127.0.0.1:0", |_, mut stream| while stream::query(&mut stream).is_some() {});
+    let server = Server::at("127.0.0.1:0", |_, mut stream| while crate::stream::query(&mut stream).is_some() {});
     let tcp = TcpPlan { queries_per_connection: Some(1), ..tcp(2) };
     // Both queries that are sent keep their places for two seconds, and the capture lasts for 60 ms.
     let plan = Plan { wire: Wire::Tcp(tcp), ..plan(server.address, None, ReplayPlan::default()) };

@@ -1,10 +1,6 @@
 //! Replies that are not a whole answer, or no answer at all, under every I/O model: how the player books each
 //! of them.
 
-mod offered;
-mod sockets;
-mod support;
-
 use std::net::UdpSocket;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -12,9 +8,10 @@ use std::time::Duration;
 use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, play};
-use offered::offered_io;
-use sockets::is_nothing;
-use support::{Queries, no_subject};
+
+use crate::offered::offered_io;
+use crate::sockets::is_nothing;
+use crate::support::{Queries, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
 /// by it.
@@ -37,7 +34,7 @@ fn played_within(timeout: Duration, io: Io, answer: impl Fn(&mut Vec<u8>) + Sync
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     let load = LoadPlan::Closed { outstanding: QUERIES };
-    let plan = Plan { timeout, drain: timeout, ..support::plan(socket.local_addr().unwrap(), 2, load, io) };
+    let plan = Plan { timeout, drain: timeout, ..crate::support::plan(socket.local_addr().unwrap(), 2, load, io) };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {

@@ -1,11 +1,5 @@
 //! Trials over TCP against servers that misbehave in known numbers: every query and every connection is accounted for.
 
-mod connected;
-mod loops;
-mod patience;
-mod stream;
-mod support;
-
 use std::collections::BTreeSet;
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,14 +7,15 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use connected::{counts, played};
 use kqps_dataset::Format;
 use kqps_observation::{Histogram, Trial};
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, Stop, TcpPlan, Wire, play};
-use loops::for_each_io;
-use patience::within;
-use stream::{Server, query, reply};
-use support::{Queries, no_subject};
+
+use crate::connected::{counts, played};
+use crate::loops::for_each_io;
+use crate::patience::within;
+use crate::stream::{Server, query, reply};
+use crate::support::{Queries, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
 /// by it.
@@ -42,7 +37,7 @@ fn answer_all(mut stream: TcpStream) {
 }
 
 fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
-    let plan = support::plan(target, 1, load, Io::Auto);
+    let plan = crate::support::plan(target, 1, load, Io::Auto);
     within(PATIENCE, Plan { wire: Wire::Tcp(tcp), ..plan })
 }
 

@@ -1,12 +1,5 @@
 //! TLS: what a server of any kind does in and after the handshake is in the accounts, with its cause.
 
-mod connected;
-mod loops;
-mod patience;
-mod records;
-mod stream;
-mod support;
-
 use std::collections::BTreeMap;
 use std::io::{self, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,7 +8,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
-use connected::{counts, played};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Accounts, ConnectionFacts, TlsFacts};
 use kqps_player::plan::Arrivals;
@@ -23,16 +15,18 @@ use kqps_player::record::PACKED_AND_LOST;
 use kqps_player::{Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::certificate::{Authority, KeyType, Made, make_valid};
 use kqps_tls::{ClientSettings, Trust};
-use loops::for_each_io;
-use patience::within;
-use records::{OneRecord, answer_first_of_each};
 use rustls::crypto::aws_lc_rs::{Ticketer, default_provider, kx_group};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{ClientHello, ResolvesServerCert};
 use rustls::sign::CertifiedKey;
 use rustls::{HandshakeKind, ServerConfig, ServerConnection, StreamOwned};
-use stream::{Server, query, reply};
+
+use crate::connected::{counts, played};
+use crate::loops::for_each_io;
+use crate::patience::within;
+use crate::records::{OneRecord, answer_first_of_each};
+use crate::stream::{Server, query, reply};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
 /// by it.
@@ -173,7 +167,7 @@ fn one_each(io: Io, name: &str, client: ClientSettings) -> TcpPlan {
 }
 
 fn plan(target: SocketAddr, tcp: TcpPlan) -> Plan {
-    let plan = support::plan(target, 1, WINDOW, Io::Auto);
+    let plan = crate::support::plan(target, 1, WINDOW, Io::Auto);
     within(PATIENCE, Plan { wire: Wire::Tcp(tcp), ..plan })
 }
 

@@ -1,12 +1,6 @@
 //! Sends that the kernel refuses, and threads that cannot start. Every query is still accounted for, and no thread
 //! waits forever.
 
-mod network;
-mod offered;
-mod patience;
-mod sockets;
-mod support;
-
 use std::net::{SocketAddr, UdpSocket};
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
@@ -14,10 +8,11 @@ use std::time::Duration;
 use kqps_dataset::Format;
 use kqps_observation::Trial;
 use kqps_player::{Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
-use network::in_own_network;
-use offered::offered_io;
-use sockets::is_nothing;
-use support::{Queries, no_subject};
+
+use crate::network::in_own_network;
+use crate::offered::offered_io;
+use crate::sockets::is_nothing;
+use crate::support::{Queries, no_subject};
 
 /// How long a reply may take. A trial ends when all of its queries are settled, so this costs no time if none is lost
 /// by it.
@@ -28,7 +23,7 @@ const HASTE: Duration = Duration::from_millis(300);
 
 fn plan(target: SocketAddr, io: Io) -> Plan {
     let load = LoadPlan::Closed { outstanding: 64 };
-    patience::within(PATIENCE, support::plan(target, 2, load, io))
+    crate::patience::within(PATIENCE, crate::support::plan(target, 2, load, io))
 }
 
 /// `count` messages with these lengths, in turn: a query for the root, followed by zeros.

@@ -1,9 +1,5 @@
 //! UDP past the kernel, over a veth pair: the accounts are known exactly, whatever the subject does and the path loses.
 
-mod past;
-mod sockets;
-mod support;
-
 use std::collections::BTreeSet;
 use std::net::{SocketAddr, UdpSocket};
 use std::process::Command;
@@ -14,9 +10,10 @@ use kqps_dataset::Format;
 use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, route};
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, PlayError, Stop, UdpPlan, Wire, play};
-use past::{FAR, NEAR, Networks};
-use sockets::is_nothing;
-use support::{Queries, no_subject};
+
+use crate::past::{FAR, NEAR, Networks};
+use crate::sockets::is_nothing;
+use crate::support::{Queries, no_subject};
 
 /// Longer than a busy host keeps the subject from its core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -123,7 +120,7 @@ fn plan(load: LoadPlan, udp: UdpPlan) -> Plan {
         timeout: TIMEOUT,
         // Late replies come long before the drain ends.
         drain: TIMEOUT * 2,
-        ..support::plan((FAR, PORT).into(), 1, load, Io::Xdp)
+        ..crate::support::plan((FAR, PORT).into(), 1, load, Io::Xdp)
     }
 }
 

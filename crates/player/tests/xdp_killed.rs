@@ -1,8 +1,5 @@
 //! A player that is killed leaves no program on the device. The test starts itself once more, as the player.
 
-mod past;
-mod support;
-
 use std::net::UdpSocket;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
@@ -10,8 +7,9 @@ use std::time::{Duration, Instant};
 use kqps_dataset::Format;
 use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, route};
 use kqps_player::{Arrivals, Control, Io, LoadPlan, Plan, Stop, play};
-use past::{FAR, NEAR, Networks};
-use support::{Queries, no_subject, plan};
+
+use crate::past::{FAR, NEAR, Networks};
+use crate::support::{Queries, no_subject, plan};
 
 const PORT: u16 = 5300;
 
@@ -53,7 +51,7 @@ fn a_player_that_is_killed_leaves_no_program() {
     socket.set_read_timeout(Some(Duration::from_secs(30))).unwrap();
     let mut player = networks.near(|| {
         let mut command = Command::new(std::env::current_exe().unwrap());
-        command.args(["--exact", "a_player_that_is_killed_leaves_no_program", "--nocapture"]);
+        command.args(["--exact", "xdp_killed::a_player_that_is_killed_leaves_no_program", "--nocapture"]);
         command.env(PLAYER, "1").stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap()
     });
     for _ in 0..10 {

@@ -1,12 +1,6 @@
 //! Captures replayed past the kernel, over a veth pair: each client asks from an address and port of its own, and only
 //! replies to it count.
 
-mod capture;
-mod past;
-mod sockets;
-mod stream;
-mod support;
-
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
@@ -15,13 +9,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use capture::{Captured, client, name};
 use kqps_dataset::Format;
 use kqps_observation::{Accounts, Trial};
 use kqps_player::{Close, Control, Io, LoadPlan, Plan, PlanError, ReplayPlan, TcpPlan, UdpPlan, Wire, play};
-use past::{FAR, Networks};
-use sockets::is_nothing;
-use support::{Queries, no_subject};
+
+use crate::capture::{Captured, client, name};
+use crate::past::{FAR, Networks};
+use crate::sockets::is_nothing;
+use crate::support::{Queries, no_subject};
 
 const PORT: u16 = 5300;
 
@@ -41,7 +36,7 @@ fn networks(queues: u32) -> Option<Networks> {
 
 /// A plan past the kernel.
 fn plan(threads: usize, local: Option<&str>, wire: Wire) -> Plan {
-    let plan = capture::plan((FAR, PORT).into(), local, ReplayPlan::default());
+    let plan = crate::capture::plan((FAR, PORT).into(), local, ReplayPlan::default());
     // Longer than other programs keep the server from a core.
     let timeout = Duration::from_millis(1500);
     Plan { wire, threads, timeout, drain: timeout, ..plan }
@@ -178,11 +173,11 @@ fn queries_by_udp_are_replayed_over_a_connection_each() {
         let seen = std::sync::Arc::new(Mutex::new(ArrivedQueries::new()));
         let of_server = std::sync::Arc::clone(&seen);
         let server = networks.far(move || {
-            Ok(stream::Server::at((FAR, 0), move |_, mut stream| {
+            Ok(crate::stream::Server::at((FAR, 0), move |_, mut stream| {
                 let from = stream.peer_addr().unwrap();
-                while let Some(message) = stream::query(&mut stream) {
+                while let Some(message) = crate::stream::query(&mut stream) {
                     of_server.lock().unwrap().push((name(&message), from));
-                    if stream.write_all(&stream::reply(message)).is_err() {
+                    if stream.write_all(&crate::stream::reply(message)).is_err() {
                         return;
                     }
                 }

@@ -1,29 +1,25 @@
 //! TCP past the kernel, over a veth pair: connections are made, used and closed without the kernel. They are accounted
 //! for as those of its sockets are.
 
-mod connected;
-mod past;
-mod stream;
-mod support;
-
 use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Arc;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use connected::{counts, played};
 use kqps_observation::{ConnectionFacts, Trial};
 use kqps_player::{Arrivals, Close, Io, LoadPlan, Plan, TcpPlan, TlsPlan, Wire};
 use kqps_skips::{Capability, skip};
 use kqps_tls::certificate::{KeyType, make};
 use kqps_tls::{ClientSettings, Trust};
-use past::{FAR, Networks};
 use rustls::crypto::aws_lc_rs::default_provider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
-use stream::{Server, query, reply};
+
+use crate::connected::{counts, played};
+use crate::past::{FAR, Networks};
+use crate::stream::{Server, query, reply};
 
 /// Longer than other programs keep the server of a test from a core.
 const TIMEOUT: Duration = Duration::from_millis(1500);
@@ -50,7 +46,7 @@ fn one_each(connections: usize) -> TcpPlan {
 }
 
 fn plan(target: SocketAddr, load: LoadPlan, tcp: TcpPlan) -> Plan {
-    let plan = support::plan(target, 1, load, Io::Auto);
+    let plan = crate::support::plan(target, 1, load, Io::Auto);
     Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan }
 }
 

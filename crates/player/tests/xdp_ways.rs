@@ -1,11 +1,6 @@
 //! Past the kernel over IPv6 and through a VLAN: queries by UDP and TCP reach an ordinary subject at the other end of a
 //! veth pair, and its replies come back.
 
-mod connected;
-mod past;
-mod stream;
-mod support;
-
 use std::io::Write as _;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, UdpSocket};
 use std::path::Path;
@@ -13,15 +8,16 @@ use std::process::Command;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use connected::{counts, played};
 use kqps_dataset::Format;
 use kqps_kernel::xdp::route;
 use kqps_observation::{Accounts, ConnectionFacts};
 use kqps_player::{Arrivals, Close, Control, Io, LoadPlan, Plan, TcpPlan, Wire, play};
 use kqps_skips::{Capability, skip};
-use past::Networks;
-use stream::{Server, query, reply};
-use support::{Queries, no_subject};
+
+use crate::connected::{counts, played};
+use crate::past::Networks;
+use crate::stream::{Server, query, reply};
+use crate::support::{Queries, no_subject};
 
 const PORT: u16 = 5300;
 
@@ -83,7 +79,7 @@ fn plays_at(networks: &Networks, address: IpAddr) {
             }
         });
         let trials = [OPEN, CLOSED].map(|load| {
-            let plan = support::plan((address, PORT).into(), 5, load, Io::Xdp);
+            let plan = crate::support::plan((address, PORT).into(), 5, load, Io::Xdp);
             let plan = Plan { timeout: TIMEOUT, drain: TIMEOUT, ..plan };
             networks.near(|| play(&plan, &queries.dataset, &Control::new(1), no_subject))
         });
@@ -130,7 +126,7 @@ fn over_tcp(
         device: None,
         local_port: None,
     };
-    let plan = support::plan(target, 1, CLOSED, Io::Auto);
+    let plan = crate::support::plan(target, 1, CLOSED, Io::Auto);
     let plan = Plan { wire: Wire::Tcp(tcp), timeout: TIMEOUT, drain: TIMEOUT, ..plan };
     let (trial, connections) = networks.near(|| played(COUNT, &plan));
     assert_eq!(trial.players.first.io, "xdp");
@@ -154,18 +150,18 @@ fn over_ipv6_every_query_is_answered() {
 fn through_a_vlan_every_query_is_answered() {
     let Some(networks) = with_vlan("802.1Q") else { return };
     let way = networks.near(|| route::to(IN_VLAN.into())).unwrap();
-    let below = networks.near(|| route::to(past::FAR.into())).unwrap();
+    let below = networks.near(|| route::to(crate::past::FAR.into())).unwrap();
     assert_eq!((way.vlan, way.device), (Some(7), below.device));
     plays_at(&networks, IN_VLAN.into());
     // The untagged network beside it is not disturbed.
-    plays_at(&networks, past::FAR.into());
+    plays_at(&networks, crate::past::FAR.into());
 }
 
 #[test]
 fn tags_that_are_not_written_are_refused() {
     let refused = |networks: &Networks, target: Ipv4Addr| {
         let queries = Queries::new("a.test A\n", Format::Text);
-        let plan = support::plan((target, PORT).into(), 1, CLOSED, Io::Xdp);
+        let plan = crate::support::plan((target, PORT).into(), 1, CLOSED, Io::Xdp);
         let played = networks.near(|| play(&plan, &queries.dataset, &Control::new(1), no_subject));
         played.map(drop).unwrap_err().to_string()
     };

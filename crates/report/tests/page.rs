@@ -1,20 +1,12 @@
 //! The page as a reader sees it in a browser: on a desktop and on a phone, in light and dark mode, and on
 //! paper. Screenshots are stored under `target/report-screenshots`.
 
-#[path = "page/history.rs"]
 mod history;
-#[path = "page/links.rs"]
 mod links;
-#[path = "page/live.rs"]
 mod live;
-#[path = "page/orders.rs"]
 mod orders;
-#[path = "page/other_run.rs"]
 mod other_run;
-#[path = "page/sheets.rs"]
 mod sheets;
-mod support;
-#[path = "page/values.rs"]
 mod values;
 
 use std::fs;
@@ -25,9 +17,10 @@ use kqps_observation::run::{Outcome, Purpose};
 use kqps_verdict::figure::State;
 use kqps_verdict::judge::{LoadPoint, RunVerdict, judge};
 use serde_json::{Value, json};
-use support::browser::{Browser, Screen};
-use support::starts::{expect_bounds, lines_of};
-use support::{comparison, hosts, sample, study};
+
+use crate::support::browser::{Browser, Screen};
+use crate::support::starts::{expect_bounds, lines_of};
+use crate::support::{comparison, hosts, sample, study};
 
 /// Checks the page and returns `{wrong: [fault], charts: {id: {kind of mark: count}}}`.
 const CHECKS: &str = include_str!("support/checks.js");

@@ -1,10 +1,8 @@
 //! How far a server scales, on the page: the curve with its band, the table of constants, or why neither is known.
 
-#[path = "support/scaling.rs"]
-mod scaled;
-
 use kqps_verdict::judge::judge;
-use scaled::run;
+
+use crate::support::scaling::run;
 
 #[test]
 fn a_series_has_a_curve_with_its_band_and_a_row_of_constants() {

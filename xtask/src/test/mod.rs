@@ -133,7 +133,7 @@ fn denied() -> Result<Tally> {
 /// when it is given kinds of tests.
 fn tests() -> Result<Tally> {
     shell::run(cargo().args(["build", "--quiet", "--workspace", "--examples"]))?;
-    cargo_test::run(&["--lib", "--bins", "--tests", "--benches"])
+    cargo_test::run(&["--tests", "--benches"])
 }
 
 /// Lints, with every warning an error.

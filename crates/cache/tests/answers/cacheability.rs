@@ -3,7 +3,7 @@
 
 use kqps_cache::{Put, Settings, Why};
 
-use crate::support::{DO, PLAIN, Server, check, reply};
+use super::support::{DO, PLAIN, Server, check, reply};
 
 const WWW: &str = "www.example. A";
 const REPLY: &str = "NOERROR\nan www.example. 60 IN A 192.0.2.1";

@@ -3,7 +3,7 @@
 use kqps_cache::{Answered, Bailiwick, Form, Purpose, Put, Question, Reply, Settings, Shared, Why};
 use kqps_message::question;
 
-use crate::support::{PLAIN, lines, query, reply, shown, wire};
+use super::support::{PLAIN, lines, query, reply, shown, wire};
 
 const ALIAS: &str = "NOERROR ad
     an alias.example. 60 IN CNAME www.other.test.

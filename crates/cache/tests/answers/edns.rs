@@ -2,7 +2,7 @@
 
 use kqps_cache::Settings;
 
-use crate::support::{AD, Ask, CD, DO, EDNS, PLAIN, Server, check};
+use super::support::{AD, Ask, CD, DO, EDNS, PLAIN, Server, check};
 
 const WWW: &str = "www.example. A";
 const REPLY: &str = "NOERROR\nan www.example. 60 IN A 192.0.2.1";

@@ -2,7 +2,7 @@
 
 use kqps_cache::{Failure, Put, Settings, Stale, Why};
 
-use crate::support::{CD, EDNS, PLAIN, Server, check};
+use super::support::{CD, EDNS, PLAIN, Server, check};
 
 const WWW: &str = "www.example. A";
 const REPLY: &str = "NOERROR ad\nan www.example. 60 IN A 192.0.2.1";

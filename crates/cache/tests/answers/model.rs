@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use kqps_cache::{Put, Settings};
 use proptest::prelude::*;
 
-use crate::support::{Ask, DO, PLAIN, Server};
+use super::support::{Ask, DO, PLAIN, Server};
 
 const NAMES: u8 = 4;
 const FAILURE_S: u64 = 5;

@@ -2,7 +2,7 @@
 
 use kqps_cache::{Put, Settings, Why};
 
-use crate::support::{DO, PLAIN, Server, check};
+use super::support::{DO, PLAIN, Server, check};
 
 /// A SOA record, which lives for 3600 s, and whose field MINIMUM is 300.
 const SOA: &str = "ns example. 3600 IN SOA ns1.example. hostmaster.example. 7 7200 3600 1209600 300";

@@ -3,7 +3,7 @@
 use kqps_cache::{Answered, Failure, Form, Purpose, Question, Settings, Shared, Stale};
 use kqps_message::question;
 
-use crate::support::{PLAIN, query, reply, wire};
+use super::support::{PLAIN, query, reply, wire};
 
 const WWW: &str = "www.example. A";
 

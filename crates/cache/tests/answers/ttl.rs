@@ -3,7 +3,7 @@
 
 use kqps_cache::{Bailiwick, Form, Put, Question, Settings, Shared, Why};
 
-use crate::support::{PLAIN, Server, check, lines, query, reply, shown, wire};
+use super::support::{PLAIN, Server, check, lines, query, reply, shown, wire};
 
 const WWW: &str = "www.example. A";
 

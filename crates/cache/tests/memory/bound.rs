@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use kqps_cache::{Cache, Failure, Put, Settings, Shared};
 
-use crate::support::{ask, name, put, query, question, reply};
+use super::support::{ask, name, put, query, question, reply};
 
 /// The entries of the test of an entry's memory, each with one address.
 const ENTRIES: u32 = 100_000;

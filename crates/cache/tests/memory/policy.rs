@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use kqps_cache::{Cache, Settings};
 
-use crate::support::{ask, name, put};
+use super::support::{ask, name, put};
 
 const MEMORY_BYTES: u64 = 256 << 10;
 const REQUESTS: usize = 400_000;

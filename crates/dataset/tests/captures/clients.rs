@@ -4,7 +4,7 @@ use std::fs;
 
 use kqps_dataset::{Client, ClientPlace};
 
-use crate::bench::{Bench, MS, START_NS, capture, captured, end, facts, query};
+use super::bench::{Bench, MS, START_NS, capture, captured, end, facts, query};
 
 const CLIENTS: [&str; 8] = [
     "192.0.2.9:1000",

@@ -5,7 +5,7 @@ use std::os::unix::fs::MetadataExt;
 
 use kqps_dataset::{Carried, Dataset};
 
-use crate::bench::{
+use super::bench::{
     Bench, MS, SECOND, START_NS, capture, captured, end, facts, labels, positions, query, response,
 };
 

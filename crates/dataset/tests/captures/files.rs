@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 
 use kqps_dataset::{Check, Dataset, Format};
 
-use crate::bench::{Bench, MS, START_NS, asked, capture, captured, end, facts, labels, query, response};
+use super::bench::{Bench, MS, START_NS, asked, capture, captured, end, facts, labels, query, response};
 
 /// A capture of everything: clients, responses, connections, and packets out of order.
 fn mixed() -> Vec<u8> {

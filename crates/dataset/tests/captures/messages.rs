@@ -3,7 +3,7 @@
 use kqps_dataset::Check;
 use kqps_message::edns;
 
-use crate::bench::{Bench, START_NS, capture, end, facts, labels, query, response};
+use super::bench::{Bench, START_NS, capture, end, facts, labels, query, response};
 
 const COOKIE: &[u8] = b"\x00\x0a\x00\x08abcdefgh";
 const SUBNET: &[u8] = b"\x00\x08\x00\x07\x00\x01\x18\x00\xc0\x00\x02";

@@ -2,7 +2,7 @@
 
 use kqps_dataset::{Check, Dataset, Digest, Expected};
 
-use crate::bench::{
+use super::bench::{
     Bench, MS, SECOND, START_NS, capture, end, facts, labels, packets, positions, query, response,
 };
 

@@ -2,7 +2,7 @@
 
 use kqps_dataset::Carried;
 
-use crate::bench::{
+use super::bench::{
     Bench, MS, SECOND, START_NS, asked, capture, captured, end, facts, labels, positions, query, response,
 };
 

@@ -12,7 +12,7 @@ use kqps_kernel::interrupts::Interrupts;
 use serde_json::{Value, json};
 
 /// The test that serves.
-pub(crate) const TEST: &str = "jobs::a_job_is_asked_for_and_answered";
+pub(crate) const TEST: &str = "links::jobs::a_job_is_asked_for_and_answered";
 
 /// The variable with the file to which the agent writes what happens to it, and the one with its version.
 const EVENTS: &str = "KQPS_HOSTS_TEST_EVENTS";

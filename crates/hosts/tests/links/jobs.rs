@@ -7,7 +7,7 @@ use kqps_hosts::{HostsError, JobError, Link};
 use kqps_kernel::interrupts::Interrupts;
 use serde_json::{Value, json};
 
-use crate::agent::{self, await_events, build, facts, soon};
+use super::agent::{self, await_events, build, facts, soon};
 
 /// An agent, and the file of its events.
 struct Opened {

@@ -11,7 +11,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{self, Signal};
 use serde_json::{Value, json};
 
-use crate::agent::{self, await_events, build, facts, host_by, shell, soon};
+use super::agent::{self, await_events, build, facts, host_by, shell, soon};
 
 fn failed(host: &kqps_hosts::Host) -> String {
     Link::open(host, &build("1"), &facts("p1")).map(|link| link.there().pid).unwrap_err().to_string()

@@ -2,7 +2,7 @@
 //! of `cargo xtask prove`, in their small form, many at the same time.
 
 use std::path::Path;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Instant;
 
 use anyhow::Result;
 use kqps_proofs::prove::{Proof, Size, prove, prove_part};
@@ -21,85 +21,37 @@ fn a_tree_without_a_shell_suffices_for_a_load() -> Result<()> {
     small(Proof::Package)
 }
 
-/// The turn of proofs whose programs need a core each: on a host of two cores a second one beside them withholds CPU time from both.
-static TURN: Mutex<()> = Mutex::new(());
+/// Parts of proofs whose programs need a core each: on a host of two cores a second one beside them withholds CPU time
+/// from both.
+const IN_TURN: [(&str, Proof, &[&str]); 12] = [
+    ("accounts agree with a server whose replies have faults", Proof::Connections, &["replies"]),
+    ("accounts agree with a server that ends connections", Proof::Connections, &["ends"]),
+    ("accounts agree if queries wait for streams and datagrams are lost", Proof::Connections, &["streams"]),
+    ("accounts of a player by io_uring agree", Proof::Connections, &["uring"]),
+    ("what a server refuses is counted", Proof::Connections, &["refusals"]),
+    ("a server that is killed leaves every query its fate", Proof::Connections, &["killed"]),
+    ("descriptors and ports that run out give a result", Proof::Connections, &["descriptors", "ports"]),
+    ("idle connections stay open", Proof::Connections, &["idle"]),
+    ("a server that never reads hangs no player", Proof::Connections, &["deaf"]),
+    ("one controller holds many players", Proof::Hosts, &["scale"]),
+    ("a fault anywhere leaves nothing behind, and the run goes on", Proof::Hosts, &["faults"]),
+    ("every setting comes back wherever its change was killed", Proof::Hosts, &["tuning"]),
+];
 
-fn turn() -> MutexGuard<'static, ()> {
-    // A proof that failed leaves nothing behind.
-    TURN.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
-/// A part of the proof of connections.
-fn of_connections(part: &str) -> Result<()> {
-    let _turn = turn();
-    prove_part(Proof::Connections, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
-}
-
+/// One test, so that parts that wait for their turn keep no thread from the other tests. Its name makes it the first.
 #[test]
-fn accounts_agree_with_a_server_whose_replies_have_faults() -> Result<()> {
-    of_connections("replies")
-}
-
-#[test]
-fn accounts_agree_with_a_server_that_ends_connections() -> Result<()> {
-    of_connections("ends")
-}
-
-#[test]
-fn accounts_agree_where_queries_wait_for_streams_and_datagrams_are_lost() -> Result<()> {
-    of_connections("streams")
-}
-
-#[test]
-fn accounts_of_a_player_by_uring_agree() -> Result<()> {
-    of_connections("uring")
-}
-
-#[test]
-fn what_a_server_refuses_is_counted() -> Result<()> {
-    of_connections("refusals")
-}
-
-#[test]
-fn a_server_that_is_killed_leaves_every_query_its_fate() -> Result<()> {
-    of_connections("killed")
-}
-
-#[test]
-fn descriptors_and_ports_that_run_out_give_a_result() -> Result<()> {
-    of_connections("descriptors")?;
-    of_connections("ports")
-}
-
-#[test]
-fn idle_connections_stay_open() -> Result<()> {
-    of_connections("idle")
-}
-
-#[test]
-fn a_server_that_never_reads_hangs_no_player() -> Result<()> {
-    of_connections("deaf")
-}
-
-/// A part of the proof of several hosts.
-fn of_hosts(part: &str) -> Result<()> {
-    let _turn = turn();
-    prove_part(Proof::Hosts, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")))
-}
-
-#[test]
-fn one_controller_holds_many_players() -> Result<()> {
-    of_hosts("scale")
-}
-
-#[test]
-fn a_fault_anywhere_leaves_nothing_behind_and_the_run_goes_on() -> Result<()> {
-    of_hosts("faults")
-}
-
-#[test]
-fn every_setting_comes_back_wherever_its_change_was_killed() -> Result<()> {
-    of_hosts("tuning")
+fn a_part_whose_programs_need_a_core_each_holds() {
+    let mut failures = Vec::new();
+    for (claim, proof, parts) in IN_TURN {
+        let began = Instant::now();
+        for part in parts {
+            // A part that failed leaves nothing behind.
+            let outcome = prove_part(proof, part, Size::Small, Path::new(env!("CARGO_BIN_EXE_kqps")));
+            failures.extend(outcome.err().map(|error| format!("{claim} ({part}): {error:#}")));
+        }
+        println!("{claim}: {:.1} s", began.elapsed().as_secs_f64());
+    }
+    assert!(failures.is_empty(), "{}", failures.join("\n"));
 }
 
 #[test]

@@ -7,8 +7,8 @@ use kqps_history::{Records, judge};
 use kqps_report::{HistoryInput, history_page};
 use serde_json::json;
 
-use super::support::browser::Browser;
-use super::support::history::{RUNS, records};
+use crate::support::browser::Browser;
+use crate::support::history::{RUNS, records};
 use super::{CHECKS, NARROWEST, PAPER, SCREENS};
 
 fn page(records: &Records) -> String {

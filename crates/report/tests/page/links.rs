@@ -3,8 +3,8 @@
 
 use serde_json::{Value, json};
 
-use super::support::browser::Browser;
-use super::support::{comparison, hosts, profiled, sample, scaling, study};
+use crate::support::browser::Browser;
+use crate::support::{comparison, hosts, profiled, sample, scaling, study};
 use super::{CHECKS, SCREENS, written};
 
 #[test]

@@ -8,8 +8,8 @@ use kqps_report::{LiveInput, LiveMoment, live_page, page_body, page_so_far};
 use kqps_verdict::judge::{Moment, judge, judge_at};
 use serde_json::json;
 
-use super::support::browser::Browser;
-use super::support::sample;
+use crate::support::browser::Browser;
+use crate::support::sample;
 use super::{CHECKS, SCREENS};
 
 /// Shows what the page says if its server has gone.

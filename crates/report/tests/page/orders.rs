@@ -3,8 +3,8 @@
 use kqps_verdict::judge::judge;
 use serde_json::Value;
 
-use super::support::browser::Browser;
-use super::support::study;
+use crate::support::browser::Browser;
+use crate::support::study;
 use super::{PAPER, SCREENS, written};
 
 /// Chooses every order of every table, and returns for each: the name of the order, the numbers in its column from top

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_report::{Sheet, Value};
 
-use super::support::browser::Browser;
+use crate::support::browser::Browser;
 
 /// Every row of every table in the page's first order: the sheet, and of each cell its text and the small texts in it.
 const ROWS: &str = r"[...document.querySelectorAll('table[data-sheet]:not(.summary)')].flatMap((table) =>

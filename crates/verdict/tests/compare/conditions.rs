@@ -5,7 +5,7 @@ use kqps_observation::run::CellLoad;
 use kqps_observation::{Factors, Run, Trial};
 use kqps_verdict::compare::{Case, Figure, between_runs};
 
-use crate::facts::{alter, is, run, thread};
+use super::facts::{alter, is, run, thread};
 
 fn with(change: impl FnOnce(&mut Run)) -> Run {
     let mut run = run(&[&[100.0; 6]]);

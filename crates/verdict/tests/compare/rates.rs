@@ -2,7 +2,7 @@
 
 use kqps_verdict::compare::{COARSE, Comparison, ERROR_RATE, Outcome};
 
-use crate::simulate::{Host, Session};
+use super::simulate::{Host, Session};
 
 const COMPARISONS: u64 = 1_000;
 

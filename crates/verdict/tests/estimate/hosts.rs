@@ -11,8 +11,8 @@ use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::judge_figures;
 use kqps_verdict::search::{Goal, Next, Preset, Probe, Start, bounds_found, next_trial};
 
-use crate::host::{Host, Kind, normal};
-use crate::played::Stage;
+use super::host::{Host, Kind, normal};
+use super::played::Stage;
 
 /// How long the servers of each block take turns in the default run of two minutes, seconds: the part of its
 /// budget for the turns of two blocks with ten echoes and three searches (`crates/lab/src/budget/cost.rs`),

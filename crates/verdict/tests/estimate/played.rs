@@ -8,7 +8,7 @@ use kqps_observation::subject::{SubjectFacts, ThreadFacts};
 use kqps_observation::trial::{LoadFacts, LoadMode, Mishap};
 use kqps_observation::{Accounts, CoreGauge, GaugeFacts, Quantiles, SpeedFacts, Stall, StallFacts, Trial};
 
-use crate::host::{Host, Piece, normal};
+use super::host::{Host, Piece, normal};
 
 /// A host and the present time on it.
 pub(crate) struct Stage {

@@ -6,7 +6,7 @@ use kqps_observation::{CoreGauge, GaugeFacts, Place, SpeedFacts, StallFacts, Tri
 use kqps_verdict::bottleneck::{Bottleneck, PlayerLack, Resource, bottleneck};
 use kqps_verdict::warning::player_limited;
 
-use crate::facts::{place, starved, subject_busy, trial};
+use super::facts::{place, starved, subject_busy, trial};
 
 fn bottleneck_in(trials: &[Trial]) -> Bottleneck {
     bottleneck(trials)

@@ -3,7 +3,7 @@
 use kqps_observation::run::{Cell, Purpose};
 use kqps_verdict::judge::judge;
 
-use crate::facts::{Rig, SUBJECT, closed, knee};
+use super::facts::{Rig, SUBJECT, closed, knee};
 
 /// A run whose player's ceiling is an echo that is also measured as one of the echoes.
 fn rig() -> Rig {

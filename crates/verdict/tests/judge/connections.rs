@@ -6,8 +6,8 @@ use kqps_observation::{ConnectionFacts, Histogram, NetworkFacts, Quantiles, Tria
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{Code, Effect, delayed_ack, few_places, listen_overflow, lost_syn};
 
-use crate::facts::{subject_busy, trial};
-use crate::warnings::{codes, pinned};
+use super::facts::{subject_busy, trial};
+use super::warnings::{codes, pinned};
 
 #[test]
 fn a_listen_queue_that_overflowed_is_the_subjects() {

@@ -9,7 +9,7 @@ use kqps_verdict::compare::{Figure, within_run};
 use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::warning::{Code, Effect};
 
-use crate::facts::{Rig, SUBJECT, closed, knee, six_starts, trial};
+use super::facts::{Rig, SUBJECT, closed, knee, six_starts, trial};
 
 fn subject(rig: &Rig) -> CellVerdict {
     judge(&rig.run).subjects.remove(0)

@@ -11,7 +11,7 @@ use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{RunVerdict, judge};
 use kqps_verdict::warning::Code;
 
-use crate::facts::{closed, subject_busy, trial};
+use super::facts::{closed, subject_busy, trial};
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()

@@ -8,7 +8,7 @@ use kqps_verdict::judge::{CellVerdict, SearchContext, Wording, judge, judge_sear
 use kqps_verdict::search::{Futile, Goal, Preset};
 use kqps_verdict::warning::Code;
 
-use crate::facts::{Rig, SUBJECT, closed, trial};
+use super::facts::{Rig, SUBJECT, closed, trial};
 
 /// Plays a load in a start often enough to settle it.
 fn settle(rig: &mut Rig, block: u32, load_qps: f64, lost: u64) {

@@ -8,7 +8,7 @@ use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::warning::{Code, Effect, Surroundings, Warning, of_trial};
 
-use crate::facts::{Rig, SUBJECT, six_starts, trial};
+use super::facts::{Rig, SUBJECT, six_starts, trial};
 
 /// The trial as two players on hosts of their own play it at a server on a third.
 fn on_hosts(one: Trial) -> Trial {

@@ -5,7 +5,7 @@ use kqps_verdict::warning::{
     Code, Effect, Surroundings, of_trial, rate_limited, truncated, unexplained_loss,
 };
 
-use crate::facts::{place, subject_busy, trial};
+use super::facts::{place, subject_busy, trial};
 
 /// A trial of 100,000 queries, of which the subject read `lost` and did not answer them.
 fn unanswered(lost: u64) -> Trial {

@@ -3,7 +3,7 @@
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_verdict::judge::judge;
 
-use crate::facts::{Rig, SUBJECT, knee, trial};
+use super::facts::{Rig, SUBJECT, knee, trial};
 
 fn six_starts() -> Rig {
     let mut rig = Rig::new(2e6);

@@ -4,7 +4,7 @@ use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{HostFacts, Quantiles, ResidenceFacts, Trial};
 use kqps_verdict::judge::{CellResidence, judge};
 
-use crate::facts::{Rig, SUBJECT, knee, trial};
+use super::facts::{Rig, SUBJECT, knee, trial};
 
 fn six_starts() -> Rig {
     let mut rig = Rig::new(2e6);

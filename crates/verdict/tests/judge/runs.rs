@@ -8,7 +8,7 @@ use kqps_verdict::judge::{CellVerdict, RunVerdict, facts_of, goal_of, judge};
 use kqps_verdict::search::{Goal, Preset};
 use kqps_verdict::warning::Code;
 
-use crate::facts::{Rig, SUBJECT, knee, six_starts, starved, trial};
+use super::facts::{Rig, SUBJECT, knee, six_starts, starved, trial};
 
 fn subject(rig: &Rig) -> CellVerdict {
     judge(&rig.run).subjects.remove(0)

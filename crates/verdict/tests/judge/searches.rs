@@ -9,7 +9,7 @@ use kqps_verdict::judge::{CutShort, Moment, SearchContext, SearchVerdict, judge,
 use kqps_verdict::search::{Goal, Preset};
 use kqps_verdict::warning::Surroundings;
 
-use crate::facts::{Rig, closed, six_starts, starved, subject_busy, trial};
+use super::facts::{Rig, closed, six_starts, starved, subject_busy, trial};
 
 /// The trials of the first start, as a search of its own.
 fn search_of(rig: &Rig) -> Vec<(Purpose, &Trial)> {

@@ -11,7 +11,7 @@ use kqps_verdict::warning::{
     uneven, unexplained_loss, wrong_answers,
 };
 
-use crate::facts::{place, starved, subject_busy, thread, trial};
+use super::facts::{place, starved, subject_busy, thread, trial};
 
 pub(crate) fn pinned() -> Surroundings {
     Surroundings { subject_cpus: vec![1], workers: Some(1), ..Surroundings::default() }

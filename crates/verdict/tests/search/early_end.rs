@@ -3,7 +3,7 @@
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Futile, Goal, Next, Preset, Probe, Start, bounds_found, next_trial};
 
-use crate::simulate::{
+use super::simulate::{
     Searched, Shape, Subject, chance, probe_of, search, search_after, search_probing, search_with,
 };
 

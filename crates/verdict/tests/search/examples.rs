@@ -3,7 +3,7 @@
 use kqps_verdict::search::{Class, Goal, Preset, Probe, classify, conditional_throughput};
 use serde_json::Value;
 
-use crate::simulate::probe_of;
+use super::simulate::probe_of;
 
 fn examples() -> Value {
     serde_json::from_str(include_str!("../data/mlrsearch-examples.json")).unwrap()

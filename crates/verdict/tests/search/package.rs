@@ -12,7 +12,7 @@ use kqps_verdict::search::{
 };
 use serde::{Deserialize, Serialize};
 
-use crate::simulate::{Shape, Subject, chance, probe_of, search};
+use super::simulate::{Shape, Subject, chance, probe_of, search};
 
 #[derive(Serialize)]
 struct Request {

@@ -6,7 +6,7 @@ use kqps_verdict::search::{
 };
 use proptest::prelude::*;
 
-use crate::simulate::{chance, probe_of, search_with};
+use super::simulate::{chance, probe_of, search_with};
 
 fn presets() -> impl Strategy<Value = Goal> {
     prop::sample::select(Preset::ALL.to_vec()).prop_map(Preset::goal)

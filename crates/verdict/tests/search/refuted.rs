@@ -3,7 +3,7 @@
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Goal, Preset, Probe, Start, bounds_found};
 
-use crate::simulate::{probe_of, search_with};
+use super::simulate::{probe_of, search_with};
 
 /// A trial long enough to settle a load at once.
 fn settling(goal: &Goal, load_qps: f64, bad_ratio: f64) -> Probe {

@@ -3,7 +3,7 @@
 
 use kqps_verdict::search::{Goal, Preset, Probe, Start};
 
-use crate::simulate::{Searched, chance, probe_of, search_probing};
+use super::simulate::{Searched, chance, probe_of, search_probing};
 
 /// A host, and a subject on it that answers everything up to its capacity.
 #[derive(Clone, Copy, Debug)]

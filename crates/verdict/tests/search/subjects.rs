@@ -3,7 +3,7 @@
 use kqps_observation::run::Purpose;
 use kqps_verdict::search::{Goal, Next, Preset, Probe, Start, bounds_found, next_trial};
 
-use crate::simulate::{Searched, Shape, Subject, probe_of, search, search_with};
+use super::simulate::{Searched, Shape, Subject, probe_of, search, search_with};
 
 /// Searches of subjects of one shape whose capacities spread over a decade, with an overload that answers from
 /// 90 to 120 % of the capacity.

@@ -2,7 +2,7 @@
 
 use kqps_zone::Severity;
 
-use crate::support::{DO, Server, compile, zone};
+use super::support::{DO, Server, compile, zone};
 
 const HEAD: &str = "example. 60 IN SOA ns.example. h.example. 1 2 3 4 5\n\
                     example. 60 IN NS ns.example.\n\

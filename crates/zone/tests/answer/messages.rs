@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 
 use kqps_zone::{Entry, Outcome, ResponderSettings, Silence, Transport};
 
-use crate::support::{
+use super::support::{
     DO, EDNS, IDLE_DS, PLAIN, Server, TCP, fixture, lines, query, records, section, shown, zone,
 };
 
@@ -256,7 +256,7 @@ fn what_is_optional_goes_first() {
     let whole = section(&server.reply(&query("a.child.example. A", &TCP), Transport::Tcp), 2).len();
     assert_eq!(whole, 16);
     for bytes in 512..1300 {
-        let ask = crate::support::Ask { edns: Some(bytes), ..EDNS };
+        let ask = super::support::Ask { edns: Some(bytes), ..EDNS };
         let reply = server.reply(&query("a.child.example. A", &ask), Transport::Udp);
         assert!(reply.len() <= bytes.into());
         let inside =
@@ -284,7 +284,7 @@ fn hosts_that_do_not_fit_are_left_out_silently() {
 fn a_zone_that_did_not_load_is_a_failure() {
     let server = &mut Server::new([
         zone("example.", &fixture("example")),
-        Entry::Broken(crate::support::wire("sub.example.").into()),
+        Entry::Broken(super::support::wire("sub.example.").into()),
     ]);
     assert_eq!(server.ask("x.sub.example. A", &PLAIN), "SERVFAIL\n");
     assert_eq!(server.ask("www.example. MX", &PLAIN).lines().next(), Some("NOERROR aa"));
@@ -322,10 +322,10 @@ fn classes() {
     for (class, expected) in
         [(1, "NOERROR aa"), (255, "NOERROR"), (2, "REFUSED"), (3, "REFUSED"), (254, "REFUSED")]
     {
-        let ask = crate::support::Ask { class, ..PLAIN };
+        let ask = super::support::Ask { class, ..PLAIN };
         assert_eq!(server.ask("www.example. A", &ask).lines().next(), Some(expected), "{class}");
     }
-    let ask = crate::support::Ask { class: 3, ..PLAIN };
+    let ask = super::support::Ask { class: 3, ..PLAIN };
     assert_eq!(server.ask("version.bind. TXT", &ask), "REFUSED\n");
     let settings = ResponderSettings {
         version: Some(b"kqps 1"[..].into()),
@@ -475,7 +475,7 @@ fn ixfr(serial: u8) -> Vec<u8> {
 
 /// A record with its data in wire form: owner, type, TTL, data.
 fn whole(
-    record: &domain::base::Record<domain::base::ParsedName<bytes::Bytes>, crate::support::Data>,
+    record: &domain::base::Record<domain::base::ParsedName<bytes::Bytes>, super::support::Data>,
 ) -> (Vec<u8>, u16, u32, Vec<u8>) {
     use domain::base::ToName as _;
     use domain::base::rdata::ComposeRecordData as _;

@@ -1,6 +1,6 @@
 //! The answers of an unsigned zone, section by section.
 
-use crate::support::{DO, EDNS, PLAIN, Server, TCP, fixture, lines, zone};
+use super::support::{DO, EDNS, PLAIN, Server, TCP, fixture, lines, zone};
 
 const SOA: &str = "ns example. 300 SOA ns1.example. hostmaster.example. 7 7200 3600 1209600 300";
 

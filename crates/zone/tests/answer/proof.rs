@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use domain::base::iana::Rtype;
 use sha1::{Digest, Sha1};
 
-use crate::reference::{APEX, Sets, has, is_below, parent, path};
-use crate::support::{Data, section, wire};
+use super::reference::{APEX, Sets, has, is_below, parent, path};
+use super::support::{Data, section, wire};
 
 /// How a zone proves that something does not exist.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,5 +1,5 @@
 //! Compares compiled small random zones with a slow and simple search (RFC 1034, section 4.3.2, with RFC 4592
-//! and 6672). Denials are checked as a resolver checks them ([`crate::proof`]).
+//! and 6672). Denials are checked as a resolver checks them ([`super::proof`]).
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -7,8 +7,8 @@ use std::fmt::Write as _;
 use kqps_zone::Entry;
 use proptest::prelude::*;
 
-use crate::proof::{self, Denial, End};
-use crate::support::{self, DO, EDNS, Server, section, zone};
+use super::proof::{self, Denial, End};
+use super::support::{self, DO, EDNS, Server, section, zone};
 
 pub(crate) const APEX: &str = "example.";
 const DIGEST: &str = "1 13 2 0102030405060708090A0B0C0D0E0F101112131415161718191A1B1C1D1E1F20";

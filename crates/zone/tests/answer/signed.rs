@@ -2,7 +2,7 @@
 
 use kqps_zone::{Entry, Outcome, ResponderSettings, Transport};
 
-use crate::support::{DO, EDNS, Server, TCP, fixture, lines, query, section, zone};
+use super::support::{DO, EDNS, Server, TCP, fixture, lines, query, section, zone};
 
 fn server(name: &str) -> Server {
     Server::new([zone("example.", &fixture(name))])
@@ -130,7 +130,7 @@ fn owners_of_nsec3_records_are_no_names() {
 #[test]
 fn a_denial_that_does_not_fit_is_truncated() {
     let server = &mut server("nsec3");
-    let ask = crate::support::Ask { edns: Some(512), ..DO };
+    let ask = super::support::Ask { edns: Some(512), ..DO };
     let reply = server.reply(&query("a.b.nothing.example. A", &ask), ask.transport);
     assert!(reply.len() <= 512 && reply[2] & 2 != 0);
     assert!(section(&reply, 1).iter().all(|record| record.rtype() != domain::base::iana::Rtype::OPT));

@@ -6,12 +6,12 @@ use std::net::{Shutdown, TcpStream};
 use std::os::unix::fs::FileTypeExt as _;
 use std::os::unix::net::{UnixListener, UnixStream};
 use std::path::{Path, PathBuf};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use kqps_kernel::process::Signal;
 use socket2::{Domain, SockAddr, Socket, Type};
 
-use super::connections::{assert_all_answered, is_closed, many};
+use super::connections::{IDLE, IDLE_LEAST, assert_all_answered, is_closed, many};
 use super::dns::{A, TXT, ask, ask_by, connect, framed, next, query};
 use super::{PATIENCE, Rig, Running, WORKERS, curious, questions, refused};
 
@@ -121,7 +121,7 @@ fn half_a_frame_ends_with_its_connection() {
 #[test]
 fn one_peer_may_have_all_connections_and_each_its_time() {
     let rig = Rig::new();
-    let limits = ["--tcp-per-client", "1", "--tcp-connections", "5", "--tcp-idle", "300ms"];
+    let limits = ["--tcp-per-client", "1", "--tcp-connections", "5", "--tcp-idle", IDLE];
     let server = rig.start_with_socket(&limits);
     let begin = Instant::now();
     let mut open: Vec<UnixStream> = (0..5).map(|_| rig.connect()).collect();
@@ -131,7 +131,7 @@ fn one_peer_may_have_all_connections_and_each_its_time() {
     // Half a query is no progress.
     open[0].write_all(&[0, 40, 1]).unwrap();
     assert!(open.iter_mut().all(is_closed));
-    assert!(begin.elapsed() >= Duration::from_millis(290), "{:?}", begin.elapsed());
+    assert!(begin.elapsed() >= IDLE_LEAST, "{:?}", begin.elapsed());
     // The limits of TCP clients still hold.
     let mut tcp = connect(server.addresses[0]);
     assert_eq!(ask_by(&mut tcp, &query(2, "www.auth.test", A)).answers(), 1);

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::peer::{Host, answer};
 use super::{PATIENT, Running, authority, front, stop};
 use crate::auth::Rig;
-use crate::auth::connections::{ask_cut_and_joined, is_closed, many};
+use crate::auth::connections::{IDLE, ask_cut_and_joined, is_closed, many};
 use crate::auth::dns::{A, ask_by, connect, framed, next, query};
 use crate::serve::sent::flow;
 
@@ -153,7 +153,7 @@ fn a_newcomer_takes_the_place_of_who_was_idle_longest() {
 #[test]
 fn a_client_has_its_share_and_an_idle_connection_its_time() {
     let host = Host::new();
-    let limits = ["--tcp-per-client", "3", "--tcp-idle", "300ms"];
+    let limits = ["--tcp-per-client", "3", "--tcp-idle", IDLE];
     let server = front(&[&host.url()], &[&PATIENT[..], &limits].concat());
     let mut back_end = host.peer();
     let mut waiting = connect(server.addresses[0]);

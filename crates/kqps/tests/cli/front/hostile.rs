@@ -8,7 +8,7 @@ use std::net::{Shutdown, SocketAddr, UdpSocket};
 use fastrand::Rng;
 
 use super::{echo, front, models, stop};
-use crate::auth::connections::is_closed;
+use crate::auth::connections::{IDLE, is_closed};
 use crate::auth::dns::{A, ask, ask_by, connect, framed, next, query, query_edns};
 use crate::serve::sent::{flow, wait_until_read};
 
@@ -179,14 +179,13 @@ fn every_message_by_a_connection_has_the_fate_that_its_bytes_give_it() {
 fn a_connection_ends_as_it_has_to_wherever_it_is_cut() {
     let rig = crate::auth::Rig::new();
     let (_authority, [_, way, _]) = super::authority(&rig);
-    let server = front(&[&way], &["--tcp-idle", "300ms"]);
+    let server = front(&[&way], &["--tcp-idle", IDLE]);
     let address = server.addresses[0];
     let good = framed(&query(5, "www.auth.test", A));
     let none = [0; 2];
     let whole = [&[0xff; 2][..], &vec![0; 65_535]].concat();
     let begun = [0xff, 0xff, 1, 2, 3];
-    let mut connections = 0;
-    for (bytes, replies) in [
+    let cases = [
         (none.to_vec(), 0),
         ([&good, &none[..]].concat(), 1),
         // The longest frame: too long for a query. The front answers the query after it.
@@ -196,21 +195,28 @@ fn a_connection_ends_as_it_has_to_wherever_it_is_cut() {
         ([&good, &good[..1]].concat(), 1),
         ([&good, &good[..], &good[..9]].concat(), 2),
         (vec![], 0),
-    ] {
-        for says_all in [true, false] {
-            let mut stream = connect(address);
-            stream.write_all(&bytes).unwrap();
-            if says_all {
-                stream.shutdown(Shutdown::Write).unwrap();
-            }
-            for _ in 0..replies {
-                assert_eq!(next(&mut stream).answers(), 1, "{bytes:x?}");
-            }
-            // At once if the client has ended its stream or sent no DNS, else after the idle time.
-            assert!(is_closed(&mut stream), "{bytes:x?} {says_all}");
-            connections += 1;
+    ];
+    let cut = |bytes: &[u8], replies: u32, says_all: bool| {
+        let mut stream = connect(address);
+        stream.write_all(bytes).unwrap();
+        if says_all {
+            stream.shutdown(Shutdown::Write).unwrap();
         }
-    }
+        for _ in 0..replies {
+            assert_eq!(next(&mut stream).answers(), 1, "{bytes:x?}");
+        }
+        // At once if the client has ended its stream or sent no DNS, else after the idle time.
+        assert!(is_closed(&mut stream), "{bytes:x?} {says_all}");
+    };
+    // All at the same time, since half of them wait.
+    std::thread::scope(|scope| {
+        for (bytes, replies) in &cases {
+            for says_all in [true, false] {
+                scope.spawn(move || cut(bytes, *replies, says_all));
+            }
+        }
+    });
+    let connections = 2 * cases.len() as u64;
     assert_eq!(ask_by(&mut connect(address), &query(6, "www.auth.test", A)).answers(), 1);
     let tcp = stop(server).tcp.unwrap();
     assert_eq!((tcp.connections, tcp.ended["not-dns"]), (connections + 1, 4));

@@ -1,0 +1,5 @@
+//! The store as the lab uses it, on a disk that fills up, and when its process is killed.
+
+mod store;
+mod store_full;
+mod store_kill;

@@ -1,0 +1,5 @@
+//! Pages of runs and of the history.
+
+mod page;
+mod scaling;
+mod support;

@@ -1,0 +1,4 @@
+//! Frames, and the state machine of TCP.
+
+mod frames;
+mod tcp;
