@@ -1,10 +1,12 @@
 //! Captures of any container and compression.
 
-use std::io::{self, Cursor, Read};
+use std::io::{Cursor, Read};
 use std::net::IpAddr;
 
 use kqps_capture::{CaptureError, Counts, Event, Kind, Reader, Settings};
 use kqps_message::HEADER_BYTES;
+
+use crate::feeding::Pieces;
 
 /// Takes any bytes as a capture. Its account adds up, and a pipe that gives a byte at a time holds the same. If the
 /// bytes are compressed and damaged, how much is read before the error depends on the pieces.
@@ -13,7 +15,7 @@ pub fn capture(bytes: &[u8]) {
     let one = Settings { servers: vec![IpAddr::from([192, 0, 2, 53])], ..Settings::default() };
     for settings in [every, one] {
         let whole = read(Cursor::new(bytes.to_vec()), &settings);
-        let piped = read(Pipe(Cursor::new(bytes.to_vec())), &settings);
+        let piped = read(Pieces::new(Cursor::new(bytes.to_vec()), 1), &settings);
         if is_compressed(bytes) && whole.1.is_some() {
             assert!(piped.1.is_some(), "only in one piece: {whole:?}");
         } else {
@@ -59,14 +61,4 @@ fn said(error: &CaptureError) -> String {
     let said = error.to_string();
     assert!(!said.contains(char::is_control), "{said}");
     said
-}
-
-/// Gives a byte at a time.
-struct Pipe(Cursor<Vec<u8>>);
-
-impl Read for Pipe {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let most = into.len().min(1);
-        self.0.read(&mut into[..most])
-    }
 }

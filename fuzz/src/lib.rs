@@ -2,7 +2,8 @@
 //!
 //! For: the bodies of the targets, as ordinary functions that panic if a rule is broken. libFuzzer runs them
 //! for any length of time (`fuzz_targets/`, `cargo xtask fuzz`). A test runs each for a moment over mutations
-//! of `corpus/`. Not for: the reasons of these rules, which are where the rules are implemented.
+//! of `corpus/`. A target that needs private parts of a crate stands there, behind the crate's feature `fuzz`. Not for: the
+//! reasons of these rules, which are where the rules are implemented.
 //!
 //! Invariant: a target is a function of its bytes. The same bytes fail again.
 
@@ -10,12 +11,20 @@ mod answer;
 mod cache;
 mod capture;
 mod capture_tcp;
+mod connection;
 mod dnstap;
+mod feeding;
+mod handshake;
+mod http;
 mod parsed;
+mod quic;
+mod sockets;
 mod store;
 mod study_file;
 mod subject_file;
+mod tcp_segment;
 mod text;
+mod tls;
 mod zone_file;
 
 use std::io::Cursor;
@@ -26,26 +35,46 @@ use kqps_message::name::{self, NAME_BYTES_MAX};
 use kqps_message::tsig::{Algorithm, KeyName};
 use kqps_message::{Edns, HEADER_BYTES, Header, canonical, edns, question, record};
 
+use feeding::Pieces;
+
 pub use answer::answer;
 pub use cache::cache;
 pub use capture::capture;
 pub use capture_tcp::capture_tcp;
+pub use connection::{connection, early_data, secure_connection};
 pub use dnstap::dnstap;
+pub use http::{client as http_client, server as http_server};
 pub use kqps_front::fuzz::{framing as front_framing, reply as front_reply};
 pub use kqps_host::residence::fuzz::packets as tapped_packet;
-pub use kqps_hosts::fuzz::messages as host_message;
-pub use kqps_http::fuzz::{client as http_client, server as http_server};
-pub use kqps_player::wire::tcp::fuzz::framing as player_framing;
-pub use kqps_quic::fuzz::{client as quic_client, server as quic_server};
-pub use kqps_server::connections::fuzz::{connection, early_data, secure_connection};
-pub use kqps_stack::fuzz::segments as tcp_segment;
-pub use kqps_tls::fuzz::{client as tls_client, server as tls_server};
-pub use kqps_web::fuzz::request as web_request;
 pub use kqps_zone::source::fuzz::lists as zone_list;
+pub use quic::{client as quic_client, server as quic_server};
 pub use store::store;
 pub use study_file::study_file;
 pub use subject_file::subject_file;
+pub use tcp_segment::tcp_segment;
+pub use tls::{client as tls_client, server as tls_server};
 pub use zone_file::zone_file;
+
+/// Takes any bytes as what controller and agent send each other, in pieces whose length is the first byte.
+pub fn host_message(bytes: &[u8]) {
+    if let Some((&length, bytes)) = bytes.split_first() {
+        kqps_hosts::fuzz::messages(bytes, Pieces::new(bytes, length));
+    }
+}
+
+/// Takes any bytes as a request. In pieces, whose length is the first byte, it is the same request, or refused alike.
+pub fn web_request(bytes: &[u8]) {
+    if let Some((&length, bytes)) = bytes.split_first() {
+        kqps_web::fuzz::request(bytes, Pieces::new(bytes, length));
+    }
+}
+
+/// Takes any bytes as replies that reach the player on a connection, in pieces whose length is the first byte.
+pub fn player_framing(bytes: &[u8]) {
+    if let Some((&length, stream)) = bytes.split_first() {
+        kqps_player::wire::tcp::fuzz::framing(sockets::pair(), stream, feeding::pieces(stream, length));
+    }
+}
 
 /// Takes any bytes as a client's query and the reply of a name server to it. What leaves the cache can be parsed by
 /// another reader.

@@ -17,7 +17,7 @@
 //!   client side, and `own_addresses` holds the front's own addresses.
 //! - [`upstream`] asks back ends for another server of this process. `answers` holds what becomes of its queries.
 //!   `guard` and `cookies` decide which answers to them may be forged.
-//! - `fuzz` makes the code that reads bytes of back ends available to the fuzz targets.
+//! - `fuzz` has the fuzz targets of the code that reads bytes of back ends, if the feature of that name is on.
 //! - `service` is the front as the server sees it. `control` starts the workers and gives them new policies. `status`
 //!   reports their counts while they run. `shared` is what these threads have in common.
 
@@ -32,6 +32,7 @@ mod counts;
 mod datagrams;
 mod dispatcher;
 mod edns;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod guard;
 mod health;

@@ -5,6 +5,7 @@
 //! of queries or several of them, and the IDs of encrypted ones cannot be read.
 
 mod datagram;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod pairs;
 

@@ -1,6 +1,6 @@
 //! The bytes between controller and agent, for the fuzz target. It panics if a property does not hold.
 
-use std::io::{self, Read};
+use std::io::Read;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
@@ -10,23 +10,10 @@ use crate::message::{FromAgent, FromController, line, shown};
 /// The most bytes of a line here.
 const LINE_MOST: usize = 1000;
 
-/// Gives its bytes in pieces of a size.
-pub(crate) struct Pieces<'b>(pub(crate) &'b [u8], pub(crate) usize);
-
-impl Read for Pieces<'_> {
-    fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
-        let count = self.1.min(self.0.len()).min(into.len());
-        into[..count].copy_from_slice(&self.0[..count]);
-        self.0 = &self.0[count..];
-        Ok(count)
-    }
-}
-
-/// Takes any bytes as what controller and agent send each other, in pieces whose length is the first byte. The lines are
-/// those of the whole, up to the first that is too long, and a message is the same when it is written again.
-pub fn messages(bytes: &[u8]) {
-    let Some((&piece, bytes)) = bytes.split_first() else { return };
-    let mut lines = Lines::new(Pieces(bytes, usize::from(piece).max(1)), Arc::new(AtomicU64::new(0)));
+/// Takes any bytes as what controller and agent send each other. `pieces` reads them in pieces. The lines are those of
+/// the whole, up to the first that is too long, and a message is the same when it is written again.
+pub fn messages(bytes: &[u8], pieces: impl Read) {
+    let mut lines = Lines::new(pieces, Arc::new(AtomicU64::new(0)));
     let whole = memchr::memchr_iter(b'\n', bytes).count();
     for wanted in bytes.split(|byte| *byte == b'\n').take(whole) {
         let found = lines.next(LINE_MOST);

@@ -10,6 +10,7 @@
 //! any more.
 
 pub mod clock;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 pub mod merge;
 pub mod message;

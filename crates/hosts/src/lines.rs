@@ -98,7 +98,16 @@ impl<R: Read> Lines<R> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fuzz::Pieces;
+
+    /// Returns its bytes in pieces of a length.
+    struct Pieces<'b>(&'b [u8], usize);
+
+    impl Read for Pieces<'_> {
+        fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
+            let most = into.len().min(self.1);
+            self.0.read(&mut into[..most])
+        }
+    }
 
     fn all(bytes: &[u8], piece: usize, most: usize) -> Result<Vec<Vec<u8>>, String> {
         let heard_ns = Arc::new(AtomicU64::new(0));

@@ -10,7 +10,6 @@
 mod bells;
 mod client;
 mod failure;
-pub mod fuzz;
 mod memory;
 mod requests;
 mod server;

@@ -12,7 +12,6 @@ mod clock;
 pub mod code;
 pub mod end;
 mod frames;
-pub mod fuzz;
 pub mod server;
 mod session;
 pub mod timers;

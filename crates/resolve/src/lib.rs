@@ -21,6 +21,7 @@ mod answer;
 mod asks;
 pub mod chase;
 mod crew;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod handoff;
 mod key;

@@ -13,6 +13,7 @@ mod connection;
 mod counts;
 mod event_loop;
 pub mod frame;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod http;
 mod keeper;

@@ -9,7 +9,6 @@
 
 pub mod checksum;
 mod ends;
-pub mod fuzz;
 mod headers;
 mod parsed;
 pub mod tcp;

@@ -3,7 +3,6 @@
 
 use std::ops::DerefMut;
 
-use rustls::Tls13CipherSuite;
 use rustls::client::{ClientConnectionData, EarlyDataError, UnbufferedClientConnection};
 use rustls::server::{ServerConnectionData, UnbufferedServerConnection};
 use rustls::unbuffered::{
@@ -173,7 +172,8 @@ impl<S: Side> Tls<S> {
     }
 
     /// The suite of TLS 1.3 that the handshake agreed on.
-    pub(crate) fn suite(&self) -> Option<&'static Tls13CipherSuite> {
+    #[cfg(any(test, feature = "fuzz"))]
+    pub(crate) fn suite(&self) -> Option<&'static rustls::Tls13CipherSuite> {
         self.side.negotiated_cipher_suite().and_then(|suite| suite.tls13())
     }
 

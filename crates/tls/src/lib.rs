@@ -11,6 +11,7 @@ pub mod client;
 pub mod connection;
 pub mod error;
 pub mod failure;
+#[cfg(any(test, feature = "fuzz"))]
 pub mod fuzz;
 mod key;
 mod last_flight;

@@ -8,6 +8,7 @@
 
 mod answer;
 mod exposition;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod request;
 mod server;

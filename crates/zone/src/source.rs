@@ -1,6 +1,7 @@
 //! The zones and their files as a user gives them: one file, a directory of files, a list, or a configuration of BIND.
 
 mod catalogue;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod list;
 mod pattern;

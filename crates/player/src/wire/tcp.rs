@@ -9,6 +9,7 @@ mod connection;
 mod early_bytes;
 mod epoll;
 mod frame;
+#[cfg(feature = "fuzz")]
 pub mod fuzz;
 mod http;
 mod kernel;

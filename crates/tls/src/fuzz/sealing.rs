@@ -14,7 +14,7 @@ use crate::connection::{ClientTls, ServerTls};
 use crate::server::Acceptor;
 
 /// A suite that this client can use: its keys have 32 bytes.
-pub(crate) const SUITE: &str = "TLS_AES_256_GCM_SHA384";
+pub const SUITE: &str = "TLS_AES_256_GCM_SHA384";
 
 /// The types of the messages of the handshake, and of encrypted records.
 const HANDSHAKE: u8 = 22;
@@ -27,12 +27,12 @@ const HEADER_BYTES: usize = 5;
 const EARLY_BYTES: usize = 1 << 10;
 
 /// A client that has the server's first messages.
-pub(crate) struct Sealing {
+pub struct Sealing {
     encrypter: Box<dyn MessageEncrypter>,
     /// Records that were sealed so far.
     sealed: u64,
     /// The client's last message of the handshake.
-    pub(crate) finished: Vec<u8>,
+    pub finished: Vec<u8>,
 }
 
 /// A secret of a connection (RFC 8446, section 7.1), by its label in key logs.
@@ -43,10 +43,6 @@ pub(super) struct Secret {
 }
 
 impl Secret {
-    pub(super) fn with_label(label: &'static str) -> Self {
-        Self { label, bytes: Mutex::default() }
-    }
-
     /// The secret; empty if it is not known yet.
     pub(super) fn get(&self) -> Vec<u8> {
         self.bytes.lock().unwrap_or_else(PoisonError::into_inner).clone()
@@ -61,18 +57,30 @@ impl KeyLog for Secret {
     }
 }
 
+/// A client whose secret with this label becomes known, the secret, and the first bytes of its handshake.
+pub(super) fn with_secret(
+    connector: &Connector,
+    label: &'static str,
+    offers_early_data: bool,
+) -> (ClientTls, Arc<Secret>, Vec<u8>) {
+    let secret = Arc::new(Secret { label, bytes: Mutex::default() });
+    let (mut config, name) = connector.parts(None);
+    let own = Arc::make_mut(&mut config);
+    own.key_log = Arc::clone(&secret) as Arc<dyn KeyLog>;
+    own.enable_early_data = offers_early_data;
+    let side = UnbufferedClientConnection::new(config, name).expect("a client");
+    let mut first = Vec::new();
+    let tls = ClientTls::begin(side, EARLY_BYTES, &mut first).expect("a client begins");
+    (tls, secret, first)
+}
+
 impl Sealing {
     /// The client, and a server that waits for the client's last message. With `is_early` the client offers early data,
     /// for which it must have a ticket, and which the server must reject.
-    pub(crate) fn new(connector: &Connector, acceptor: &Acceptor, is_early: bool) -> (Self, ServerTls) {
-        let secret = Arc::new(Secret::with_label("CLIENT_HANDSHAKE_TRAFFIC_SECRET"));
-        let (mut config, name) = connector.parts(None);
-        let own = Arc::make_mut(&mut config);
-        own.key_log = Arc::clone(&secret) as Arc<dyn KeyLog>;
-        own.enable_early_data = is_early;
-        let side = UnbufferedClientConnection::new(config, name).expect("a client");
-        let (mut to_server, mut to_client, mut plain) = (Vec::new(), Vec::new(), Vec::new());
-        let mut client = ClientTls::begin(side, EARLY_BYTES, &mut to_server).expect("a client begins");
+    pub fn new(connector: &Connector, acceptor: &Acceptor, is_early: bool) -> (Self, ServerTls) {
+        let (mut client, secret, mut to_server) =
+            with_secret(connector, "CLIENT_HANDSHAKE_TRAFFIC_SECRET", is_early);
+        let (mut to_client, mut plain) = (Vec::new(), Vec::new());
         assert_eq!(client.early_bytes() > 0, is_early, "a ticket allows it");
         if is_early {
             client.seal_early(b"a query", &mut to_server).expect("there is room for it");
@@ -99,7 +107,7 @@ impl Sealing {
     }
 
     /// A record with this part of the messages of the handshake, its type, and zeros (RFC 8446, section 5.4).
-    pub(crate) fn seal(&mut self, part: &[u8], zeros: usize) -> Vec<u8> {
+    pub fn seal(&mut self, part: &[u8], zeros: usize) -> Vec<u8> {
         let mut text = [part, &[HANDSHAKE]].concat();
         text.resize(text.len() + zeros, 0);
         let end = text.pop().expect("a type at least");
@@ -108,7 +116,7 @@ impl Sealing {
     }
 
     /// Records with the parts of the last message.
-    pub(crate) fn seal_finished(&mut self, part_bytes: usize, zeros: usize) -> Vec<u8> {
+    pub fn seal_finished(&mut self, part_bytes: usize, zeros: usize) -> Vec<u8> {
         let finished = self.finished.clone();
         finished.chunks(part_bytes.max(1)).flat_map(|part| self.seal(part, zeros)).collect()
     }

@@ -3,11 +3,10 @@
 
 use std::sync::Arc;
 
-use rustls::client::UnbufferedClientConnection;
 use rustls::crypto::cipher::MessageEncrypter;
-use rustls::{ContentType, KeyLog, Tls13CipherSuite};
+use rustls::{ContentType, Tls13CipherSuite};
 
-use super::sealing::{SUITE, Secret, encrypter, expand, record};
+use super::sealing::{SUITE, Secret, encrypter, expand, record, with_secret};
 use crate::client::{Client, ClientSettings, Trust, server_name};
 use crate::connection::ClientTls;
 
@@ -36,13 +35,8 @@ impl VainClient {
         let suites = vec![SUITE.parse().expect("a suite")];
         let settings = ClientSettings { suites, ..ClientSettings::new(Trust::Anyone, false) };
         let client = Client::new(&settings).expect("a client").speaking(protocol);
-        let connector = client.connector(server_name(super::NAME).expect("a name"), 0);
-        let log = Arc::new(Secret::with_label("CLIENT_TRAFFIC_SECRET_0"));
-        let (mut config, name) = connector.parts(None);
-        Arc::make_mut(&mut config).key_log = Arc::clone(&log) as Arc<dyn KeyLog>;
-        let side = UnbufferedClientConnection::new(config, name).expect("a client");
-        let mut first = Vec::new();
-        let tls = ClientTls::begin(side, 0, &mut first).expect("a client begins");
+        let connector = client.connector(server_name("fuzz.test").expect("a name"), 0);
+        let (tls, log, first) = with_secret(&connector, "CLIENT_TRAFFIC_SECRET_0", false);
         (Self { tls, log, keys: None }, first)
     }
 

@@ -1,29 +1,12 @@
 //! The reassembly of messages fed with arbitrary bytes, for the fuzz target. It panics if a property does not hold.
 
 use std::io::Write as _;
-use std::net::{Shutdown, TcpListener, TcpStream};
+use std::net::{Shutdown, TcpStream};
 
 use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 
 use super::frame::append;
 use super::layer::{Arrived, Buffers, Layer as _, Plain};
-
-thread_local! {
-    /// The listening socket of all connections of a thread.
-    static LISTENER: TcpListener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-}
-
-/// The two ends of a connection. The player's end leaves no port in `TIME_WAIT`.
-fn pair() -> (TcpClient, TcpStream) {
-    LISTENER.with(|listener| {
-        let address = listener.local_addr().expect("it is bound");
-        let client = TcpClient::connect(address, None).expect("it listens");
-        client.close_by_reset().expect("a socket");
-        let (peer, _) = listener.accept().expect("a client waits");
-        peer.set_nodelay(true).expect("a socket");
-        (client, peer)
-    })
-}
 
 /// The whole messages of a stream, one after the other.
 fn whole(mut stream: &[u8]) -> Vec<&[u8]> {
@@ -37,11 +20,13 @@ fn whole(mut stream: &[u8]) -> Vec<&[u8]> {
     found
 }
 
-/// Feeds arbitrary bytes in pieces, whose length is the first byte. The player must find the same messages as in the
-/// whole stream, and must write each as it was read.
-pub fn framing(bytes: &[u8]) {
-    let Some((&piece, stream)) = bytes.split_first() else { return };
-    let (client, mut peer) = pair();
+/// Feeds the player's end of a connection with arbitrary bytes in pieces, which its peer writes. The player must find the
+/// same messages as in the whole stream, and must write each as it was read.
+pub fn framing<'p>(
+    (client, mut peer): (TcpClient, TcpStream),
+    stream: &[u8],
+    pieces: impl Iterator<Item = &'p [u8]>,
+) {
     let (mut layer, mut buffers, mut heard) = (Plain::default(), Buffers::new(), Vec::new());
     let mut is_held = false;
     let mut read = || {
@@ -64,7 +49,7 @@ pub fn framing(bytes: &[u8]) {
         taken.expect("nothing but TCP can fail");
         false
     };
-    for piece in stream.chunks(usize::from(piece).max(1)) {
+    for piece in pieces {
         peer.write_all(piece).expect("the player reads");
         read();
     }

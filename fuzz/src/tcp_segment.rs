@@ -1,11 +1,10 @@
-//! Frames and segments of arbitrary bytes, for the fuzz target. It panics if a property does not hold.
+//! The target for the stack past the kernel: arbitrary bytes as a frame, and as segments of connections.
 
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use crate::ends::{Ends, Path};
-use crate::tcp::{self, Close, Connections, Flags, Header, Id, Options, Segment, Settings};
-use crate::{parse, turn_round, udp};
+use kqps_stack::tcp::{self, Close, Connections, Flags, Header, Id, Options, Segment, Settings};
+use kqps_stack::{Ends, Path, parse, turn_round, udp};
 
 /// The first sequence number of the peer: the numbers wrap soon.
 const PEER_STARTS: u32 = u32::MAX - 200;
@@ -17,7 +16,7 @@ const RETRIES: u8 = 2;
 const ROUNDS_MOST: u32 = 100;
 
 /// Takes any bytes as a frame, and then as steps of a caller and its peer, eight bytes each.
-pub fn segments(bytes: &[u8]) {
+pub fn tcp_segment(bytes: &[u8]) {
     frame(bytes);
     let mut rig = Rig::new();
     rig.transmit();

@@ -1,11 +1,13 @@
-//! Both ends of HTTP/2 fed with arbitrary bytes, for the fuzz targets. They panic if a property does not hold.
+//! The targets for HTTP/2: both ends of a connection, fed with arbitrary bytes.
 
 use std::collections::BTreeMap;
 
-use crate::{
-    ClientSession, Fate, HEADER_BYTES, MESSAGE_BYTES, Method, PATH, Peer, Requests, ServerEvent,
-    ServerSession, Values,
+use kqps_http::{
+    ClientSession, Fate, Method, PATH, Peer, Requests, ServerEvent, ServerSession, Values,
 };
+use kqps_message::HEADER_BYTES;
+
+use crate::feeding::{Fed, change};
 
 /// Bits of the first byte. The bytes are messages that the other end frames; or they change bytes that the other end
 /// framed; or they arrive as they are, after the first bytes of the other end or before anything else.
@@ -75,7 +77,7 @@ impl Rig {
             let before = queries.len();
             let heard = self.server.receive(piece, |taken| match taken {
                 ServerEvent::Query(query) => {
-                    assert!((HEADER_BYTES..=MESSAGE_BYTES).contains(&query.len()));
+                    assert!(query.len() >= HEADER_BYTES && u16::try_from(query.len()).is_ok());
                     queries.push(query.to_vec());
                 }
                 ServerEvent::Refused(status) => assert!((400..600).contains(&status)),
@@ -103,7 +105,7 @@ impl Rig {
                 let body = match fate {
                     Fate::Response { status, is_dns, body } => {
                         assert!(body.is_empty() || (is_dns && (200..300).contains(&status)));
-                        assert!(body.len() <= MESSAGE_BYTES);
+                        assert!(u16::try_from(body.len()).is_ok());
                         (status == 200).then(|| body.to_vec())
                     }
                     Fate::TooLong | Fate::Reset(_) | Fate::GoneAway | Fate::Malformed(_) => None,
@@ -118,6 +120,29 @@ impl Rig {
         }
         fates.into_iter().filter_map(|(key, body)| Some((key, body?))).collect()
     }
+
+    /// Feeds both ends with messages that the other end frames, in pieces for the server and for the client. All must
+    /// arrive.
+    fn frame(&mut self, (to_server, to_client): (usize, usize), bytes: &[u8]) {
+        let (mut asked, sent) = self.ask(bytes.chunks(to_server.min(to_client)).map(message));
+        let mut queries = self.serve(&sent, to_server);
+        let sent = self.server.take_outgoing(<[u8]>::to_vec);
+        let replies = self.hear(&sent, to_client, asked.len());
+        assert_eq!(replies.len(), asked.len());
+        assert!(replies.values().eq(&asked), "each query has the reply that is its own");
+        queries.sort();
+        asked.sort();
+        assert_eq!(queries, asked);
+        assert_eq!(self.client.open(), 0);
+    }
+
+    /// Ends both ends, in whatever state they are.
+    fn close(mut self) {
+        self.client.close();
+        self.server.close();
+        self.client.take_outgoing(|_| ());
+        self.server.take_outgoing(|_| ());
+    }
 }
 
 /// A message of these bytes after a header with ID 0.
@@ -129,82 +154,50 @@ fn queries() -> impl Iterator<Item = Vec<u8>> {
     (0..QUERIES).map(|number| message(&[number]))
 }
 
-/// Changes bytes of `flow`: each three bytes of `changes` are a place, modulo the length, and the bits that change
-/// there.
+/// The flow after these changes, three bytes each.
 fn changed(mut flow: Vec<u8>, changes: &[u8]) -> Vec<u8> {
-    let length = flow.len().max(1);
-    for change in changes.chunks_exact(3) {
-        let place = usize::from(u16::from_be_bytes([change[0], change[1]])) % length;
-        if let Some(byte) = flow.get_mut(place) {
-            *byte ^= change[2];
-        }
-    }
+    changes.as_chunks::<3>().0.iter().for_each(|each| change(&mut flow, *each));
     flow
 }
 
-/// Feeds both ends with messages that the other end frames, in pieces for the one or the other. All must arrive.
-fn frame(choice: u8, pieces: (usize, usize), bytes: &[u8]) {
+fn feed(fed: Fed, bytes: &[u8]) {
+    let Some((&[choice, piece], bytes)) = bytes.split_first_chunk() else { return };
+    let piece = usize::from(piece).max(1);
     let mut rig = Rig::new(choice);
-    rig.greet();
-    let (mut asked, to_server) = rig.ask(bytes.chunks(pieces.0.min(pieces.1)).map(message));
-    let mut queries = rig.serve(&to_server, pieces.0);
-    let to_client = rig.server.take_outgoing(<[u8]>::to_vec);
-    let replies = rig.hear(&to_client, pieces.1, asked.len());
-    assert_eq!(replies.len(), asked.len());
-    assert!(replies.values().eq(&asked), "each query has the reply that is its own");
-    queries.sort();
-    asked.sort();
-    assert_eq!(queries, asked);
-    assert_eq!(rig.client.open(), 0);
-    close(rig);
-}
-
-/// Ends both ends, in whatever state they are.
-fn close(mut rig: Rig) {
-    rig.client.close();
-    rig.server.close();
-    rig.client.take_outgoing(|_| ());
-    rig.server.take_outgoing(|_| ());
+    if choice & (FRAMED | CHANGES | GREETED) != 0 {
+        rig.greet();
+    }
+    if choice & FRAMED != 0 {
+        rig.frame(if fed == Fed::Server { (piece, WHOLE) } else { (WHOLE, piece) }, bytes);
+        return rig.close();
+    }
+    let is_changed = choice & CHANGES != 0;
+    match fed {
+        Fed::Client => {
+            let (asked, to_server) = rig.ask(queries());
+            if is_changed {
+                rig.serve(&to_server, WHOLE);
+                let to_client = changed(rig.server.take_outgoing(<[u8]>::to_vec), bytes);
+                rig.hear(&to_client, piece, asked.len());
+            } else {
+                rig.hear(bytes, piece, asked.len());
+            }
+        }
+        Fed::Server if is_changed => {
+            let (_, to_server) = rig.ask(queries());
+            rig.serve(&changed(to_server, bytes), piece);
+        }
+        Fed::Server => drop(rig.serve(bytes, piece)),
+    }
+    rig.close();
 }
 
 /// Feeds a client. The first byte says how, see the constants of this module, and the second is the length of pieces.
 pub fn client(bytes: &[u8]) {
-    let Some((&[choice, piece], bytes)) = bytes.split_first_chunk() else { return };
-    let piece = usize::from(piece).max(1);
-    if choice & FRAMED != 0 {
-        return frame(choice, (WHOLE, piece), bytes);
-    }
-    let mut rig = Rig::new(choice);
-    if choice & (CHANGES | GREETED) != 0 {
-        rig.greet();
-    }
-    let (asked, to_server) = rig.ask(queries());
-    if choice & CHANGES != 0 {
-        rig.serve(&to_server, WHOLE);
-        let to_client = changed(rig.server.take_outgoing(<[u8]>::to_vec), bytes);
-        rig.hear(&to_client, piece, asked.len());
-    } else {
-        rig.hear(bytes, piece, asked.len());
-    }
-    close(rig);
+    feed(Fed::Client, bytes);
 }
 
 /// Feeds a server likewise.
 pub fn server(bytes: &[u8]) {
-    let Some((&[choice, piece], bytes)) = bytes.split_first_chunk() else { return };
-    let piece = usize::from(piece).max(1);
-    if choice & FRAMED != 0 {
-        return frame(choice, (piece, WHOLE), bytes);
-    }
-    let mut rig = Rig::new(choice);
-    if choice & (CHANGES | GREETED) != 0 {
-        rig.greet();
-    }
-    if choice & CHANGES != 0 {
-        let (_, to_server) = rig.ask(queries());
-        rig.serve(&changed(to_server, bytes), piece);
-    } else {
-        rig.serve(bytes, piece);
-    }
-    close(rig);
+    feed(Fed::Server, bytes);
 }

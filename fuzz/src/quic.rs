@@ -1,4 +1,4 @@
-//! Both ends of QUIC fed with arbitrary datagrams, for the fuzz targets. They panic if a property does not hold.
+//! The targets for QUIC: both ends of a connection, fed with arbitrary datagrams.
 
 use std::collections::BTreeMap;
 use std::convert::Infallible;
@@ -6,16 +6,15 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use kqps_tls::certificate::{KeyType, make};
-use kqps_tls::client::server_name;
-use kqps_tls::{Acceptor, ClientSettings, Trust};
-
-use crate::{
+use kqps_quic::{
     Admission, Client, ClientEvent, Congestion, QueryKey, Reply, Responder, SEGMENTS_MOST, Server,
     ServerEvent,
 };
+use kqps_tls::Acceptor;
 
-const NAME: &str = "fuzz.test";
+use crate::feeding::{Fed, change};
+use crate::handshake::{connector, made, settings};
+
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);
 const SERVER: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 853);
 
@@ -46,12 +45,9 @@ const STEPS: u32 = 5_000;
 fn makers(is_early: bool) -> &'static (kqps_tls::Client, Acceptor) {
     static MAKERS: OnceLock<[(kqps_tls::Client, Acceptor); 2]> = OnceLock::new();
     let both = MAKERS.get_or_init(|| {
-        let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
         [false, true].map(|early_data| {
-            let settings = ClientSettings::new(Trust::Ca(made.ca.clone()), early_data);
-            let settings = ClientSettings { early_data, ..settings };
-            let client = kqps_tls::Client::over_quic(&settings).expect("a client");
-            (client, Acceptor::over_quic(&made.identity, early_data).expect("a server"))
+            let client = kqps_tls::Client::over_quic(&settings(early_data)).expect("a client");
+            (client, Acceptor::over_quic(&made().identity, early_data).expect("a server"))
         })
     });
     &both[usize::from(is_early)]
@@ -102,8 +98,7 @@ impl Rig {
     /// A client that has begun to connect.
     fn new(is_early: bool) -> Self {
         let (tls, acceptor) = makers(is_early);
-        let connector = tls.connector(server_name(NAME).expect("a name"), 2);
-        let mut client = Client::new(vec![connector], SLOT + 1, 1, Congestion::default());
+        let mut client = Client::new(vec![connector(tls, 2)], SLOT + 1, 1, Congestion::default());
         client.connect(SLOT, None, (TARGET, SERVER), 0).expect("the address of a server");
         Self {
             client,
@@ -233,25 +228,15 @@ impl Rig {
     }
 }
 
-/// The datagrams with other bytes: each four bytes of `changes` are the number of a datagram and a place in it, both
-/// modulo how many there are, and the bits that change there.
+/// The datagrams with other bytes: each four bytes of `changes` are the number of a datagram, modulo how many there are,
+/// and a change of it.
 fn changed(mut datagrams: Vec<Vec<u8>>, changes: &[u8]) -> Vec<Vec<u8>> {
     let count = datagrams.len().max(1);
-    for change in changes.chunks_exact(4) {
-        let Some(datagram) = datagrams.get_mut(usize::from(change[0]) % count) else { break };
-        let place = usize::from(u16::from_be_bytes([change[1], change[2]])) % datagram.len().max(1);
-        if let Some(byte) = datagram.get_mut(place) {
-            *byte ^= change[3];
-        }
+    for &[number, high, low, bits] in changes.as_chunks::<4>().0 {
+        let Some(datagram) = datagrams.get_mut(usize::from(number) % count) else { break };
+        change(datagram, [high, low, bits]);
     }
     datagrams
-}
-
-/// The end that is fed.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Fed {
-    Client,
-    Server,
 }
 
 fn feed(fed: Fed, bytes: &[u8]) {

@@ -1,30 +1,21 @@
-//! A connection in TLS and its client, for the fuzz targets. Between them is a socket of the kernel.
+//! A connection in TLS and its client. Between them is a socket of the kernel.
 
-use std::net::TcpListener;
-use std::sync::Arc;
+use std::net::TcpStream;
 use std::time::{Duration, Instant};
 
-use kqps_kernel::clock::now_ns;
 use kqps_kernel::tcp_client::{TcpClient, TcpRead};
-use kqps_tls::{Acceptor, ClientTls};
+use kqps_server::connections::End;
+use kqps_server::connections::fuzz::Served;
+use kqps_tls::ClientTls;
 
-use crate::answer::Answer;
-use crate::connections::connection::{Connection, Scratch, Turn};
-use crate::connections::counts::End;
-use crate::connections::keeper::KeptConnection as _;
-use crate::connections::stream::Stream;
-use crate::connections::tls::TlsStream;
+use super::{Mirror, agree, reply_bytes, split};
+use crate::sockets;
 
 /// The longest time until both ends have what they wait for.
 const PATIENCE: Duration = Duration::from_secs(10);
 
-thread_local! {
-    /// The listening socket of all connections of a thread.
-    static LISTENER: TcpListener = TcpListener::bind("127.0.0.1:0").expect("a free port");
-}
-
 /// A connection, its client, and what the client has read.
-pub(super) struct Rig<A: Answer> {
+pub(super) struct Rig {
     /// `None` once the client has gone.
     pub(super) client: Option<TcpClient>,
     pub(super) tls: ClientTls,
@@ -36,30 +27,18 @@ pub(super) struct Rig<A: Answer> {
     /// Bytes that have come and that the client has not taken.
     come: Vec<u8>,
     pub(super) heard: Vec<u8>,
-    connection: Connection<A::Many>,
-    pub(super) scratch: Scratch<A>,
-    pub(super) ended: Option<End>,
+    pub(super) server: Served<Mirror>,
 }
 
-impl<A: Answer> Rig<A> {
-    /// A client that has these bytes to write, and a connection that `serve` makes of its TLS. The client does not take
-    /// what comes.
+impl Rig {
+    /// A client that has these bytes to write, and a connection that `serve` makes of its socket. The client does not
+    /// take what comes.
     pub(super) fn new(
         (tls, outgoing): (ClientTls, Vec<u8>),
-        acceptor: &Acceptor,
-        answer: A,
-        serve: impl FnOnce(TlsStream) -> Stream,
+        serve: impl FnOnce(TcpStream) -> Served<Mirror>,
     ) -> Self {
-        let (client, server) = LISTENER.with(|listener| {
-            let address = listener.local_addr().expect("it is bound");
-            let client = TcpClient::connect(address, None).expect("it listens");
-            // It leaves no port in TIME_WAIT.
-            client.close_by_reset().expect("a socket");
-            (client, listener.accept().expect("a client waits").0)
-        });
+        let (client, server) = sockets::pair();
         server.set_nonblocking(true).expect("a flag");
-        let server = mio::net::TcpStream::from_std(server);
-        let stream = TlsStream::accept(acceptor, server, &Arc::default()).expect("a server waits");
         Self {
             client: Some(client),
             tls,
@@ -68,23 +47,17 @@ impl<A: Answer> Rig<A> {
             piece: usize::MAX,
             come: Vec::new(),
             heard: Vec::new(),
-            connection: Connection::new(serve(stream), None, now_ns()),
-            scratch: Scratch::new(answer),
-            ended: None,
+            server: serve(server),
         }
     }
 
     /// Lets both ends go on until this is so, or the connection has ended.
     pub(super) fn go_on_until(&mut self, is_so: impl Fn(&Self) -> bool) {
         let began = Instant::now();
-        while self.ended.is_none() && !is_so(self) {
+        while self.server.ended().is_none() && !is_so(self) {
             assert!(began.elapsed() < PATIENCE, "neither end can go on");
             self.write();
-            self.connection.note(true, false);
-            match self.connection.turn(&mut self.scratch, now_ns()) {
-                Turn::Again | Turn::Waits => {}
-                Turn::Ended(end) => self.ended = Some(end),
-            }
+            self.server.go_on(true, false);
             self.read();
         }
     }
@@ -125,6 +98,16 @@ impl<A: Answer> Rig<A> {
     /// Goes on until the connection has ended.
     pub(super) fn end(&mut self) -> End {
         self.go_on_until(|_| false);
-        self.ended.expect("it has ended")
+        self.server.ended().expect("it has ended")
+    }
+
+    /// Ends the client, which sent the messages of this stream, and checks what it heard and the counts.
+    pub(super) fn finish(&mut self, stream: &[u8]) {
+        self.tls.close(&mut self.outgoing);
+        self.end();
+        if split(stream).2 {
+            self.hear(reply_bytes(stream));
+        }
+        agree(stream, &self.heard, &self.server);
     }
 }

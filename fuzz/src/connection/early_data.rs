@@ -1,23 +1,19 @@
 //! Early data of a client over TLS and HTTPS, cut anywhere: what a server takes of it before the handshake ends.
 
 use std::collections::BTreeMap;
-use std::convert::Infallible;
-use std::sync::{Arc, OnceLock};
+use std::net::TcpStream;
+use std::sync::OnceLock;
 
 use kqps_http::{ClientSession, Fate, Method, PATH, Requests};
 use kqps_message::{HEADER_BYTES, may_be_replayed};
-use kqps_tls::certificate::{KeyType, Made, make};
-use kqps_tls::client::server_name;
+use kqps_server::connections::End;
+use kqps_server::connections::fuzz::Served;
 use kqps_tls::fuzz::taking;
-use kqps_tls::{Acceptor, Client, ClientSettings, Connector, Early, Trust};
+use kqps_tls::{Acceptor, Client, Connector, Early};
 
 use super::rig::Rig;
-use super::{Mirror, agree, reply_bytes, split};
-use crate::answer::{Answer, Answered, Query};
-use crate::connections::counts::End;
-use crate::connections::http::HttpStream;
-use crate::connections::stream::Stream;
-use crate::connections::tls::TlsStream;
+use super::{Mirror, split};
+use crate::handshake::{NAME, connector, made, settings, shake_hands};
 
 /// Bits of the first byte: whether the bytes are messages by HTTP/2, by GET; whether the server knows no session; whether
 /// it takes few bytes of early data, though its tickets allow more; and whether the last bytes follow early data as they
@@ -37,8 +33,6 @@ const FEW_BYTES: usize = 64;
 /// The most pieces in which the client's bytes arrive, about.
 const PIECES_MOST: usize = 256;
 
-const NAME: &str = "fuzz.test";
-
 /// Makers of TLS for clients and the three servers.
 struct Makers {
     client: Client,
@@ -48,13 +42,11 @@ struct Makers {
 }
 
 impl Makers {
-    fn new(protocol: &[u8], made: &Made) -> Self {
-        let settings =
-            ClientSettings { early_data: true, ..ClientSettings::new(Trust::Ca(made.ca.clone()), true) };
-        let acceptor = || Acceptor::over_tcp(protocol, &made.identity, true).expect("a server");
+    fn new(protocol: &[u8]) -> Self {
+        let acceptor = || Acceptor::over_tcp(protocol, &made().identity, true).expect("a server");
         let server = acceptor();
         Self {
-            client: Client::new(&settings).expect("a client").speaking(protocol),
+            client: Client::new(&settings(true)).expect("a client").speaking(protocol),
             unknown: acceptor(),
             few: taking(&server, FEW_BYTES as u32),
             server,
@@ -64,25 +56,14 @@ impl Makers {
     /// The makers over TLS or by HTTP.
     fn choose(choice: u8) -> &'static Self {
         static MAKERS: OnceLock<[Makers; 2]> = OnceLock::new();
-        let both = MAKERS.get_or_init(|| {
-            let made = make(KeyType::Ecdsa, &[NAME.to_owned()]).expect("a certificate");
-            [kqps_tls::ALPN, kqps_http::ALPN].map(|protocol| Self::new(protocol, &made))
-        });
+        let both = MAKERS.get_or_init(|| [kqps_tls::ALPN, kqps_http::ALPN].map(Self::new));
         &both[usize::from(choice & BY_HTTP)]
     }
 
     /// A client that has a ticket of the first server.
     fn acquainted(&self) -> Connector {
-        let connector = self.client.connector(server_name(NAME).expect("a name"), 4);
-        let mut to_server = Vec::new();
-        let mut client = connector.connect(&mut to_server).expect("a client has a first message");
-        let mut server = self.server.accept().expect("a server waits");
-        while connector.tickets().received == 0 {
-            let (mut to_client, mut plain) = (Vec::new(), Vec::new());
-            server.open(&mut to_server, &mut plain, &mut to_client).expect("the client obeys TLS");
-            to_server.clear();
-            client.open(&mut to_client, &mut plain, &mut to_server).expect("the server obeys TLS");
-        }
+        let connector = connector(&self.client, 4);
+        shake_hands(&connector, &self.server);
         connector
     }
 }
@@ -98,8 +79,8 @@ struct Case<'a> {
 }
 
 impl Case<'_> {
-    /// A client that may send early data, and its server.
-    fn rig<A: Answer>(&self, answer: A, serve: impl FnOnce(TlsStream) -> Stream) -> Rig<A> {
+    /// A client that may send early data, and its server, which `serve` makes.
+    fn rig(&self, serve: fn(TcpStream, &Acceptor, Mirror) -> Served<Mirror>) -> Rig {
         let makers = Makers::choose(self.choice);
         let mut outgoing = Vec::new();
         let tls = makers.acquainted().connect_from(None, true, &mut outgoing);
@@ -110,20 +91,20 @@ impl Case<'_> {
             (0, _) => &makers.few,
             _ => &makers.unknown,
         };
-        Rig::new((tls, outgoing), acceptor, answer, serve)
+        Rig::new((tls, outgoing), |socket| serve(socket, acceptor, Mirror))
     }
 
     /// Plays the bytes of `flow`, the first of them as early data. Of `within(count)` queries, which are whole in the
     /// first `count` bytes and may be replayed, the server must take all before the handshake ends, and no others. Returns
     /// how many bytes of early data it took; `None` if the handshake cannot end.
-    fn play<A: Answer>(&self, rig: &mut Rig<A>, flow: &[u8], within: impl Fn(usize) -> u64) -> Option<usize> {
+    fn play(&self, rig: &mut Rig, flow: &[u8], within: impl Fn(usize) -> u64) -> Option<usize> {
         let early = self.seal_early(rig, flow);
         let is_taken = self.choice & UNKNOWN == 0;
         let is_too_much = is_taken && self.choice & FEW != 0 && early > FEW_BYTES;
         let most = if is_taken { within(early) } else { 0 };
-        let received = |rig: &Rig<A>| {
-            assert!(rig.scratch.counts.received <= most, "the server took what may be a replay");
-            rig.scratch.counts.received
+        let received = |rig: &Rig| {
+            assert!(rig.server.counts().received <= most, "the server took what may be a replay");
+            rig.server.counts().received
         };
         rig.outgoing.extend_from_slice(self.garbage);
         self.cut(rig);
@@ -131,13 +112,13 @@ impl Case<'_> {
         if !self.garbage.is_empty() || is_too_much {
             rig.client = None;
             rig.go_on_until(|rig| received(rig) > most);
-            assert!(matches!(rig.ended, Some(End::Tls | End::Broken | End::Peer)), "{:?}", rig.ended);
+            assert!(matches!(rig.server.ended(), Some(End::Tls | End::Broken | End::Peer)), "{:?}", rig.server.ended());
             return None;
         }
         rig.go_on_until(|rig| received(rig) == most);
         rig.listens = true;
         rig.go_on_until(|rig| rig.tls.is_established());
-        assert_eq!(rig.tls.early() == Early::Accepted, is_taken, "{:?} {:?}", rig.tls.early(), rig.ended);
+        assert_eq!(rig.tls.early() == Early::Accepted, is_taken, "{:?} {:?}", rig.tls.early(), rig.server.ended());
         let taken = if is_taken { early } else { 0 };
         for piece in flow[taken..].chunks(self.piece) {
             rig.tls.seal(piece, &mut rig.outgoing).expect("the handshake is complete");
@@ -148,7 +129,7 @@ impl Case<'_> {
     }
 
     /// Seals the first bytes as early data, as far as the ticket allows. Returns how many.
-    fn seal_early<A: Answer>(&self, rig: &mut Rig<A>, flow: &[u8]) -> usize {
+    fn seal_early(&self, rig: &mut Rig, flow: &[u8]) -> usize {
         let most = self.early.min(flow.len());
         let mut sealed = 0;
         loop {
@@ -163,7 +144,7 @@ impl Case<'_> {
     }
 
     /// Cuts what the client has to write into pieces.
-    fn cut<A: Answer>(&self, rig: &mut Rig<A>) {
+    fn cut(&self, rig: &mut Rig) {
         rig.piece = self.piece.max(rig.outgoing.len() / PIECES_MOST);
     }
 }
@@ -182,43 +163,21 @@ pub fn early_data(bytes: &[u8]) {
 }
 
 fn over_tls(case: &Case<'_>, stream: &[u8]) {
-    let mut rig = case.rig(Mirror, |stream| Stream::Tls(Box::new(stream)));
+    let mut rig = case.rig(Served::over_tls);
     let within = |early: usize| {
         let queries = split(&stream[..early]).0;
         queries.iter().take_while(|query| may_be_replayed(query)).count() as u64
     };
-    if case.play(&mut rig, stream, within).is_none() {
-        return;
-    }
-    rig.tls.close(&mut rig.outgoing);
-    let end = rig.end();
-    if split(stream).2 {
-        rig.hear(reply_bytes(stream));
-    }
-    agree(stream, &rig.heard, end, &rig.scratch);
-}
-
-/// Answers every query with its own bytes.
-struct Echo;
-
-impl Answer for Echo {
-    const GROWS: bool = false;
-
-    type Many = Infallible;
-
-    fn answer(&mut self, query: Query<'_>) -> Answered<Infallible> {
-        Answered::One(query.bytes)
-    }
-
-    fn next(&mut self, many: &mut Infallible, _: &mut [u8]) -> Option<usize> {
-        match *many {}
+    if case.play(&mut rig, stream, within).is_some() {
+        rig.finish(stream);
     }
 }
 
-/// A query of these bytes: the first is the third one of its header, which has the opcode, and the others follow the header.
+/// A query of these bytes: the first is the third one of its header, which has the opcode, and the others follow the
+/// header. Its other flags let the server answer once.
 fn query(bytes: &[u8]) -> Vec<u8> {
     let mut query = vec![0; HEADER_BYTES];
-    query[2] = bytes[0];
+    query[2] = (bytes[0] & !3) | 1;
     query[5] = 1;
     query.extend_from_slice(&bytes[1..]);
     query
@@ -245,7 +204,7 @@ fn asked(session: &mut ClientSession, case: &Case<'_>, content: &[u8]) -> (Vec<(
 }
 
 fn by_http(case: &Case<'_>, content: &[u8]) {
-    let mut rig = case.rig(Echo, |stream| Stream::Https(Box::new(HttpStream::new(stream, &Arc::default()))));
+    let mut rig = case.rig(Served::over_https);
     let mut session = ClientSession::new().expect("a client begins");
     let (queries, flow) = asked(&mut session, case, content);
     let is_safe = |(end, query): &(usize, Vec<u8>), early| *end > early || may_be_replayed(query);
@@ -257,7 +216,7 @@ fn by_http(case: &Case<'_>, content: &[u8]) {
     let mut fates = BTreeMap::new();
     while fates.len() < queries.len() {
         rig.go_on_until(|rig| !rig.heard.is_empty());
-        assert_eq!(rig.ended, None, "queries have no fate");
+        assert_eq!(rig.server.ended(), None, "queries have no fate");
         let heard = std::mem::take(&mut rig.heard);
         let received = session.receive(&heard, |key, fate| {
             let Fate::Response { status, body, .. } = fate else { panic!("query {key}: {fate:?}") };
