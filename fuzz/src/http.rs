@@ -2,9 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_http::{
-    ClientSession, Fate, Method, PATH, Peer, Requests, ServerEvent, ServerSession, Values,
-};
+use kqps_http::{ClientSession, Fate, Method, PATH, Peer, Requests, ServerEvent, ServerSession, Values};
 use kqps_message::HEADER_BYTES;
 
 use crate::feeding::{Fed, change};

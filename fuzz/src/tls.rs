@@ -89,8 +89,7 @@ const FINISHED: u8 = 0xfe;
 fn early_makers() -> &'static (Connector, Acceptor, Acceptor) {
     static MAKERS: OnceLock<(Connector, Acceptor, Acceptor)> = OnceLock::new();
     MAKERS.get_or_init(|| {
-        let settings =
-            ClientSettings { suites: vec![SUITE.parse().expect("a suite")], ..settings(true) };
+        let settings = ClientSettings { suites: vec![SUITE.parse().expect("a suite")], ..settings(true) };
         let client = Client::new(&settings).expect("a client");
         let acceptor = || Acceptor::over_tcp(kqps_tls::ALPN, &made().identity, true).expect("a server");
         (connector(&client, 4), acceptor(), acceptor())

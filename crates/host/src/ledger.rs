@@ -16,7 +16,7 @@ use kqps_observation::ledger::FoundBy;
 use kqps_observation::{Accounts, HostFacts, Ledger, Place, Placed, SubjectFacts};
 use serde::{Deserialize, Serialize};
 
-pub use hosts::{Sides, across};
+pub use hosts::across;
 use stretch::Backlog;
 
 /// Where the subject's end of the way is, as seen by the player.

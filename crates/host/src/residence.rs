@@ -24,9 +24,6 @@ use crate::subject_cores;
 use datagram::datagrams;
 use pairs::Pairs;
 
-/// The name of residence among what could not be read of a host.
-pub const NAME: &str = "residence";
-
 /// The most queries a second that are stamped. The reading thread takes about 2 µs for each packet, so a fifth of a core.
 const STAMPED_MOST_QPS: f64 = 50_000.0;
 

@@ -34,7 +34,7 @@ use cores::Cores;
 pub use crate::drop_reasons::DropReasons as Reasons;
 pub use ahead::begin_at;
 pub use first_reading::{SPARE_NS, TimedReading};
-pub use host::{HostWatch, ServerFacts, ServerSeen};
+pub use host::{HostWatch, ServerSeen};
 pub use player::{PlayerSeen, PlayerWatch, PlayerWatched};
 pub use subject::{PlayerPlace, SubjectSeen, SubjectWatch, SubjectWatched};
 

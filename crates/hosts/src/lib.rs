@@ -3,8 +3,7 @@
 //! For: the hosts' file and Ansible's inventories, starting `kqps agent` there by the user's own means (`ssh HOST`,
 //! `srun -w HOST`, `kubectl exec -i POD --`, `ip netns exec NAME`), the lines of JSON between controller and agent, the
 //! check that both are the same build, bringing that build there, the offset of the clocks, and the end of either side
-//! when the other is gone; and one trial of what many players measured. Not for: what an agent is asked to do; that is
-//! a job, whose type the caller chooses.
+//! when the other is gone. Not for: what an agent is asked to do; that is a job, whose type the caller chooses.
 //!
 //! Invariant: a remote part is reached over its standard input and output alone, and ends by itself when nothing comes
 //! any more.
@@ -12,7 +11,6 @@
 pub mod clock;
 #[cfg(feature = "fuzz")]
 pub mod fuzz;
-pub mod merge;
 pub mod message;
 
 mod command;

@@ -1,7 +1,7 @@
 //! Observations: the records that measuring writes and judging reads.
 //!
-//! For: the trial, the run, the histogram, readings of cores and the store, each with a version. Not for: deciding what a
-//! record means (`verdict`), nor for how it looks (`report`).
+//! For: the trial, the run, the histogram, readings of cores and the store, each with a version; and one trial of what many
+//! players measured ([`merge`]). Not for: deciding what a record means (`verdict`), nor for how it looks (`report`).
 //!
 //! Invariant: facts only. A record holds what was counted and timed, and the reason if something could not be read.
 //! Measuring and judging meet only here.
@@ -19,6 +19,7 @@ pub mod host;
 pub mod http;
 pub mod ledger;
 pub mod live;
+pub mod merge;
 pub mod network;
 pub mod non_empty;
 pub mod part;

@@ -6,6 +6,9 @@ use serde::{Deserialize, Serialize};
 
 use crate::histogram::Quantiles;
 
+/// The name of residence among what could not be read of a host.
+pub const NAME: &str = "residence";
+
 /// The residence of queries over UDP in the subject's host, over one trial. Only queries of the sample are counted:
 /// `queries = pairs + unanswered + repeated`, and `replies = pairs + unasked + of_repeated`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]

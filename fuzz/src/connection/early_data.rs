@@ -112,13 +112,23 @@ impl Case<'_> {
         if !self.garbage.is_empty() || is_too_much {
             rig.client = None;
             rig.go_on_until(|rig| received(rig) > most);
-            assert!(matches!(rig.server.ended(), Some(End::Tls | End::Broken | End::Peer)), "{:?}", rig.server.ended());
+            assert!(
+                matches!(rig.server.ended(), Some(End::Tls | End::Broken | End::Peer)),
+                "{:?}",
+                rig.server.ended()
+            );
             return None;
         }
         rig.go_on_until(|rig| received(rig) == most);
         rig.listens = true;
         rig.go_on_until(|rig| rig.tls.is_established());
-        assert_eq!(rig.tls.early() == Early::Accepted, is_taken, "{:?} {:?}", rig.tls.early(), rig.server.ended());
+        assert_eq!(
+            rig.tls.early() == Early::Accepted,
+            is_taken,
+            "{:?} {:?}",
+            rig.tls.early(),
+            rig.server.ended()
+        );
         let taken = if is_taken { early } else { 0 };
         for piece in flow[taken..].chunks(self.piece) {
             rig.tls.seal(piece, &mut rig.outgoing).expect("the handshake is complete");

@@ -3,30 +3,15 @@
 //! network namespace, whose counters count once.
 
 use std::collections::BTreeSet;
+use std::net::SocketAddr;
 
 use kqps_observation::network::{DeviceFacts, IpFacts};
-use kqps_observation::{Accounts, HostFacts, Ledger, NetworkFacts, SubjectFacts};
+use kqps_observation::trial::Transport;
+use kqps_observation::{HostFacts, Ledger, NetworkFacts, SubjectFacts, Trial};
 
 use super::stretch::Backlog;
 use super::way::{STRETCHES, WAY_BACK};
 use super::{Evidence, SubjectSide, placed_by};
-
-/// The facts from which the ledger of several hosts is computed.
-#[derive(Clone, Copy, Debug)]
-pub struct Sides<'a> {
-    /// The fate of every query of all players.
-    pub accounts: &'a Accounts,
-    /// Datagrams that the players' own sockets dropped.
-    pub player_socket_drops: u64,
-    /// Whether queries went over IPv6.
-    pub ipv6: bool,
-    /// Whether the players' packets pass the kernel's network stack, whose counters then say nothing of their side.
-    pub past_kernel: bool,
-    /// The host of each player.
-    pub players: &'a [&'a HostFacts],
-    /// The subject and its host, if they were watched.
-    pub server: Option<(&'a SubjectFacts, &'a HostFacts)>,
-}
 
 /// Whether no, all or some players are in the network namespace of the subject's host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -39,30 +24,38 @@ enum Inside {
     SomePlayers,
 }
 
-/// Places every query of all players that was intended and has no reply at all.
-pub fn across(sides: &Sides<'_>) -> Ledger {
-    let Sides { accounts, players, server, .. } = *sides;
-    let inside = inside(players, server.map(|(_, host)| host));
+/// Places every query of all players that was intended and has no reply at all, of a merged trial. Lost segments and
+/// packets of a connection are sent again, so there is no ledger for connections.
+pub fn across(trial: &Trial) -> Ledger {
+    if trial.transport != Transport::Udp {
+        return Ledger::default();
+    }
+    // The players' hosts come first, one for each part.
+    let players: Vec<&HostFacts> = trial.hosts.iter().take(trial.parts.len()).collect();
+    let server = trial.subject.as_ref().zip(trial.subject_host());
+    let inside = inside(&players, server.map(|(_, host)| host));
     let host = match (inside, server) {
         (Inside::AllPlayers, Some((_, server))) => {
             let views: Vec<&HostFacts> = players.iter().copied().chain([server]).collect();
             HostFacts { network: widest(&views).clone(), ..HostFacts::default() }
         }
-        _ => HostFacts { network: together(players), ..HostFacts::default() },
+        _ => HostFacts { network: together(&players), ..HostFacts::default() },
     };
     let subject = server.map(|(subject, host)| {
         let network = subject.network.as_ref().filter(|_| inside == Inside::NoPlayer);
         SubjectFacts { network: network.map(|network| carried(network, &[host])), ..subject.clone() }
     });
     let is_seen = subject.as_ref().is_some_and(|subject| subject.network.is_some());
+    let accounts = &trial.accounts;
+    let drops = trial.players.iter().map(|player| player.socket_drops);
     let evidence = Evidence {
         accounts,
-        player_socket_drops: sides.player_socket_drops,
+        player_socket_drops: drops.fold(0, u64::saturating_add),
         // They separate the directions only where both move the same counters, and there each datagram is one message
         // unless the player uses segmentation.
         messages_sent: accounts.sent,
         messages_received: accounts.correct + accounts.wrong + accounts.late,
-        ipv6: sides.ipv6,
+        ipv6: trial.target.parse().is_ok_and(|target: SocketAddr| target.is_ipv6()),
         host: &host,
         subject: subject.as_ref(),
         side: match inside {
@@ -70,9 +63,10 @@ pub fn across(sides: &Sides<'_>) -> Ledger {
             Inside::NoPlayer if is_seen => SubjectSide::There,
             Inside::NoPlayer | Inside::SomePlayers => SubjectSide::Unseen,
         },
-        past_kernel: sides.past_kernel,
+        // The kernel's counters then say nothing of the players' side.
+        past_kernel: trial.players.iter().any(|player| player.io.contains("xdp")),
     };
-    placed_by(&evidence, &backlogs(players, server.map(|(_, host)| host)))
+    placed_by(&evidence, &backlogs(&players, server.map(|(_, host)| host)))
 }
 
 fn inside(players: &[&HostFacts], server: Option<&HostFacts>) -> Inside {

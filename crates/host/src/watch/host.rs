@@ -1,13 +1,13 @@
 //! The subject's host, if the player is on another one: a watch of its cores and its packets, beside that of the
 //! subject.
 
-use kqps_observation::{HostFacts, ResidenceFacts, SubjectFacts};
+use kqps_observation::merge::ServerFacts;
+use kqps_observation::{HostFacts, ResidenceFacts};
 use serde::{Deserialize, Serialize};
 
 use super::player::{PlayerWatch, PlayerWatched};
 use super::subject::SubjectSeen;
 use super::{FOREIGN_CPU, cores, read_or_noted, set_frequencies};
-use crate::ledger::SubjectSide;
 
 /// A running watch of a host without a player. Counters of packets are those of this process's network namespace.
 #[derive(Debug)]
@@ -46,19 +46,6 @@ pub struct ServerSeen {
     pub residence: Option<ResidenceFacts>,
 }
 
-/// The records of the subject's host.
-#[derive(Clone, Debug, Default, PartialEq)]
-pub struct ServerFacts {
-    /// The subject, if it was watched.
-    pub subject: Option<SubjectFacts>,
-    /// Its host, with the CPU time of other programs if the subject was watched.
-    pub host: HostFacts,
-    /// Whether the counters of the subject's network namespace could be read.
-    pub side: SubjectSide,
-    /// How long queries stayed on the host, if packets were stamped.
-    pub residence: Option<ResidenceFacts>,
-}
-
 impl ServerSeen {
     /// The records of what was seen.
     pub fn into_facts(self) -> ServerFacts {
@@ -72,13 +59,16 @@ impl ServerSeen {
         };
         set_frequencies(&mut host.cpus, &[&subject.cores]);
         host.foreign_cpu_s = read_or_noted(foreign_cpu_s, FOREIGN_CPU, &mut host.unreadable);
-        ServerFacts { subject: subject.facts, host, side: subject.side, residence }
+        ServerFacts { subject: subject.facts, host, residence }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::SubjectFacts;
+
     use super::*;
+    use crate::ledger::SubjectSide;
 
     #[test]
     fn the_subjects_host_knows_the_time_of_others_if_the_subject_was_watched() {
@@ -99,7 +89,7 @@ mod tests {
         assert_eq!(sent, seen);
         let facts = sent.into_facts();
         assert!((facts.host.foreign_cpu_s.unwrap() - 0.24).abs() < 1e-9, "{facts:?}");
-        assert_eq!((facts.subject.unwrap().pid, facts.side), (7, SubjectSide::There));
+        assert_eq!(facts.subject.unwrap().pid, 7);
         assert_eq!(facts.residence.unwrap().pairs, 7);
 
         let unwatched = ServerSeen { subject: SubjectSeen { facts: None, ..subject }, ..seen };

@@ -2,9 +2,10 @@
 
 use kqps_host::watch::{HostWatch, ServerSeen, TimedReading};
 use kqps_host::{
-    PlayerPlace, ResidenceWatch, Stamped, SubjectWatch, SubjectWatched, allowed_cpus, residence,
+    PlayerPlace, ResidenceWatch, Stamped, SubjectWatch, SubjectWatched, allowed_cpus,
 };
 use kqps_kernel::interrupts::Interrupts;
+use kqps_observation::residence::NAME as NAME_OF_RESIDENCE;
 
 /// A running watch of a subject and its host.
 #[derive(Debug)]
@@ -75,7 +76,7 @@ impl ServerWatch {
         host.device = self.device;
         let residence = self.residence.map(|begun| begun.and_then(ResidenceWatch::end));
         let residence = residence.and_then(|measured| {
-            measured.map_err(|why| host.unreadable.insert(residence::NAME.to_owned(), why)).ok()
+            measured.map_err(|why| host.unreadable.insert(NAME_OF_RESIDENCE.to_owned(), why)).ok()
         });
         ServerSeen { subject, host, residence }
     }

@@ -7,10 +7,11 @@ use std::thread;
 use std::time::Duration;
 
 use kqps_host::Stamped;
+use kqps_host::ledger::across;
 use kqps_hosts::Host;
-use kqps_hosts::merge::{Part, merge};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::factors::name;
+use kqps_observation::merge::{Part, merge};
 use kqps_observation::run::Purpose;
 use kqps_observation::{Cell, StartFacts, Trial};
 use kqps_verdict::silence::silence;
@@ -188,7 +189,7 @@ impl<'a> Running<'a> {
         }
         seen.host.device = seen.host.device.take().or_else(|| server.device().map(str::to_owned));
         let parts = self.parts(players, played, duration_s)?;
-        let merged = merge(parts, Some(*seen));
+        let merged = merge(parts, Some(seen.into_facts()), across);
         let mut trial = merged.map_err(|error| {
             let reason = format!("the records of the players do not make one trial: {error}");
             Trouble::Subject { reason, output: Vec::new() }

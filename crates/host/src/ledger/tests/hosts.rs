@@ -1,6 +1,8 @@
 //! Ledgers of two players and a subject, each on a host of its own, with losses that were planted at every place.
 
 use kqps_observation::network::TcpFacts;
+use kqps_observation::trial::{PlayerFacts, Transport};
+use kqps_observation::{NonEmpty, PlayerPart, Trial};
 
 use super::*;
 
@@ -56,15 +58,23 @@ impl Hosts {
         }
     }
 
+    /// The merged record, with the subject and its host if they were watched.
+    fn merged(&self, is_watched: bool) -> Trial {
+        let [first, second] = self.players.clone();
+        let server = is_watched.then(|| self.server.clone());
+        let player = PlayerFacts { socket_drops: self.player_drops, ..PlayerFacts::default() };
+        Trial {
+            accounts: self.accounts,
+            players: NonEmpty { first: player, others: vec![PlayerFacts::default()] },
+            hosts: NonEmpty { first, others: [second].into_iter().chain(server).collect() },
+            parts: vec![PlayerPart::default(); 2],
+            subject: is_watched.then(|| self.subject.clone()),
+            ..Trial::default()
+        }
+    }
+
     fn ledger(&self) -> Ledger {
-        across(&Sides {
-            accounts: &self.accounts,
-            player_socket_drops: self.player_drops,
-            ipv6: false,
-            past_kernel: false,
-            players: &[&self.players[0], &self.players[1]],
-            server: Some((&self.subject, &self.server)),
-        })
+        across(&self.merged(true))
     }
 
     /// Adds what a control link by TCP carries, to the counters of one address family or of the other.
@@ -184,16 +194,15 @@ fn network_namespaces_of_one_machine_share_a_backlog() {
 #[test]
 fn a_subjects_host_out_of_sight_leaves_what_the_players_saw() {
     let hosts = Hosts::from_story(Story { filter_in: 20, player_buffer: 7, ..Story::default() });
-    let ledger = across(&Sides {
-        accounts: &hosts.accounts,
-        player_socket_drops: hosts.player_drops,
-        ipv6: false,
-        past_kernel: false,
-        players: &[&hosts.players[0], &hosts.players[1]],
-        server: None,
-    });
+    let ledger = across(&hosts.merged(false));
     assert_eq!(ledger.places, [by_drops(Place::PlayerSocketBuffer, 7, false)]);
     assert_eq!(ledger.unexplained, 20);
+}
+
+#[test]
+fn connections_send_again_what_is_lost_and_have_no_ledger() {
+    let trial = Trial { transport: Transport::Tls, ..planted().merged(true) };
+    assert_eq!(across(&trial), Ledger::default());
 }
 
 #[test]

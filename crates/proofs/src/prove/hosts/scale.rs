@@ -8,10 +8,11 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant, SystemTime};
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kqps_hosts::merge::{Part, merge};
+use kqps_host::ledger::across;
 use kqps_kernel::namespace;
 use kqps_observation::accounts::Accounts;
 use kqps_observation::histogram::LONGEST_US;
+use kqps_observation::merge::{Part, merge};
 use kqps_observation::{Histogram, Run, StartFacts, Trial};
 use kqps_skips::{Capability, skip};
 
@@ -144,7 +145,7 @@ fn merged(record: &Trial, players: usize) -> Result<Duration> {
     };
     let began = Instant::now();
     let parts = lines.into_iter().enumerate().map(part).collect::<Result<Vec<Part>>>()?;
-    let trial = merge(parts, None)?;
+    let trial = merge(parts, None, across)?;
     let took = began.elapsed();
     ensure!(
         trial.accounts.correct == players as u64 * record.accounts.correct,

@@ -1,7 +1,7 @@
 //! The load of all players together.
 
-use kqps_observation::trial::{LoadFacts, LoadMode, ReplyFacts};
-use kqps_observation::{Accounts, PlayerPart};
+use crate::trial::{LoadFacts, LoadMode, ReplyFacts};
+use crate::{Accounts, PlayerPart};
 
 use super::{Part, counts};
 

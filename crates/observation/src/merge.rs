@@ -1,7 +1,7 @@
 //! Merges the trials that several players played at the same time into one, with what was seen on the subject's host.
 //!
 //! Counts are added and histograms are added. Quantiles are read from the added histograms, and never averaged. The
-//! drop ledger is computed again from the counters of all hosts. Bins of time are added by when the players truly
+//! drop ledger is computed again from the counters of all hosts, by the caller's function. Bins of time are added by when the players truly
 //! began.
 
 mod connections;
@@ -14,8 +14,7 @@ mod record;
 mod same_trial;
 mod starts;
 
-use kqps_host::watch::ServerSeen;
-use kqps_observation::{StartFacts, Trial};
+use crate::{HostFacts, Ledger, ResidenceFacts, StartFacts, SubjectFacts, Trial};
 
 pub use error::MergeError;
 
@@ -30,15 +29,32 @@ pub struct Part {
     pub start: StartFacts,
 }
 
+/// The records of the subject's host.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct ServerFacts {
+    /// The subject, if it was watched.
+    pub subject: Option<SubjectFacts>,
+    /// Its host, with the CPU time of other programs if the subject was watched.
+    pub host: HostFacts,
+    /// How long queries stayed on the host, if packets were stamped.
+    pub residence: Option<ResidenceFacts>,
+}
+
 /// Merges the records of all players of a trial. `server` is what was seen on the subject's host; without it the trial
-/// has no facts of the subject.
+/// has no facts of the subject. `ledger` makes the drop ledger of the merged trial, which has none yet.
 ///
 /// # Errors
 ///
 /// No part; parts that are not of one trial, such as those with other queries; a part whose accounts do not add up,
 /// whose histograms cannot be read, or whose counts are too large to be added.
 #[allow(clippy::needless_pass_by_value)] // A part belongs to one trial, and nothing uses it after that.
-pub fn merge(parts: Vec<Part>, server: Option<ServerSeen>) -> Result<Trial, MergeError> {
+pub fn merge(
+    parts: Vec<Part>,
+    server: Option<ServerFacts>,
+    ledger: impl FnOnce(&Trial) -> Ledger,
+) -> Result<Trial, MergeError> {
     same_trial::check(&parts)?;
-    record::merge(&parts, server.map(ServerSeen::into_facts))
+    let mut trial = record::merge(&parts, server)?;
+    trial.ledger = ledger(&trial);
+    Ok(trial)
 }

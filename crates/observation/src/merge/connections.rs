@@ -2,9 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kqps_observation::{
-    ConnectionFacts, EarlyFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts,
-};
+use crate::{ConnectionFacts, EarlyFacts, HttpFacts, Quantiles, QuicFacts, SessionFacts, TlsFacts};
 
 use super::Part;
 use super::counts::{self, Counts};

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::{Histogram, Quantiles, Trial};
+use crate::{Histogram, Quantiles, Trial};
 
 use super::{MergeError, Part};
 

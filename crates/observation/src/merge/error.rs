@@ -1,6 +1,6 @@
 //! Why the records of players cannot be merged.
 
-use kqps_observation::IdentityViolated;
+use crate::IdentityViolated;
 
 /// Why the records of players cannot be merged, with the host whose record is the reason.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

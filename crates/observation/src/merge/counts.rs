@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::trial::{Interval, Mishap};
-use kqps_observation::{Accounts, Trial};
+use crate::trial::{Interval, Mishap};
+use crate::{Accounts, Trial};
 
 use super::starts::Starts;
 use super::{MergeError, Part};

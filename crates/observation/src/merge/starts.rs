@@ -60,8 +60,8 @@ impl Starts {
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::trial::LoadFacts;
-    use kqps_observation::{StartFacts, Trial};
+    use crate::trial::LoadFacts;
+    use crate::{StartFacts, Trial};
 
     use super::*;
 

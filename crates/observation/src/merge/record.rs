@@ -1,26 +1,20 @@
 //! The record of all players together.
 
-use std::net::SocketAddr;
-
-use kqps_host::ledger::{Sides, across};
-use kqps_host::residence::NAME as NAME_OF_RESIDENCE;
-use kqps_host::watch::ServerFacts;
-use kqps_observation::trial::Transport;
-use kqps_observation::{Accounts, HostFacts, Ledger, NonEmpty, SCHEMA, Trial};
+use crate::residence::NAME as NAME_OF_RESIDENCE;
+use crate::{Ledger, NonEmpty, SCHEMA, Trial};
 
 use super::counts::{self, Counts};
 use super::histograms::Histograms;
 use super::starts::Starts;
-use super::{MergeError, Part, connections, differences, load};
+use super::{MergeError, Part, ServerFacts, connections, differences, load};
 
-/// Merges parts that are those of one trial.
+/// Merges parts that are those of one trial, without a drop ledger.
 pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial, MergeError> {
     let first = &parts.first().ok_or(MergeError::Nothing)?.trial;
     let starts = Starts::from_parts(parts);
     let histograms = Histograms::from_parts(parts)?;
     let accounts = counts::accounts(parts)?;
     let by_cause = |of: fn(&Trial) -> &Counts| counts::by_cause(parts.iter().map(|part| of(&part.trial)));
-    let ledger = ledger(parts, &accounts, server.as_ref());
     let each = load::each(parts);
     let late_ns = each.iter().map(|part| part.start.late_ns).max();
     let (subject, server_host, residence) =
@@ -68,7 +62,7 @@ pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial
         players: list(parts.iter().map(|part| part.trial.players.first.clone())),
         subject,
         hosts: list(parts.iter().map(|part| part.trial.hosts.first.clone()).chain(server_host)),
-        ledger,
+        ledger: Ledger::default(),
         // No host has both a player and the subject, so no program gauged the cores of both.
         speed: None,
         stalls: None,
@@ -86,21 +80,4 @@ pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial
 /// A list of at least one item.
 fn list<T: Default>(mut items: impl Iterator<Item = T>) -> NonEmpty<T> {
     NonEmpty { first: items.next().unwrap_or_default(), others: items.collect() }
-}
-
-/// The drop ledger from the counters of all hosts. Lost segments and packets of a connection are sent again, so there
-/// is none for connections.
-fn ledger(parts: &[Part], accounts: &Accounts, server: Option<&ServerFacts>) -> Ledger {
-    let Some(first) = parts.first().filter(|part| part.trial.transport == Transport::Udp) else {
-        return Ledger::default();
-    };
-    let players: Vec<&HostFacts> = parts.iter().map(|part| &part.trial.hosts.first).collect();
-    across(&Sides {
-        accounts,
-        player_socket_drops: counts::sum(parts.iter().map(|part| part.trial.player_socket_drops())),
-        ipv6: first.trial.target.parse().is_ok_and(|target: SocketAddr| target.is_ipv6()),
-        past_kernel: parts.iter().any(|part| part.trial.players.first.io.contains("xdp")),
-        players: &players,
-        server: server.and_then(|seen| Some((seen.subject.as_ref()?, &seen.host))),
-    })
 }

@@ -1,6 +1,6 @@
 //! Whether records are those of one trial.
 
-use kqps_observation::Trial;
+use crate::Trial;
 
 use super::{MergeError, Part};
 

@@ -2,14 +2,13 @@
 
 use std::collections::BTreeMap;
 
-use kqps_host::watch::ServerSeen;
-use kqps_hosts::merge::{MergeError, Part, merge};
+use kqps_observation::merge::{MergeError, Part, ServerFacts, merge};
 use kqps_observation::trial::{
     DatasetFacts, Interval, LoadFacts, LoadMode, Mishap, PlayerFacts, ReplyFacts, Transport,
 };
 use kqps_observation::{
-    Accounts, ConnectionFacts, EarlyFacts, Histogram, HostFacts, NonEmpty, Replay, StartFacts, TlsFacts,
-    Trial,
+    Accounts, ConnectionFacts, EarlyFacts, Histogram, HostFacts, Ledger, NonEmpty, Replay, StartFacts,
+    TlsFacts, Trial,
 };
 
 /// Counts by cause that sum to a number.
@@ -101,8 +100,12 @@ fn part(host: &str, trial: Trial) -> Part {
     Part { host: host.into(), trial, start: StartFacts::default() }
 }
 
+fn no_ledger(_: &Trial) -> Ledger {
+    Ledger::default()
+}
+
 fn merged(parts: Vec<Part>) -> Trial {
-    merge(parts, None).unwrap()
+    merge(parts, None, no_ledger).unwrap()
 }
 
 fn total(counts: &BTreeMap<String, u64>) -> u64 {
@@ -234,7 +237,7 @@ fn connections_of_all_players_are_added() {
     assert_eq!(connections.tls.as_ref().unwrap().handshakes, handshakes);
     let early = EarlyFacts { offered: 14, rejected: 12, undecided: 2, queries: 18, ..EarlyFacts::default() };
     assert_eq!(connections.early_data(), Some(early));
-    assert_eq!((connections.connect_us.p50, sum.ledger.places.len()), (Some(50), 0));
+    assert_eq!(connections.connect_us.p50, Some(50));
 }
 
 #[test]
@@ -267,8 +270,11 @@ fn players_and_hosts_are_listed_and_the_subjects_host_is_the_last() {
         part(boot, trial)
     };
     let host = HostFacts { boot_id: Some("s".into()), ..HostFacts::default() };
-    let server = ServerSeen { host, ..ServerSeen::default() };
-    let sum = merge(vec![on("a"), on("b")], Some(server)).unwrap();
+    let server = ServerFacts { host, ..ServerFacts::default() };
+    let ledger =
+        |trial: &Trial| Ledger { unexplained: trial.accounts.sent.cast_signed(), ..Ledger::default() };
+    let sum = merge(vec![on("a"), on("b")], Some(server), ledger).unwrap();
+    assert_eq!(sum.ledger.unexplained, sum.accounts.sent.cast_signed(), "it is that of the merged trial");
     let boots: Vec<&str> = sum.hosts.iter().filter_map(|host| host.boot_id.as_deref()).collect();
     assert_eq!((boots, sum.players.iter().count()), (vec!["a", "b", "s"], 2));
     assert_eq!(sum.subject_host().unwrap().boot_id.as_deref(), Some("s"));
@@ -289,9 +295,9 @@ fn records_that_are_not_of_one_trial_name_their_host() {
     let error = |change: fn(&mut Trial)| {
         let mut bad = good();
         change(&mut bad);
-        merge(vec![part("p1", good()), part("p2", bad)], None).unwrap_err()
+        merge(vec![part("p1", good()), part("p2", bad)], None, no_ledger).unwrap_err()
     };
-    assert_eq!(merge(Vec::new(), None).unwrap_err(), MergeError::Nothing);
+    assert_eq!(merge(Vec::new(), None, no_ledger).unwrap_err(), MergeError::Nothing);
     let says = |change: fn(&mut Trial), words: &[&str]| {
         let said = error(change).to_string();
         assert!(words.iter().all(|word| said.contains(word)), "{said}");

@@ -1,6 +1,6 @@
 //! How answers differ from the expected ones, over all players.
 
-use kqps_observation::Difference;
+use crate::Difference;
 
 use super::Part;
 
