@@ -1,7 +1,11 @@
 //! `epoll(7)`, level-triggered: which of these descriptors are ready?
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+use std::ptr::{from_ref, null};
+
+use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
+use rustix::io::Errno;
 
 use crate::sys::{check, is_not_now, timespec};
 
@@ -19,6 +23,16 @@ pub enum Interest {
     Both,
 }
 
+impl Interest {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::End => EventFlags::empty(),
+            Self::Read => EventFlags::IN,
+            Self::Both => EventFlags::IN | EventFlags::OUT,
+        }
+    }
+}
+
 /// A descriptor that is ready.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ready {
@@ -33,50 +47,29 @@ pub struct Ready {
 /// A set of descriptors that the kernel watches, each under a key of the caller's.
 pub struct Epoll {
     fd: OwnedFd,
-    events: Box<[libc::epoll_event]>,
+    events: Box<[Event]>,
 }
 
 impl Epoll {
     /// An empty set. One wait returns at most `events` keys; `events` is at least 1.
     pub fn new(events: usize) -> io::Result<Self> {
-        // SAFETY: the call touches no memory.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor was just opened, and nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
-        Ok(Self { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; events].into() })
+        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
+        Ok(Self { fd: epoll::create(CreateFlags::CLOEXEC)?, events: vec![none; events].into() })
     }
 
     /// Watches a descriptor for reading until it is closed.
-    pub fn add(&self, descriptor: &impl AsRawFd, key: u64) -> io::Result<()> {
+    pub fn add(&self, descriptor: &impl AsFd, key: u64) -> io::Result<()> {
         self.watch(descriptor, key, Interest::Read)
     }
 
     /// Watches a descriptor until it is closed.
-    pub fn watch(&self, descriptor: &impl AsRawFd, key: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, descriptor, key, interest)
+    pub fn watch(&self, descriptor: &impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, descriptor, EventData::new_u64(key), interest.flags())?)
     }
 
     /// Changes what a watched descriptor is watched for.
-    pub fn change(&self, descriptor: &impl AsRawFd, key: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, descriptor, key, interest)
-    }
-
-    fn control(
-        &self,
-        operation: libc::c_int,
-        descriptor: &impl AsRawFd,
-        key: u64,
-        interest: Interest,
-    ) -> io::Result<()> {
-        let events = match interest {
-            Interest::End => 0,
-            Interest::Read => libc::EPOLLIN,
-            Interest::Both => libc::EPOLLIN | libc::EPOLLOUT,
-        };
-        let mut event = libc::epoll_event { events: events as u32, u64: key };
-        let (set, fd) = (self.fd.as_raw_fd(), descriptor.as_raw_fd());
-        // SAFETY: the event is live; the kernel only reads it.
-        check(unsafe { libc::epoll_ctl(set, operation, fd, &raw mut event) }).map(drop)
+    pub fn change(&self, descriptor: &impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.fd, descriptor, EventData::new_u64(key), interest.flags())?)
     }
 
     /// Waits for `most_ns` nanoseconds at most, or without a limit, until a descriptor is ready. Returns the
@@ -87,10 +80,10 @@ impl Epoll {
         most_ns: Option<u64>,
     ) -> io::Result<impl ExactSizeIterator<Item = Ready> + '_> {
         let time = most_ns.map(timespec);
-        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
-        let room = self.events.len() as libc::c_int;
-        let (set, events) = (self.fd.as_raw_fd(), self.events.as_mut_ptr());
-        let no_signals = std::ptr::null::<libc::sigset_t>();
+        let time = time.as_ref().map_or(null(), from_ref);
+        let (set, events, room) = (self.fd.as_raw_fd(), self.events.as_mut_ptr(), self.events.len());
+        let no_signals = null::<libc::sigset_t>();
+        // Rustix makes this call only with a feature by which `wait` would make it, too, and need Linux 5.11.
         // SAFETY: the events are live and exclusively ours, and `room` is their number; the time is live or null, and
         // the kernel only reads it.
         let returned = unsafe {
@@ -102,11 +95,12 @@ impl Epoll {
             Err(error) => return Err(error),
         };
         Ok(self.events[..ready].iter().map(|event| {
-            let events = event.events as libc::c_int;
+            // Copies, since the fields are not aligned.
+            let (flags, data) = (event.flags, event.data);
             Ready {
-                key: event.u64,
-                readable: events & !libc::EPOLLOUT != 0,
-                writable: events & libc::EPOLLOUT != 0,
+                key: data.u64(),
+                readable: !flags.difference(EventFlags::OUT).is_empty(),
+                writable: flags.contains(EventFlags::OUT),
             }
         }))
     }
@@ -114,14 +108,11 @@ impl Epoll {
     /// Waits without a timeout until a descriptor is readable. Returns the keys of the readable descriptors, and no key
     /// after a signal.
     pub fn wait(&mut self) -> io::Result<impl Iterator<Item = u64> + '_> {
-        let room = self.events.len() as libc::c_int;
-        // SAFETY: the events are live and exclusively ours, and `room` is their number.
-        let returned = unsafe { libc::epoll_wait(self.fd.as_raw_fd(), self.events.as_mut_ptr(), room, -1) };
-        let ready = match check(returned) {
-            Ok(ready) => ready as usize,
-            Err(error) if is_not_now(&error) => 0,
-            Err(error) => return Err(error),
+        let ready = match epoll::wait(&self.fd, &mut *self.events, None) {
+            Ok(ready) => ready,
+            Err(Errno::INTR) => 0,
+            Err(error) => return Err(error.into()),
         };
-        Ok(self.events[..ready].iter().map(|event| event.u64))
+        Ok(self.events[..ready].iter().map(|event| event.data.u64()))
     }
 }
