@@ -2,10 +2,8 @@
 
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
-use std::ptr::{from_ref, null};
 
-use rustix::event::epoll::{self, CreateFlags, Event, EventData, EventFlags};
-use rustix::io::Errno;
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::sys::{check, is_not_now, timespec};
 
@@ -47,14 +45,14 @@ pub struct Ready {
 /// A set of descriptors that the kernel watches, each under a key of the caller's.
 pub struct Epoll {
     fd: OwnedFd,
-    events: Box<[Event]>,
+    events: Box<[libc::epoll_event]>,
 }
 
 impl Epoll {
     /// An empty set. One wait returns at most `events` keys; `events` is at least 1.
     pub fn new(events: usize) -> io::Result<Self> {
-        let none = Event { flags: EventFlags::empty(), data: EventData::new_u64(0) };
-        Ok(Self { fd: epoll::create(CreateFlags::CLOEXEC)?, events: vec![none; events].into() })
+        let fd = epoll::create(CreateFlags::CLOEXEC)?;
+        Ok(Self { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; events].into() })
     }
 
     /// Watches a descriptor for reading until it is closed.
@@ -80,10 +78,10 @@ impl Epoll {
         most_ns: Option<u64>,
     ) -> io::Result<impl ExactSizeIterator<Item = Ready> + '_> {
         let time = most_ns.map(timespec);
-        let time = time.as_ref().map_or(null(), from_ref);
-        let (set, events, room) = (self.fd.as_raw_fd(), self.events.as_mut_ptr(), self.events.len());
-        let no_signals = null::<libc::sigset_t>();
-        // Rustix makes this call only with a feature by which `wait` would make it, too, and need Linux 5.11.
+        let time = time.as_ref().map_or(std::ptr::null(), std::ptr::from_ref);
+        let room = self.events.len() as libc::c_int;
+        let (set, events) = (self.fd.as_raw_fd(), self.events.as_mut_ptr());
+        let no_signals = std::ptr::null::<libc::sigset_t>();
         // SAFETY: the events are live and exclusively ours, and `room` is their number; the time is live or null, and
         // the kernel only reads it.
         let returned = unsafe {
@@ -95,12 +93,11 @@ impl Epoll {
             Err(error) => return Err(error),
         };
         Ok(self.events[..ready].iter().map(|event| {
-            // Copies, since the fields are not aligned.
-            let (flags, data) = (event.flags, event.data);
+            let events = event.events as libc::c_int;
             Ready {
-                key: data.u64(),
-                readable: !flags.difference(EventFlags::OUT).is_empty(),
-                writable: flags.contains(EventFlags::OUT),
+                key: event.u64,
+                readable: events & !libc::EPOLLOUT != 0,
+                writable: events & libc::EPOLLOUT != 0,
             }
         }))
     }
@@ -108,11 +105,14 @@ impl Epoll {
     /// Waits without a timeout until a descriptor is readable. Returns the keys of the readable descriptors, and no key
     /// after a signal.
     pub fn wait(&mut self) -> io::Result<impl Iterator<Item = u64> + '_> {
-        let ready = match epoll::wait(&self.fd, &mut *self.events, None) {
-            Ok(ready) => ready,
-            Err(Errno::INTR) => 0,
-            Err(error) => return Err(error.into()),
+        let room = self.events.len() as libc::c_int;
+        // SAFETY: the events are live and exclusively ours, and `room` is their number.
+        let returned = unsafe { libc::epoll_wait(self.fd.as_raw_fd(), self.events.as_mut_ptr(), room, -1) };
+        let ready = match check(returned) {
+            Ok(ready) => ready as usize,
+            Err(error) if is_not_now(&error) => 0,
+            Err(error) => return Err(error),
         };
-        Ok(self.events[..ready].iter().map(|event| event.data.u64()))
+        Ok(self.events[..ready].iter().map(|event| event.u64))
     }
 }
