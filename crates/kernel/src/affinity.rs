@@ -12,7 +12,7 @@ pub fn pin_thread(cpu: u32) -> io::Result<()> {
     if cpu as usize >= CpuSet::MAX_CPU {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, format!("no core {cpu}")));
     }
-    let pinned = sched_setaffinity(None, &set_of(&[cpu])).map_err(io::Error::from);
+    let pinned = sched_setaffinity(None, &set_of(&[cpu]));
     pinned.map_err(|error| io::Error::new(error.kind(), format!("core {cpu}: {error}")))
 }
 

@@ -11,8 +11,10 @@ use std::os::fd::OwnedFd;
 
 use rustix::io::{Errno, read};
 use rustix::time::{
-    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, Timespec, timerfd_create, timerfd_settime,
+    Itimerspec, TimerfdClockId, TimerfdFlags, TimerfdTimerFlags, timerfd_create, timerfd_settime,
 };
+
+use crate::sys::timespec;
 
 /// Two alarms that alternate (`timerfd_create(2)`). All times are those of [`crate::clock::now_ns`].
 #[derive(Debug)]
@@ -85,11 +87,6 @@ impl Alarm {
             }
         }
     }
-}
-
-/// Converts nanoseconds to the kernel's seconds and nanoseconds.
-fn timespec(time_ns: u64) -> Timespec {
-    Timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ }
 }
 
 #[cfg(test)]

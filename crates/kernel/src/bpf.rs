@@ -7,9 +7,10 @@ use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd as _, BorrowedFd, OwnedFd};
 
+use rustix::thread::{MembarrierCommand, membarrier};
+
 use crate::clock::{now_ns, sleep_until_ns};
-use crate::sys::check;
-use crate::tracefs::owned;
+use crate::sys::{check, owned};
 use assembler::Instruction;
 
 // Commands and types from linux/bpf.h.
@@ -35,9 +36,6 @@ pub(crate) const OF_XDP: ProgramKind = ProgramKind { kind: 6, attach_type: ATTAC
 
 /// Packets that a socket may get.
 pub(crate) const OF_SOCKET: ProgramKind = ProgramKind { kind: 1, attach_type: 0 };
-
-/// Waits for all cores (`MEMBARRIER_CMD_GLOBAL`, `linux/membarrier.h`).
-const GLOBAL: libc::c_long = 1;
 
 /// Longer than a core runs a program for the frames at hand.
 const FRAMES_NS: u64 = 20_000_000;
@@ -216,9 +214,7 @@ pub(crate) fn detach(link: BorrowedFd<'_>) -> io::Result<()> {
 /// Waits until no core runs a program that was detached before. Programs run in read-side sections of RCU, whose end on
 /// all cores membarrier(2) awaits. Kernels whose cores do without a tick refuse that; then some time must do.
 pub(crate) fn await_cores() {
-    // SAFETY: the call touches no memory.
-    let refused = unsafe { libc::syscall(libc::SYS_membarrier, GLOBAL, 0_i64, 0_i64) } != 0;
-    if refused {
+    if membarrier(MembarrierCommand::Global).is_err() {
         sleep_until_ns(now_ns() + FRAMES_NS);
     }
 }

@@ -1,28 +1,29 @@
 //! The sizes of sockets' buffers.
 
 use std::io;
-use std::os::fd::{AsFd, RawFd};
+use std::os::fd::AsFd;
 
+use rustix::net::sockopt;
 use socket2::SockRef;
 
-use crate::sys::set_option;
+/// The largest size that a call can ask for.
+const ASKED_MOST: usize = i32::MAX as usize;
 
 /// The largest buffer that Linux grants: it doubles what is asked for.
-const BYTES_MOST: usize = libc::c_int::MAX as usize / 2;
+const BYTES_MOST: usize = ASKED_MOST / 2;
 
 /// Sets the size of a receive buffer beyond the system's limit if permitted, else up to the limit.
-pub(crate) fn set_receive(fd: RawFd, bytes: usize) -> io::Result<()> {
-    set(fd, libc::SO_RCVBUFFORCE, libc::SO_RCVBUF, bytes)
+pub(crate) fn set_receive(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = bytes.min(ASKED_MOST);
+    let forced = sockopt::set_socket_recv_buffer_size_force(socket, bytes);
+    Ok(forced.or_else(|_| sockopt::set_socket_recv_buffer_size(socket, bytes))?)
 }
 
 /// Sets the size of a send buffer, by the same rule.
-pub(crate) fn set_send(fd: RawFd, bytes: usize) -> io::Result<()> {
-    set(fd, libc::SO_SNDBUFFORCE, libc::SO_SNDBUF, bytes)
-}
-
-fn set(fd: RawFd, force: libc::c_int, plain: libc::c_int, bytes: usize) -> io::Result<()> {
-    let bytes = libc::c_int::try_from(bytes).unwrap_or(libc::c_int::MAX);
-    set_option(fd, libc::SOL_SOCKET, force, bytes).or_else(|_| set_option(fd, libc::SOL_SOCKET, plain, bytes))
+pub(crate) fn set_send(socket: &impl AsFd, bytes: usize) -> io::Result<()> {
+    let bytes = bytes.min(ASKED_MOST);
+    let forced = sockopt::set_socket_send_buffer_size_force(socket, bytes);
+    Ok(forced.or_else(|_| sockopt::set_socket_send_buffer_size(socket, bytes))?)
 }
 
 /// A sentence for each buffer of a socket that is smaller than `asked_bytes`, with the reason. Without `CAP_NET_ADMIN`

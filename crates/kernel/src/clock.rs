@@ -3,34 +3,35 @@
 use std::io;
 use std::num::NonZeroU64;
 
-use rustix::thread::set_current_timer_slack;
+use rustix::io::Errno;
+use rustix::thread::{clock_nanosleep_absolute, set_current_timer_slack};
+use rustix::time::{ClockId, clock_gettime};
 
 use crate::sys::{check, timespec};
 
-fn read_ns(clock: libc::clockid_t) -> u64 {
-    let mut now = timespec(0);
-    // SAFETY: the pointer is to a live timespec. The clocks used here exist on every Linux, so the call cannot fail.
-    unsafe { libc::clock_gettime(clock, &raw mut now) };
+#[inline]
+fn read_ns(clock: ClockId) -> u64 {
+    let now = clock_gettime(clock);
     now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 /// Monotonic time (`CLOCK_MONOTONIC`) in nanoseconds since an unspecified moment around boot.
 #[inline]
 pub fn now_ns() -> u64 {
-    read_ns(libc::CLOCK_MONOTONIC)
+    read_ns(ClockId::Monotonic)
 }
 
 /// Seconds of [`now_ns`], up to 10 ms late: the cheapest clock that no step of the wall clock changes
 /// (`CLOCK_MONOTONIC_COARSE`). It stands still while the system is suspended.
 #[inline]
 pub fn now_s() -> u64 {
-    read_ns(libc::CLOCK_MONOTONIC_COARSE) / 1_000_000_000
+    read_ns(ClockId::MonotonicCoarse) / 1_000_000_000
 }
 
 /// Seconds since 1970, up to 10 ms late: the cheapest clock (`CLOCK_REALTIME_COARSE`).
 #[inline]
 pub fn wall_s() -> u64 {
-    read_ns(libc::CLOCK_REALTIME_COARSE) / 1_000_000_000
+    read_ns(ClockId::RealtimeCoarse) / 1_000_000_000
 }
 
 /// A time as the clock on the wall shows it.
@@ -78,7 +79,7 @@ pub fn local_time(unix_s: u64) -> Option<LocalTime> {
 pub fn realtime_offset_ns() -> i64 {
     let sample = || {
         let before = now_ns();
-        let real = read_ns(libc::CLOCK_REALTIME);
+        let real = read_ns(ClockId::Realtime);
         let after = now_ns();
         (after - before, real as i64 - i64::midpoint(before as i64, after as i64))
     };
@@ -87,7 +88,7 @@ pub fn realtime_offset_ns() -> i64 {
 
 /// CPU time of the calling thread, in nanoseconds.
 pub fn thread_cpu_ns() -> u64 {
-    read_ns(libc::CLOCK_THREAD_CPUTIME_ID)
+    read_ns(ClockId::ThreadCPUTime)
 }
 
 /// CPU time of another thread of this process in nanoseconds, by its ID ([`crate::affinity::thread_id`]). Up to date
@@ -101,7 +102,7 @@ pub fn thread_cpu_ns_of(thread: u32) -> io::Result<u64> {
 
 /// CPU time of all threads of this process, in nanoseconds.
 pub fn process_cpu_ns() -> u64 {
-    read_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
+    read_ns(ClockId::ProcessCPUTime)
 }
 
 /// CPU time of all threads of another process, including those that have ended, in nanoseconds. Works for a process
@@ -127,7 +128,7 @@ fn can_exist(id: u32) -> io::Result<libc::pid_t> {
 
 /// Reads the clock of another process or thread, which may have ended.
 fn read_ns_of(clock: libc::clockid_t) -> io::Result<u64> {
-    let mut now = timespec(0);
+    let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: the pointer is to a live timespec. A clock that does not exist is an error.
     check(unsafe { libc::clock_gettime(clock, &raw mut now) })?;
     Ok(now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64)
@@ -137,12 +138,7 @@ fn read_ns_of(clock: libc::clockid_t) -> io::Result<u64> {
 /// the sleep.
 pub fn sleep_until_ns(deadline_ns: u64) {
     let deadline = timespec(deadline_ns);
-    let flags = libc::TIMER_ABSTIME;
-    // SAFETY: both pointers are valid; with an absolute deadline the call does not write the remaining time.
-    while unsafe {
-        libc::clock_nanosleep(libc::CLOCK_MONOTONIC, flags, &raw const deadline, std::ptr::null_mut())
-    } == libc::EINTR
-    {}
+    while clock_nanosleep_absolute(ClockId::Monotonic, &deadline) == Err(Errno::INTR) {}
 }
 
 /// Sets the timer slack: by how many nanoseconds the kernel may delay the calling thread's timers, to let several

@@ -1,7 +1,9 @@
 //! `epoll(7)`, level-triggered: which of these descriptors are ready?
 
 use std::io;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::os::fd::{AsFd, AsRawFd as _, OwnedFd};
+
+use rustix::event::epoll::{self, CreateFlags, EventData, EventFlags};
 
 use crate::sys::{check, is_not_now, timespec};
 
@@ -17,6 +19,16 @@ pub enum Interest {
     Read,
     /// Something to read, or room to write.
     Both,
+}
+
+impl Interest {
+    fn flags(self) -> EventFlags {
+        match self {
+            Self::End => EventFlags::empty(),
+            Self::Read => EventFlags::IN,
+            Self::Both => EventFlags::IN | EventFlags::OUT,
+        }
+    }
 }
 
 /// A descriptor that is ready.
@@ -39,44 +51,23 @@ pub struct Epoll {
 impl Epoll {
     /// An empty set. One wait returns at most `events` keys; `events` is at least 1.
     pub fn new(events: usize) -> io::Result<Self> {
-        // SAFETY: the call touches no memory.
-        let fd = check(unsafe { libc::epoll_create1(libc::EPOLL_CLOEXEC) })?;
-        // SAFETY: the descriptor was just opened, and nothing else owns it.
-        let fd = unsafe { OwnedFd::from_raw_fd(fd) };
+        let fd = epoll::create(CreateFlags::CLOEXEC)?;
         Ok(Self { fd, events: vec![libc::epoll_event { events: 0, u64: 0 }; events].into() })
     }
 
     /// Watches a descriptor for reading until it is closed.
-    pub fn add(&self, descriptor: &impl AsRawFd, key: u64) -> io::Result<()> {
+    pub fn add(&self, descriptor: &impl AsFd, key: u64) -> io::Result<()> {
         self.watch(descriptor, key, Interest::Read)
     }
 
     /// Watches a descriptor until it is closed.
-    pub fn watch(&self, descriptor: &impl AsRawFd, key: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_ADD, descriptor, key, interest)
+    pub fn watch(&self, descriptor: &impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::add(&self.fd, descriptor, EventData::new_u64(key), interest.flags())?)
     }
 
     /// Changes what a watched descriptor is watched for.
-    pub fn change(&self, descriptor: &impl AsRawFd, key: u64, interest: Interest) -> io::Result<()> {
-        self.control(libc::EPOLL_CTL_MOD, descriptor, key, interest)
-    }
-
-    fn control(
-        &self,
-        operation: libc::c_int,
-        descriptor: &impl AsRawFd,
-        key: u64,
-        interest: Interest,
-    ) -> io::Result<()> {
-        let events = match interest {
-            Interest::End => 0,
-            Interest::Read => libc::EPOLLIN,
-            Interest::Both => libc::EPOLLIN | libc::EPOLLOUT,
-        };
-        let mut event = libc::epoll_event { events: events as u32, u64: key };
-        let (set, fd) = (self.fd.as_raw_fd(), descriptor.as_raw_fd());
-        // SAFETY: the event is live; the kernel only reads it.
-        check(unsafe { libc::epoll_ctl(set, operation, fd, &raw mut event) }).map(drop)
+    pub fn change(&self, descriptor: &impl AsFd, key: u64, interest: Interest) -> io::Result<()> {
+        Ok(epoll::modify(&self.fd, descriptor, EventData::new_u64(key), interest.flags())?)
     }
 
     /// Waits for `most_ns` nanoseconds at most, or without a limit, until a descriptor is ready. Returns the

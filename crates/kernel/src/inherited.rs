@@ -3,6 +3,9 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use rustix::io::fcntl_getfd;
+use rustix::stdio::stdout;
+
 static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 
 /// The loader calls the functions in this section before it starts the runtime (System V ABI, "Initialization and
@@ -13,9 +16,8 @@ static STDOUT_IS_CLOSED: AtomicBool = AtomicBool::new(false);
 static LOOK: extern "C" fn() = look;
 
 extern "C" fn look() {
-    // SAFETY: F_GETFD accepts any number, reads no memory, and fails if the number is not an open descriptor.
-    let flags = unsafe { libc::fcntl(libc::STDOUT_FILENO, libc::F_GETFD) };
-    STDOUT_IS_CLOSED.store(flags < 0, Ordering::Relaxed);
+    // Reading the flags fails if there is no such descriptor.
+    STDOUT_IS_CLOSED.store(fcntl_getfd(stdout()).is_err(), Ordering::Relaxed);
 }
 
 /// Whether standard output was closed when this process started, for instance by `>&-` in a shell.

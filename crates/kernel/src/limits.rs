@@ -4,6 +4,7 @@ use std::io;
 
 use rustix::io::{Errno, fcntl_dupfd_cloexec};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use rustix::system::sysinfo;
 
 /// [`reserve_open_files`] reserves at most this many: such a table takes half a MiB of kernel memory.
 pub const RESERVED_MOST: u64 = 1 << 16;
@@ -46,11 +47,10 @@ pub fn reserve_open_files(count: u64) -> io::Result<()> {
     Ok(())
 }
 
-/// The memory of this machine in bytes; `None` if the C library does not know it.
-pub fn machine_bytes() -> Option<u64> {
-    // SAFETY: the call takes a number and has no preconditions.
-    let known = |name| u64::try_from(unsafe { libc::sysconf(name) }).ok();
-    Some(known(libc::_SC_PHYS_PAGES)? * known(libc::_SC_PAGESIZE)?)
+/// The memory of this machine in bytes (`sysinfo(2)`).
+pub fn machine_bytes() -> u64 {
+    let facts = sysinfo();
+    facts.totalram * u64::from(facts.mem_unit)
 }
 
 #[cfg(test)]
@@ -69,7 +69,7 @@ mod tests {
         let memory = std::fs::read_to_string("/proc/meminfo").unwrap();
         let line = memory.lines().find_map(|line| line.strip_prefix("MemTotal:")).unwrap();
         let kib: u64 = line.trim().strip_suffix(" kB").unwrap().parse().unwrap();
-        assert_eq!(machine_bytes(), Some(kib * 1024));
+        assert_eq!(machine_bytes(), kib * 1024);
     }
 
     #[test]

@@ -10,12 +10,14 @@ mod ring;
 use std::fs::{self, File};
 use std::io;
 use std::mem::size_of;
-use std::os::fd::AsRawFd;
+use std::os::fd::AsRawFd as _;
 use std::path::Path;
 use std::time::Duration;
 
+use rustix::event::{PollFd, PollFlags, poll};
+
 use crate::perf_event::{Attributes, DISABLED, PERF_TYPE_SOFTWARE, PERF_TYPE_TRACEPOINT, enable, open};
-use crate::sys::check;
+use crate::sys::{check, timespec};
 use record::{ARGUMENTS, Shape};
 pub use record::{Frame, Record, Sample};
 use ring::Ring;
@@ -118,18 +120,18 @@ fn with_smaller_rings<T>(mut ring_bytes: usize, begin: impl Fn(usize) -> io::Res
 
 /// Waits until a ring of these samplers is half full, or for `at_most`.
 pub fn wait_half_full(samplers: &mut [&mut Sampler], at_most: Duration) {
-    let of_ring = |&fd: &libc::c_int| libc::pollfd { fd, events: libc::POLLIN, revents: 0 };
-    let mut polled: Vec<libc::pollfd> =
-        samplers.iter().flat_map(|sampler| sampler.polled.iter().map(of_ring)).collect();
-    let timeout_ms = at_most.as_millis() as libc::c_int;
-    // SAFETY: the pointer is to live entries, as many as are passed. What fails is only a wait that is too short.
-    unsafe { libc::poll(polled.as_mut_ptr(), polled.len() as libc::nfds_t, timeout_ms) };
-    let rings = samplers.iter_mut().flat_map(|sampler| sampler.polled.iter_mut());
-    for (ring, seen) in rings.zip(polled) {
-        // The thread has ended; its ring would end every wait.
-        if seen.revents & !libc::POLLIN != 0 {
-            *ring = -1;
-        }
+    let mut polled: Vec<PollFd<'_>> = samplers
+        .iter()
+        .flat_map(|sampler| sampler.polled.iter().map(move |&event| &sampler.files[event]))
+        .map(|event| PollFd::new(event, PollFlags::IN))
+        .collect();
+    // A wait that fails is only too short.
+    let _ = poll(&mut polled, Some(&timespec(at_most.as_nanos() as u64)));
+    // If a thread has ended, its ring would end every wait.
+    let stays = polled.iter().map(|seen| PollFlags::IN.contains(seen.revents()));
+    let mut stays = stays.collect::<Vec<_>>().into_iter();
+    for sampler in samplers {
+        sampler.polled.retain(|_| stays.next().unwrap_or(true));
     }
 }
 
@@ -137,8 +139,8 @@ pub fn wait_half_full(samplers: &mut [&mut Sampler], at_most: Duration) {
 #[derive(Debug)]
 pub struct Sampler {
     rings: Vec<Ring>,
-    /// The event of each ring, by its descriptor; -1 once its thread has ended.
-    polled: Vec<libc::c_int>,
+    /// The event of each ring whose thread has not ended, by its place in `files`.
+    polled: Vec<usize>,
     /// In the order of their numbers.
     shapes: Vec<Shape>,
     files: Vec<File>,
@@ -203,7 +205,7 @@ impl Sampler {
             opened.push(file);
         }
         // Only now, since the descriptor of an event that failed is closed.
-        self.polled.extend(opened.first().map(AsRawFd::as_raw_fd));
+        self.polled.extend((!opened.is_empty()).then_some(self.files.len()));
         self.files.append(&mut opened);
         Ok(())
     }

@@ -4,8 +4,7 @@ use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd as _;
 
-use crate::sys::check;
-use crate::tracefs::owned;
+use crate::sys::{check, owned};
 
 /// `struct perf_event_attr` (`linux/perf_event.h`) as of Linux 4.1. A counter passes only its first version, which
 /// every kernel accepts.

@@ -4,6 +4,8 @@ use std::io;
 use std::os::fd::AsRawFd;
 use std::ptr::null;
 
+use rustix::time::Timespec;
+
 use crate::sys::{check, is_not_now, timespec};
 
 /// A timeout that never expires.
@@ -52,7 +54,8 @@ pub fn wait_any<F: AsRawFd>(sockets: &[&F], timeout_ns: u64) -> io::Result<bool>
 }
 
 fn poll(entries: &mut [libc::pollfd], timeout_ns: u64) -> io::Result<bool> {
-    let timeout = timespec(timeout_ns);
+    let Timespec { tv_sec, tv_nsec } = timespec(timeout_ns);
+    let timeout = libc::timespec { tv_sec, tv_nsec };
     let timeout = if timeout_ns == FOREVER_NS { null() } else { &raw const timeout };
     // SAFETY: the entries are live and their number is given; the timeout is null or live; there is no
     // signal mask.

@@ -3,6 +3,8 @@
 
 use std::io;
 
+use rustix::net::sockopt::set_socket_recv_buffer_size_force;
+
 use crate::address::Address;
 use crate::batch::{RecvBatch, SEGMENTED_BYTES, SendBatch};
 use crate::namespace::NetNs;
@@ -12,7 +14,7 @@ use crate::tracepoint::Counters;
 use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 use crate::uring_send::SendRing;
 pub use crate::xdp::devices::{Device, XdpFeatures, devices};
-use crate::{affinity, limits, namespace, steer, sys, tap, tracefs, uring, xdp};
+use crate::{affinity, limits, namespace, steer, tap, tracefs, uring, xdp};
 
 /// A feature that a host may offer or lack.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -135,9 +137,7 @@ fn pktinfo() -> io::Result<()> {
 }
 
 fn buffer_force() -> io::Result<()> {
-    use std::os::fd::AsRawFd as _;
-    let socket = bind(UdpOptions::default())?;
-    sys::set_option(socket.as_raw_fd(), libc::SOL_SOCKET, libc::SO_RCVBUFFORCE, 1 << 20)
+    Ok(set_socket_recv_buffer_size_force(&bind(UdpOptions::default())?, 1 << 20)?)
 }
 
 fn pinning() -> io::Result<()> {

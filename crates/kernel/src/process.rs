@@ -1,18 +1,18 @@
 //! Child processes that cannot outlive their parent, and descriptors that they inherit.
 
 use std::io;
-use std::os::fd::{AsFd, AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsFd, AsRawFd, OwnedFd, RawFd};
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
 use rustix::io::{Errno, FdFlags, fcntl_setfd};
 use rustix::process::{
-    Pid, PidfdFlags, kill_process, kill_process_group, pidfd_open, pidfd_send_signal, setpriority_pgrp,
-    test_kill_process,
+    Pid, PidfdFlags, getpgrp, getpid, kill_process, kill_process_group, pidfd_open, pidfd_send_signal,
+    set_parent_process_death_signal, setpriority_pgrp, setsid, test_kill_process,
 };
 
 use crate::priority;
-use crate::sys::check;
+use crate::sys::owned;
 
 /// The variable in the environment of a child of [`tie_kqps`] that has the ID of the parent.
 const TIED_TO: &str = "KQPS_TIED_TO";
@@ -75,8 +75,8 @@ fn end_with_parent(command: &mut Command) -> &mut Command {
             libc::signal(libc::SIGHUP, libc::SIG_DFL);
             die_with_parent()?;
             // The parent may have died before that call.
-            if libc::getppid() as u32 != parent {
-                return Err(io::Error::from_raw_os_error(libc::ESRCH));
+            if parent_id() != parent {
+                return Err(Errno::SRCH.into());
             }
             Ok(())
         })
@@ -98,7 +98,7 @@ pub fn tie_measured(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec the closure calls only setsid and calls of `favour`, which are plain system calls.
     unsafe {
         command.pre_exec(|| {
-            check(libc::setsid())?;
+            setsid()?;
             priority::favour();
             Ok(())
         })
@@ -125,15 +125,12 @@ pub fn stay_tied() -> io::Result<()> {
 
 /// Makes the kernel kill this process when the thread that started it ends.
 fn die_with_parent() -> io::Result<()> {
-    // SAFETY: the call touches no memory.
-    check(unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) }).map(drop)
+    Ok(set_parent_process_death_signal(Some(Signal::Kill.of_kernel()))?)
 }
 
 /// Whether this process leads its group, as a tied child does. The children of a tied child usually do not.
 fn leads_its_group() -> bool {
-    // SAFETY: the call touches no memory.
-    let group = unsafe { libc::getpgrp() };
-    group as u32 == std::process::id()
+    getpgrp() == getpid()
 }
 
 /// Whether there is a process with this ID.
@@ -160,9 +157,8 @@ pub fn hand_down(command: &mut Command, descriptor: impl AsFd) -> io::Result<Raw
 /// this process.
 pub fn handed_down(number: RawFd) -> io::Result<OwnedFd> {
     // SAFETY: the call touches no memory, and fails on a number that is not open.
-    let copy = check(unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) })?;
-    // SAFETY: the descriptor was just made, and nothing else owns it.
-    Ok(unsafe { OwnedFd::from_raw_fd(copy) })
+    let copy = unsafe { libc::fcntl(number, libc::F_DUPFD_CLOEXEC, 3) };
+    owned(copy.into())
 }
 
 /// Sends a signal to one process. Fails if no such process exists.

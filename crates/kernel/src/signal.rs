@@ -3,11 +3,11 @@
 use std::fs::File;
 use std::io::{self, Read as _};
 use std::mem::zeroed;
-use std::os::fd::{AsRawFd, FromRawFd, OwnedFd, RawFd};
+use std::os::fd::{AsRawFd, RawFd};
 use std::ptr::{null, null_mut};
 
 use crate::process::Signal;
-use crate::sys::check;
+use crate::sys::{check, owned};
 
 /// Becomes readable when this process receives SIGINT, SIGTERM or, if requested, SIGHUP.
 #[derive(Debug)]
@@ -32,10 +32,8 @@ impl Signals {
             }
         }
         // SAFETY: the set is live; -1 requests a new descriptor.
-        let fd =
-            check(unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) })?;
-        // SAFETY: the descriptor was just opened, and nothing else owns it.
-        Ok(Self(File::from(unsafe { OwnedFd::from_raw_fd(fd) })))
+        let fd = unsafe { libc::signalfd(-1, &raw const set, libc::SFD_CLOEXEC | libc::SFD_NONBLOCK) };
+        owned(fd.into()).map(|fd| Self(fd.into()))
     }
 
     /// The next pending signal, if any. The kernel may merge several signals of one kind.

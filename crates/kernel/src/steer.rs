@@ -4,9 +4,10 @@
 use std::io;
 use std::os::fd::{AsFd, AsRawFd as _};
 
+use rustix::net::sockopt::set_socket_incoming_cpu;
 use socket2::SockRef;
 
-use crate::sys::{check, set_option};
+use crate::sys::check;
 
 /// The index that a program returns to leave the choice to the kernel; no group has it.
 const NONE_OF_THEM: u32 = u32::MAX;
@@ -72,7 +73,7 @@ fn attach(socket: &impl AsFd, program: &mut [libc::sock_filter]) -> io::Result<(
 /// Makes the kernel prefer this socket of its `SO_REUSEPORT` group for packets that this core receives
 /// (`SO_INCOMING_CPU`, socket(7)). Among several such sockets the kernel selects one by flow.
 pub(crate) fn incoming_cpu(socket: &impl AsFd, cpu: u32) -> io::Result<()> {
-    set_option(socket.as_fd().as_raw_fd(), libc::SOL_SOCKET, libc::SO_INCOMING_CPU, cpu as libc::c_int)
+    Ok(set_socket_incoming_cpu(socket, cpu)?)
 }
 
 /// The beginning of a classic BPF program: return the index in a connection ID of this length, or go on behind it. The
@@ -156,6 +157,7 @@ mod tests {
 
     use super::*;
     use crate::affinity::{allowed, pin_thread};
+    use crate::sys::set_option;
     use crate::tcp;
     use crate::udp::{Peer, UdpOptions, UdpSocket, Wait};
 

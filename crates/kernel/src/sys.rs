@@ -2,7 +2,9 @@
 
 use std::io;
 use std::mem::{size_of, zeroed};
-use std::os::fd::RawFd;
+use std::os::fd::{FromRawFd as _, OwnedFd, RawFd};
+
+use rustix::time::Timespec;
 
 /// Turns the -1 of a system call into its error.
 pub(crate) fn check(returned: libc::c_int) -> io::Result<libc::c_int> {
@@ -12,6 +14,13 @@ pub(crate) fn check(returned: libc::c_int) -> io::Result<libc::c_int> {
 /// Like [`check`], for calls that return a length.
 pub(crate) fn check_size(returned: libc::ssize_t) -> io::Result<usize> {
     usize::try_from(returned).map_err(|_| io::Error::last_os_error())
+}
+
+/// Like [`check`], for system calls that return a new descriptor.
+pub(crate) fn owned(returned: libc::c_long) -> io::Result<OwnedFd> {
+    let descriptor = check(returned as libc::c_int)?;
+    // SAFETY: the kernel has just returned this descriptor, and nothing else owns it.
+    Ok(unsafe { OwnedFd::from_raw_fd(descriptor) })
 }
 
 /// Whether an error only means "not now": nothing to read, no room to write, or a signal.
@@ -54,9 +63,6 @@ pub(crate) fn get_option<T: OptionValue>(fd: RawFd, level: libc::c_int, name: li
 }
 
 /// Converts nanoseconds to the kernel's seconds and nanoseconds.
-pub(crate) fn timespec(time_ns: u64) -> libc::timespec {
-    libc::timespec {
-        tv_sec: (time_ns / 1_000_000_000) as _,
-        tv_nsec: (time_ns % 1_000_000_000) as libc::c_long,
-    }
+pub(crate) fn timespec(time_ns: u64) -> Timespec {
+    Timespec { tv_sec: (time_ns / 1_000_000_000) as _, tv_nsec: (time_ns % 1_000_000_000) as _ }
 }

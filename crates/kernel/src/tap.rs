@@ -8,13 +8,15 @@ mod filter;
 mod ring;
 mod sample;
 
-use std::ffi::CString;
 use std::io;
 use std::os::fd::{AsRawFd as _, OwnedFd};
+use std::os::unix::net::UnixDatagram;
+
+use rustix::net::netdevice::name_to_index;
+use socket2::{Domain, Socket, Type};
 
 use crate::poll::wait_any;
 use crate::sys::{check, get_option, set_option};
-use crate::tracefs::owned;
 use crate::{bpf, clock};
 use filter::{Filter, nothing};
 use ring::Ring;
@@ -73,9 +75,8 @@ impl Tap {
             move |error: io::Error| io::Error::new(error.kind(), format!("{what}: {error}"))
         };
         let interface = index_of(&settings.interface)?;
-        let flags = libc::SOCK_RAW | libc::SOCK_CLOEXEC;
-        // SAFETY: the call touches no memory. With protocol 0 the socket gets no packet yet.
-        let socket = owned(libc::c_long::from(unsafe { libc::socket(libc::AF_PACKET, flags, 0) }));
+        // Without a protocol the socket gets no packet yet.
+        let socket = Socket::new(Domain::PACKET, Type::RAW, None).map(OwnedFd::from);
         let socket = socket.map_err(needs("a packet socket, which needs CAP_NET_RAW"))?;
         bind(&socket, interface, 0)?;
         let program = Filter {
@@ -139,23 +140,26 @@ impl Tap {
 const LOOK_NS: u64 = 5_000_000;
 
 fn index_of(interface: &str) -> io::Result<libc::c_int> {
-    let name = CString::new(interface)?;
-    // SAFETY: the name is live and ends with a zero byte.
-    let index = unsafe { libc::if_nametoindex(name.as_ptr()) };
-    if index == 0 {
-        let error = io::Error::last_os_error();
-        return Err(io::Error::new(error.kind(), format!("the interface `{interface}`: {error}")));
-    }
-    Ok(index as libc::c_int)
+    let index = name_to_index(UnixDatagram::unbound()?, interface);
+    index
+        .map(|index| index as libc::c_int)
+        .map_err(|error| io::Error::new(error.kind(), format!("the interface `{interface}`: {error}")))
 }
+
+/// The address of no interface.
+const NOWHERE: libc::sockaddr_ll = libc::sockaddr_ll {
+    sll_family: libc::AF_PACKET as u16,
+    sll_protocol: 0,
+    sll_ifindex: 0,
+    sll_hatype: 0,
+    sll_pkttype: 0,
+    sll_halen: 0,
+    sll_addr: [0; 8],
+};
 
 /// Connects a socket to an interface. With protocol 0 it gets no packets.
 fn bind(socket: &OwnedFd, interface: libc::c_int, protocol: u16) -> io::Result<()> {
-    // SAFETY: the address is plain old data.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
-    address.sll_family = libc::AF_PACKET as u16;
-    address.sll_protocol = protocol.to_be();
-    address.sll_ifindex = interface;
+    let address = libc::sockaddr_ll { sll_protocol: protocol.to_be(), sll_ifindex: interface, ..NOWHERE };
     let length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the pointer is to a live address of the length given; the kernel only reads it.
     check(unsafe { libc::bind(socket.as_raw_fd(), (&raw const address).cast(), length) }).map(drop)
@@ -164,8 +168,7 @@ fn bind(socket: &OwnedFd, interface: libc::c_int, protocol: u16) -> io::Result<(
 /// Whether the frames of the interface that a socket is bound to begin with an Ethernet header, or with their IP header.
 /// Others are an error.
 fn has_ethernet(socket: &OwnedFd) -> io::Result<bool> {
-    // SAFETY: the address is plain old data.
-    let mut address: libc::sockaddr_ll = unsafe { std::mem::zeroed() };
+    let mut address = NOWHERE;
     let mut length = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
     // SAFETY: the pointer is to a live address of the length given, and the kernel writes no more than that.
     check(unsafe { libc::getsockname(socket.as_raw_fd(), (&raw mut address).cast(), &raw mut length) })?;

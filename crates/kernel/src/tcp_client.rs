@@ -6,12 +6,13 @@ use std::net::{IpAddr, Shutdown, SocketAddr};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, RawFd};
 use std::time::Duration;
 
+use rustix::io::ioctl_fionbio;
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::buffers;
 use crate::cmsg::{self, Control};
 use crate::headers;
-use crate::sys::{check, check_size, is_not_now, set_option};
+use crate::sys::{check_size, is_not_now, set_option};
 
 /// A connection that is being made, or was made.
 #[derive(Debug)]
@@ -95,8 +96,8 @@ impl TcpClient {
     /// Sets the size of both buffers, as far as the kernel permits it. Before a connection is made it decides the window
     /// that the peer gets (tcp(7)). Without it the kernel sizes the buffers by what they hold.
     pub fn set_buffers(&self, bytes: usize) -> io::Result<()> {
-        buffers::set_receive(self.as_raw_fd(), bytes)?;
-        buffers::set_send(self.as_raw_fd(), bytes)
+        buffers::set_receive(self, bytes)?;
+        buffers::set_send(self, bytes)
     }
 
     /// A sentence for each buffer that is smaller than `asked_bytes`, with the reason.
@@ -110,9 +111,8 @@ impl TcpClient {
     ///
     /// As of [`Self::connect`].
     pub fn begin(&self, to: SocketAddr) -> io::Result<()> {
-        let mut is_on: libc::c_int = 1;
-        // SAFETY: FIONBIO reads one live integer. It is one call, where reading and setting the flags are two.
-        check(unsafe { libc::ioctl(self.as_raw_fd(), libc::FIONBIO, &raw mut is_on) })?;
+        // One call, where reading and setting the flags are two.
+        ioctl_fionbio(self, true)?;
         match self.socket.connect(&to.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),
             _ => Ok(()),

@@ -5,6 +5,7 @@ use std::mem::{size_of, zeroed};
 use std::net::SocketAddr;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd, OwnedFd, RawFd};
 
+use rustix::net::sockopt::{self, Ipv4PathMtuDiscovery, Ipv6PathMtuDiscovery};
 use socket2::{Domain, Protocol, Socket, Type};
 
 use crate::address::{Address, LocalAddress};
@@ -95,10 +96,10 @@ impl UdpSocket {
     fn set_up(&self, options: &UdpOptions) -> io::Result<()> {
         let fd = self.as_raw_fd();
         if let Some(bytes) = options.recv_buffer {
-            buffers::set_receive(fd, bytes)?;
+            buffers::set_receive(self, bytes)?;
         }
         if let Some(bytes) = options.send_buffer {
-            buffers::set_send(fd, bytes)?;
+            buffers::set_send(self, bytes)?;
         }
         if options.gro {
             set_option(fd, libc::SOL_UDP, libc::UDP_GRO, 1)
@@ -159,22 +160,21 @@ impl UdpSocket {
     /// Forbids fragmentation (RFC 9715, section 3). A datagram that is longer than the MTU of its link, or than the
     /// known MTU of its path, fails with `EMSGSIZE`. Over IPv4 the kernel then need not assign IDs to packets.
     pub fn never_fragment(&self) -> io::Result<()> {
-        self.discover_mtu(libc::IP_PMTUDISC_DO, libc::IPV6_PMTUDISC_DO)
+        self.discover_mtu(Ipv4PathMtuDiscovery::DO, Ipv6PathMtuDiscovery::DO)
     }
 
     /// Allows fragmentation again, as it is at first.
     pub fn may_fragment(&self) -> io::Result<()> {
-        self.discover_mtu(libc::IP_PMTUDISC_WANT, libc::IPV6_PMTUDISC_WANT)
+        self.discover_mtu(Ipv4PathMtuDiscovery::WANT, Ipv6PathMtuDiscovery::WANT)
     }
 
-    fn discover_mtu(&self, v4: libc::c_int, v6: libc::c_int) -> io::Result<()> {
-        let (level, name, value, words) = if self.v6 {
-            (libc::IPPROTO_IPV6, libc::IPV6_MTU_DISCOVER, v6, "IPV6_MTU_DISCOVER")
+    fn discover_mtu(&self, v4: Ipv4PathMtuDiscovery, v6: Ipv6PathMtuDiscovery) -> io::Result<()> {
+        let (set, words) = if self.v6 {
+            (sockopt::set_ipv6_mtu_discover(self, v6), "IPV6_MTU_DISCOVER")
         } else {
-            (libc::IPPROTO_IP, libc::IP_MTU_DISCOVER, v4, "IP_MTU_DISCOVER")
+            (sockopt::set_ip_mtu_discover(self, v4), "IP_MTU_DISCOVER")
         };
-        set_option(self.as_raw_fd(), level, name, value)
-            .map_err(|error| io::Error::new(error.kind(), format!("{words}: {error}")))
+        set.map_err(|error| io::Error::new(error.kind(), format!("{words}: {error}")))
     }
 
     /// The size of the receive buffer in bytes according to the kernel: twice the requested size, or less.

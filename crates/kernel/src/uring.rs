@@ -7,16 +7,16 @@ pub mod stream;
 use std::collections::VecDeque;
 use std::io;
 use std::marker::PhantomData;
-use std::os::fd::{AsRawFd, FromRawFd as _, OwnedFd};
+use std::os::fd::{AsRawFd, OwnedFd};
 
 use io_uring::types::{CancelBuilder, Fd};
 use io_uring::{IoUring, cqueue, opcode, squeue};
+use rustix::event::{EventfdFlags, eventfd};
 
 use crate::address::{Address, LocalAddress};
 use crate::cmsg::{self, CONTROL_BYTES, Control, ControlData};
 use crate::headers;
 use crate::memory::Block;
-use crate::sys::check;
 use crate::udp::UdpSocket;
 pub use provided::Buffer;
 use provided::{GROUP, ProvidedBuffers};
@@ -111,10 +111,7 @@ impl Ring {
     /// descriptors. It is edge-triggered and never read. The ring's own descriptor would not work: with deferred
     /// task work it becomes readable only after the caller has asked for completions.
     pub fn bell(&mut self) -> io::Result<OwnedFd> {
-        // SAFETY: the call touches no memory.
-        let fd = check(unsafe { libc::eventfd(0, libc::EFD_CLOEXEC | libc::EFD_NONBLOCK) })?;
-        // SAFETY: the descriptor was just opened, and nothing else owns it.
-        let bell = unsafe { OwnedFd::from_raw_fd(fd) };
+        let bell = eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?;
         self.ring.submitter().register_eventfd(bell.as_raw_fd())?;
         Ok(bell)
     }

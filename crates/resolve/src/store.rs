@@ -16,14 +16,14 @@ fn count(sharing: Sharing, workers: u64) -> u64 {
 }
 
 /// Returns an error if the caches of this many workers would have too little memory, or more than the machine
-/// (`machine_bytes`; `None` if it is not known).
+/// (`machine_bytes`).
 pub(crate) fn check(
     settings: &Settings,
     sharing: Sharing,
     workers: u64,
-    machine_bytes: Option<u64>,
+    machine_bytes: u64,
 ) -> Result<(), String> {
-    if let Some(machine_bytes) = machine_bytes.filter(|bytes| *bytes < settings.memory_bytes) {
+    if machine_bytes < settings.memory_bytes {
         return Err(format!("--memory is more than the {} MiB that this machine has", machine_bytes >> 20));
     }
     let caches = count(sharing, workers);
@@ -65,10 +65,10 @@ mod tests {
     #[test]
     fn every_cache_has_enough_memory() {
         let settings = Settings { memory_bytes: 4 << 20, ..Settings::default() };
-        assert_eq!(check(&settings, Sharing::Split, 4, None), Ok(()));
-        assert_eq!(check(&settings, Sharing::Shared, 64, Some(4 << 20)), Ok(()));
-        assert!(check(&settings, Sharing::Split, 5, None).unwrap_err().contains("--memory 5MiB"));
-        let why = check(&settings, Sharing::Shared, 1, Some((4 << 20) - 1)).unwrap_err();
+        assert_eq!(check(&settings, Sharing::Split, 4, u64::MAX), Ok(()));
+        assert_eq!(check(&settings, Sharing::Shared, 64, 4 << 20), Ok(()));
+        assert!(check(&settings, Sharing::Split, 5, u64::MAX).unwrap_err().contains("--memory 5MiB"));
+        let why = check(&settings, Sharing::Shared, 1, (4 << 20) - 1).unwrap_err();
         assert!(why.contains("the 3 MiB that this machine has"), "{why}");
         let caches = caches(&settings, Sharing::Split, 4).unwrap();
         assert!(caches.len() == 4 && caches.iter().map(|cache| cache.memory_bytes()).sum::<u64>() <= 4 << 20);

@@ -25,27 +25,27 @@ const ACTS: [&str; 31] = [
     "tcp::listen(",
     "TcpListener::bind(",
     "UnixListener::bind(",
-    "libc::AF_PACKET, flags",
+    "Socket::new(Domain::PACKET",
     "Socket::new(libc::AF_XDP",
     "Socket::new(NETLINK_ROUTE",
     "SYS_bpf",
     "SYS_perf_event_open",
-    "SYS_fsopen",
+    "fsopen(",
     "SYS_sched_setscheduler",
     "setpriority_process(",
     "setpriority_pgrp(",
     "setrlimit(",
     "move_into_link_name_space(",
     "libc::unshare(",
-    "libc::mount(",
+    "mount::mount",
     "SIOCETHTOOL",
     "SIOCSIFFLAGS",
-    "SO_RCVBUFFORCE",
+    "buffer_size_force(",
     "SO_SNDBUFFORCE",
     "SO_ATTACH_BPF",
     "SO_ATTACH_FILTER",
     "SO_ATTACH_REUSEPORT_CBPF",
-    "PR_SET_PDEATHSIG",
+    "set_parent_process_death_signal(",
     "/dev/cpu_dma_latency",
     "Ok(kill_process(",
     "kill_process_group(",
@@ -162,7 +162,7 @@ mod tests {
     }
 
     const LISTENS: &str = "fn open() {\n    // tcp::listen(a, 1)\n    tcp::listen(a, 1);\n}\n\
-        fn quiet() {\n    // libc::mount(x)\n}\nimpl A {\n    fn raw(&self) {\n        f(libc::SYS_bpf);\n    }\n}\n\
+        fn quiet() {\n    // mount::mount(x)\n}\nimpl A {\n    fn raw(&self) {\n        f(libc::SYS_bpf);\n    }\n}\n\
         #[cfg(test)]\nmod tests {\n    fn t() { tcp::listen(a, 1); }\n}\n";
 
     #[test]

@@ -1,11 +1,12 @@
 //! Drops at the devices of the calling thread's network namespace that `/proc/net/dev` does not count.
 
 use std::collections::BTreeMap;
-use std::ffi::CStr;
 use std::io;
+use std::os::unix::net::UnixDatagram;
 
 use netlink_packet_route::RouteNetlinkMessage;
 use netlink_packet_route::tc::{TcAttribute, TcHandle, TcMessage};
+use rustix::net::netdevice::index_to_name;
 
 use super::netlink::Netlink;
 use crate::ethtool::counters::driver_counters;
@@ -35,14 +36,7 @@ pub fn of_driver(device: &str) -> io::Result<Vec<(String, u64)>> {
 
 /// The name of the device with an index; `None` if there is none.
 pub(super) fn name(index: u32) -> Option<String> {
-    let mut name = [0; libc::IF_NAMESIZE];
-    // SAFETY: the buffer has the required length; the call writes a name that ends in 0.
-    let found = unsafe { libc::if_indextoname(index, name.as_mut_ptr()) };
-    if found.is_null() {
-        return None;
-    }
-    let bytes = name.map(|letter| letter as u8);
-    CStr::from_bytes_until_nul(&bytes).ok()?.to_str().ok().map(str::to_owned)
+    index_to_name(UnixDatagram::unbound().ok()?, index).ok()
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! `/sys` as a network namespace sees it.
 
+use std::ffi::CStr;
 use std::fs;
 use std::io;
 use std::os::unix::fs::MetadataExt as _;
-use std::ptr::null;
+
+use rustix::mount::{self, MountFlags, MountPropagationFlags};
 
 use super::NetNs;
 use crate::sys::check;
@@ -14,13 +16,9 @@ use crate::sys::check;
 pub fn show_own_devices() -> io::Result<()> {
     // SAFETY: the call touches no memory, and changes the calling thread only.
     check(unsafe { libc::unshare(libc::CLONE_NEWNS) })?;
-    let (nothing, root, sys, sysfs) = (c"none", c"/", c"/sys", c"sysfs");
-    let private = libc::MS_REC | libc::MS_PRIVATE;
-    // SAFETY: both strings end in 0 and stay alive; without a file system the call reads nothing else. The mounts of
-    // other namespaces do not change.
-    check(unsafe { libc::mount(nothing.as_ptr(), root.as_ptr(), null(), private, null()) })?;
-    // SAFETY: as above.
-    check(unsafe { libc::mount(nothing.as_ptr(), sys.as_ptr(), sysfs.as_ptr(), 0, null()) }).map(drop)
+    // The mounts of other namespaces do not change.
+    mount::mount_change("/", MountPropagationFlags::REC | MountPropagationFlags::PRIVATE)?;
+    Ok(mount::mount("none", "/sys", "sysfs", MountFlags::empty(), None::<&CStr>)?)
 }
 
 /// Whether `/sys` shows the calling thread the devices of this process's network namespace. It does not in a namespace

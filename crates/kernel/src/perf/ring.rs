@@ -7,6 +7,7 @@ use std::ptr::NonNull;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::param::page_size;
 
 /// Offsets of `data_head` and `data_tail` in the first page (`struct perf_event_mmap_page`).
 const HEAD: usize = 1024;
@@ -32,8 +33,7 @@ unsafe impl Send for Ring {}
 impl Ring {
     /// Maps the ring of an event.
     pub(super) fn map(event: &File, bytes: usize) -> io::Result<Self> {
-        // SAFETY: the call touches no memory.
-        let page = unsafe { libc::sysconf(libc::_SC_PAGESIZE) } as usize;
+        let page = page_size();
         assert!(bytes.is_power_of_two() && bytes >= page, "a ring of {bytes} bytes");
         let map = MmapOptions::new().len(page + bytes).map_raw(event)?;
         // SAFETY: the offsets are within the mapping, whose start is not null and aligned to a page.

@@ -7,6 +7,7 @@ use std::time::Duration;
 use kqps_skips::{Capability, skip};
 
 use super::*;
+use crate::sys::check;
 use crate::udp::{Peer, UdpOptions, Wait};
 
 fn bind(options: UdpOptions) -> UdpSocket {

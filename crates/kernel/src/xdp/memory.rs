@@ -2,9 +2,10 @@
 //! the socket sends and makes others arrive there, without a kernel in between. So it shows what a loop costs alone.
 
 use std::io;
-use std::os::fd::{AsRawFd as _, FromRawFd as _, OwnedFd};
+use std::os::fd::OwnedFd;
 
 use memmap2::{MmapOptions, MmapRaw};
+use rustix::fs::{MemfdFlags, ftruncate, memfd_create};
 
 use super::program::ARRIVAL_BYTES;
 use super::rings::{Incoming, Outgoing};
@@ -12,7 +13,6 @@ use super::socket::XdpSocket;
 use super::transmitter::ENTRIES_PER_FRAME;
 use super::umem::{FRAME_BYTES, RECEIVED_AT, Umem};
 use crate::clock::now_ns;
-use crate::sys::check;
 
 /// Where the parts of each ring are: numbers on cache lines of their own, then the entries.
 const OFFSETS: libc::xdp_ring_offset =
@@ -50,9 +50,9 @@ pub fn pair(frames: u32) -> io::Result<(XdpSocket, MemoryDevice)> {
     // The rings begin where those of a socket do. The file has holes between them.
     let last = pages.into_iter().max().unwrap_or_default();
     let bytes = OFFSETS.desc + u64::from(frames) * size_of::<libc::xdp_desc>() as u64;
-    let rings = file(c"kqps-rings", last + bytes)?;
+    let rings = file("kqps-rings", last + bytes)?;
     let [rx, tx, fill, completion] = pages;
-    let memory = file(c"kqps-frames", u64::from(frames) * FRAME_BYTES as u64)?;
+    let memory = file("kqps-frames", u64::from(frames) * FRAME_BYTES as u64)?;
     let device = MemoryDevice {
         frames: MmapOptions::new().len(frames as usize * FRAME_BYTES).populate().map_raw(&memory)?,
         to_send: Incoming::map(&rings, tx, &OFFSETS, frames * ENTRIES_PER_FRAME)?,
@@ -67,13 +67,9 @@ pub fn pair(frames: u32) -> io::Result<(XdpSocket, MemoryDevice)> {
 }
 
 /// A file in memory of this length, without content.
-fn file(name: &std::ffi::CStr, bytes: u64) -> io::Result<OwnedFd> {
-    // SAFETY: the name ends in 0 and stays alive.
-    let fd = check(unsafe { libc::memfd_create(name.as_ptr(), libc::MFD_CLOEXEC) })?;
-    // SAFETY: the descriptor was just made, and nothing else has it.
-    let file = unsafe { OwnedFd::from_raw_fd(fd) };
-    // SAFETY: the call touches no memory.
-    check(unsafe { libc::ftruncate(file.as_raw_fd(), bytes as libc::off_t) })?;
+fn file(name: &str, bytes: u64) -> io::Result<OwnedFd> {
+    let file = memfd_create(name, MemfdFlags::CLOEXEC)?;
+    ftruncate(&file, bytes)?;
     Ok(file)
 }
 
