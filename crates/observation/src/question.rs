@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+pub use kqps_catalogue::choice::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,27 +20,6 @@ pub struct Question {
     pub path: Path,
     /// The experiments, in the order of the study's file.
     pub experiments: Vec<Experiment>,
-}
-
-/// The path of queries and replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Path {
-    /// The loopback interface of this host.
-    #[default]
-    Loopback,
-    /// A pair of virtual Ethernet devices between two network namespaces: the player's and the subject's.
-    Veth,
-}
-
-impl Path {
-    /// Its words, in the order of its values.
-    pub(crate) const WORDS: [&str; 2] = ["loopback", "veth"];
-
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
 }
 
 /// A matrix of cells, and how to show it.

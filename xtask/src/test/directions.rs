@@ -13,10 +13,11 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-message", &[]),
     ("kqps-kernel", &[]),
     ("kqps-stack", &[]),
-    ("kqps-tls", &[]),
-    ("kqps-http", &[]),
-    ("kqps-quic", &["kqps-message", "kqps-tls"]),
-    ("kqps-observation", &["kqps-files"]),
+    ("kqps-catalogue", &[]),
+    ("kqps-tls", &["kqps-catalogue"]),
+    ("kqps-http", &["kqps-catalogue"]),
+    ("kqps-quic", &["kqps-catalogue", "kqps-message", "kqps-tls"]),
+    ("kqps-observation", &["kqps-catalogue"]),
     ("kqps-zone", &["kqps-message"]),
     ("kqps-cache", &["kqps-message"]),
     ("kqps-files", &["kqps-message"]),
@@ -30,6 +31,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
         &[
             // Tests of replays write captures.
             "kqps-capture",
+            "kqps-catalogue",
             "kqps-dataset",
             "kqps-message",
             "kqps-kernel",
@@ -48,7 +50,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation", "kqps-web"]),
     ("kqps-resolve", &["kqps-cache", "kqps-front", "kqps-server", "kqps-message", "kqps-kernel"]),
     ("kqps-verdict", &["kqps-observation"]),
-    ("kqps-tuning", &["kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
+    ("kqps-tuning", &["kqps-catalogue", "kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
     ("kqps-history", &["kqps-verdict", "kqps-observation"]),
     ("kqps-report", &["kqps-history", "kqps-verdict", "kqps-observation"]),
     ("kqps-web", &["kqps-kernel"]),
@@ -56,6 +58,7 @@ const ALLOWED: &[(&str, &[&str])] = &[
     (
         "kqps-lab",
         &[
+            "kqps-catalogue",
             "kqps-dataset",
             "kqps-files",
             "kqps-recipe",

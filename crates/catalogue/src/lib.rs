@@ -1,0 +1,20 @@
+//! The catalogue: a row for each setting, with its name, kind, limits, transports, flag and help.
+//!
+//! For: the settings of player, subject, host, path and dataset, the words of their values, and the factors of a cell,
+//! which are settings as words and as values; numbers with units such as `60s`. Studies, command lines, stores and tables of the documentation read the
+//! rows. Not for: what a setting does, which the player and the lab know.
+//!
+//! Invariant: pure; no I/O and no clock. A setting exists once: its row names it, and its field has its value.
+
+pub mod choice;
+pub mod cpu_list;
+pub mod factors;
+pub mod name;
+pub mod setting;
+pub mod settings;
+pub mod sources;
+pub mod table;
+pub mod value;
+
+pub use choice::Transport;
+pub use factors::Factors;
