@@ -1,13 +1,13 @@
 //! Settings whose value is one of a few words. Flags, studies, plans and records have the same type of each.
 
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
 /// Defines an enumeration with a word for each value.
 macro_rules! choice {
     ($(#[$about:meta])* $name:ident { $($(#[$doc:meta])* $value:ident = $word:literal,)* }) => {
         $(#[$about])*
-        #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+        #[derive(
+            Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord,
+            serde::Serialize, serde::Deserialize, schemars::JsonSchema,
+        )]
         pub enum $name {
             $($(#[$doc])* #[serde(rename = $word)] $value,)*
         }
@@ -34,14 +34,16 @@ macro_rules! choice {
             type Err = String;
 
             fn from_str(word: &str) -> Result<Self, String> {
-                Self::from_word(word).ok_or_else(|| expected(&Self::WORDS))
+                Self::from_word(word).ok_or_else(|| $crate::choice::expected(&Self::WORDS))
             }
         }
     };
 }
 
+pub(crate) use choice;
+
 /// `expected fin or rst`
-fn expected(words: &[&str]) -> String {
+pub(crate) fn expected(words: &[&str]) -> String {
     match words {
         [first @ .., last] if !first.is_empty() => format!("expected {} or {last}", first.join(", ")),
         words => format!("expected {}", words.concat()),

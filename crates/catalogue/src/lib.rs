@@ -1,4 +1,5 @@
-//! The catalogue: a row for each setting, with its name, kind, limits, transports, flag and help.
+//! The catalogue: a row for each setting and for each figure. That of a setting has its name, kind, limits, transports,
+//! flag and help; that of a figure its names, unit and order.
 //!
 //! For: the settings of player, subject, host, path and dataset, the words of their values, and the factors of a cell,
 //! which are settings as words and as values; numbers with units such as `60s`. Studies, command lines, stores and tables of the documentation read the
@@ -9,6 +10,7 @@
 pub mod choice;
 pub mod cpu_list;
 pub mod factors;
+pub mod figure;
 pub mod name;
 pub mod setting;
 pub mod settings;
@@ -18,3 +20,4 @@ pub mod value;
 
 pub use choice::Transport;
 pub use factors::Factors;
+pub use figure::Figure;

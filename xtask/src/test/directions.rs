@@ -49,10 +49,10 @@ const ALLOWED: &[(&str, &[&str])] = &[
     ),
     ("kqps-front", &["kqps-server", "kqps-message", "kqps-kernel", "kqps-observation", "kqps-web"]),
     ("kqps-resolve", &["kqps-cache", "kqps-front", "kqps-server", "kqps-message", "kqps-kernel"]),
-    ("kqps-verdict", &["kqps-observation"]),
+    ("kqps-verdict", &["kqps-catalogue", "kqps-observation"]),
     ("kqps-tuning", &["kqps-catalogue", "kqps-files", "kqps-kernel", "kqps-host", "kqps-observation"]),
     ("kqps-history", &["kqps-verdict", "kqps-observation"]),
-    ("kqps-report", &["kqps-history", "kqps-verdict", "kqps-observation"]),
+    ("kqps-report", &["kqps-catalogue", "kqps-history", "kqps-verdict", "kqps-observation"]),
     ("kqps-web", &["kqps-kernel"]),
     ("kqps-live", &["kqps-web", "kqps-report", "kqps-verdict", "kqps-kernel", "kqps-observation"]),
     (
