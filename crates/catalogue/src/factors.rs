@@ -20,6 +20,7 @@ pub use crate::choice::{
 use crate::choice::Transport;
 use crate::cpu_list;
 pub use crate::name;
+use crate::setting::Group as _;
 pub use crate::setting::ReceiveCore;
 pub use crate::settings::{DatasetFactors, HostsFactors, PathFactors, PlayerFactors};
 use crate::settings::{self, CellFactors};
@@ -168,7 +169,7 @@ impl Factors {
     /// Replaces the settings of the player.
     pub fn set_player(&mut self, player: PlayerFactors) {
         self.words.retain(|name, _| !name.starts_with(name::PLAYER));
-        self.words.extend(player.words().map(|(name, word)| (name.to_owned(), word)));
+        self.words.extend(player.words().into_iter().map(|(name, word)| (name.to_owned(), word)));
         self.values.player = player;
     }
 
@@ -222,7 +223,7 @@ impl Factors {
     #[must_use]
     pub fn fitting(&self) -> Self {
         let transport = self.transport();
-        self.filtered(|name| name::is_for(name, self.word(name).unwrap_or_default(), transport))
+        self.filtered(|name| settings::is_for(name, self.word(name).unwrap_or_default(), transport))
     }
 
     fn read_again(words: impl Iterator<Item = (String, String)>) -> Self {

@@ -2,10 +2,6 @@
 
 use std::borrow::Cow;
 
-use crate::choice::Transport;
-use crate::setting::Over;
-use crate::settings;
-
 /// The prefix of the player's settings.
 pub const PLAYER: &str = "player.";
 /// The player's I/O.
@@ -184,12 +180,6 @@ pub const LISTENERS: &str = "listeners";
 /// Whether an echo takes early data.
 pub const EARLY_DATA: &str = "early_data";
 
-/// Whether a factor with this word has an effect on queries over a transport. Most factors have one over every
-/// transport.
-pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
-    settings::of_name(name).map_or(Over::Every, |setting| setting.over).has_effect(word, transport)
-}
-
 /// Whether a factor is a setting of the subject's host that is set for a cell and undone after it. Its name is that of
 /// `kqps host apply` after the prefix: `host.rps.eth0`.
 pub fn is_host_setting(name: &str) -> bool {
@@ -200,11 +190,6 @@ pub fn is_host_setting(name: &str) -> bool {
 /// Whether a factor belongs to no subject and is one of very many: a sysctl of the path, or a setting of the host.
 pub fn is_of_system(name: &str) -> bool {
     name.starts_with(PATH_SYSCTL) || is_host_setting(name)
-}
-
-/// The transports over which a factor with this word has an effect.
-pub fn transports_for(name: &str, word: &str) -> impl Iterator<Item = Transport> {
-    Transport::ALL.into_iter().filter(move |transport| is_for(name, word, *transport))
 }
 
 /// Whether kqps gives this name a meaning of its own, so that no subject and no study may.

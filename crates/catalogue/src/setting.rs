@@ -212,6 +212,16 @@ pub(crate) trait Value: Sized {
     fn word(&self, kind: &Kind) -> String;
 }
 
+/// The values of a group of settings.
+pub(crate) trait Group {
+    /// Sets the value of this setting from its word. Returns whether the group has the setting; an error says which
+    /// words are expected.
+    fn set(&mut self, name: &str, word: &str) -> Result<bool, String>;
+
+    /// The values as words, name → word.
+    fn words(&self) -> Vec<(&'static str, String)>;
+}
+
 /// The value of a word. An error says which words are expected.
 pub(crate) fn value_of<T: Value>(word: &str, kind: &Kind) -> Result<T, String> {
     T::read(word, kind).map_err(|more| match more {

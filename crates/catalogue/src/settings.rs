@@ -8,7 +8,8 @@ mod searches;
 pub use cell::{CellFactors, DatasetFactors, HostsFactors, PathFactors};
 pub use player::{BURST_MOST, CONNECTIONS_MOST, OUTSTANDING_MOST, PlayerFactors};
 
-use crate::setting::{GivenBy, Setting};
+use crate::choice::Transport;
+use crate::setting::{GivenBy, Over, Setting};
 
 /// All settings, in the order in which help and documentation list them.
 pub fn all() -> impl Iterator<Item = &'static Setting> {
@@ -25,4 +26,15 @@ pub fn of_name(name: &str) -> Option<&'static Setting> {
 /// The settings that studies and subjects give.
 pub fn of_studies() -> impl Iterator<Item = &'static Setting> {
     all().filter(|setting| setting.given_by == GivenBy::Study)
+}
+
+/// Whether a setting with this word has an effect on queries over a transport. Most settings have one over every
+/// transport.
+pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
+    of_name(name).map_or(Over::Every, |setting| setting.over).has_effect(word, transport)
+}
+
+/// The transports over which a setting with this word has an effect.
+pub fn transports_for(name: &str, word: &str) -> impl Iterator<Item = Transport> {
+    Transport::ALL.into_iter().filter(move |transport| is_for(name, word, *transport))
 }

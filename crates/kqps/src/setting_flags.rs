@@ -156,7 +156,7 @@ impl SettingFlags {
 
     /// The settings that have an effect over this transport.
     pub(crate) fn factors(&self, transport: Transport) -> Result<Factors, FactorError> {
-        let words = self.words.iter().filter(|(name, word)| name::is_for(name, word, transport));
+        let words = self.words.iter().filter(|(name, word)| settings::is_for(name, word, transport));
         let transport = transport.has_connections().then(|| (name::PLAYER_TRANSPORT, transport.word().to_owned()));
         let words = words.map(|(name, word)| (*name, word.clone())).chain(transport);
         Factors::read(words.map(|(name, word)| (name.to_owned(), word)))

@@ -213,7 +213,7 @@ fn settings_of_another_transport_do_not_fit() {
         ("uring", &["udp", "tcp", "tls", "https"]),
         ("xdp", &["udp", "tcp", "tls", "https"]),
     ] {
-        let words: Vec<&str> = name::transports_for("player.io", io).map(Transport::word).collect();
+        let words: Vec<&str> = settings::transports_for("player.io", io).map(Transport::word).collect();
         assert_eq!(words, transports, "{io}");
     }
 }

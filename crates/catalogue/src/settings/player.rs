@@ -15,9 +15,10 @@ pub const CONNECTIONS_MOST: u32 = 131_072;
 /// The most unsettled queries of one connection: there are as many message IDs (RFC 1035, section 4.1.1).
 pub const OUTSTANDING_MOST: u32 = 65_536;
 
-/// The most queries after which a connection is closed.
-const QUERIES_MOST: i64 = 1_000_000_000;
-
+const BURSTS: Kind = Kind::from_1_to(BURST_MOST as i64);
+const CONNECTIONS: Kind = Kind::from_1_to(CONNECTIONS_MOST as i64);
+const OUTSTANDING: Kind = Kind::from_1_to(OUTSTANDING_MOST as i64);
+const QUERIES: Kind = Kind::Number { least: 0, most: 1_000_000_000, noun: "number" };
 const TRUTH: Kind = Kind::Truth("true", "false");
 
 /// A flag with one line of help.
@@ -43,7 +44,7 @@ settings! {
     window: u32 = name::PLAYER_WINDOW, COUNT, Every, Study,
         "the most queries outstanding in a closed loop";
     /// The most queries in one burst.
-    burst: u32 = name::PLAYER_BURST, Kind::from_1_to(BURST_MOST as i64), Every, Study,
+    burst: u32 = name::PLAYER_BURST, BURSTS, Every, Study,
         "the most queries in one burst";
     /// Sending threads.
     senders: u32 = name::PLAYER_SENDERS, COUNT, Every, Study,
@@ -64,15 +65,14 @@ settings! {
     transport: Transport = name::PLAYER_TRANSPORT, Kind::Choice(&Transport::WORDS), Every, Study,
         "the transport of queries and replies; `udp` by default";
     /// Connections over all threads that may be open at once.
-    connections: u32 = name::PLAYER_CONNECTIONS, Kind::from_1_to(CONNECTIONS_MOST as i64), Connections, Study,
+    connections: u32 = name::PLAYER_CONNECTIONS, CONNECTIONS, Connections, Study,
         "connections over all threads that may be open at once; 8 by default, and as many as `player.window` if each has one query or none",
         Flag {
             more: "With --queries-per-connection 0 or 1 the default is 500.",
             ..flag("connections", "COUNT", "Have at most this many connections open at once, except over UDP (default: 8)")
         };
     /// Queries after which a connection is closed; 0 if it is closed once it is made, `None` if it is kept.
-    queries_per_connection: u32 = name::PLAYER_QUERIES_PER_CONNECTION,
-        Kind::Number { least: 0, most: QUERIES_MOST, noun: "number" }, Connections, Study,
+    queries_per_connection: u32 = name::PLAYER_QUERIES_PER_CONNECTION, QUERIES, Connections, Study,
         "queries after which a connection is closed; with 0, once it is made, so that connections alone are the load; without it, it is kept",
         Flag {
             more: "Kept connections are opened before the load begins. With this flag a connection is opened when a query \
@@ -83,7 +83,7 @@ settings! {
             ..flag("queries-per-connection", "COUNT", "Close each connection after this many queries, or once it is made: 0 (default: keep it)")
         };
     /// The most unsettled queries of one connection.
-    outstanding_per_connection: u32 = name::PLAYER_OUTSTANDING, Kind::from_1_to(OUTSTANDING_MOST as i64), Connections, Study,
+    outstanding_per_connection: u32 = name::PLAYER_OUTSTANDING, OUTSTANDING, Connections, Study,
         "the most unsettled queries of one connection; 65536 by default",
         flag("outstanding-per-connection", "COUNT", "Have at most this many queries outstanding on a connection (default: 65536)");
     /// Seconds after which a connection that is not made is given up; `None` for the time of a late reply.

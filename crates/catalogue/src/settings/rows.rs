@@ -25,10 +25,8 @@ macro_rules! settings {
             read: $crate::setting::read_again::<$value>,
         }),*];
 
-        impl $group {
-            /// Sets the value of this setting from its word. Returns whether the group has the setting; an error says
-            /// which words are expected.
-            pub(crate) fn set(&mut self, name: &str, word: &str) -> Result<bool, String> {
+        impl $crate::setting::Group for $group {
+            fn set(&mut self, name: &str, word: &str) -> Result<bool, String> {
                 $(if name == $name {
                     self.$field = Some($crate::setting::value_of(word, &$kind)?);
                     return Ok(true);
@@ -36,12 +34,11 @@ macro_rules! settings {
                 Ok(false)
             }
 
-            /// The values as words, name → word.
-            pub(crate) fn words(&self) -> impl Iterator<Item = (&'static str, String)> {
+            fn words(&self) -> Vec<(&'static str, String)> {
                 let words = [$(
                     self.$field.as_ref().map(|value| ($name, $crate::setting::Value::word(value, &$kind)))
                 ),*];
-                words.into_iter().flatten()
+                words.into_iter().flatten().collect()
             }
         }
     };

@@ -6,7 +6,8 @@
 
 use indexmap::IndexMap;
 use kqps_files::toml_file::TomlError;
-use kqps_observation::factors::name::{PLAYER_TRANSPORT, is_for, transports_for};
+use kqps_catalogue::name::PLAYER_TRANSPORT;
+use kqps_catalogue::settings::{is_for, transports_for};
 use kqps_observation::trial::Transport;
 
 use super::{Experiment, StudyFile, Word};
