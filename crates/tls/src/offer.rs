@@ -8,6 +8,7 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite};
 use serde::{Deserialize, Serialize};
 
+use crate::key::signs_by;
 use kqps_catalogue::choice::KeyType;
 
 /// A cipher suite, such as `TLS_AES_128_GCM_SHA256`.

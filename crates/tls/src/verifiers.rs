@@ -12,6 +12,7 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 
+use crate::key::{has_key, signs_by};
 use kqps_catalogue::choice::KeyType;
 
 /// Accepts certificates of some issuers, and certificates that are trusted themselves, for their names and within their
