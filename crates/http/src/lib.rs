@@ -35,6 +35,7 @@ const HEADER_BYTES: usize = 12;
 
 pub use client::{ClientSession, Fate};
 pub use failure::Failure;
-pub use requests::{BadTarget, Method, Requests, authority};
+pub use kqps_catalogue::choice::Method;
+pub use requests::{BadTarget, Requests, authority};
 pub use server::{Peer, ServerEvent, ServerSession};
 pub use values::Values;

@@ -3,7 +3,6 @@
 
 use std::fmt::Write as _;
 use std::net::Ipv6Addr;
-use std::str::FromStr;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
@@ -11,40 +10,10 @@ use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_LENGTH, CONTENT_TYPE, HeaderMap, HeaderValue};
 use http::uri::{Authority, InvalidUriParts, Parts, PathAndQuery, Scheme};
 use http::{Request, Uri, Version};
-use serde::{Deserialize, Serialize};
+use kqps_catalogue::choice::Method;
 
 use crate::PORT;
 use crate::values::{Values, dns_message};
-
-/// How a query is asked.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Method {
-    /// By POST: the message is the body.
-    #[default]
-    Post,
-    /// By GET: the message is in the path.
-    Get,
-}
-
-impl Method {
-    /// The name in records and flags.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Post => "post",
-            Self::Get => "get",
-        }
-    }
-}
-
-impl FromStr for Method {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        let found = [Self::Post, Self::Get].into_iter().find(|method| method.name() == text);
-        found.ok_or_else(|| "expected post or get".into())
-    }
-}
 
 /// A host or a path that no request can have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

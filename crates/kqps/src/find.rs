@@ -22,7 +22,7 @@ use kqps_lab::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::path::LaidPath;
 use kqps_lab::play::{PlayerProgram, SPARE};
-use kqps_lab::player_setup::PlayerSetup;
+use kqps_lab::player_setup::TIMEOUT_S;
 use kqps_lab::search;
 use kqps_lab::trial_request::{Played, RequestedPace, TrialRequest};
 use kqps_observation::run::Purpose;
@@ -417,7 +417,7 @@ fn are_here(targets: &[SocketAddr]) -> bool {
 
 /// The default timeout of an answer. On this host it is that of a study.
 fn usual_timeout(targets: &[SocketAddr]) -> Duration {
-    if are_here(targets) { Duration::from_secs_f64(PlayerSetup::MANY_FLOWS.timeout_s) } else { TIMEOUT }
+    if are_here(targets) { Duration::from_secs_f64(TIMEOUT_S) } else { TIMEOUT }
 }
 
 /// Why the search has no target: the subject has ended, or nothing ever answered.

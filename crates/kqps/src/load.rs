@@ -4,21 +4,18 @@ mod allowed;
 mod capture;
 mod captured_answers;
 mod condition;
-mod connections;
 mod dnsperf;
 mod flags;
 mod forbidden;
-mod http;
 pub(crate) mod per_query;
 mod plan_error;
 mod progress;
-mod quic;
 mod replay;
 mod sampled;
 pub(crate) mod skipped;
 mod subject;
 mod target;
-mod tls;
+mod wire;
 mod words;
 
 use std::io::{self, IsTerminal as _};
@@ -61,7 +58,7 @@ pub(crate) use replay::{Captured, usual_replay};
 pub(crate) use sampled::Sampled;
 pub(crate) use subject::watched;
 pub(crate) use target::{Family, resolve_all};
-pub(crate) use tls::issuers;
+pub(crate) use wire::issuers;
 pub(crate) use words::{ANY_CERTIFICATE, after_statistics, agreed, causes};
 
 /// The default timeout of an answer.

@@ -36,6 +36,7 @@ mod run;
 #[cfg(test)]
 mod schema;
 mod serve;
+mod setting_flags;
 #[cfg(test)]
 mod shared_words;
 mod show;

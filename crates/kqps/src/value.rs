@@ -7,13 +7,13 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
-use kqps_files::value::{hint, scaled};
+use kqps_catalogue::value::{hint, scaled};
 use kqps_kernel::affinity;
 use kqps_observation::cpu_list::{self, CpuListError};
 
 use crate::exit::bad_input;
 
-pub(crate) use kqps_files::value::{
+pub(crate) use kqps_catalogue::value::{
     TIMEOUT_LEAST, parse_duration, parse_seconds, parse_timeout, parse_timeout_seconds,
 };
 

@@ -17,7 +17,6 @@ use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
 use crate::materials::{Materials, file_name};
-use crate::player_setup::PlayerSetup;
 use crate::record;
 use crate::running_server::{PlayerRequest, RunningServer};
 use crate::session::Session;
@@ -194,8 +193,7 @@ fn cells(request: &ComparisonRequest, versions: &[Option<String>]) -> Result<Vec
     let topology = Topology::read();
     let cores = split(&topology, request.player.cores(), request.workers as usize);
     let mut factors = Factors::default();
-    let setup = PlayerSetup { window: request.window, ..PlayerSetup::MANY_FLOWS };
-    factors.set_player(request.player.setup(setup).factors());
+    factors.set_player(request.player.settings(request.window));
     factors.set_rounds(request.rounds);
     match &request.queries {
         Some(file) => factors.set_file(&file_name(file)),

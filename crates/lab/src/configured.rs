@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 
 use kqps_host::Topology;
-use kqps_observation::factors::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS, is_for, transports_for};
+use kqps_catalogue::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS};
+use kqps_catalogue::settings::{is_for, transports_for};
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
 use kqps_observation::trial::Transport;
@@ -17,7 +18,7 @@ use crate::past_kernel;
 use crate::placement::{CoreRequest, Placement, place};
 use crate::player_hosts::{PlayerHosts, players_of};
 use crate::study_file::common;
-use crate::study_file::values::{COMMON, ONE_PER_CORE};
+use crate::study_file::values::{ONE_PER_CORE, is_common};
 use crate::subject::Definition;
 use crate::subject::setting::SettingError;
 
@@ -197,7 +198,7 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
             "{name}={value} stands for several cells, which takes a study; expected one choice"
         )));
     }
-    if COMMON.contains(&name) || name::is_of_system(name) {
+    if is_common(name) || name::is_of_system(name) {
         return common::accepts(name, value).map_err(wrong);
     }
     if name == IO && definition.takes_io() {
@@ -247,7 +248,7 @@ mod tests {
         let knot = cell("knot", &[]);
         assert_eq!((knot.name.as_str(), knot.io.as_str(), knot.workers), ("knot", "mmsg", 1));
         let mut with_sockets = like.clone();
-        with_sockets.factors.set_player(PlayerSetup::MANY_FLOWS.factors());
+        with_sockets.factors.set_player(PlayerSetup::many_flows().0);
         let configured = configured("knot", &["player.transport=tcp", "player.connections=3"]).unwrap();
         let over_tcp = configured.cell(&Topology::read(), None, &with_sockets).unwrap();
         let player = over_tcp.factors.player();

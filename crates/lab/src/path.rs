@@ -126,7 +126,7 @@ fn veth_settings(cell: &Cell) -> VethSettings {
         txqueuelen: path.txqueuelen,
         rps_cpus: path.rps_cpus.clone(),
         gro: path.gro,
-        sysctls: path.sysctls.clone(),
+        sysctls: cell.factors.sysctls().clone(),
     }
 }
 

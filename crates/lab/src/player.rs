@@ -63,7 +63,7 @@ impl Player<'_> {
     fn message(&self, request: &TrialRequest) -> Result<PlayRequest, String> {
         let mut subject = match self.subject_pid {
             Some(pid) => SubjectWatched::of_processes(vec![pid], self.targets[0].ip()),
-            None => SubjectWatched::found(self.targets, self.setup.wire.transport()),
+            None => SubjectWatched::found(self.targets, self.setup.transport()),
         };
         if !self.subject_cpus.is_empty() {
             subject.cpus = self.subject_cpus.to_vec();

@@ -9,7 +9,7 @@ use kqps_observation::factors::{SourceChoice, name};
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::question::Path;
 
-use crate::player_setup::PlayerSetup;
+use crate::player_setup::WINDOW;
 use crate::words::counted;
 
 /// The hosts that play, and where their subject is.
@@ -101,7 +101,7 @@ fn why_not_on_one_host(factors: &Factors) -> Option<String> {
 /// outstanding query in a closed loop, and together they must not have more than the cell.
 fn why_no_window(factors: &Factors, players: usize) -> Option<String> {
     let player = factors.player();
-    let window = player.window.unwrap_or(PlayerSetup::MANY_FLOWS.window);
+    let window = player.window.unwrap_or(WINDOW);
     let threads = u64::from(player.senders.unwrap_or(1).max(1));
     let least = players as u64 * threads;
     (u64::from(window) < least).then(|| {

@@ -6,63 +6,92 @@ mod wire;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_catalogue::choice::Transport;
+use kqps_catalogue::factors::{PlayerFactors, SourceChoice, name};
+use kqps_catalogue::settings::CONNECTIONS_MOST;
 use kqps_host::{PlayerPlace, SubjectWatched};
 use kqps_kernel::local_address::is_local;
-use kqps_observation::factors::{PlayerFactors, SourceChoice, name};
-use kqps_observation::{Cell, Factors};
+use kqps_observation::Cell;
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Arrivals, LoadPlan, Part, PerQueryPlan, Plan, Sources, Stop};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
-pub use wire::{ConnectionSetup, HttpSetup, TlsSetup, WireSetup};
 
-/// The player's settings for one cell.
-#[derive(Clone, Debug, PartialEq)]
-pub struct PlayerSetup {
-    /// How queries travel.
-    pub wire: WireSetup,
-    /// Sending threads; `None` for one on each of the player's cores.
-    pub senders: Option<u32>,
-    /// The most queries outstanding, in closed loop.
-    pub window: u32,
-    /// The most queries in one burst.
-    pub burst: u32,
-    /// Seconds after which a reply is late. The player also listens this long after its last query.
-    pub timeout_s: f64,
-    /// The source addresses of the sockets or connections.
-    pub sources: SourceChoice,
-}
+/// The player's settings for one cell. A setting that the cell lacks has its usual value.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct PlayerSetup(pub PlayerFactors);
 
 /// Loopback addresses of this host (RFC 1122, section 3.2.1.3), apart from those that subjects listen on.
 const SPREAD_PREFIX: &str = "127.1.0.0/16";
 
-impl PlayerSetup {
-    /// The settings of a player that looks like several clients.
-    pub const MANY_FLOWS: Self = Self {
-        wire: WireSetup::Udp { io: None, sockets: wire::SOCKETS },
-        senders: None,
-        window: 500,
-        burst: 32,
-        timeout_s: 0.25,
-        sources: SourceChoice::One,
-    };
+/// The most queries outstanding in a closed loop, of a cell that names no number.
+pub(crate) const WINDOW: u32 = 500;
 
-    /// The settings as factors of a cell.
-    pub fn factors(&self) -> PlayerFactors {
-        let of_all = PlayerFactors {
-            senders: self.senders,
-            window: Some(self.window),
-            burst: Some(self.burst),
-            timeout_s: Some(self.timeout_s),
-            sources: Some(self.sources).filter(|sources| *sources != SourceChoice::One),
+/// Seconds after which a reply is late, of a cell that names no time.
+pub const TIMEOUT_S: f64 = 0.25;
+
+/// Queries in one burst, sockets, and kept connections of a cell that names no number.
+const BURST: u32 = 32;
+const SOCKETS: u32 = 8;
+const CONNECTIONS: u32 = 8;
+
+impl PlayerSetup {
+    /// The settings of a player that looks like several clients, as a run of kqps records them.
+    pub fn many_flows() -> Self {
+        Self(PlayerFactors {
+            sockets: Some(SOCKETS),
+            window: Some(WINDOW),
+            burst: Some(BURST),
+            timeout_s: Some(TIMEOUT_S),
             ..PlayerFactors::default()
-        };
-        match &self.wire {
-            WireSetup::Udp { io, sockets } => {
-                PlayerFactors { io: io.clone(), sockets: Some(*sockets), ..of_all }
-            }
-            WireSetup::Connected(setup) => setup.factors(of_all),
+        })
+    }
+
+    /// The settings in a stored cell.
+    pub fn from_cell(cell: &Cell) -> Self {
+        Self(cell.factors.player().clone())
+    }
+
+    /// The transport of the queries.
+    pub fn transport(&self) -> Transport {
+        self.0.transport.unwrap_or_default()
+    }
+
+    /// The transport in the name of a cell, ` over tcp`; nothing over UDP, which is the usual one.
+    pub(crate) fn over(&self) -> String {
+        match self.transport() {
+            Transport::Udp => String::new(),
+            transport => format!(" over {}", transport.word()),
         }
+    }
+
+    /// The most queries outstanding, in a closed loop.
+    pub fn window(&self) -> u32 {
+        self.0.window.unwrap_or(WINDOW)
+    }
+
+    /// Seconds after which a reply is late. The player also listens this long after its last query.
+    pub fn timeout_s(&self) -> f64 {
+        self.0.timeout_s.unwrap_or(TIMEOUT_S)
+    }
+
+    /// Sockets or connections that it asks for. Each connection that has one query or none is a place for one query of
+    /// the window.
+    pub fn places(&self) -> u32 {
+        let Self(player) = self;
+        let usual = match player.queries_per_connection {
+            Some(0 | 1) => self.window().min(CONNECTIONS_MOST),
+            _ => CONNECTIONS,
+        };
+        match self.transport() {
+            Transport::Udp => player.sockets.unwrap_or(SOCKETS),
+            _ => player.connections.unwrap_or(usual),
+        }
+    }
+
+    /// The number of its sockets or connections: at least one per thread, of which there is one at least.
+    pub(crate) fn flows(&self) -> usize {
+        self.places().max(self.0.senders.unwrap_or(1)) as usize
     }
 
     /// The plan of a player with these settings that plays `request` from `cpus` at `targets`. `ca` are the issuers of
@@ -78,8 +107,9 @@ impl PlayerSetup {
         let seconds = |seconds: f64| {
             Duration::try_from_secs_f64(seconds).map_err(|error| format!("{seconds} s: {error}"))
         };
-        let (timeout, duration) = (seconds(self.timeout_s)?, seconds(request.duration_s)?);
-        let senders = if cpus.is_empty() { None } else { self.senders };
+        let Self(player) = self;
+        let (timeout, duration) = (seconds(self.timeout_s())?, seconds(request.duration_s)?);
+        let senders = if cpus.is_empty() { None } else { player.senders };
         let threads = senders.map_or(cpus.len().max(1), |senders| senders as usize);
         // A subject on another host has other cores in any case.
         let is_elsewhere = subject.player == PlayerPlace::Elsewhere;
@@ -88,14 +118,14 @@ impl PlayerSetup {
         let own_cores = are_apart && have_cores_of_their_own(cpus, threads, &subject.cpus);
         let plan = Plan {
             targets: targets.to_vec(),
-            wire: self.wire.plan(timeout, targets, ca)?,
-            burst: self.burst as usize,
+            wire: self.wire(timeout, targets, ca)?,
+            burst: player.burst.unwrap_or(BURST) as usize,
             local: self.local()?,
             load: match request.pace {
                 RequestedPace::Open { rate_qps } => {
                     LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None }
                 }
-                RequestedPace::Closed => LoadPlan::Closed { outstanding: u64::from(self.window) },
+                RequestedPace::Closed => LoadPlan::Closed { outstanding: u64::from(self.window()) },
             },
             start_at_ns: None,
             stop: Stop { after: Some(duration), passes: None },
@@ -120,7 +150,7 @@ impl PlayerSetup {
 
     /// The source addresses; `None` lets the kernel choose one.
     fn local(&self) -> Result<Option<Sources>, String> {
-        let prefix = match self.sources {
+        let prefix = match self.0.sources.unwrap_or(SourceChoice::One) {
             SourceChoice::One => return Ok(None),
             SourceChoice::Spread => SPREAD_PREFIX.to_owned(),
             prefix @ SourceChoice::Prefix(..) => prefix.word(),
@@ -128,155 +158,84 @@ impl PlayerSetup {
         let wrong = |error| format!("factor `{}`: {error}", name::PLAYER_SOURCES);
         prefix.parse::<Sources>().map(Some).map_err(wrong)
     }
-
-    /// The settings in a stored cell; those that it lacks are those of [`PlayerSetup::MANY_FLOWS`].
-    pub fn from_cell(cell: &Cell) -> Self {
-        Self::of_factors(&cell.factors)
-    }
-
-    /// As [`Self::from_cell`], from the factors of a cell.
-    pub(crate) fn of_factors(factors: &Factors) -> Self {
-        let (player, usual) = (factors.player(), Self::MANY_FLOWS);
-        Self {
-            wire: WireSetup::from_factors(player),
-            senders: player.senders,
-            window: player.window.unwrap_or(usual.window),
-            burst: player.burst.unwrap_or(usual.burst),
-            timeout_s: player.timeout_s.unwrap_or(usual.timeout_s),
-            sources: player.sources.unwrap_or(usual.sources),
-        }
-    }
-
-    /// The number of its sockets or connections: at least one per thread, of which there is one at least.
-    pub(crate) fn flows(&self) -> usize {
-        let wanted = match &self.wire {
-            WireSetup::Udp { sockets, .. } => *sockets,
-            WireSetup::Connected(setup) => setup.connections,
-        };
-        wanted.max(self.senders.unwrap_or(1)) as usize
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use kqps_http::Method;
-    use kqps_observation::factors::{KeyChoice, TrustChoice};
+    use kqps_catalogue::choice::{Close, Congestion, Io, KeyType, Method, TrustChoice};
     use kqps_observation::run::Purpose;
-    use kqps_observation::trial::Transport;
-    use kqps_player::{Close, Io, TcpPlan, TlsPlan, UdpPlan, Wire};
-    use kqps_quic::Congestion;
+    use kqps_player::{TcpPlan, TlsPlan, UdpPlan, Wire};
     use kqps_tls::Trust;
-    use kqps_tls::certificate::KeyType;
 
     use super::*;
 
-    #[test]
-    fn a_setup_survives_being_stored() {
-        for setup in [
-            PlayerSetup::MANY_FLOWS,
-            PlayerSetup {
-                wire: WireSetup::Udp { io: Some("plain".into()), sockets: 3 },
-                senders: Some(4),
-                ..PlayerSetup::MANY_FLOWS
-            },
-            PlayerSetup { sources: SourceChoice::Spread, ..PlayerSetup::MANY_FLOWS },
-            PlayerSetup { wire: tcp(None), ..PlayerSetup::MANY_FLOWS },
-            PlayerSetup { wire: tcp(Some(1)), sources: SourceChoice::Spread, ..PlayerSetup::MANY_FLOWS },
-            PlayerSetup { wire: tls(tls_setup()), sources: prefix(), ..PlayerSetup::MANY_FLOWS },
-            PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS },
-            PlayerSetup { wire: quic(), ..PlayerSetup::MANY_FLOWS },
-        ] {
-            let mut cell = Cell::default();
-            cell.factors.set_player(setup.factors());
-            assert_eq!(PlayerSetup::from_cell(&cell), setup);
-            let words = cell.factors.words().clone();
-            assert_eq!(cell.factors.fitting().words(), &words, "nothing is stored for another transport");
-        }
-        assert_eq!(PlayerSetup::from_cell(&Cell::default()), PlayerSetup::MANY_FLOWS);
-    }
-
-    fn connections(queries_per_connection: Option<u32>) -> ConnectionSetup {
-        ConnectionSetup {
-            io: None,
-            transport: Transport::Tcp,
-            connections: 64,
+    /// Settings of 64 connections.
+    fn tcp(queries_per_connection: Option<u32>) -> PlayerFactors {
+        PlayerFactors {
+            transport: Some(Transport::Tcp),
+            connections: Some(64),
             queries_per_connection,
-            outstanding: 10,
-            close: Close::Fin,
-            connect_timeout_s: None,
-            congestion: Congestion::default(),
-            tls: None,
-            http: None,
+            outstanding_per_connection: Some(10),
+            ..PlayerFactors::default()
         }
     }
 
-    fn tcp(queries_per_connection: Option<u32>) -> WireSetup {
-        WireSetup::Connected(connections(queries_per_connection))
+    fn tls() -> PlayerFactors {
+        PlayerFactors {
+            transport: Some(Transport::Tls),
+            close: Some(Close::Rst),
+            resume: Some(false),
+            tls_group: Some("x25519".into()),
+            tls_suite: Some("TLS_AES_128_GCM_SHA256".into()),
+            tls_certificate: Some(KeyType::Rsa),
+            tls_packing: Some(true),
+            sources: Some(SourceChoice::Prefix([127, 2, 0, 0].into(), 24)),
+            ..tcp(None)
+        }
     }
 
-    fn tls(tls: TlsSetup) -> WireSetup {
-        let of_tcp = connections(None);
-        WireSetup::Connected(ConnectionSetup {
-            transport: Transport::Tls,
-            close: Close::Rst,
-            tls: Some(tls),
-            ..of_tcp
-        })
+    fn https(path: &str) -> PlayerFactors {
+        PlayerFactors {
+            transport: Some(Transport::Https),
+            http_method: Some(Method::Get),
+            http_path: Some(path.into()),
+            ..tls()
+        }
     }
 
-    fn https(method: Method, path: &str) -> WireSetup {
-        let WireSetup::Connected(of_tls) = tls(tls_setup()) else { panic!() };
-        let http = Some(HttpSetup { method, path: path.into() });
-        WireSetup::Connected(ConnectionSetup { transport: Transport::Https, http, ..of_tls })
-    }
-
-    fn quic() -> WireSetup {
-        WireSetup::Connected(ConnectionSetup {
-            transport: Transport::Quic,
+    fn quic() -> PlayerFactors {
+        PlayerFactors {
+            transport: Some(Transport::Quic),
+            queries_per_connection: Some(0),
             connect_timeout_s: Some(1.5),
-            congestion: Congestion::Cubic,
-            tls: Some(TlsSetup { early_data: true, certificate: None, packing: false, ..tls_setup() }),
-            ..connections(Some(0))
-        })
-    }
-
-    fn tls_setup() -> TlsSetup {
-        TlsSetup {
-            resume: false,
-            group: Some("x25519".into()),
-            suite: Some("TLS_AES_128_GCM_SHA256".into()),
-            certificate: Some(KeyChoice::Rsa),
-            early_data: false,
-            packing: true,
-            trust: None,
-            name: None,
+            congestion: Some(Congestion::Cubic),
+            early_data: Some(true),
+            ..tls()
         }
-    }
-
-    fn prefix() -> SourceChoice {
-        SourceChoice::Prefix([127, 2, 0, 0].into(), 24)
     }
 
     fn plan(
-        setup: &PlayerSetup,
+        player: PlayerFactors,
         pace: RequestedPace,
         cpus: &[u32],
         subject_cpus: &[u32],
     ) -> Result<Plan, String> {
         let request = TrialRequest { pace, duration_s: 0.5, purpose: Purpose::Search };
         let subject = SubjectWatched { cpus: subject_cpus.to_vec(), ..SubjectWatched::default() };
+        let setup = PlayerSetup(player);
         setup.plan(&request, (&["127.0.0.1:53".parse().unwrap()], Some("the issuer")), cpus, &subject)
     }
 
     #[test]
     fn a_plan_has_what_the_setup_says() {
-        let setup = PlayerSetup {
-            wire: WireSetup::Udp { io: Some("mmsg".into()), sockets: 3 },
+        let setup = PlayerFactors {
+            io: Some(Io::Mmsg),
+            sockets: Some(3),
             senders: Some(2),
-            sources: SourceChoice::Spread,
-            ..PlayerSetup::MANY_FLOWS
+            sources: Some(SourceChoice::Spread),
+            ..PlayerFactors::default()
         };
-        let made = plan(&setup, RequestedPace::Open { rate_qps: 1234.5 }, &[2, 3, 4], &[1]).unwrap();
+        let made = plan(setup, RequestedPace::Open { rate_qps: 1234.5 }, &[2, 3, 4], &[1]).unwrap();
         let timeout = Duration::from_millis(250);
         let expected = Plan {
             targets: vec!["127.0.0.1:53".parse().unwrap()],
@@ -311,9 +270,8 @@ mod tests {
 
     #[test]
     fn a_plan_over_tcp_has_the_connections_of_the_setup() {
-        let wire = |wire: WireSetup| {
-            let setup = PlayerSetup { wire, ..PlayerSetup::MANY_FLOWS };
-            plan(&setup, RequestedPace::Closed, &[1], &[0]).map(|plan| plan.wire)
+        let wire = |player: PlayerFactors| {
+            plan(player, RequestedPace::Closed, &[1], &[0]).map(|plan| plan.wire)
         };
         let expected = TcpPlan {
             io: Io::Auto,
@@ -334,57 +292,52 @@ mod tests {
         );
         let alone = TcpPlan { queries_per_connection: Some(0), ..expected.clone() };
         assert_eq!(wire(tcp(Some(0))), Ok(Wire::Tcp(alone)));
-        let by_ring = ConnectionSetup { io: Some("uring".into()), ..connections(Some(1)) };
-        let by_ring = wire(WireSetup::Connected(by_ring));
-        assert_eq!(by_ring, Ok(Wire::Tcp(TcpPlan { io: Io::Uring, ..expected })));
-        let mut cell = Cell::default();
-        cell.factors.set(name::PLAYER_TRANSPORT, "tcp").unwrap();
-        let usual = ConnectionSetup { connections: 8, outstanding: 65_536, ..connections(None) };
-        assert_eq!(PlayerSetup::from_cell(&cell).wire, WireSetup::Connected(usual));
+        let by_ring = wire(PlayerFactors { io: Some(Io::Uring), ..tcp(Some(1)) });
+        assert_eq!(by_ring, Ok(Wire::Tcp(TcpPlan { io: Io::Uring, ..expected.clone() })));
+        let usual = PlayerFactors { transport: Some(Transport::Tcp), ..PlayerFactors::default() };
+        let kept = TcpPlan { connections: 8, outstanding: 65_536, queries_per_connection: None, ..expected };
+        assert_eq!(wire(usual.clone()), Ok(Wire::Tcp(kept)));
+        let places = |queries| {
+            PlayerSetup(PlayerFactors { queries_per_connection: Some(queries), ..usual.clone() }).places()
+        };
+        assert_eq!((places(0), places(1), places(2)), (500, 500, 8));
     }
 
     #[test]
     fn a_plan_over_tls_has_what_the_setup_offers_and_trusts() {
-        let played = |tls_of: TlsSetup| {
-            let setup = PlayerSetup { wire: tls(tls_of), sources: prefix(), ..PlayerSetup::MANY_FLOWS };
-            plan(&setup, RequestedPace::Closed, &[1], &[0])
-        };
+        let played = |player: PlayerFactors| plan(player, RequestedPace::Closed, &[1], &[0]);
         let tls_of = |plan: Plan| match plan.wire {
             Wire::Tcp(tcp) => tcp.tls.unwrap(),
             other => panic!("{other:?}"),
         };
-        let made = played(tls_setup()).unwrap();
+        let made = played(tls()).unwrap();
         assert_eq!(made.local, Some("127.2.0.0/24".parse().unwrap()));
         let TlsPlan { names, client, packing, .. } = tls_of(made);
         assert_eq!((names, client.resume), (vec!["127.0.0.1".to_owned()], false));
         assert_eq!((client.suites.len(), client.groups.len()), (1, 1));
         assert_eq!((client.certificate, client.early_data, packing), (Some(KeyType::Rsa), false, true));
         assert_eq!(client.trust, Trust::Ca("the issuer".into()));
-        let theirs = TlsSetup {
-            trust: Some(TrustChoice::System),
-            name: Some("dns.test".into()),
-            group: None,
-            ..tls_setup()
+        let theirs = PlayerFactors {
+            tls_trust: Some(TrustChoice::System),
+            tls_name: Some("dns.test".into()),
+            tls_group: None,
+            ..tls()
         };
         let TlsPlan { names, client, .. } = tls_of(played(theirs).unwrap());
         assert_eq!((names, client.trust), (vec!["dns.test".to_owned()], Trust::System));
         assert!(client.groups.is_empty());
-        let unknown = TlsSetup { suite: Some("TLS_NULL".into()), ..tls_setup() };
+        let unknown = PlayerFactors { tls_suite: Some("TLS_NULL".into()), ..tls() };
         assert!(played(unknown).unwrap_err().starts_with("factor `player.tls_suite`: expected one of "));
-        let by_http = PlayerSetup { wire: https(Method::Get, "/dns"), ..PlayerSetup::MANY_FLOWS };
-        let http = tls_of(plan(&by_http, RequestedPace::Closed, &[1], &[0]).unwrap()).http.unwrap();
+        let http = tls_of(played(https("/dns")).unwrap()).http.unwrap();
         assert_eq!((http.method, http.authorities), (Method::Get, vec!["127.0.0.1:53".to_owned()]));
         assert_eq!(http.paths, ["/dns"]);
-        let mut cell = Cell::default();
-        cell.factors.set(name::PLAYER_TRANSPORT, "tls").unwrap();
-        let WireSetup::Connected(usual) = PlayerSetup::from_cell(&cell).wire else { panic!() };
-        assert!(usual.tls.unwrap().resume);
+        let usual = PlayerFactors { transport: Some(Transport::Tls), ..PlayerFactors::default() };
+        assert!(tls_of(played(usual).unwrap()).client.resume);
     }
 
     #[test]
     fn a_plan_over_quic_has_connections_early_data_and_tls() {
-        let setup = PlayerSetup { wire: quic(), ..PlayerSetup::MANY_FLOWS };
-        let made = plan(&setup, RequestedPace::Closed, &[1], &[0]).unwrap();
+        let made = plan(quic(), RequestedPace::Closed, &[1], &[0]).unwrap();
         assert!(made.has_connections_alone());
         let Wire::Quic(quic) = made.wire else { panic!("{:?}", made.wire) };
         assert_eq!((quic.connections, quic.outstanding, quic.tls.client.early_data), (64, 10, true));
@@ -396,7 +349,7 @@ mod tests {
     #[test]
     fn a_player_beside_its_subject_has_no_core_of_its_own() {
         let closed = |cpus: &[u32], subject_cpus: &[u32]| {
-            plan(&PlayerSetup::MANY_FLOWS, RequestedPace::Closed, cpus, subject_cpus).unwrap()
+            plan(PlayerFactors::default(), RequestedPace::Closed, cpus, subject_cpus).unwrap()
         };
         let beside = closed(&[0], &[0]);
         assert!(!beside.own_cores);
@@ -409,11 +362,11 @@ mod tests {
 
     #[test]
     fn a_setup_that_cannot_be_played_says_why() {
-        let error = |setup: PlayerSetup| plan(&setup, RequestedPace::Closed, &[], &[]).unwrap_err();
-        let wire = WireSetup::Udp { io: Some("fast".into()), sockets: 8 };
-        let fast = PlayerSetup { wire, ..PlayerSetup::MANY_FLOWS };
-        assert!(error(fast).contains("`player.io`"));
-        assert!(error(PlayerSetup { burst: 65, ..PlayerSetup::MANY_FLOWS }).contains("a burst of 65"));
-        assert!(error(PlayerSetup { timeout_s: -1.0, ..PlayerSetup::MANY_FLOWS }).contains("-1 s"));
+        let error = |player: PlayerFactors| plan(player, RequestedPace::Closed, &[], &[]).unwrap_err();
+        let usual = PlayerFactors::default();
+        let by_epoll = PlayerFactors { io: Some(Io::Epoll), ..usual.clone() };
+        assert!(error(by_epoll).contains("epoll"));
+        assert!(error(PlayerFactors { burst: Some(65), ..usual.clone() }).contains("a burst of 65"));
+        assert!(error(PlayerFactors { timeout_s: Some(-1.0), ..usual }).contains("-1 s"));
     }
 }

@@ -1,7 +1,7 @@
 //! Servers that already run, on this host or another. A run plays the user's query file at them, since it does
 //! not know their zones. It neither starts nor stops them, so each start is one session with a server.
 
-use kqps_observation::factors::name;
+use kqps_observation::factors::{PlayerFactors, name};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Factors, Target};
 
@@ -35,12 +35,13 @@ impl PlayerRequest {
         self.senders.unwrap_or(1) as usize
     }
 
-    /// Applies these settings to another setup. The window has at least one query for each thread.
-    pub(crate) fn setup(self, like: PlayerSetup) -> PlayerSetup {
-        PlayerSetup {
-            senders: self.senders.or(like.senders),
-            timeout_s: self.timeout_s.unwrap_or(like.timeout_s),
-            window: like.window.max(self.senders.unwrap_or(1)),
+    /// The settings of a player with these, and a window of `window` queries and at least one for each thread.
+    pub(crate) fn settings(self, window: u32) -> PlayerFactors {
+        let PlayerSetup(like) = PlayerSetup::many_flows();
+        PlayerFactors {
+            senders: self.senders,
+            timeout_s: self.timeout_s.or(like.timeout_s),
+            window: Some(window.max(self.senders.unwrap_or(1))),
             ..like
         }
     }
@@ -74,7 +75,7 @@ impl RunningServer {
 /// cell. The echo's certificate names its address.
 pub fn echo_cell(echo: Target, server: &Cell) -> Cell {
     let io = if server.factors.transport().has_connections() { echo_io::OVER_TCP } else { "segment" };
-    let over = PlayerSetup::from_cell(server).wire.over();
+    let over = PlayerSetup::from_cell(server).over();
     Cell {
         factors: server
             .factors

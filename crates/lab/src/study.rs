@@ -11,7 +11,7 @@ use crate::configured::Configured;
 use crate::echo_io;
 use crate::past_kernel;
 use crate::player_hosts::PlayerHosts;
-use crate::player_setup::PlayerSetup;
+use crate::player_setup::WINDOW;
 use crate::running_server::{self, PlayerRequest, RunningServer};
 use crate::study_file::ceilings;
 use crate::study_file::offer::HostOffer;
@@ -194,7 +194,7 @@ fn echo(input: &DefaultStudyInput, model: &str) -> Cell {
 /// The factors of the player's settings and of its queries.
 fn factors(input: &DefaultStudyInput) -> Factors {
     let mut factors = Factors::default();
-    factors.set_player(input.player.setup(PlayerSetup::MANY_FLOWS).factors());
+    factors.set_player(input.player.settings(WINDOW));
     match &input.queries {
         Some(name) => factors.set_file(name),
         None => factors.set_records(input.zone_records),

@@ -9,8 +9,6 @@
 pub mod accounts;
 pub mod arrivals;
 pub mod connections;
-pub mod cpu_list;
-pub mod factors;
 pub mod fingerprint;
 pub mod gauge;
 pub mod goal;
@@ -40,13 +38,13 @@ pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use connections::ConnectionFacts;
-pub use factors::Factors;
 pub use fingerprint::Fingerprint;
 pub use gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
 pub use goal::GoalFacts;
 pub use histogram::{Histogram, Quantiles};
 pub use host::HostFacts;
 pub use http::HttpFacts;
+pub use kqps_catalogue::{Factors, cpu_list, factors};
 pub use ledger::{Ledger, Place, Placed};
 pub use live::{LiveConnections, LiveCounts, LivePhase, LiveTimes};
 pub use network::NetworkFacts;

@@ -3,6 +3,8 @@
 
 use std::collections::BTreeMap;
 
+pub use kqps_catalogue::Figure;
+pub use kqps_catalogue::choice::Path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -19,27 +21,6 @@ pub struct Question {
     pub path: Path,
     /// The experiments, in the order of the study's file.
     pub experiments: Vec<Experiment>,
-}
-
-/// The path of queries and replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Path {
-    /// The loopback interface of this host.
-    #[default]
-    Loopback,
-    /// A pair of virtual Ethernet devices between two network namespaces: the player's and the subject's.
-    Veth,
-}
-
-impl Path {
-    /// Its words, in the order of its values.
-    pub(crate) const WORDS: [&str; 2] = ["loopback", "veth"];
-
-    /// Its word.
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
 }
 
 /// A matrix of cells, and how to show it.
@@ -106,46 +87,6 @@ pub struct LinkChart {
     pub title: String,
     /// The links, gigabits per second.
     pub gbit_per_s: Vec<f64>,
-}
-
-/// A figure of a cell.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Figure {
-    /// Median of the starts with its order-statistic interval, queries per second.
-    #[default]
-    Median,
-    /// Mean, minimum and maximum of the starts, queries per second.
-    MeanMinMax,
-    /// The rate that others published, queries per second.
-    Published,
-    /// Rate at n workers, divided by n times the rate at one.
-    Efficiency,
-    /// Share of the standard interface's ceiling.
-    CeilingShare,
-    /// CPU seconds of the subject per million answers.
-    Cpu,
-    /// CPU seconds per million answers of each kind of the subject's threads. For a front, this separates its
-    /// own share from the servers'.
-    CpuByThread,
-    /// Memory of the subject (proportional if it can be read), bytes.
-    Memory,
-    /// Memory of the subject divided by the number of records in its zones, bytes.
-    MemoryPerRecord,
-    /// Memory of the subject beyond that with the fewest connections, divided by the further connections, bytes.
-    MemoryPerConnection,
-    /// Time from the start of the subject until it answers, seconds.
-    LoadTime,
-    /// Mean size of a correct reply's DNS message, bytes.
-    ReplySize,
-    /// p99 of latency at half load, microseconds.
-    P99AtHalf,
-    /// Mean latency at the cell's rate, microseconds.
-    LatencyMean,
-    /// p99 of latency at the cell's rate, microseconds.
-    LatencyP99,
-    /// Share of the sent queries without a reply, at the cell's rate.
-    Lost,
 }
 
 /// A figure that others published.

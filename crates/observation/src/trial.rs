@@ -21,6 +21,7 @@ use crate::residence::ResidenceFacts;
 use crate::subject::{SubjectFacts, ThreadFacts};
 
 pub use crate::arrivals::{ReplyFacts, WallClockFacts};
+pub use kqps_catalogue::Transport;
 
 /// A measurement: the output of `kqps load --json` without the warnings, since warnings are a judgement.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -157,57 +158,6 @@ pub struct Trial {
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
     pub sent_per_100ms: Vec<u64>,
-}
-
-/// The transport of queries and replies.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub enum Transport {
-    /// Datagrams (RFC 1035, section 4.2.1).
-    #[default]
-    Udp,
-    /// Connections on which each message follows its length (RFC 7766).
-    Tcp,
-    /// Connections in TLS on which each message follows its length (RFC 7858).
-    Tls,
-    /// HTTP/2 in TLS, on which each message has a stream (RFC 8484).
-    Https,
-    /// Connections with a stream for each query (RFC 9250).
-    Quic,
-}
-
-impl Transport {
-    /// Its words, in the order of its values.
-    pub const WORDS: [&str; 5] = ["udp", "tcp", "tls", "https", "quic"];
-
-    /// Its values, in the order of its words.
-    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
-
-    /// Its word in factors, records and flags.
-    pub fn word(self) -> &'static str {
-        Self::WORDS[self as usize]
-    }
-
-    /// The transport of a word; `None` if the word is none of [`Self::WORDS`].
-    pub fn of_word(word: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|transport| transport.word() == word)
-    }
-
-    /// Whether queries travel on connections.
-    pub fn has_connections(self) -> bool {
-        match self {
-            Self::Udp => false,
-            Self::Tcp | Self::Tls | Self::Https | Self::Quic => true,
-        }
-    }
-
-    /// Whether messages are encrypted, for which a server needs a certificate.
-    pub fn is_encrypted(self) -> bool {
-        match self {
-            Self::Udp | Self::Tcp => false,
-            Self::Tls | Self::Https | Self::Quic => true,
-        }
-    }
 }
 
 /// A cause of unsent queries: the player reached them later than the allowed lag.

@@ -1,7 +1,6 @@
 //! The options of a trial, typed. They are parsed once at the program's edge, or arrive as one message.
 
 mod check;
-mod io;
 mod load;
 mod part;
 mod per_query;
@@ -12,18 +11,17 @@ mod window;
 use std::net::SocketAddr;
 use std::time::Duration;
 
-use kqps_http::Method;
-use kqps_observation::trial::Transport;
-use kqps_quic::Congestion;
+pub use kqps_catalogue::choice::{Close, Io};
+use kqps_catalogue::choice::{Congestion, Method, Transport};
+pub use kqps_catalogue::settings::OUTSTANDING_MOST;
 use kqps_tls::ClientSettings;
 use serde::{Deserialize, Serialize};
 
 use crate::sources::Sources;
 
 pub use check::{
-    BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, OUTSTANDING_MOST, PlanError, SOCKETS_MOST, THREADS_MOST,
+    BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, PlanError, SOCKETS_MOST, THREADS_MOST,
 };
-pub use io::Io;
 pub use load::{Arrivals, LoadPlan, Stop};
 pub use part::Part;
 pub use per_query::{PerQueryPlan, Prefix, TsigKey};
@@ -282,17 +280,6 @@ pub struct HttpPlan {
     pub authorities: Vec<String>,
     /// The path of each target's URL, in the same order.
     pub paths: Vec<String>,
-}
-
-/// How the player closes a connection.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Close {
-    /// With FIN, as clients do. The port stays in `TIME_WAIT`.
-    #[default]
-    Fin,
-    /// With RST, which frees the port at once and changes the server's work.
-    Rst,
 }
 
 impl Plan {

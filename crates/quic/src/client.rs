@@ -19,7 +19,8 @@ use crate::clock::Clock;
 use crate::code;
 use crate::end::End;
 use crate::session::ClientCrypto;
-use crate::transport::{Congestion, endpoint, transport};
+use crate::Congestion;
+use crate::transport::{endpoint, transport};
 use connection::Connection;
 
 /// Tokens that are kept of one client, if clients have addresses.

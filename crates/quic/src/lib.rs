@@ -27,4 +27,4 @@ pub use client::{Client, ClientCounts, ClientEvent, EarlyData};
 pub use end::End;
 pub use server::{Admission, QueryKey, Reply, Responder, Server, ServerEvent, Transmission};
 pub use timers::Timers;
-pub use transport::Congestion;
+pub use kqps_catalogue::choice::Congestion;

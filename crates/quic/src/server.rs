@@ -19,7 +19,8 @@ use crate::code;
 use crate::end::End;
 use crate::session::ServerCrypto;
 use crate::timers::Timers;
-use crate::transport::{Congestion, numbered, transport};
+use crate::Congestion;
+use crate::transport::{numbered, transport};
 use connection::{Connection, Scratch};
 
 /// Streams that a client may have open at once. quinn-proto makes room for all of them when it accepts a connection.

@@ -1,49 +1,15 @@
 //! The settings of QUIC below the messages.
 
 use std::any::Any;
-use std::str::FromStr;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use kqps_catalogue::choice::Congestion;
 use quinn_proto::congestion::{Controller, ControllerFactory};
 use quinn_proto::{
     ConnectionId, ConnectionIdGenerator, EndpointConfig, IdleTimeout, RandomConnectionIdGenerator,
     TransportConfig, VarInt,
 };
-use serde::{Deserialize, Serialize};
-
-/// How many bytes may be on their way to the peer at once.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Congestion {
-    /// As many as there are: a load then keeps its schedule, whatever the network loses.
-    #[default]
-    Fixed,
-    /// As many as CUBIC allows (RFC 9438), as common clients do, and no faster than its pace.
-    Cubic,
-}
-
-impl Congestion {
-    /// Its word in flags and records.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Fixed => "fixed",
-            Self::Cubic => "cubic",
-        }
-    }
-}
-
-impl FromStr for Congestion {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "fixed" => Ok(Self::Fixed),
-            "cubic" => Ok(Self::Cubic),
-            _ => Err("expected fixed or cubic".into()),
-        }
-    }
-}
 
 /// A fixed window in bytes. quinn-proto does not pace what leaves within a window above 4 GiB.
 const WINDOW_BYTES: u64 = 1 << 33;

@@ -9,7 +9,7 @@ use rcgen::{
 use time::{Duration, OffsetDateTime};
 
 use crate::error::TlsError;
-pub use crate::key::KeyType;
+pub use kqps_catalogue::choice::KeyType;
 use crate::server::Identity;
 
 /// A certificate that was made, and the certificate of its issuer, which clients must trust.

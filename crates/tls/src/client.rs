@@ -18,7 +18,7 @@ use serde::{Deserialize, Serialize};
 use crate::connection::ClientTls;
 use crate::error::TlsError;
 use crate::failure::Failure;
-use crate::key::KeyType;
+use kqps_catalogue::choice::KeyType;
 use crate::offer::{Group, Suite, provider};
 use crate::tickets::{OfClient, TicketCounts, Tickets};
 use crate::verifiers::{OfType, Trusting, Unchecked};

@@ -1,72 +1,37 @@
 //! The type of the key in a certificate.
 
-use std::str::FromStr;
-
+use kqps_catalogue::choice::KeyType;
 use rustls::SignatureScheme;
 use rustls::pki_types::CertificateDer;
 use rustls::server::ParsedCertificate;
-use serde::{Deserialize, Serialize};
 
-/// The type of a key in a certificate.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum KeyType {
-    /// ECDSA; on P-256 if it is made.
-    #[default]
-    Ecdsa,
-    /// RSA; with 2048 bits if it is made.
-    Rsa,
-}
-
-impl KeyType {
-    /// Its word, as the flags have it.
-    pub fn word(self) -> &'static str {
-        match self {
-            Self::Ecdsa => "ecdsa",
-            Self::Rsa => "rsa",
-        }
-    }
-
-    /// Whether keys of this type sign by this scheme.
-    pub(crate) fn signs_by(self, scheme: SignatureScheme) -> bool {
-        use SignatureScheme as By;
-        match self {
-            Self::Ecdsa => matches!(
-                scheme,
-                By::ECDSA_NISTP256_SHA256 | By::ECDSA_NISTP384_SHA384 | By::ECDSA_NISTP521_SHA512
-            ),
-            Self::Rsa => matches!(
-                scheme,
-                By::RSA_PKCS1_SHA256
-                    | By::RSA_PKCS1_SHA384
-                    | By::RSA_PKCS1_SHA512
-                    | By::RSA_PSS_SHA256
-                    | By::RSA_PSS_SHA384
-                    | By::RSA_PSS_SHA512
-            ),
-        }
-    }
-
-    /// Whether the key of a certificate is of this type.
-    pub(crate) fn is_of(self, certificate: &CertificateDer<'_>) -> bool {
-        let of_type = match self {
-            Self::Ecdsa => "ECDSA",
-            Self::Rsa => "RSA",
-        };
-        key_type(certificate).starts_with(of_type)
+/// Whether keys of this type sign by this scheme.
+pub(crate) fn signs_by(key: KeyType, scheme: SignatureScheme) -> bool {
+    use SignatureScheme as By;
+    match key {
+        KeyType::Ecdsa => matches!(
+            scheme,
+            By::ECDSA_NISTP256_SHA256 | By::ECDSA_NISTP384_SHA384 | By::ECDSA_NISTP521_SHA512
+        ),
+        KeyType::Rsa => matches!(
+            scheme,
+            By::RSA_PKCS1_SHA256
+                | By::RSA_PKCS1_SHA384
+                | By::RSA_PKCS1_SHA512
+                | By::RSA_PSS_SHA256
+                | By::RSA_PSS_SHA384
+                | By::RSA_PSS_SHA512
+        ),
     }
 }
 
-impl FromStr for KeyType {
-    type Err = String;
-
-    fn from_str(text: &str) -> Result<Self, String> {
-        match text {
-            "ecdsa" => Ok(Self::Ecdsa),
-            "rsa" => Ok(Self::Rsa),
-            _ => Err("expected ecdsa or rsa".into()),
-        }
-    }
+/// Whether the key of a certificate is of this type.
+pub(crate) fn has_key(certificate: &CertificateDer<'_>, key: KeyType) -> bool {
+    let name = match key {
+        KeyType::Ecdsa => "ECDSA",
+        KeyType::Rsa => "RSA",
+    };
+    key_type(certificate).starts_with(name)
 }
 
 /// The types of keys by what their description begins with: an object identifier of an algorithm or a curve, in DER.

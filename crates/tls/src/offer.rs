@@ -8,7 +8,8 @@ use rustls::crypto::{CryptoProvider, SupportedKxGroup};
 use rustls::{CipherSuite, NamedGroup, SupportedCipherSuite};
 use serde::{Deserialize, Serialize};
 
-use crate::key::KeyType;
+use crate::key::signs_by;
+use kqps_catalogue::choice::KeyType;
 
 /// A cipher suite, such as `TLS_AES_128_GCM_SHA256`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -59,7 +60,7 @@ pub(crate) fn provider(suites: &[Suite], groups: &[Group], certificate: Option<K
     }
     if let Some(key) = certificate {
         let is_for = |suite: &SupportedCipherSuite| match suite {
-            SupportedCipherSuite::Tls12(suite) => suite.sign.iter().any(|scheme| key.signs_by(*scheme)),
+            SupportedCipherSuite::Tls12(suite) => suite.sign.iter().any(|scheme| signs_by(key, *scheme)),
             SupportedCipherSuite::Tls13(_) => true,
         };
         provider.cipher_suites.retain(is_for);

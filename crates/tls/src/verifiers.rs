@@ -11,7 +11,8 @@ use rustls::pki_types::{CertificateDer, ServerName, UnixTime};
 use rustls::server::ParsedCertificate;
 use rustls::{CertificateError, DigitallySignedStruct, Error, OtherError, RootCertStore, SignatureScheme};
 
-use crate::key::KeyType;
+use crate::key::{has_key, signs_by};
+use kqps_catalogue::choice::KeyType;
 
 /// Accepts certificates of some issuers, and certificates that are trusted themselves, for their names and within their
 /// dates. A certificate that signs itself is often that of an issuer, too (`openssl req -x509`), and no server could
@@ -162,7 +163,7 @@ impl ServerCertVerifier for OfType {
         ocsp: &[u8],
         now: UnixTime,
     ) -> Result<ServerCertVerified, Error> {
-        if !self.key.is_of(certificate) {
+        if !has_key(certificate, self.key) {
             let fault = CertificateError::Other(OtherError(Arc::new(AnotherType)));
             return Err(Error::InvalidCertificate(fault));
         }
@@ -189,7 +190,7 @@ impl ServerCertVerifier for OfType {
 
     fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
         let mut schemes = self.of_any_type.supported_verify_schemes();
-        schemes.retain(|scheme| self.key.signs_by(*scheme));
+        schemes.retain(|scheme| signs_by(self.key, *scheme));
         schemes
     }
 }

@@ -11,7 +11,7 @@ mod per_connection;
 mod published;
 mod scaling;
 
-use kqps_observation::question::Figure;
+use kqps_catalogue::Figure;
 use kqps_observation::run::Outcome;
 use kqps_observation::{Run, RunTrial, Trial};
 use schemars::JsonSchema;
@@ -85,19 +85,46 @@ pub struct Figures {
     pub crashes: Vec<Crash>,
 }
 
+/// A figure and the ends of its interval, or of its starts.
+pub type Ranged = (Option<f64>, Option<f64>, Option<f64>);
+
 impl Figures {
     /// Whether this kind of figure may be shown. If the rate counts, all may; if not, only those that do not
     /// depend on it.
     pub fn may_show(&self, figure: Figure) -> bool {
-        let stands_alone = matches!(
-            figure,
-            Figure::Memory
-                | Figure::MemoryPerRecord
-                | Figure::MemoryPerConnection
-                | Figure::LoadTime
-                | Figure::ReplySize
-        );
-        self.state == State::Measured || stands_alone
+        self.state == State::Measured || figure.row().stands_alone
+    }
+
+    /// The value of a figure with its ends, if it has any, in the unit of the record.
+    pub fn ranged(&self, figure: Figure) -> Ranged {
+        let with_ends = |value: f64, low: f64, high: f64, are_known: bool| {
+            (Some(value), Some(low).filter(|_| are_known), Some(high).filter(|_| are_known))
+        };
+        let of_starts = |spread: Option<Spread>| {
+            spread.map_or((None, None, None), |of| with_ends(of.mean, of.min, of.max, of.count > 1))
+        };
+        let alone = |value: Option<f64>| (value, None, None);
+        let latency = |us: fn(Latency) -> Option<f64>| alone(self.latency_us.and_then(us));
+        match figure {
+            // A lone start has no interval.
+            Figure::Median => self.median_qps.map_or((None, None, None), |rate| {
+                with_ends(rate.median, rate.low, rate.high, rate.coverage > 0.0)
+            }),
+            Figure::MeanMinMax => of_starts(self.spread_qps),
+            Figure::LoadTime => of_starts(self.load_time_s),
+            Figure::Published => alone(self.published.as_ref().map(|one| one.rate_qps)),
+            Figure::Efficiency => alone(self.efficiency),
+            Figure::CeilingShare => alone(self.ceiling_share),
+            Figure::Cpu | Figure::CpuByThread => alone(self.cpu_s_per_million),
+            Figure::Memory => alone(self.memory.map(|memory| memory.bytes as f64)),
+            Figure::MemoryPerRecord => alone(self.memory_bytes_per_record),
+            Figure::MemoryPerConnection => alone(self.memory_bytes_per_connection),
+            Figure::ReplySize => alone(self.reply_bytes),
+            Figure::P99AtHalf => alone(self.p99_at_half_us.map(|us| us as f64)),
+            Figure::LatencyMean => latency(|latency| Some(latency.mean)),
+            Figure::LatencyP99 => latency(|latency| latency.p99.map(|us| us as f64)),
+            Figure::Lost => alone(self.lost_share),
+        }
     }
 }
 

@@ -6,19 +6,15 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kqps_host::SubjectWatched;
-use kqps_http::Method;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::search_run::{Claimed, NAME, SearchRun};
-use kqps_observation::factors::{
-    CloseChoice, CongestionChoice, KeyChoice, MethodChoice, PlayerFactors, TrustChoice,
-};
+use kqps_catalogue::choice::{Close, Congestion, Io, TrustChoice};
+use kqps_catalogue::factors::PlayerFactors;
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Run, Target, Trial};
-use kqps_player::{Close, Plan, QuicPlan, TcpPlan, TlsPlan, Wire};
-use kqps_quic::Congestion;
+use kqps_player::{Plan, QuicPlan, TcpPlan, TlsPlan, Wire};
 use kqps_tls::Trust;
-use kqps_tls::certificate::KeyType;
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
@@ -161,10 +157,10 @@ fn is_news(other: &anyhow::Error, failure: &anyhow::Error) -> bool {
 /// Adds the settings of connections to those that every transport has.
 fn of_connections(tcp: &TcpPlan, of_all: PlayerFactors) -> PlayerFactors {
     let of_connections = PlayerFactors {
-        io: Some(tcp.io.name().to_owned()).filter(|io| io != "auto"),
+        io: Some(tcp.io).filter(|io| *io != Io::Auto),
         queries_per_connection: tcp.queries_per_connection,
         outstanding_per_connection: Some(tcp.outstanding),
-        close: (tcp.close == Close::Rst).then_some(CloseChoice::Rst),
+        close: Some(tcp.close).filter(|close| *close != Close::Fin),
         ..of_all
     };
     match &tcp.tls {
@@ -178,7 +174,7 @@ fn of_quic(quic: &QuicPlan, of_all: PlayerFactors) -> PlayerFactors {
     let of_connections = PlayerFactors {
         queries_per_connection: quic.queries_per_connection,
         outstanding_per_connection: Some(quic.outstanding),
-        congestion: (quic.congestion == Congestion::Cubic).then_some(CongestionChoice::Cubic),
+        congestion: Some(quic.congestion).filter(|congestion| *congestion != Congestion::Fixed),
         ..of_all
     };
     of_tls(&quic.tls, of_connections)
@@ -191,10 +187,7 @@ fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
         resume: Some(tls.client.resume),
         tls_group: listed(tls.client.groups.iter().map(ToString::to_string).collect()),
         tls_suite: listed(tls.client.suites.iter().map(ToString::to_string).collect()),
-        tls_certificate: tls.client.certificate.map(|key| match key {
-            KeyType::Ecdsa => KeyChoice::Ecdsa,
-            KeyType::Rsa => KeyChoice::Rsa,
-        }),
+        tls_certificate: tls.client.certificate,
         early_data: tls.client.early_data.then_some(true),
         tls_packing: tls.packing.then_some(true),
         tls_trust: Some(match tls.client.trust {
@@ -203,10 +196,7 @@ fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
             Trust::Anyone => TrustChoice::Anyone,
         }),
         tls_name: of_targets(&tls.names),
-        http_method: tls.http.as_ref().map(|http| match http.method {
-            Method::Post => MethodChoice::Post,
-            Method::Get => MethodChoice::Get,
-        }),
+        http_method: tls.http.as_ref().map(|http| http.method),
         http_path: tls.http.as_ref().and_then(|http| of_targets(&http.paths)),
         ..of_connections
     }
@@ -268,7 +258,7 @@ fn of_echo(role: Role, name: &str, io: &str, workers: u32, setup: &Setup<'_>) ->
     };
     let flows = Some(plan.flows() as u32);
     let mut player = match &plan.wire {
-        Wire::Udp(udp) => PlayerFactors { io: Some(udp.io.name().to_owned()), sockets: flows, ..of_all },
+        Wire::Udp(udp) => PlayerFactors { io: Some(udp.io), sockets: flows, ..of_all },
         // A capture in a search has one transport.
         Wire::Captured(_) => of_all,
         Wire::Tcp(tcp) => of_connections(tcp, PlayerFactors { connections: flows, ..of_all }),

@@ -14,13 +14,10 @@ use kqps_player::{Io, Sources};
 
 use super::allowed::Allowed;
 use super::capture::CaptureArgs;
-use super::connections::{ConnectionArgs, parse_transport};
 use super::dnsperf::parse_buffer;
-use super::http::HttpArgs;
-use super::quic::QuicArgs;
 use super::subject::Choice;
 use super::target::Family;
-use super::tls::TlsArgs;
+use super::wire::{WireFlags, parse_transport};
 use crate::value::{
     List, PORTS, parse_count, parse_duration, parse_list, parse_timeout_seconds, parse_within,
 };
@@ -131,16 +128,7 @@ pub(crate) struct PlayerArgs {
     lag: Duration,
 
     #[command(flatten)]
-    connections: ConnectionArgs,
-
-    #[command(flatten)]
-    tls: TlsArgs,
-
-    #[command(flatten)]
-    http: HttpArgs,
-
-    #[command(flatten)]
-    quic: QuicArgs,
+    wire: WireFlags,
 
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///

@@ -8,7 +8,7 @@ use kqps_http::{Method, Requests, authority};
 use kqps_observation::trial::Transport;
 
 use super::allowed::{Allowed, check_target};
-use super::connections::parse_transport;
+use super::wire::parse_transport;
 use crate::exit::bad_input;
 
 /// The address family that names are resolved to.

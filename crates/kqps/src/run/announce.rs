@@ -60,7 +60,7 @@ pub(super) fn begin(session: &Session, spending: &Spending) {
 /// The timeout of the subjects. It is the same for all, unless a study sets it.
 fn timeout_s(run: &Run) -> f64 {
     let subject = run.cells.iter().find(|cell| cell.role == Role::Subject);
-    subject.map_or(PlayerSetup::MANY_FLOWS, PlayerSetup::from_cell).timeout_s
+    subject.map_or_else(PlayerSetup::many_flows, PlayerSetup::from_cell).timeout_s()
 }
 
 /// How long a run or a comparison takes, and what that assumes.

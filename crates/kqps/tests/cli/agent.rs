@@ -82,7 +82,7 @@ pub(crate) fn play(target: &str, rate_qps: f64, duration_s: f64, at_ns: Option<u
         TrialRequest { pace: RequestedPace::Open { rate_qps }, duration_s, purpose: Purpose::Search };
     let subject = SubjectWatched::default();
     let targets = [target.parse().unwrap()];
-    let plan = PlayerSetup::MANY_FLOWS.plan(&request, (&targets, None), &[], &subject).unwrap();
+    let plan = PlayerSetup::many_flows().plan(&request, (&targets, None), &[], &subject).unwrap();
     let queries = QueryFile { check: Some(Check::Off), ..QueryFile::new(Path::new("")) };
     let request =
         PlayRequest { plan, queries, is_allowed: false, subject, shows_bar: true, live_every: None };

@@ -94,7 +94,7 @@ mod tests {
         let request = TrialRequest { pace: RequestedPace::Closed, duration_s: 1.0, purpose: Purpose::Search };
         let targets = [target.parse().unwrap()];
         let subject = SubjectWatched::default();
-        let plan = PlayerSetup::MANY_FLOWS.plan(&request, (&targets, None), &[], &subject).unwrap();
+        let plan = PlayerSetup::many_flows().plan(&request, (&targets, None), &[], &subject).unwrap();
         let queries = QueryFile::new("".as_ref());
         let request =
             PlayRequest { plan, queries, is_allowed: true, subject, shows_bar: false, live_every: None };

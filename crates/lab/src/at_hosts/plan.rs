@@ -7,7 +7,7 @@ use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
 use kqps_hosts::Host;
 use kqps_observation::Cell;
-use kqps_observation::factors::SourceChoice;
+use kqps_observation::factors::PlayerFactors;
 use kqps_player::plan::Part;
 use kqps_player::{Io, Plan, Sources, Wire};
 
@@ -48,11 +48,9 @@ impl Shared<'_> {
         }
         let own = share::of_each(request, hosts.len());
         let each = hosts.iter().enumerate().map(|(number, host)| {
-            let setup = PlayerSetup {
-                window: share::window(PlayerSetup::from_cell(cell).window, (number, hosts.len())),
-                sources: SourceChoice::One,
-                ..PlayerSetup::from_cell(cell)
-            };
+            let PlayerSetup(of_cell) = PlayerSetup::from_cell(cell);
+            let window = share::window(PlayerSetup::from_cell(cell).window(), (number, hosts.len()));
+            let setup = PlayerSetup(PlayerFactors { window: Some(window), sources: None, ..of_cell });
             let others = players.others(number, &cpus, &cell.subject_cpus);
             let beside = SubjectWatched { cpus: others, ..SubjectWatched::elsewhere() };
             let plan = setup.plan(&own, (self.targets, self.ca), &cpus[number], &beside)?;

@@ -7,7 +7,7 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, cpu_list, question};
 
 use super::values::FactorWords;
-use crate::player_setup::{PlayerSetup, WireSetup};
+use crate::player_setup::PlayerSetup;
 use crate::subject::Definition;
 use crate::words::counted;
 
@@ -26,7 +26,7 @@ pub(super) fn of_player(cell: &Cell, setup: &FactorWords, cpus: Option<&Vec<u32>
     let words =
         setup.iter().filter(|(name, value)| is_shown(name, value)).map(|(name, value)| word(name, value));
     let cores = cpus.map(|cpus| format!(", player on {}", cpu_list::write(cpus)));
-    let name = format!("player ceiling{}", PlayerSetup::from_cell(cell).wire.over());
+    let name = format!("player ceiling{}", PlayerSetup::from_cell(cell).over());
     words.chain(cores).fold(name, |name, word| name + &word)
 }
 
@@ -34,15 +34,16 @@ pub(super) fn of_player(cell: &Cell, setup: &FactorWords, cpus: Option<&Vec<u32>
 /// `echo over tls, 1 worker, 64 connections, closed after 1 query, not resumed, rsa-2048`.
 pub(super) fn of_echo(cell: &Cell, sockets: &str) -> String {
     let workers = counted(cell.workers.into(), "worker");
-    let wire = PlayerSetup::from_cell(cell).wire;
-    let over = wire.over();
-    let WireSetup::Connected(setup) = wire else {
+    let setup = PlayerSetup::from_cell(cell);
+    let over = setup.over();
+    if !setup.transport().has_connections() {
         let alone = cell.workers == 1 || sockets == Definition::SHARED;
         let sockets = if alone { String::new() } else { format!(", {sockets}") };
         return format!("echo {}, {workers}{sockets}", cell.io);
-    };
-    let connections: u64 = setup.connections.into();
-    let used = match setup.queries_per_connection {
+    }
+    let connections: u64 = setup.places().into();
+    let player = cell.factors.player();
+    let used = match player.queries_per_connection {
         None => counted(connections, "kept connection"),
         Some(0) => format!("{}, closed once made", counted(connections, "connection")),
         Some(1) => format!("{}, closed after 1 query", counted(connections, "connection")),
@@ -50,7 +51,7 @@ pub(super) fn of_echo(cell: &Cell, sockets: &str) -> String {
     };
     let is_shared = cell.workers > 1 && cell.factors.word(name::LISTENERS) == Some(Definition::SHARED);
     let listeners = if is_shared { ", shared listeners" } else { "" };
-    let is_full = setup.tls.as_ref().is_some_and(|tls| !tls.resume);
+    let is_full = setup.transport().is_encrypted() && player.resume == Some(false);
     let resumption = if is_full { ", not resumed" } else { "" };
     let certificate = cell.factors.certificate().map_or_else(String::new, |one| format!(", {}", one.word()));
     format!("echo{over}, {workers}{listeners}, {used}{resumption}{certificate}")

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kqps_observation::factors::{CertificateType, KeyChoice, SourceChoice, name};
+use kqps_observation::factors::{SourceChoice, name};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Factors};
 
@@ -85,10 +85,7 @@ fn echo_beside(offer: &HostOffer, cell: &Cell) -> Cell {
         factors.set_takes_early_data();
     }
     if let Some(key) = cell.factors.player().tls_certificate {
-        factors.set_certificate(match key {
-            KeyChoice::Ecdsa => CertificateType::EcdsaP256,
-            KeyChoice::Rsa => CertificateType::Rsa2048,
-        });
+        factors.set_certificate(key.into());
     }
     Cell {
         subject: "echo".into(),

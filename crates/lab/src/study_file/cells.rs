@@ -172,12 +172,12 @@ impl Matrix<'_> {
 
     /// Refuses a window that the sockets or connections of all players cannot have.
     fn check_window(&self, factors: &Factors, players: usize) -> Result<(), TomlError> {
-        let setup = PlayerSetup::of_factors(factors);
+        let setup = PlayerSetup(factors.player().clone());
         let most = players as u64 * window_most(setup.flows());
-        if u64::from(setup.window) <= most {
+        if u64::from(setup.window()) <= most {
             return Ok(());
         }
-        let (name, window) = (name::PLAYER_WINDOW, setup.window);
+        let (name, window) = (name::PLAYER_WINDOW, setup.window());
         let what = format!(
             "experiment `{}`: factor `{name}`: expected {most} at most, which is 65536 for each socket or connection, found \
              `{window}`",

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kqps_verdict::search::Preset;
 
 use super::possible::{self, Possible, PossibleSettings};
-use super::values::{COMMON, ONE_PER_CORE, check_length};
+use super::values::{self, ONE_PER_CORE, check_length};
 use super::{Experiment, Published, RawLoad, StudyFile, common, transports};
 use crate::echo_io;
 use crate::subject::Definition;
@@ -90,7 +90,7 @@ pub(super) fn beside(
 }
 
 fn is_common(name: &str) -> bool {
-    COMMON.contains(&name) || name::is_of_system(name)
+    values::is_common(name) || name::is_of_system(name)
 }
 
 fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlError> {
@@ -229,8 +229,8 @@ fn common_name(study: &StudyFile, name: &str) -> Result<(), TomlError> {
     if !name.contains('.') || is_common(name) {
         return Ok(());
     }
-    let near = did_you_mean(nearest(name, &COMMON));
-    let known = COMMON.join(", ");
+    let near = common::nearest_common(name);
+    let known = values::common().collect::<Vec<_>>().join(", ");
     Err(study.wrong_key(
         name,
         format!(

@@ -6,7 +6,8 @@
 
 use indexmap::IndexMap;
 use kqps_files::toml_file::TomlError;
-use kqps_observation::factors::name::{PLAYER_TRANSPORT, is_for, transports_for};
+use kqps_catalogue::name::PLAYER_TRANSPORT;
+use kqps_catalogue::settings::{is_for, transports_for};
 use kqps_observation::trial::Transport;
 
 use super::{Experiment, StudyFile, Word};
@@ -59,7 +60,7 @@ fn check_one(
 fn of_cells(study: &StudyFile, experiment: &Experiment) -> Vec<Transport> {
     let of_value = |name: &str, word: &Word| {
         if name == PLAYER_TRANSPORT {
-            Transport::of_word(&word.0)
+            Transport::from_word(&word.0)
         } else {
             bundle(study, name, word).and_then(own)
         }
@@ -85,5 +86,5 @@ fn bundle<'a>(study: &'a StudyFile, name: &str, word: &Word) -> Option<&'a Index
 
 /// The transport that a bundle sets.
 fn own(bundle: &IndexMap<String, Word>) -> Option<Transport> {
-    bundle.get(PLAYER_TRANSPORT).and_then(|word| Transport::of_word(&word.0))
+    bundle.get(PLAYER_TRANSPORT).and_then(|word| Transport::from_word(&word.0))
 }

@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use kqps_observation::factors::name::{self, CORES, WORKERS};
+use kqps_catalogue::name::{CORES, WORKERS};
+use kqps_catalogue::settings;
 
 use super::{StudyFile, Word};
 
@@ -13,47 +14,15 @@ pub type FactorWords = BTreeMap<String, String>;
 /// The value of a setting that equals the number of cores in a set.
 pub const ONE_PER_CORE: &str = "one per core";
 
-/// Settings that belong to no subject.
-pub const COMMON: [&str; 38] = [
-    name::PATH,
-    WORKERS,
-    name::STEADY,
-    CORES,
-    name::PLAYER_IO,
-    name::PLAYER_SOCKETS,
-    name::PLAYER_WINDOW,
-    name::PLAYER_BURST,
-    name::PLAYER_SENDERS,
-    name::PLAYER_TIMEOUT,
-    name::PLAYER_SOURCES,
-    name::PLAYER_TRANSPORT,
-    name::PLAYER_CONNECTIONS,
-    name::PLAYER_QUERIES_PER_CONNECTION,
-    name::PLAYER_OUTSTANDING,
-    name::PLAYER_CONNECT_TIMEOUT,
-    name::PLAYER_CLOSE,
-    name::PLAYER_RESUME,
-    name::PLAYER_TLS_GROUP,
-    name::PLAYER_TLS_SUITE,
-    name::PLAYER_TLS_CERTIFICATE,
-    name::PLAYER_EARLY_DATA,
-    name::PLAYER_TLS_PACKING,
-    name::PLAYER_CONGESTION,
-    name::PLAYER_HTTP_METHOD,
-    name::SUBJECT_CERTIFICATE,
-    name::DATASET_NAMES,
-    name::DATASET_RECIPE,
-    name::DATASET_ZONES,
-    name::DATASET_RECORDS,
-    name::HOST_NICE,
-    name::HOSTS_PLAYERS,
-    name::HOSTS_SOURCES,
-    name::HOST_RECEIVE_CORE,
-    name::PATH_QUEUES,
-    name::PATH_TXQUEUELEN,
-    name::PATH_RPS_CPUS,
-    name::PATH_GRO,
-];
+/// Names of settings that belong to no subject.
+pub fn common() -> impl Iterator<Item = &'static str> {
+    [WORKERS, CORES].into_iter().chain(settings::of_studies().map(|setting| setting.name))
+}
+
+/// Whether a setting belongs to no subject.
+pub fn is_common(name: &str) -> bool {
+    common().any(|common| common == name)
+}
 
 /// The most values that one range may stand for, and the most combinations of an experiment.
 pub const VALUES_MOST: usize = 4096;

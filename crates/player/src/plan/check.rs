@@ -318,13 +318,10 @@ pub const CLIENTS_MOST: u32 = 1 << 26;
 pub const SOCKETS_MOST: usize = 16_384;
 
 /// The most connections that one trial can have open at once.
-pub const CONNECTIONS_MOST: usize = 131_072;
+pub const CONNECTIONS_MOST: usize = settings::CONNECTIONS_MOST as usize;
 
-/// The most unsettled queries of one connection: as many as there are IDs.
-pub const OUTSTANDING_MOST: u32 = 1 << 16;
-
-/// The largest burst: as many segments as the kernel takes in one send (`UDP_MAX_SEGMENTS` of older kernels).
-pub const BURST_MOST: usize = 64;
+/// The largest burst.
+pub const BURST_MOST: usize = settings::BURST_MOST as usize;
 
 #[cfg(test)]
 mod tests {

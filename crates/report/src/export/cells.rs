@@ -3,7 +3,9 @@
 use std::collections::BTreeSet;
 
 use kqps_observation::{Run, cpu_list};
+use kqps_catalogue::Figure;
 use kqps_verdict::figure::{Figures, State};
+use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};
 
 use super::sheet::{Column, Sheet, Value, count, counted, ends, named, number, numbers, text, words};
@@ -21,46 +23,103 @@ const FIRST: &[(&str, &str)] = &[
     ("player_cpus", "the cores of the player"),
 ];
 
+/// A column after the factors: its name, its content, and its value of a cell.
+type Rest = (&'static str, &'static str, fn(&CellVerdict, &Figures) -> Value);
+
 /// The columns after the factors.
-const REST: &[(&str, &str)] = &[
-    ("state", "measured, refused, crashed or not-measured"),
-    ("absence", "why there is no figure"),
-    ("grade", "A, B, C, D or F"),
-    ("rate_qps", "the figure, correct answers a second"),
-    ("rate_low_qps", "low end of its interval"),
-    ("rate_high_qps", "high end of its interval"),
-    ("rate_coverage_share", "the probability that the interval covers the truth"),
-    ("rate_starts", "the number of starts behind it"),
-    ("as_it_came_qps", "the figure at the speed that the cores had"),
-    ("lower_bound_qps", "the least load that held in a start"),
-    ("upper_bound_qps", "the greatest load that did not hold in a start"),
-    ("mean_qps", "mean of the starts"),
-    ("min_qps", "least of the starts"),
-    ("max_qps", "greatest of the starts"),
-    ("published_qps", "the published figure with the same factors"),
-    ("ceiling", "the echo with the same I/O model"),
-    ("ceiling_share", "the figure as a share of its rate"),
-    ("ceiling_low_share", "low end of the share's interval"),
-    ("ceiling_high_share", "high end of the share's interval"),
-    ("player_ceiling_qps", "what the player reached with the same settings"),
-    ("efficiency_share", "rate divided by workers times the rate of one"),
-    ("published_efficiency_share", "the same of the published rates"),
-    ("bottleneck", "the resource that ended the climb"),
-    ("cpu_s_per_million", "CPU seconds of the subject per million correct answers"),
-    ("memory_bytes", "memory of the subject, also if the rate is refused"),
-    ("memory_is_proportional", "whether shared pages are divided among processes (PSS)"),
-    ("memory_bytes_per_record", "memory divided by the records of all zones"),
-    ("memory_bytes_per_connection", "memory beyond that of the fewest connections, by connection"),
-    ("load_time_mean_s", "time until the subject answered, mean of the starts"),
-    ("load_time_min_s", "least of the starts"),
-    ("load_time_max_s", "greatest of the starts"),
-    ("reply_bytes", "mean size of a correct reply"),
-    ("p99_at_half_us", "p99 latency at half of the rate"),
-    ("latency_mean_us", "mean latency at the rate"),
-    ("latency_p99_us", "p99 latency at the rate"),
-    ("lost_share", "share of the queries sent that were lost at the rate"),
-    ("trials", "numbers of the trials behind the figure"),
+const REST: &[Rest] = &[
+    ("state", "measured, refused, crashed or not-measured", |_, figures| named(figures.state)),
+    ("absence", "why there is no figure", |subject, figures| words(&absence(subject, figures))),
+    ("grade", "A, B, C, D or F", |subject, _| text(subject.grade.to_string())),
+    ("rate_qps", "the figure, correct answers a second", |subject, _| {
+        number(subject.figure_qps.map(|rate| rate.median))
+    }),
+    ("rate_low_qps", "low end of its interval", |subject, _| low(subject.figure_qps.as_ref())),
+    ("rate_high_qps", "high end of its interval", |subject, _| high(subject.figure_qps.as_ref())),
+    ("rate_coverage_share", "the probability that the interval covers the truth", |subject, _| {
+        number(subject.figure_qps.map(|rate| rate.coverage).filter(|coverage| *coverage > 0.0))
+    }),
+    ("rate_starts", "the number of starts behind it", |subject, _| {
+        subject.figure_qps.map_or(Value::None, |rate| count(rate.count))
+    }),
+    ("as_it_came_qps", "the figure at the speed that the cores had", |subject, _| {
+        number(subject.as_it_came_qps.map(|rate| rate.median))
+    }),
+    ("lower_bound_qps", "the least load that held in a start", |subject, _| number(subject.lower_bound_qps)),
+    ("upper_bound_qps", "the greatest load that did not hold in a start", |subject, _| {
+        number(subject.upper_bound_qps)
+    }),
+    ("mean_qps", "mean of the starts", |_, figures| number(figures.spread_qps.map(|spread| spread.mean))),
+    ("min_qps", "least of the starts", |_, figures| number(figures.spread_qps.map(|spread| spread.min))),
+    ("max_qps", "greatest of the starts", |_, figures| number(figures.spread_qps.map(|spread| spread.max))),
+    ("published_qps", "the published figure with the same factors", |_, figures| {
+        number(figures.ranged(Figure::Published).0)
+    }),
+    ("ceiling", "the echo with the same I/O model", |subject, _| {
+        words(subject.ceiling.as_deref().unwrap_or_default())
+    }),
+    ("ceiling_share", "the figure as a share of its rate", |subject, _| number(subject.ceiling_share)),
+    ("ceiling_low_share", "low end of the share's interval", |subject, _| low(subject.share.as_ref())),
+    ("ceiling_high_share", "high end of the share's interval", |subject, _| high(subject.share.as_ref())),
+    ("player_ceiling_qps", "what the player reached with the same settings", |subject, _| {
+        number(subject.player_ceiling_qps)
+    }),
+    ("efficiency_share", "rate divided by workers times the rate of one", |_, figures| {
+        number(figures.efficiency)
+    }),
+    ("published_efficiency_share", "the same of the published rates", |_, figures| {
+        number(figures.published_efficiency)
+    }),
+    ("bottleneck", "the resource that ended the climb", |subject, _| named(subject.bottleneck.resource)),
+    ("cpu_s_per_million", "CPU seconds of the subject per million correct answers", |_, figures| {
+        number(figures.cpu_s_per_million)
+    }),
+    ("memory_bytes", "memory of the subject, also if the rate is refused", |_, figures| {
+        counted(figures.memory.map(|memory| memory.bytes))
+    }),
+    ("memory_is_proportional", "whether shared pages are divided among processes (PSS)", |_, figures| {
+        figures.memory.map_or(Value::None, |memory| Value::Flag(memory.proportional))
+    }),
+    ("memory_bytes_per_record", "memory divided by the records of all zones", |_, figures| {
+        number(figures.memory_bytes_per_record)
+    }),
+    (
+        "memory_bytes_per_connection",
+        "memory beyond that of the fewest connections, by connection",
+        |_, figures| number(figures.memory_bytes_per_connection),
+    ),
+    ("load_time_mean_s", "time until the subject answered, mean of the starts", |_, figures| {
+        number(figures.load_time_s.map(|load| load.mean))
+    }),
+    ("load_time_min_s", "least of the starts", |_, figures| number(figures.load_time_s.map(|load| load.min))),
+    ("load_time_max_s", "greatest of the starts", |_, figures| {
+        number(figures.load_time_s.map(|load| load.max))
+    }),
+    ("reply_bytes", "mean size of a correct reply", |_, figures| number(figures.reply_bytes)),
+    ("p99_at_half_us", "p99 latency at half of the rate", |_, figures| {
+        counted(figures.p99_at_half_us.filter(|_| figures.state == State::Measured))
+    }),
+    ("latency_mean_us", "mean latency at the rate", |_, figures| {
+        number(figures.latency_us.map(|latency| latency.mean))
+    }),
+    ("latency_p99_us", "p99 latency at the rate", |_, figures| {
+        counted(figures.latency_us.and_then(|latency| latency.p99))
+    }),
+    ("lost_share", "share of the queries sent that were lost at the rate", |_, figures| {
+        number(figures.lost_share)
+    }),
+    ("trials", "numbers of the trials behind the figure", |subject, _| numbers(&subject.trials)),
 ];
+
+fn low(interval: Option<&Interval>) -> Value {
+    let [low, _] = ends(interval);
+    low
+}
+
+fn high(interval: Option<&Interval>) -> Value {
+    let [_, high] = ends(interval);
+    high
+}
 
 /// A row for every cell of a subject.
 pub(super) fn cells(run: &Run, verdict: &RunVerdict) -> Sheet {
@@ -70,7 +129,8 @@ pub(super) fn cells(run: &Run, verdict: &RunVerdict) -> Sheet {
     let factor =
         |name: &&String| Column { name: format!("factor.{name}"), about: "the value of this factor".into() };
     sheet.columns.extend(names.iter().map(factor));
-    sheet.columns.extend(Sheet::new("", "", REST).columns);
+    let rest = REST.iter().map(|(name, about, _)| Column { name: (*name).into(), about: (*about).into() });
+    sheet.columns.extend(rest);
     for (subject, figures) in verdict.subjects.iter().zip(&verdict.figures) {
         let cell = &run.cells[subject.cell as usize];
         let mut row = vec![
@@ -85,64 +145,10 @@ pub(super) fn cells(run: &Run, verdict: &RunVerdict) -> Sheet {
             words(&cpu_list::write(&cell.player_cpus)),
         ];
         row.extend(names.iter().map(|name| words(cell.factors.word(name).unwrap_or_default())));
-        row.extend(rates(subject, figures));
-        row.extend(further(subject, figures));
+        row.extend(REST.iter().map(|(_, _, value)| value(subject, figures)));
         sheet.rows.push(row);
     }
     sheet
-}
-
-fn rates(subject: &CellVerdict, figures: &Figures) -> Vec<Value> {
-    let [rate_low, rate_high] = ends(subject.figure_qps.as_ref());
-    let [share_low, share_high] = ends(subject.share.as_ref());
-    let spread = figures.spread_qps;
-    vec![
-        named(figures.state),
-        words(&absence(subject, figures)),
-        text(subject.grade.to_string()),
-        number(subject.figure_qps.map(|rate| rate.median)),
-        rate_low,
-        rate_high,
-        number(subject.figure_qps.map(|rate| rate.coverage).filter(|coverage| *coverage > 0.0)),
-        subject.figure_qps.map_or(Value::None, |rate| count(rate.count)),
-        number(subject.as_it_came_qps.map(|rate| rate.median)),
-        number(subject.lower_bound_qps),
-        number(subject.upper_bound_qps),
-        number(spread.map(|spread| spread.mean)),
-        number(spread.map(|spread| spread.min)),
-        number(spread.map(|spread| spread.max)),
-        number(figures.published.as_ref().map(|published| published.rate_qps)),
-        words(subject.ceiling.as_deref().unwrap_or_default()),
-        number(subject.ceiling_share),
-        share_low,
-        share_high,
-        number(subject.player_ceiling_qps),
-        number(figures.efficiency),
-        number(figures.published_efficiency),
-        named(subject.bottleneck.resource),
-    ]
-}
-
-fn further(subject: &CellVerdict, figures: &Figures) -> Vec<Value> {
-    let is_measured = figures.state == State::Measured;
-    let if_measured = |value: Value| if is_measured { value } else { Value::None };
-    let load = figures.load_time_s;
-    vec![
-        number(figures.cpu_s_per_million),
-        counted(figures.memory.map(|memory| memory.bytes)),
-        figures.memory.map_or(Value::None, |memory| Value::Flag(memory.proportional)),
-        number(figures.memory_bytes_per_record),
-        number(figures.memory_bytes_per_connection),
-        number(load.map(|load| load.mean)),
-        number(load.map(|load| load.min)),
-        number(load.map(|load| load.max)),
-        number(figures.reply_bytes),
-        if_measured(counted(figures.p99_at_half_us)),
-        number(figures.latency_us.map(|latency| latency.mean)),
-        counted(figures.latency_us.and_then(|latency| latency.p99)),
-        number(figures.lost_share),
-        numbers(&subject.trials),
-    ]
 }
 
 /// Why a cell has no figure; empty if it has one.

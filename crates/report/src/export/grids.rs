@@ -3,13 +3,12 @@
 
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure};
-use kqps_verdict::figure::{Absence, Figures, Grid, Slot, best_of, charts_of, links, tables_of};
+use kqps_verdict::figure::{Absence, Figures, Grid, Ranged, Slot, best_of, charts_of, links, tables_of};
 use kqps_verdict::judge::RunVerdict;
 
 use super::cells::absence;
 use super::sheet::{Sheet, Value, count, ends, number, numbers, text, words};
 use crate::section::plot;
-use crate::section::value::{Ranged, ranged};
 
 fn experiments(run: &Run) -> impl Iterator<Item = &Experiment> {
     run.question.iter().flat_map(|question| &question.experiments)
@@ -89,7 +88,7 @@ fn shown<'a>(verdict: &'a RunVerdict, slot: &Slot, figure: Figure) -> Vec<SlotFi
     let figures: Option<&Figures> = slot.figures.map(|index| &verdict.figures[index]);
     let visible = figures.filter(|figures| figures.may_show(figure));
     let none = (None, None, None);
-    let one = |ranged| SlotFigure { name: name(figure), thread: "", ranged };
+    let one = |ranged| SlotFigure { name: figure.row().export, thread: "", ranged };
     match figure {
         Figure::Published => vec![one((slot.published.as_ref().map(|one| one.rate_qps), None, None))],
         Figure::Efficiency => {
@@ -99,7 +98,7 @@ fn shown<'a>(verdict: &'a RunVerdict, slot: &Slot, figure: Figure) -> Vec<SlotFi
                 thread: "",
                 ranged: (Some(share), None, None),
             });
-            let own = one(visible.map_or(none, |figures| ranged(figure, figures)));
+            let own = one(visible.map_or(none, |figures| figures.ranged(figure)));
             std::iter::once(own).chain(published).collect()
         }
         Figure::CpuByThread => {
@@ -108,13 +107,13 @@ fn shown<'a>(verdict: &'a RunVerdict, slot: &Slot, figure: Figure) -> Vec<SlotFi
                 return vec![one(none)];
             }
             let of = |(thread, cpu_s): &'a (String, f64)| SlotFigure {
-                name: name(figure),
+                name: figure.row().export,
                 thread,
                 ranged: (Some(*cpu_s), None, None),
             };
             threads.iter().map(of).collect()
         }
-        _ => vec![one(visible.map_or(none, |figures| ranged(figure, figures)))],
+        _ => vec![one(visible.map_or(none, |figures| figures.ranged(figure)))],
     }
 }
 
@@ -127,26 +126,6 @@ fn without(verdict: &RunVerdict, slot: &Slot) -> String {
         }
         (None, Some(Absence::Skipped(why))) => why.clone(),
         (None, _) => "not planned".to_owned(),
-    }
-}
-
-fn name(figure: Figure) -> &'static str {
-    match figure {
-        Figure::Median => "rate_qps",
-        Figure::MeanMinMax => "mean_qps",
-        Figure::Published => "published_qps",
-        Figure::Efficiency => "efficiency_share",
-        Figure::CeilingShare => "ceiling_share",
-        Figure::Cpu | Figure::CpuByThread => "cpu_s_per_million",
-        Figure::Memory => "memory_bytes",
-        Figure::MemoryPerRecord => "memory_bytes_per_record",
-        Figure::MemoryPerConnection => "memory_bytes_per_connection",
-        Figure::LoadTime => "load_time_mean_s",
-        Figure::ReplySize => "reply_bytes",
-        Figure::P99AtHalf => "p99_at_half_us",
-        Figure::LatencyMean => "latency_mean_us",
-        Figure::LatencyP99 => "latency_p99_us",
-        Figure::Lost => "lost_share",
     }
 }
 

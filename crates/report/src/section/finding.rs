@@ -11,7 +11,6 @@ use kqps_verdict::finding::{ExperimentFinding, Quantity};
 use kqps_verdict::judge::RunVerdict;
 
 use super::table::figure_of;
-use super::value::ranged;
 use super::words::{settings, title};
 use crate::format;
 
@@ -68,7 +67,7 @@ fn by_cost<'a>(
     own: impl Iterator<Item = &'a Figures>,
 ) -> Vec<String> {
     let shown = quantity.figure();
-    let value = |one: &Figures| ranged(shown, one).0;
+    let value = |one: &Figures| one.ranged(shown).0;
     // Memory of 0 by connection is that of a cell no greater than its base: its scatter hides what connections take.
     let is_known = |one: &Figures| one.may_show(shown) && value(one).is_some_and(|value| value > 0.0);
     let mut known: Vec<&Figures> = own.filter(|one| is_known(one)).collect();
@@ -80,21 +79,8 @@ fn by_cost<'a>(
             None => format!("{settings}: {cost}, grade {}", one.grade),
         }
     };
-    let least = match shown {
-        Figure::LatencyMean => "Lowest mean latency, with",
-        Figure::LatencyP99 => "Lowest p99 latency, with",
-        Figure::Cpu => "Least CPU time per million answers, with",
-        Figure::LoadTime => "Shortest time to load, with",
-        Figure::MemoryPerRecord => "Least memory per record, with",
-        Figure::MemoryPerConnection => "Least memory per connection, with",
-        _ => "Least memory, with",
-    };
-    let most = match shown {
-        Figure::LatencyMean | Figure::LatencyP99 => "Highest, with",
-        Figure::LoadTime => "Longest, with",
-        _ => "Most, with",
-    };
-    extremes(&known, [least, most], text)
+    let heads = shown.row().extremes.unwrap_or(["Least, with", "Most, with"]);
+    extremes(&known, heads, text)
 }
 
 fn rate_qps(one: &Figures) -> f64 {

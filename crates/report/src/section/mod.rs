@@ -25,7 +25,6 @@ pub(crate) mod summary;
 pub(crate) mod table;
 pub(crate) mod topology;
 pub(crate) mod trials;
-pub(crate) mod value;
 mod words;
 
 use kqps_observation::run::Role;

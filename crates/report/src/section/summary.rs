@@ -115,7 +115,7 @@ pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
     let chosen = rows.iter().any(|row| !row.settings.is_empty());
     let columns = leave_out_what_none_has(&mut rows);
     let key = |(at, column): (usize, &Column)| {
-        let greatest_first = matches!(column.figure, Figure::Median | Figure::CeilingShare);
+        let greatest_first = column.figure.row().has_greatest_first();
         let first = if greatest_first { "highest" } else { "lowest" };
         Key { column: at, name: format!("{}, {first} first", column.name), greatest_first }
     };

@@ -3,13 +3,13 @@
 
 use std::collections::BTreeMap;
 
+use kqps_catalogue::figure::Unit;
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure};
 use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of};
 use kqps_verdict::judge::RunVerdict;
 
 use super::order::{self, Key, Order};
-use super::value::ranged;
 use super::words::settings;
 use crate::format;
 
@@ -158,7 +158,7 @@ fn keys(grid: &Grid, with_published: bool) -> Vec<Key> {
         for (at, figure) in grid.show.iter().enumerate().filter(|(_, figure)| **figure != Figure::CpuByThread)
         {
             let name = head_of(*figure, with_published).name;
-            let greatest_first = has_greatest_first(*figure);
+            let greatest_first = figure.row().has_greatest_first();
             let first = if greatest_first { "highest" } else { "lowest" };
             let place =
                 if value.is_empty() { String::new() } else { format!(" at {} {value}", grid.columns) };
@@ -167,13 +167,6 @@ fn keys(grid: &Grid, with_published: bool) -> Vec<Key> {
         }
     }
     keys
-}
-
-fn has_greatest_first(figure: Figure) -> bool {
-    matches!(
-        figure,
-        Figure::Median | Figure::MeanMinMax | Figure::Published | Figure::Efficiency | Figure::CeilingShare
-    )
 }
 
 /// The best measured figure beside the best published one; `None` if no best was published.
@@ -203,28 +196,11 @@ fn head(values: &[String]) -> String {
     if values.is_empty() { "all".to_owned() } else { values.join(", ") }
 }
 
-/// The name of a figure, and the word of the glossary that explains it.
+/// The head of a figure. The median is called measured beside a published rate.
 pub(super) fn head_of(figure: Figure, with_published: bool) -> Head {
-    let (name, term) = match figure {
-        Figure::Median if with_published => ("measured", Some("figure")),
-        Figure::Median => ("median", Some("figure")),
-        Figure::MeanMinMax => ("mean", Some("start")),
-        Figure::Published => ("published", None),
-        Figure::Efficiency => ("efficiency", Some("efficiency")),
-        Figure::CeilingShare => ("of the ceiling", Some("ceiling")),
-        Figure::Cpu => ("CPU per million", Some("CPU per million")),
-        Figure::CpuByThread => ("by thread", Some("CPU per million")),
-        Figure::Memory => ("memory", None),
-        Figure::MemoryPerRecord => ("memory per record", None),
-        Figure::MemoryPerConnection => ("memory per connection", None),
-        Figure::LoadTime => ("time to load", None),
-        Figure::ReplySize => ("reply size", None),
-        Figure::P99AtHalf => ("p99 at half load", Some("p99")),
-        Figure::LatencyMean => ("mean latency", None),
-        Figure::LatencyP99 => ("p99 latency", Some("p99")),
-        Figure::Lost => ("lost", Some("lost")),
-    };
-    Head { name, term }
+    let row = figure.row();
+    let is_beside = with_published && figure == Figure::Median;
+    Head { name: if is_beside { "measured" } else { row.head }, term: row.term }
 }
 
 /// The figures of one combination. If they are absent, the first column of a measured figure says why.
@@ -304,45 +280,53 @@ pub(super) fn refused_for(verdict: &RunVerdict, index: usize) -> String {
 
 /// A figure in words; a dash if it is not known.
 pub(super) fn figure_of(figure: Figure, figures: &Figures) -> TableCell {
-    let known = known_figure(figure, figures);
-    known.map_or_else(none, |cell| TableCell { value: ranged(figure, figures).0, ..cell })
+    let value = figures.ranged(figure).0;
+    let known = value.and_then(|known| known_figure(figure, known, figures));
+    known.map_or_else(none, |cell| TableCell { value, ..cell })
 }
 
-fn known_figure(figure: Figure, figures: &Figures) -> Option<TableCell> {
-    let alone = |text: String| plain(text, String::new());
-    let time = |time_us: f64| alone(format::time_us(time_us));
-    Some(match figure {
-        Figure::Median => median(figures)?,
-        Figure::MeanMinMax => {
-            let spread = figures.spread_qps?;
-            plain(format::rate(spread.mean), format::rate_interval(spread.min, spread.max))
-        }
-        Figure::Published => {
-            let published = figures.published.as_ref()?;
-            plain(format::rate(published.rate_qps), published.note.clone())
-        }
-        Figure::Efficiency => efficiency(figures)?,
-        Figure::CeilingShare => share(figures)?,
-        Figure::Cpu => alone(format::cpu_s(figures.cpu_s_per_million?)),
+/// A figure with this value in words, and what is said below it.
+fn known_figure(figure: Figure, value: f64, figures: &Figures) -> Option<TableCell> {
+    let soft = match figure {
+        Figure::Median => return median(figures),
         Figure::CpuByThread if figures.cpu_by_thread.is_empty() => return None,
         Figure::CpuByThread => {
             let one = |(name, cpu_s): &(String, f64)| format!("{name} {}", format::cpu_s(*cpu_s));
-            alone(figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(", "))
+            let all: Vec<String> = figures.cpu_by_thread.iter().map(one).collect();
+            return Some(plain(all.join(", "), String::new()));
         }
+        Figure::MeanMinMax => {
+            figures.spread_qps.map(|spread| format::rate_interval(spread.min, spread.max))
+        }
+        Figure::Published => figures.published.as_ref().map(|published| published.note.clone()),
+        Figure::Efficiency => {
+            figures.published_efficiency.map(|share| format!("published {}", format::percent(share)))
+        }
+        // As the whole percents that are shown.
+        Figure::CeilingShare => (value >= 1.005).then(|| "so it is none".to_owned()),
         Figure::Memory => {
-            let memory = figures.memory?;
-            let soft = if memory.proportional { "" } else { "resident" };
-            plain(format::bytes(memory.bytes), soft.to_owned())
+            figures.memory.filter(|memory| !memory.proportional).map(|_| "resident".to_owned())
         }
-        Figure::MemoryPerRecord => alone(bytes_of(figures.memory_bytes_per_record?)),
-        Figure::MemoryPerConnection => alone(bytes_of(figures.memory_bytes_per_connection?)),
-        Figure::LoadTime => load_time(figures)?,
-        Figure::ReplySize => alone(bytes_of(figures.reply_bytes?)),
-        Figure::P99AtHalf => time(figures.p99_at_half_us? as f64),
-        Figure::LatencyMean => time(figures.latency_us?.mean),
-        Figure::LatencyP99 => time(figures.latency_us?.p99? as f64),
-        Figure::Lost => alone(format!("{:.3}\u{a0}%", figures.lost_share? * 100.0)),
-    })
+        Figure::LoadTime => figures.load_time_s.filter(|spread| spread.count > 1).map(|spread| {
+            format!("{} to {}", format::duration_s(spread.min), format::duration_s(spread.max))
+        }),
+        _ => None,
+    };
+    Some(plain(in_unit(figure.row().unit, value), soft.unwrap_or_default()))
+}
+
+/// A value in its unit.
+fn in_unit(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Rate => format::rate(value),
+        Unit::Share => format::percent(value),
+        Unit::SmallShare => format!("{:.3}\u{a0}%", value * 100.0),
+        Unit::CpuSeconds => format::cpu_s(value),
+        Unit::Memory => format::bytes(value as u64),
+        Unit::Bytes => format!("{value:.0}\u{a0}B"),
+        Unit::Seconds => format::duration_s(value),
+        Unit::Microseconds => format::time_us(value),
+    }
 }
 
 fn median(figures: &Figures) -> Option<TableCell> {
@@ -356,34 +340,6 @@ fn median(figures: &Figures) -> Option<TableCell> {
         some => format!(", {some} crashed"),
     };
     Some(plain(format::rate(median.median), soft + &crashed))
-}
-
-fn efficiency(figures: &Figures) -> Option<TableCell> {
-    let share = figures.efficiency?;
-    let published = figures.published_efficiency;
-    let soft = published.map_or(String::new(), |share| format!("published {}", format::percent(share)));
-    Some(plain(format::percent(share), soft))
-}
-
-fn load_time(figures: &Figures) -> Option<TableCell> {
-    let spread = figures.load_time_s?;
-    let soft = match spread.count {
-        1 => String::new(),
-        _ => format!("{} to {}", format::duration_s(spread.min), format::duration_s(spread.max)),
-    };
-    Some(plain(format::duration_s(spread.mean), soft))
-}
-
-/// A number of bytes without a prefix.
-fn bytes_of(bytes: f64) -> String {
-    format!("{bytes:.0}\u{a0}B")
-}
-
-fn share(figures: &Figures) -> Option<TableCell> {
-    let share = figures.ceiling_share?;
-    // As the whole percents that are shown.
-    let soft = if share >= 1.005 { "so it is none" } else { "" };
-    Some(plain(format::percent(share), soft.to_owned()))
 }
 
 /// Why cells of the table crashed or were left out, and remarks on published figures; equal notes are merged.

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use kqps_files::value::parse_duration;
+use kqps_catalogue::value::parse_duration;
 use kqps_observation::cpu_list;
 
 use super::{Setting, sysctl};

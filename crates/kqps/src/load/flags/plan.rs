@@ -13,18 +13,17 @@ use kqps_observation::trial::Transport;
 use kqps_player::plan::{CONNECTIONS_MOST, SEED, SOCKETS_MOST, have_cores_of_their_own, usual_coalesce};
 use kqps_player::replay::source_addresses;
 use kqps_player::{
-    Io, LoadPlan, Part, PerQueryPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, TlsPlan, UdpPlan, Wire,
+    Io, LoadPlan, Part, PerQueryPlan, Plan, PlanError, QuicPlan, Stop, TcpPlan, UdpPlan, Wire,
 };
-use kqps_tls::Client;
 
 use super::{PlayerArgs, Priority};
 use crate::exit::bad_input;
 use crate::load::allowed::{check_own, check_sources, check_target};
-use crate::load::connections::{check_io, usual_alone};
 use crate::load::plan_error::with_flags;
 use crate::load::replay::Captured;
 use crate::load::subject;
 use crate::load::target::{Targets, resolve_all};
+use crate::load::wire::{check_io, usual_alone};
 use crate::value::{List, cores};
 use lanes::Share;
 
@@ -137,33 +136,26 @@ impl PlayerArgs {
     ) -> anyhow::Result<Wire> {
         let flows = |usual: u64| self.flows(usual, targets);
         let is_quic = transport == Transport::Quic;
-        if !transport.is_encrypted() {
-            self.tls.check_none_is_given()?;
-        }
-        if transport != Transport::Https {
-            self.http.check_none_is_given()?;
-        }
-        if !is_quic {
-            self.quic.check_none_is_given()?;
-        }
+        self.wire.check(transport)?;
         check_io(self.io, transport)?;
         if transport == Transport::Udp {
-            self.connections.check_none_is_given()?;
             if captured.is_some() {
                 self.check_clients_decide()?;
             }
-            return Ok(Wire::Udp(self.udp(self.io, flows(usual_sockets(threads, targets)))));
+            return self.wired(transport, self.io, flows(usual_sockets(threads, targets)), targets, timeout);
         }
-        // As in dnsperf, 0 stands for any port.
-        let local_port = self.local_port.filter(|port| *port > 0);
-        if local_port.is_some() && is_quic {
+        let has_port = self.local_port().is_some();
+        if has_port && is_quic {
             return Err(bad_input("-x has no effect over quic; leave it out"));
         }
-        if local_port.is_some() && self.io == Io::Xdp {
+        if has_port && self.io == Io::Xdp {
             return Err(bad_input("-x has no effect on connections by xdp; leave it out"));
         }
+        if let Some(device) = self.device.as_ref().filter(|_| is_quic) {
+            return Err(bad_input(with_flags(&PlanError::Device(device.clone()))));
+        }
         // With one query to a connection any place takes the queries of any client.
-        let any_place = !is_quic && self.connections.have_one_query();
+        let any_place = !is_quic && self.wire.have_one_query();
         if captured.is_some() && !any_place {
             self.check_clients_decide()?;
         }
@@ -171,58 +163,48 @@ impl PlayerArgs {
             let least = if any_place { usual_alone(threads) } else { threads };
             within(captured.clients, least, CONNECTIONS_MOST, targets)
         } else {
-            within(self.connections.usual_count(threads, window), threads, CONNECTIONS_MOST, targets)
+            within(self.wire.usual_count(threads, window), threads, CONNECTIONS_MOST, targets)
         });
-        let tls = match transport {
-            Transport::Udp | Transport::Tcp => None,
-            Transport::Tls => Some(self.tls.plan(&targets.names, Client::new)?),
-            Transport::Https => {
-                let tls = self.tls.plan(&targets.names, Client::new)?;
-                Some(TlsPlan { http: Some(self.http.plan(targets, &tls.names)), ..tls })
-            }
-            Transport::Quic => {
-                if let Some(device) = &self.device {
-                    return Err(bad_input(with_flags(&PlanError::Device(device.clone()))));
-                }
-                self.tls.check_no_records()?;
-                let tls = self.tls.plan(&targets.names, Client::over_quic)?;
-                let plan = self.connections.plan_quic(connections, timeout, tls)?;
-                return Ok(Wire::Quic(
-                    self.quic.plan(QuicPlan { buffer_bytes: self.buffer_bytes(), ..plan }),
-                ));
-            }
-        };
-        Ok(Wire::Tcp(TcpPlan { tls, local_port, ..self.tcp(self.io, connections, timeout) }))
+        self.wired(transport, self.io, connections, targets, timeout)
     }
 
-    fn buffer_bytes(&self) -> Option<usize> {
-        self.buffer.map(|bytes| bytes as usize)
-    }
-
-    fn tcp(&self, io: Io, connections: usize, timeout: Duration) -> TcpPlan {
-        TcpPlan {
-            io,
-            buffer_bytes: self.buffer_bytes(),
-            device: self.device.clone(),
-            ..self.connections.plan(connections, timeout)
+    /// The wire of `flows` sockets or connections, with the flags of the player.
+    fn wired(
+        &self,
+        transport: Transport,
+        of_io: Io,
+        flows: usize,
+        targets: &Targets,
+        timeout: Duration,
+    ) -> anyhow::Result<Wire> {
+        let of_buffer = self.buffer.map(|bytes| bytes as usize);
+        let mut wire = self.wire.wire(transport, targets, timeout)?;
+        match &mut wire {
+            Wire::Udp(UdpPlan { io, sockets, buffer_bytes, local_port, device }) => {
+                (*io, *sockets, *buffer_bytes) = (of_io, flows, of_buffer);
+                (*local_port, *device) = (self.local_port(), self.device.clone());
+            }
+            Wire::Tcp(TcpPlan { io, connections, buffer_bytes, local_port, device, .. }) => {
+                (*io, *connections, *buffer_bytes) = (of_io, flows, of_buffer);
+                (*local_port, *device) = (self.local_port(), self.device.clone());
+            }
+            Wire::Quic(QuicPlan { connections, buffer_bytes, .. }) => {
+                (*connections, *buffer_bytes) = (flows, of_buffer);
+            }
+            Wire::Captured(_) => {}
         }
+        Ok(wire)
+    }
+
+    /// The first local port. As in dnsperf, 0 stands for any.
+    fn local_port(&self) -> Option<u16> {
+        self.local_port.filter(|port| *port > 0)
     }
 
     /// Sockets or connections: as many as the flags say, or a usual number of which each target has an equal part.
     fn flows(&self, usual: u64, targets: &Targets) -> usize {
         let usual = usual.next_multiple_of(targets.addresses.len() as u64);
         self.sockets.unwrap_or(usual) as usize
-    }
-
-    fn udp(&self, io: Io, sockets: usize) -> UdpPlan {
-        UdpPlan {
-            io,
-            sockets,
-            buffer_bytes: self.buffer_bytes(),
-            // As in dnsperf, 0 stands for any port.
-            local_port: self.local_port.filter(|port| *port > 0),
-            device: self.device.clone(),
-        }
     }
 
     /// Refuses a number of sockets and their ports for a capture, whose clients decide both.

@@ -4,6 +4,7 @@
 use std::fmt::Write as _;
 
 use comfy_table::{Table, presets};
+use kqps_catalogue::figure::Unit;
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::{Question, Run};
 use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, tables_of};
@@ -113,44 +114,38 @@ fn in_words(verdict: &RunVerdict, show: &[Figure], slot: &Slot) -> String {
 }
 
 fn measured_words(figure: Figure, figures: &Figures) -> Option<String> {
-    let range = |low: f64, high: f64| format!("({} to {})", rate(low), rate(high));
-    Some(match figure {
-        Figure::Median => {
-            let median = figures.median_qps?;
-            match median.count {
-                1 => rate(median.median),
-                _ => format!("{} {}", rate(median.median), range(median.low, median.high)),
-            }
-        }
-        Figure::MeanMinMax => {
-            let spread = figures.spread_qps?;
-            format!("mean {} {}", rate(spread.mean), range(spread.min, spread.max))
-        }
+    let value = figures.ranged(figure).0?;
+    let range = |low: f64, high: f64| format!(" ({} to {})", rate(low), rate(high));
+    let more = match figure {
         Figure::Published => return None,
-        Figure::Efficiency => format!("efficiency {:.0} %", figures.efficiency? * 100.0),
-        Figure::CeilingShare => {
-            let share = figures.ceiling_share?;
-            let none = if share >= 1.005 { ", so it is none" } else { "" };
-            format!("{:.0} % of the ceiling{none}", share * 100.0)
-        }
-        Figure::Cpu => format!("{:.2} CPU s per million", figures.cpu_s_per_million?),
         Figure::CpuByThread if figures.cpu_by_thread.is_empty() => return None,
         Figure::CpuByThread => {
             let one = |(name, cpu_s): &(String, f64)| format!("{name} {cpu_s:.2}");
-            format!("of them {}", figures.cpu_by_thread.iter().map(one).collect::<Vec<_>>().join(",\n"))
+            let all: Vec<String> = figures.cpu_by_thread.iter().map(one).collect();
+            return Some(figure.row().phrase.replace("{}", &all.join(",\n")));
         }
-        Figure::Memory => format!("{:.1} MiB", figures.memory?.bytes as f64 / f64::from(1 << 20)),
-        Figure::MemoryPerRecord => format!("{:.0} B a record", figures.memory_bytes_per_record?),
-        Figure::MemoryPerConnection => {
-            format!("{:.0} B a connection", figures.memory_bytes_per_connection?)
+        Figure::Median => {
+            figures.median_qps.filter(|median| median.count > 1).map(|median| range(median.low, median.high))
         }
-        Figure::LoadTime => format!("loaded in {:.2} s", figures.load_time_s?.mean),
-        Figure::ReplySize => format!("replies of {:.0} B", figures.reply_bytes?),
-        Figure::P99AtHalf => format!("p99 {} µs at half load", figures.p99_at_half_us?),
-        Figure::LatencyMean => format!("mean {:.0} µs", figures.latency_us?.mean),
-        Figure::LatencyP99 => format!("p99 {} µs", figures.latency_us?.p99?),
-        Figure::Lost => format!("{:.3} % lost", figures.lost_share? * 100.0),
-    })
+        Figure::MeanMinMax => figures.spread_qps.map(|spread| range(spread.min, spread.max)),
+        Figure::CeilingShare if value >= 1.005 => Some(", so it is none".to_owned()),
+        _ => None,
+    };
+    Some(figure.row().phrase.replace("{}", &in_unit(figure.row().unit, value)) + &more.unwrap_or_default())
+}
+
+/// A value in its unit.
+fn in_unit(unit: Unit, value: f64) -> String {
+    match unit {
+        Unit::Rate => rate(value),
+        Unit::Share => format!("{:.0} %", value * 100.0),
+        Unit::SmallShare => format!("{:.3} %", value * 100.0),
+        Unit::CpuSeconds => format!("{value:.2}"),
+        Unit::Memory => format!("{:.1} MiB", value / f64::from(1 << 20)),
+        Unit::Bytes => format!("{value:.0} B"),
+        Unit::Seconds => format!("{value:.2} s"),
+        Unit::Microseconds => format!("{value:.0} µs"),
+    }
 }
 
 fn state_word(state: State) -> &'static str {

@@ -15,7 +15,8 @@ use super::*;
 use crate::clock::Clock;
 use crate::server::{Admission, Server};
 use crate::session::ClientCrypto;
-use crate::transport::{Congestion, endpoint, transport};
+use crate::Congestion;
+use crate::transport::{endpoint, transport};
 
 const NAME: &str = "dns.test";
 const CLIENT: SocketAddr = SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), 40_000);

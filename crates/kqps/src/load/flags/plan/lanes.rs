@@ -9,7 +9,7 @@ use kqps_player::{Io, Lane, Wire};
 
 use super::{PlayerArgs, usual_sockets, within};
 use crate::exit::bad_input;
-use crate::load::connections::check_io;
+use crate::load::wire::check_io;
 use crate::load::replay::Captured;
 use crate::load::target::Targets;
 
@@ -78,14 +78,9 @@ impl PlayerArgs {
                  -T 2 or more, or a target such as udp://ADDR for all of them"
             )));
         }
-        self.tls.check_none_is_given()?;
-        self.http.check_none_is_given()?;
-        self.quic.check_none_is_given()?;
         let (of_udp, of_tcp) = share.threads(threads);
-        if of_tcp == 0 {
-            self.connections.check_none_is_given()?;
-        }
-        self.connections.check_as_captured()?;
+        self.wire.check(if of_tcp > 0 { Transport::Tcp } else { Transport::Udp })?;
+        self.wire.check_as_captured()?;
         self.check_clients_decide()?;
         // An I/O model that fits neither lane is refused with the plan.
         let is_for_tcp = of_tcp > 0 && check_io(self.io, Transport::Tcp).is_ok();
@@ -93,12 +88,12 @@ impl PlayerArgs {
         let mut lanes = Vec::new();
         if of_udp > 0 {
             let sockets = self.flows(usual_sockets(of_udp, targets), targets);
-            let wire = Wire::Udp(self.udp(udp_io, sockets));
+            let wire = self.wired(Transport::Udp, udp_io, sockets, targets, timeout)?;
             lanes.push(Lane { carried: Carried::Udp, wire, threads: of_udp as usize });
         }
         if of_tcp > 0 {
             let connections = within(captured.places, of_tcp, CONNECTIONS_MOST, targets);
-            let wire = Wire::Tcp(self.tcp(tcp_io, connections as usize, timeout));
+            let wire = self.wired(Transport::Tcp, tcp_io, connections as usize, targets, timeout)?;
             lanes.push(Lane { carried: Carried::Tcp, wire, threads: of_tcp as usize });
         }
         Ok(Wire::Captured(lanes))

@@ -1,5 +1,6 @@
 use super::*;
-use crate::question::Path;
+use crate::choice::Io;
+use crate::setting::GivenBy;
 
 fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
     Factors::read(words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned())))
@@ -60,7 +61,7 @@ const WORDS: [(&str, &str); 47] = [
 fn every_factor_has_a_value_and_keeps_its_word() {
     let factors = read(&WORDS).unwrap();
     let player = PlayerFactors {
-        io: Some("mmsg".into()),
+        io: Some(Io::Mmsg),
         senders: Some(2),
         sockets: Some(8),
         window: Some(500),
@@ -72,17 +73,17 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         queries_per_connection: Some(1),
         outstanding_per_connection: Some(10),
         connect_timeout_s: Some(0.5),
-        close: Some(CloseChoice::Rst),
+        close: Some(Close::Rst),
         resume: Some(false),
         tls_group: Some("x25519".into()),
         tls_suite: Some("TLS_AES_128_GCM_SHA256".into()),
-        tls_certificate: Some(KeyChoice::Rsa),
+        tls_certificate: Some(KeyType::Rsa),
         tls_trust: Some(TrustChoice::Anyone),
         tls_name: Some("dns.test".into()),
         early_data: Some(true),
         tls_packing: Some(true),
-        congestion: Some(CongestionChoice::Cubic),
-        http_method: Some(MethodChoice::Get),
+        congestion: Some(Congestion::Cubic),
+        http_method: Some(Method::Get),
         http_path: Some("/dns".into()),
     };
     let dataset = DatasetFactors {
@@ -98,10 +99,10 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         txqueuelen: Some(0),
         rps_cpus: Some(vec![0, 2, 3]),
         gro: Some(true),
-        sysctls: [("net.ipv4.udp_rmem_min".to_owned(), "8192".to_owned())].into(),
     };
     assert_eq!((factors.player(), factors.dataset(), factors.path()), (&player, &dataset, &path));
     assert_eq!((factors.steady_s(), factors.latency_at_percent()), (Some(60.0), &[25, 50][..]));
+    assert_eq!(factors.sysctls(), &[("net.ipv4.udp_rmem_min".to_owned(), "8192".to_owned())].into());
     assert_eq!((factors.rounds(), factors.niceness()), (Some(26), Some(-20)));
     assert_eq!(factors.hosts(), &HostsFactors { players: Some(2), sources: Some(6) });
     assert_eq!(factors.compared_as(), Some(ComparedAs::Again));
@@ -212,7 +213,7 @@ fn settings_of_another_transport_do_not_fit() {
         ("uring", &["udp", "tcp", "tls", "https"]),
         ("xdp", &["udp", "tcp", "tls", "https"]),
     ] {
-        let words: Vec<&str> = name::transports_for("player.io", io).map(Transport::word).collect();
+        let words: Vec<&str> = settings::transports_for("player.io", io).map(Transport::word).collect();
         assert_eq!(words, transports, "{io}");
     }
 }
@@ -234,14 +235,14 @@ fn a_malformed_word_is_an_error_and_changes_nothing() {
         ("player.early_data", "yes", "one of true, false"),
         ("player.tls_certificate", "dsa", "one of ecdsa, rsa"),
         ("subject.certificate", "rsa", "one of ecdsa-p256, rsa-2048"),
-        ("player.connections", "0", "a number from 1 on"),
-        ("player.queries_per_connection", "-1", "a number from 0 on"),
-        ("player.outstanding_per_connection", "-1", "a number from 1 on"),
+        ("player.connections", "0", "a number from 1 to 131072"),
+        ("player.queries_per_connection", "-1", "a number from 0 to 1000000000"),
+        ("player.outstanding_per_connection", "-1", "a number from 1 to 65536"),
         ("dataset.records", "-1", "a number from 1 on"),
         ("dataset.names", "oen", "one of random, one"),
         ("path", "wire", "one of loopback, veth"),
         ("path.queues", "4097", "a number of queues from 1 to 4096"),
-        ("path.txqueuelen", "", "a number of packets"),
+        ("path.txqueuelen", "", "a number of packets from 0 on"),
         ("path.rps_cpus", "3-2", "cores, such as 0,2-3 (expected a list such as 0,2-5, found `3-2`)"),
         ("path.gro", "yes", "one of on, off"),
         ("steady", "forever", "a duration such as 60s or 1m"),
@@ -300,7 +301,8 @@ fn a_name_that_is_nearly_a_factor_is_an_error() {
 
 #[test]
 fn what_only_searches_record_is_a_word_and_survives_being_stored() {
-    let words = name::OF_SEARCHES.map(|name| (name, "as typed"));
+    let of_searches = settings::all().filter(|setting| setting.given_by == GivenBy::Search);
+    let words: Vec<(&str, &str)> = of_searches.map(|setting| (setting.name, "as typed")).collect();
     let factors = read(&words).unwrap();
     assert_eq!(
         (factors.player(), factors.dataset()),

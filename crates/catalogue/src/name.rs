@@ -1,8 +1,6 @@
-//! The names of factors that have a value.
+//! The names of settings.
 
 use std::borrow::Cow;
-
-use crate::trial::Transport;
 
 /// The prefix of the player's settings.
 pub const PLAYER: &str = "player.";
@@ -99,25 +97,6 @@ pub const DATASET_WINDOW: &str = "dataset.window";
 /// Slices of a capture that are played at once.
 pub const DATASET_PILE: &str = "dataset.pile";
 
-/// Factors that `kqps find` records of its flags. No study has them, and nothing but people reads their words.
-pub const OF_SEARCHES: [&str; 15] = [
-    PLAYER_BUFFER,
-    PLAYER_LOCAL_PORT,
-    PLAYER_DEVICE,
-    PLAYER_PRIORITY,
-    PLAYER_DRAIN,
-    PLAYER_LAG,
-    PLAYER_COALESCE,
-    DATASET_FORMAT,
-    DATASET_SKIP_BAD,
-    DATASET_EDNS,
-    DATASET_CLIENT,
-    DATASET_CAPTURED_PORTS,
-    DATASET_CAPTURED_SERVERS,
-    DATASET_WINDOW,
-    DATASET_PILE,
-];
-
 /// The kind of path.
 pub const PATH: &str = "path";
 /// The prefix of the settings of a path.
@@ -201,39 +180,6 @@ pub const LISTENERS: &str = "listeners";
 /// Whether an echo takes early data.
 pub const EARLY_DATA: &str = "early_data";
 
-/// Whether a factor with this word has an effect on queries over a transport. Most factors have one over every
-/// transport.
-pub fn is_for(name: &str, word: &str, transport: Transport) -> bool {
-    match name {
-        // QUIC has an I/O model of its own.
-        PLAYER_IO if transport == Transport::Quic => false,
-        PLAYER_IO => match word {
-            "plain" | "mmsg" | "gso" => !transport.has_connections(),
-            "epoll" => transport.has_connections(),
-            _ => true,
-        },
-        PLAYER_SOCKETS => !transport.has_connections(),
-        PLAYER_CONNECTIONS | PLAYER_QUERIES_PER_CONNECTION | PLAYER_OUTSTANDING | PLAYER_CONNECT_TIMEOUT => {
-            transport.has_connections()
-        }
-        // QUIC closes connections in one way.
-        PLAYER_CLOSE => transport.has_connections() && transport != Transport::Quic,
-        PLAYER_RESUME
-        | PLAYER_TLS_GROUP
-        | PLAYER_TLS_SUITE
-        | PLAYER_TLS_CERTIFICATE
-        | PLAYER_TLS_TRUST
-        | PLAYER_TLS_NAME
-        | PLAYER_EARLY_DATA
-        | SUBJECT_CERTIFICATE => transport.is_encrypted(),
-        // QUIC has no records.
-        PLAYER_TLS_PACKING => transport.is_encrypted() && transport != Transport::Quic,
-        PLAYER_HTTP_METHOD | PLAYER_HTTP_PATH => transport == Transport::Https,
-        PLAYER_CONGESTION => transport == Transport::Quic,
-        _ => true,
-    }
-}
-
 /// Whether a factor is a setting of the subject's host that is set for a cell and undone after it. Its name is that of
 /// `kqps host apply` after the prefix: `host.rps.eth0`.
 pub fn is_host_setting(name: &str) -> bool {
@@ -244,11 +190,6 @@ pub fn is_host_setting(name: &str) -> bool {
 /// Whether a factor belongs to no subject and is one of very many: a sysctl of the path, or a setting of the host.
 pub fn is_of_system(name: &str) -> bool {
     name.starts_with(PATH_SYSCTL) || is_host_setting(name)
-}
-
-/// The transports over which a factor with this word has an effect.
-pub fn transports_for(name: &str, word: &str) -> impl Iterator<Item = Transport> {
-    Transport::ALL.into_iter().filter(move |transport| is_for(name, word, *transport))
 }
 
 /// Whether kqps gives this name a meaning of its own, so that no subject and no study may.

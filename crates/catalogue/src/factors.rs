@@ -4,61 +4,9 @@
 //! the value that the word stands for. [`Factors`] keeps both: it reads each word once, so that a malformed word is an
 //! error where it enters, and no other part of kqps parses it again.
 //!
-//! | factor | words | meaning |
-//! | --- | --- | --- |
-//! | `player.io` | as `kqps load --io` | the player's I/O; without it, `auto`; not for QUIC |
-//! | `player.senders` | a count | sending threads |
-//! | `player.transport` | a transport | what carries queries and replies; without it, UDP |
-//! | `player.sockets` | a count | sockets over all threads; for UDP |
-//! | `player.connections` | a count | connections over all threads that may be open at once; not for UDP, as are the next four |
-//! | `player.queries_per_connection` | a count | queries after which a connection is closed, from 0; without it, it is kept |
-//! | `player.outstanding_per_connection` | a count | the most unsettled queries of one connection |
-//! | `player.connect_timeout_s` | seconds | the time after which a connection that is not made is given up; without it, that of a late reply |
-//! | `player.close` | `fin`, `rst` | how the player closes connections; not for QUIC |
-//! | `player.resume` | `true`, `false` | whether sessions are resumed; if encrypted, as are the next seven |
-//! | `player.tls_group`, `player.tls_suite` | as in `kqps load` | the group and suite that the player offers |
-//! | `player.tls_certificate` | `ecdsa`, `rsa` | the type of key in a certificate that the player accepts; without it, any |
-//! | `player.tls_trust` | `system`, `ca`, `anyone` | accepted certificates; without it, those of the run |
-//! | `player.tls_name` | a name | the server's name in its certificate; without it, its address |
-//! | `player.early_data` | `true`, `false` | whether queries leave with the first packets (0-RTT) |
-//! | `player.tls_packing` | `true`, `false` | whether queries that leave together share records of TLS; if encrypted, except QUIC |
-//! | `player.congestion` | `fixed`, `cubic` | what limits the bytes on their way; for QUIC |
-//! | `player.http_method`, `player.http_path` | `post`, `get`; a path | how the player asks; for HTTPS |
-//! | `subject.certificate` | `ecdsa-p256`, `rsa-2048` | the type of its certificate; without it, the first |
-//! | `player.window` | a count | the most queries outstanding in a closed loop |
-//! | `player.burst` | a count | the most queries in one burst |
-//! | `player.timeout_s` | seconds | the time after which a reply is late |
-//! | `player.sources` | `one`, `spread`, an address, a prefix | source addresses of the sockets or connections |
-//! | `player.buffer_bytes`, `player.local_port`, `player.device`, `player.priority` | as `kqps find` takes them | the flags of a search, if they were given; only its record has them, as the next three lines |
-//! | `player.drain_s`, `player.lag_s`, `player.coalesce_s` | seconds | the flags `--drain`, `--lag` and `--coalesce` of a search |
-//! | `dataset.format`, `dataset.skip_bad`, `dataset.edns` | `binary`; `true`; `edns`, `do` | how a search read its queries, and what it added to them |
-//! | `dataset.client`, `dataset.captured_ports`, `dataset.captured_servers`, `dataset.window`, `dataset.pile` | as `kqps find` takes them | what a search played of a capture |
-//! | `dataset.recipe` | a name | the recipe of zones and queries; without it, one zone of address records |
-//! | `dataset.zones` | a count | zones that load |
-//! | `dataset.records` | a count | records in all zones together |
-//! | `dataset.names` | `random`, `one` | queries for random names, or for one name again and again |
-//! | `dataset.file` | a name | the user's query file, played instead of generated queries |
-//! | `path` | `loopback`, `veth` | the kind of path; without it, that of the study |
-//! | `path.queues` | 1 to 4096 | queues of each device for sending, and as many for receiving |
-//! | `path.txqueuelen` | a count from 0 | the most packets that wait in front of each device |
-//! | `path.rps_cpus` | cores, as `0,2-3` | the cores that process received packets (RPS) |
-//! | `path.gro` | `on`, `off` | whether received packets are joined, which turns NAPI on too |
-//! | `path.sysctl.NAME` | as the kernel takes it | a setting of both network namespaces: `path.sysctl.net.…` |
-//! | `steady` | as `60s` or `1m` | the longest warm-up until the rate is steady |
-//! | `latency_at_percent` | as `25 50 75` | shares of the figure at which latency is measured |
-//! | `rounds` | a count | trials in each start, under each load |
-//! | `compared_as` | `a`, `a again`, `b` | the part of the cell in a comparison |
-//! | `host.nice` | -20 to 19 | the niceness of the subject |
-//! | `host.receive-core` | a core, `last` | the core of the subject's host that does all receive work of the path |
-//! | `host.SETTING` | as `kqps host apply` | a setting of the subject's host, undone after the cell: `host.rps.eth0` |
-//! | `hosts.players` | a count | hosts that play, the first of the hosts' file; without it, all of them |
-//! | `hosts.sources` | a count | source addresses of each host that plays; without it, all that the file gives it |
+//! `docs/STUDIES.md` lists the settings that studies give.
 //!
 //! Every other factor is a word by nature: a setting that the subject's definition declares, or the name of a bundle.
-
-pub mod name;
-mod read;
-mod values;
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
@@ -66,14 +14,95 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
-use crate::cpu_list;
-use crate::trial::Transport;
-pub use read::FactorError;
-use values::Values;
-pub use values::{
-    CertificateType, CloseChoice, ComparedAs, CongestionChoice, DatasetFactors, HostsFactors, KeyChoice,
-    MethodChoice, Names, PathFactors, PlayerFactors, ReceiveCore, SourceChoice, TrustChoice,
+pub use crate::choice::{
+    CertificateType, Close, ComparedAs, Congestion, KeyType, Method, Names, Path, TrustChoice,
 };
+use crate::choice::Transport;
+use crate::cpu_list;
+pub use crate::name;
+use crate::setting::Group as _;
+pub use crate::setting::ReceiveCore;
+pub use crate::settings::{DatasetFactors, HostsFactors, PathFactors, PlayerFactors};
+use crate::settings::{self, CellFactors};
+pub use crate::sources::SourceChoice;
+
+/// A factor that cannot be used.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FactorError {
+    /// A word that the factor does not accept.
+    #[error("factor `{name}`: expected {expected}, found `{word}`")]
+    Word {
+        /// The name of the factor.
+        name: String,
+        /// The accepted values, in words.
+        expected: String,
+        /// The words that it accepts, if these are few.
+        known: &'static [&'static str],
+        /// The word that was found.
+        word: String,
+    },
+    /// There is no such factor.
+    #[error("unknown factor `{name}`")]
+    Unknown {
+        /// The unknown name.
+        name: String,
+    },
+}
+
+impl FactorError {
+    /// The name of the factor.
+    pub fn name(&self) -> &str {
+        match self {
+            Self::Word { name, .. } | Self::Unknown { name } => name,
+        }
+    }
+}
+
+/// The values of all factors that measuring knows.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Values {
+    player: PlayerFactors,
+    dataset: DatasetFactors,
+    path: PathFactors,
+    hosts: HostsFactors,
+    cell: CellFactors,
+    /// Settings of both network namespaces of the path, name → value: `net.…`.
+    sysctls: BTreeMap<String, String>,
+    /// Settings of the subject's host, by their names without the prefix → value.
+    host_settings: BTreeMap<String, String>,
+}
+
+impl Values {
+    /// Sets the value of a factor from its word. A name without a value changes nothing.
+    fn set(&mut self, name: &str, word: &str) -> Result<(), FactorError> {
+        let expects = |expected: String| FactorError::Word {
+            name: name.to_owned(),
+            expected,
+            known: settings::of_name(name).map_or(&[], |setting| setting.kind.words()),
+            word: word.to_owned(),
+        };
+        let Self { player, dataset, path, hosts, cell, .. } = self;
+        let is_known = player.set(name, word).map_err(expects)?
+            || dataset.set(name, word).map_err(expects)?
+            || path.set(name, word).map_err(expects)?
+            || hosts.set(name, word).map_err(expects)?
+            || cell.set(name, word).map_err(expects)?;
+        if is_known || settings::of_name(name).is_some() {
+            return Ok(());
+        }
+        let sysctl = name.strip_prefix(name::PATH_SYSCTL).filter(|sysctl| sysctl.starts_with("net."));
+        let of_host = name.strip_prefix(name::HOST).filter(|_| name::is_host_setting(name));
+        match (sysctl, of_host) {
+            (Some(sysctl), _) => self.sysctls.insert(sysctl.to_owned(), word.to_owned()),
+            (None, Some(setting)) => self.host_settings.insert(setting.to_owned(), word.to_owned()),
+            (None, None) if name::has_value(name) => {
+                return Err(FactorError::Unknown { name: name.to_owned() });
+            }
+            (None, None) => None,
+        };
+        Ok(())
+    }
+}
 
 /// The factors of a cell: name → word, and the value of every word that measuring knows. Serialised as the words.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -129,7 +158,7 @@ impl Factors {
     /// Sets the type of the subject's certificate.
     pub fn set_certificate(&mut self, of_type: CertificateType) {
         self.words.insert(name::SUBJECT_CERTIFICATE.to_owned(), of_type.word().to_owned());
-        self.values.certificate = Some(of_type);
+        self.values.cell.certificate = Some(of_type);
     }
 
     /// Makes an echo take early data.
@@ -140,7 +169,7 @@ impl Factors {
     /// Replaces the settings of the player.
     pub fn set_player(&mut self, player: PlayerFactors) {
         self.words.retain(|name, _| !name.starts_with(name::PLAYER));
-        self.words.extend(player.words());
+        self.words.extend(player.words().into_iter().map(|(name, word)| (name.to_owned(), word)));
         self.values.player = player;
     }
 
@@ -161,19 +190,19 @@ impl Factors {
     pub fn set_latency_at(&mut self, percents: &[u32]) {
         let words: Vec<String> = percents.iter().map(u32::to_string).collect();
         self.words.insert(name::LATENCY_AT.to_owned(), words.join(" "));
-        self.values.latency_at_percent = percents.to_vec();
+        self.values.cell.latency_at_percent = Some(percents.to_vec());
     }
 
     /// Sets the number of trials in each start, under each load.
     pub fn set_rounds(&mut self, rounds: u32) {
         self.words.insert(name::ROUNDS.to_owned(), rounds.to_string());
-        self.values.rounds = Some(rounds);
+        self.values.cell.rounds = Some(rounds);
     }
 
     /// Sets the part of the cell in a comparison.
     pub fn set_compared_as(&mut self, part: ComparedAs) {
         self.words.insert(name::COMPARED_AS.to_owned(), part.word().to_owned());
-        self.values.compared_as = Some(part);
+        self.values.cell.compared_as = Some(part);
     }
 
     /// These factors with those of `other`, which replace factors of the same name.
@@ -194,7 +223,7 @@ impl Factors {
     #[must_use]
     pub fn fitting(&self) -> Self {
         let transport = self.transport();
-        self.filtered(|name| name::is_for(name, self.word(name).unwrap_or_default(), transport))
+        self.filtered(|name| settings::is_for(name, self.word(name).unwrap_or_default(), transport))
     }
 
     fn read_again(words: impl Iterator<Item = (String, String)>) -> Self {
@@ -231,6 +260,11 @@ impl Factors {
         &self.values.path
     }
 
+    /// Settings of both network namespaces of the path, name → value: `net.…`.
+    pub fn sysctls(&self) -> &BTreeMap<String, String> {
+        &self.values.sysctls
+    }
+
     /// The part of the run's hosts that the cell uses.
     pub fn hosts(&self) -> &HostsFactors {
         &self.values.hosts
@@ -238,27 +272,27 @@ impl Factors {
 
     /// The longest warm-up until the rate is steady, seconds; `None` if the cell asks for no steady state.
     pub fn steady_s(&self) -> Option<f64> {
-        self.values.steady_s
+        self.values.cell.steady_s
     }
 
     /// Shares of the figure at which latency is measured, percent.
     pub fn latency_at_percent(&self) -> &[u32] {
-        &self.values.latency_at_percent
+        self.values.cell.latency_at_percent.as_deref().unwrap_or_default()
     }
 
     /// The number of trials in each start, under each load; `None` outside comparisons.
     pub fn rounds(&self) -> Option<u32> {
-        self.values.rounds
+        self.values.cell.rounds
     }
 
     /// The part of the cell in a comparison; `None` outside comparisons.
     pub fn compared_as(&self) -> Option<ComparedAs> {
-        self.values.compared_as
+        self.values.cell.compared_as
     }
 
     /// The type of the subject's certificate; `None` for the usual one.
     pub fn certificate(&self) -> Option<CertificateType> {
-        self.values.certificate
+        self.values.cell.certificate
     }
 
     /// How many of these factors the other set has with another word, or lacks; and how many of the other set's these lack.
@@ -271,18 +305,18 @@ impl Factors {
 
     /// The niceness of the subject (setpriority(2)), -20 to 19.
     pub fn niceness(&self) -> Option<i32> {
-        self.values.niceness
+        self.values.cell.niceness
     }
 
     /// The core of the subject's host that does all receive work of the path; `None` for any that the kernel chooses.
     pub fn receive_core(&self) -> Option<ReceiveCore> {
-        self.values.receive_core
+        self.values.cell.receive_core
     }
 
     /// Sets that core.
     pub fn set_receive_core(&mut self, cpu: u32) {
         self.words.insert(name::HOST_RECEIVE_CORE.to_owned(), cpu.to_string());
-        self.values.receive_core = Some(ReceiveCore::Core(cpu));
+        self.values.cell.receive_core = Some(ReceiveCore::Core(cpu));
     }
 
     /// Settings of the subject's host, by their names without the prefix → value.

@@ -1,0 +1,190 @@
+//! The figures of a cell: a row for each, with its names in tables and exports, its unit, and how it is compared.
+
+use crate::choice::choice;
+
+choice! {
+    /// A figure of a cell.
+    Figure {
+        /// Median of the starts with its order-statistic interval, queries per second.
+        #[default]
+        Median = "median",
+        /// Mean, minimum and maximum of the starts, queries per second.
+        MeanMinMax = "mean-min-max",
+        /// The rate that others published, queries per second.
+        Published = "published",
+        /// Rate at n workers, divided by n times the rate at one.
+        Efficiency = "efficiency",
+        /// Share of the standard interface's ceiling.
+        CeilingShare = "ceiling-share",
+        /// CPU seconds of the subject per million answers.
+        Cpu = "cpu",
+        /// CPU seconds per million answers of each kind of the subject's threads. For a front, this separates its
+        /// own share from the servers'.
+        CpuByThread = "cpu-by-thread",
+        /// Memory of the subject (proportional if it can be read), bytes.
+        Memory = "memory",
+        /// Memory of the subject divided by the number of records in its zones, bytes.
+        MemoryPerRecord = "memory-per-record",
+        /// Memory of the subject beyond that with the fewest connections, divided by the further connections, bytes.
+        MemoryPerConnection = "memory-per-connection",
+        /// Time from the start of the subject until it answers, seconds.
+        LoadTime = "load-time",
+        /// Mean size of a correct reply's DNS message, bytes.
+        ReplySize = "reply-size",
+        /// p99 of latency at half load, microseconds.
+        P99AtHalf = "p99-at-half",
+        /// Mean latency at the cell's rate, microseconds.
+        LatencyMean = "latency-mean",
+        /// p99 of latency at the cell's rate, microseconds.
+        LatencyP99 = "latency-p99",
+        /// Share of the sent queries without a reply, at the cell's rate.
+        Lost = "lost",
+    }
+}
+
+/// The row of a figure.
+#[derive(Clone, Copy, Debug)]
+pub struct FigureRow {
+    /// The figure.
+    pub figure: Figure,
+    /// The head of its column.
+    pub head: &'static str,
+    /// The word of the glossary that explains it; `None` if it needs no explanation.
+    pub term: Option<&'static str>,
+    /// The name in exports, with the unit at its end.
+    pub export: &'static str,
+    /// Its text in the terminal, with `{}` for its value.
+    pub phrase: &'static str,
+    /// The unit of its value.
+    pub unit: Unit,
+    /// Whether it stands although the rate is refused.
+    pub stands_alone: bool,
+    /// The heads of its least and its greatest value in a finding; `None` if a greater value is a better one.
+    pub extremes: Option<[&'static str; 2]>,
+}
+
+/// The unit of a figure, by which its value is printed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unit {
+    /// Queries or answers a second.
+    Rate,
+    /// A share, 0 to 1, printed in whole percents.
+    Share,
+    /// A share, 0 to 1, printed in thousandths of a percent.
+    SmallShare,
+    /// CPU seconds.
+    CpuSeconds,
+    /// Bytes of a process.
+    Memory,
+    /// Bytes of a record, a connection or a message.
+    Bytes,
+    /// Seconds.
+    Seconds,
+    /// Microseconds.
+    Microseconds,
+}
+
+/// A row without a term whose figure depends on the rate, and of which a greater value is a better one.
+const fn row(figure: Figure, head: &'static str, export: &'static str, phrase: &'static str, unit: Unit) -> FigureRow {
+    FigureRow { figure, head, term: None, export, phrase, unit, stands_alone: false, extremes: None }
+}
+
+/// All rows, in the order of [`Figure::ALL`].
+pub const ROWS: [FigureRow; Figure::ALL.len()] = [
+    FigureRow { term: Some("figure"), ..row(Figure::Median, "median", "rate_qps", "{}", Unit::Rate) },
+    FigureRow { term: Some("start"), ..row(Figure::MeanMinMax, "mean", "mean_qps", "mean {}", Unit::Rate) },
+    row(Figure::Published, "published", "published_qps", "published {}", Unit::Rate),
+    FigureRow {
+        term: Some("efficiency"),
+        ..row(Figure::Efficiency, "efficiency", "efficiency_share", "efficiency {}", Unit::Share)
+    },
+    FigureRow {
+        term: Some("ceiling"),
+        ..row(Figure::CeilingShare, "of the ceiling", "ceiling_share", "{} of the ceiling", Unit::Share)
+    },
+    FigureRow {
+        term: Some("CPU per million"),
+        extremes: Some(["Least CPU time per million answers, with", "Most, with"]),
+        ..row(Figure::Cpu, "CPU per million", "cpu_s_per_million", "{} CPU s per million", Unit::CpuSeconds)
+    },
+    FigureRow {
+        term: Some("CPU per million"),
+        extremes: Some(["Least CPU time per million answers, with", "Most, with"]),
+        ..row(Figure::CpuByThread, "by thread", "cpu_s_per_million", "of them {}", Unit::CpuSeconds)
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Least memory, with", "Most, with"]),
+        ..row(Figure::Memory, "memory", "memory_bytes", "{}", Unit::Memory)
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Least memory per record, with", "Most, with"]),
+        ..row(Figure::MemoryPerRecord, "memory per record", "memory_bytes_per_record", "{} a record", Unit::Bytes)
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Least memory per connection, with", "Most, with"]),
+        ..row(
+            Figure::MemoryPerConnection,
+            "memory per connection",
+            "memory_bytes_per_connection",
+            "{} a connection",
+            Unit::Bytes,
+        )
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Shortest time to load, with", "Longest, with"]),
+        ..row(Figure::LoadTime, "time to load", "load_time_mean_s", "loaded in {}", Unit::Seconds)
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Smallest replies, with", "Largest, with"]),
+        ..row(Figure::ReplySize, "reply size", "reply_bytes", "replies of {}", Unit::Bytes)
+    },
+    FigureRow {
+        term: Some("p99"),
+        extremes: Some(["Lowest p99 latency at half load, with", "Highest, with"]),
+        ..row(Figure::P99AtHalf, "p99 at half load", "p99_at_half_us", "p99 {} at half load", Unit::Microseconds)
+    },
+    FigureRow {
+        extremes: Some(["Lowest mean latency, with", "Highest, with"]),
+        ..row(Figure::LatencyMean, "mean latency", "latency_mean_us", "mean {}", Unit::Microseconds)
+    },
+    FigureRow {
+        term: Some("p99"),
+        extremes: Some(["Lowest p99 latency, with", "Highest, with"]),
+        ..row(Figure::LatencyP99, "p99 latency", "latency_p99_us", "p99 {}", Unit::Microseconds)
+    },
+    FigureRow {
+        term: Some("lost"),
+        extremes: Some(["Least lost, with", "Most, with"]),
+        ..row(Figure::Lost, "lost", "lost_share", "{} lost", Unit::SmallShare)
+    },
+];
+
+impl Figure {
+    /// Its row.
+    pub fn row(self) -> &'static FigureRow {
+        &ROWS[self as usize]
+    }
+}
+
+impl FigureRow {
+    /// Whether a greater value is a better one.
+    pub fn has_greatest_first(&self) -> bool {
+        self.extremes.is_none()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_figure_has_its_row() {
+        assert!(Figure::ALL.iter().all(|figure| figure.row().figure == *figure));
+        assert_eq!(Figure::P99AtHalf.word(), "p99-at-half");
+    }
+}

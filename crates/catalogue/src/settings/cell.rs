@@ -1,0 +1,91 @@
+//! The settings of a cell that are not the player's: its subject, its dataset, its path and its hosts.
+
+use super::rows::settings;
+use crate::choice::{CertificateType, ComparedAs, Names, Path};
+use crate::name;
+use crate::setting::{COUNT, Kind, ReceiveCore};
+
+/// The most queues that the kernel accepts (`veth.c`, `veth_get_num_queues`).
+const QUEUES_MOST: i64 = 4096;
+
+settings! {
+    /// The settings of the cell itself, and of its subject.
+    CellFactors, CELL;
+
+    /// The longest warm-up until the rate is steady, seconds; `None` if the cell asks for no steady state.
+    steady_s: f64 = name::STEADY, Kind::Duration, Every, Study,
+        "the longest warm-up, from `11s` to `1m`; it ends when the rate is steady";
+    /// The type of the subject's certificate; `None` for the usual one.
+    certificate: CertificateType = name::SUBJECT_CERTIFICATE, Kind::Choice(&CertificateType::WORDS), Encrypted, Study,
+        "the type of the subject's certificate; `ecdsa-p256` by default";
+    /// The niceness of the subject (setpriority(2)).
+    niceness: i32 = name::HOST_NICE, Kind::Number { least: -20, most: 19, noun: "number" }, Every, Study,
+        "the subject's niceness, which ends with its processes";
+    /// The core of the subject's host that does all receive work of the path; `None` for any that the kernel chooses.
+    receive_core: ReceiveCore = name::HOST_RECEIVE_CORE, Kind::Core, Every, Study,
+        "the core of the subject's host that does all receive work of the path: by the interrupts of the path's device (RPS is then off), and by RPS on a device without interrupts, as loopback and veth, or with interrupts that the kernel places";
+    /// Shares of the figure at which latency is measured, percent.
+    latency_at_percent: Vec<u32> = name::LATENCY_AT, Kind::Percents, Every, Run,
+        "shares of the figure at which latency is measured";
+    /// Trials in each start, under each load; `None` outside comparisons.
+    rounds: u32 = name::ROUNDS, COUNT, Every, Run,
+        "trials in each start, under each load";
+    /// The part of the cell in a comparison; `None` outside comparisons.
+    compared_as: ComparedAs = name::COMPARED_AS, Kind::Choice(&ComparedAs::WORDS), Every, Run,
+        "the part of the cell in a comparison";
+}
+
+settings! {
+    /// The zones and queries that a cell names.
+    DatasetFactors, DATASET;
+
+    /// The names that queries ask for.
+    names: Names = name::DATASET_NAMES, Kind::Choice(&Names::WORDS), Every, Study,
+        "random names in the queries, or the same one every time; `random` by default";
+    /// The name of the recipe; `None` for one zone of address records.
+    recipe: String = name::DATASET_RECIPE, Kind::Text, Every, Study,
+        "a recipe by its name ([DATASETS.md](DATASETS.md)); by default a zone of address records";
+    /// Zones that load; `None` for as many as the recipe has.
+    zones: u64 = name::DATASET_ZONES, COUNT, Every, Study,
+        "zones that load; by default as many as the recipe has";
+    /// Records in all zones together; `None` for as many as the recipe has.
+    records: u64 = name::DATASET_RECORDS, COUNT, Every, Study,
+        "records of all zones together; by default as many as the recipe has";
+    /// The name of the user's query file, which is played instead of generated queries.
+    file: String = name::DATASET_FILE, Kind::Text, Every, Run,
+        "the user's query file, played instead of generated queries";
+}
+
+settings! {
+    /// The part of a run's hosts that a cell uses.
+    HostsFactors, HOSTS;
+
+    /// Hosts that play: the first of the hosts' file. `None` for all of them.
+    players: u32 = name::HOSTS_PLAYERS, COUNT, Every, Study,
+        "with `--hosts` ([Several hosts](#several-hosts)), hosts that play: the first of the file; all of them by default";
+    /// Source addresses of each player: the first of those that the hosts' file gives it. `None` for all of them, unless
+    /// the player's own setting says otherwise.
+    sources: u32 = name::HOSTS_SOURCES, COUNT, Every, Study,
+        "source addresses of each host that plays, of its `sources` in the file; all by default";
+}
+
+settings! {
+    /// The path that a cell names.
+    PathFactors, PATH;
+
+    /// The kind of path; `None` for that of the study.
+    kind: Path = name::PATH, Kind::Choice(&Path::WORDS), Every, Study,
+        "the path of queries; `loopback` by default. The settings below apply to the two namespaces of a veth path, and vanish with them";
+    /// Queues of each device for sending, and as many for receiving.
+    queues: u32 = name::PATH_QUEUES, Kind::Number { least: 1, most: QUEUES_MOST, noun: "number of queues" }, Every, Study,
+        "queues of each device for sending, and as many for receiving";
+    /// The most packets that wait in front of each device.
+    txqueuelen: u32 = name::PATH_TXQUEUELEN, Kind::Number { least: 0, most: i64::MAX, noun: "number of packets" }, Every, Study,
+        "the most packets that wait in front of each device";
+    /// The cores that process received packets (RPS).
+    rps_cpus: Vec<u32> = name::PATH_RPS_CPUS, Kind::Cores, Every, Study,
+        "the cores that process received packets (RPS)";
+    /// Whether received packets are joined (GRO), which turns NAPI on too.
+    gro: bool = name::PATH_GRO, Kind::Truth("on", "off"), Every, Study,
+        "whether received packets are joined, which turns NAPI on too";
+}
