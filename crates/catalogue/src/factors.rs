@@ -14,16 +14,16 @@ use std::collections::BTreeMap;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::{Deserialize, Serialize};
 
+use crate::choice::Transport;
 pub use crate::choice::{
     CertificateType, Close, ComparedAs, Congestion, KeyType, Method, Names, Path, TrustChoice,
 };
-use crate::choice::Transport;
 use crate::cpu_list;
 pub use crate::name;
 use crate::setting::Group as _;
 pub use crate::setting::ReceiveCore;
-pub use crate::settings::{DatasetFactors, HostsFactors, PathFactors, PlayerFactors};
 use crate::settings::{self, CellFactors};
+pub use crate::settings::{DatasetFactors, HostsFactors, PathFactors, PlayerFactors};
 pub use crate::sources::SourceChoice;
 
 /// A factor that cannot be used.

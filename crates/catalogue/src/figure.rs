@@ -85,7 +85,13 @@ pub enum Unit {
 }
 
 /// A row without a term whose figure depends on the rate, and of which a greater value is a better one.
-const fn row(figure: Figure, head: &'static str, export: &'static str, phrase: &'static str, unit: Unit) -> FigureRow {
+const fn row(
+    figure: Figure,
+    head: &'static str,
+    export: &'static str,
+    phrase: &'static str,
+    unit: Unit,
+) -> FigureRow {
     FigureRow { figure, head, term: None, export, phrase, unit, stands_alone: false, extremes: None }
 }
 
@@ -120,7 +126,13 @@ pub const ROWS: [FigureRow; Figure::ALL.len()] = [
     FigureRow {
         stands_alone: true,
         extremes: Some(["Least memory per record, with", "Most, with"]),
-        ..row(Figure::MemoryPerRecord, "memory per record", "memory_bytes_per_record", "{} a record", Unit::Bytes)
+        ..row(
+            Figure::MemoryPerRecord,
+            "memory per record",
+            "memory_bytes_per_record",
+            "{} a record",
+            Unit::Bytes,
+        )
     },
     FigureRow {
         stands_alone: true,
@@ -146,7 +158,13 @@ pub const ROWS: [FigureRow; Figure::ALL.len()] = [
     FigureRow {
         term: Some("p99"),
         extremes: Some(["Lowest p99 latency at half load, with", "Highest, with"]),
-        ..row(Figure::P99AtHalf, "p99 at half load", "p99_at_half_us", "p99 {} at half load", Unit::Microseconds)
+        ..row(
+            Figure::P99AtHalf,
+            "p99 at half load",
+            "p99_at_half_us",
+            "p99 {} at half load",
+            Unit::Microseconds,
+        )
     },
     FigureRow {
         extremes: Some(["Lowest mean latency, with", "Highest, with"]),

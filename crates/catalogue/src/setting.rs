@@ -141,11 +141,13 @@ impl Setting {
         match self.kind {
             Kind::Seconds => {
                 let least_s = TIMEOUT_LEAST.as_secs_f64();
-                let is_wait = f64::read(word, &self.kind).is_ok_and(|it| (least_s..=TIMEOUT_MOST_S).contains(&it));
+                let is_wait =
+                    f64::read(word, &self.kind).is_ok_and(|it| (least_s..=TIMEOUT_MOST_S).contains(&it));
                 if is_wait { Ok(()) } else { Err(format!("seconds from {least_s} to {TIMEOUT_MOST_S}")) }
             }
             Kind::Duration => {
-                let is_judged = f64::read(word, &self.kind).is_ok_and(|it| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&it));
+                let is_judged = f64::read(word, &self.kind)
+                    .is_ok_and(|it| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&it));
                 let expected = format!(
                     "a duration from {STEADY_LEAST_S}s, below which none can be judged, to {STEADY_MOST_S}s"
                 );

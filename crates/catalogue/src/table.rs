@@ -58,7 +58,11 @@ mod tests {
             std::fs::write(page, format!("{before}{begin}\n{}\n{end}{after}", of_studies())).unwrap();
             return;
         }
-        assert_eq!(table.trim(), of_studies().trim(), "write it: KQPS_WRITE_TABLES=1 cargo test -p kqps-catalogue");
+        assert_eq!(
+            table.trim(),
+            of_studies().trim(),
+            "write it: KQPS_WRITE_TABLES=1 cargo test -p kqps-catalogue"
+        );
     }
 
     #[test]

@@ -54,19 +54,18 @@ const SERVER_NAME: Flag = Flag {
 
 /// The settings of a command that have a flag, with it.
 fn flags(of_command: fn(&Setting) -> bool) -> impl Iterator<Item = (&'static Setting, Flag)> {
-    settings::all().filter(move |setting| of_command(setting)).filter_map(|setting| Some((setting, setting.flag?)))
+    settings::all()
+        .filter(move |setting| of_command(setting))
+        .filter_map(|setting| Some((setting, setting.flag?)))
 }
 
 /// The argument of a flag; its name in matches is `id`.
 fn argument(id: &'static str, flag: &Flag, heading: &'static str) -> Arg {
-    let long_help = if flag.more.is_empty() { flag.help.to_owned() } else { [flag.help, flag.more].join("\n\n") };
+    let long_help =
+        if flag.more.is_empty() { flag.help.to_owned() } else { [flag.help, flag.more].join("\n\n") };
     let argument = Arg::new(id).long(flag.long).help(flag.help).long_help(long_help).help_heading(heading);
     let argument = flag.short.into_iter().fold(argument, Arg::short);
-    if flag.value.is_empty() {
-        argument.action(ArgAction::SetTrue)
-    } else {
-        argument.value_name(flag.value)
-    }
+    if flag.value.is_empty() { argument.action(ArgAction::SetTrue) } else { argument.value_name(flag.value) }
 }
 
 /// The arguments of the settings that a command has. `heading` is that of the settings for some transports.
@@ -102,8 +101,12 @@ fn word(setting: &Setting, text: &str) -> Result<String, String> {
             (Ok(_), None) => Err("expected ADDR or ADDR/PREFIX".to_owned()),
             (Err(error), _) => Err(error.to_string()),
         },
-        _ if setting.name == name::PLAYER_TLS_SUITE => listed(text, |one| one.parse().map(|suite: Suite| suite.to_string())),
-        _ if setting.name == name::PLAYER_TLS_GROUP => listed(text, |one| one.parse().map(|group: Group| group.to_string())),
+        _ if setting.name == name::PLAYER_TLS_SUITE => {
+            listed(text, |one| one.parse().map(|suite: Suite| suite.to_string()))
+        }
+        _ if setting.name == name::PLAYER_TLS_GROUP => {
+            listed(text, |one| one.parse().map(|group: Group| group.to_string()))
+        }
         _ => setting.word_of_value(text).map_err(|expected| format!("expected {expected}")),
     }
 }
@@ -149,15 +152,16 @@ impl SettingFlags {
             [(CA, self.ca.is_some()), (INSECURE, self.insecure), (SERVER_NAME, self.server_name.is_some())];
         let of_certificates = of_certificates.into_iter().filter(|(_, is_given)| *is_given);
         let of_certificates = of_certificates.map(|(flag, _)| (Over::Encrypted, flag, ""));
-        let of_settings =
-            flags(|_| true).filter_map(|(setting, flag)| Some((setting.over, flag, self.word(setting.name)?)));
+        let of_settings = flags(|_| true)
+            .filter_map(|(setting, flag)| Some((setting.over, flag, self.word(setting.name)?)));
         of_settings.chain(of_certificates)
     }
 
     /// The settings that have an effect over this transport.
     pub(crate) fn factors(&self, transport: Transport) -> Result<Factors, FactorError> {
         let words = self.words.iter().filter(|(name, word)| settings::is_for(name, word, transport));
-        let transport = transport.has_connections().then(|| (name::PLAYER_TRANSPORT, transport.word().to_owned()));
+        let transport =
+            transport.has_connections().then(|| (name::PLAYER_TRANSPORT, transport.word().to_owned()));
         let words = words.map(|(name, word)| (*name, word.clone())).chain(transport);
         Factors::read(words.map(|(name, word)| (name.to_owned(), word)))
     }

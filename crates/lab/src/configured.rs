@@ -3,9 +3,9 @@
 
 use std::collections::BTreeMap;
 
-use kqps_host::Topology;
 use kqps_catalogue::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS};
 use kqps_catalogue::settings::{is_for, transports_for};
+use kqps_host::Topology;
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
 use kqps_observation::trial::Transport;

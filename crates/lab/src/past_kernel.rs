@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 
+use kqps_catalogue::choice::Io;
 use kqps_observation::question::Path;
 use kqps_observation::{Cell, Factors};
 
@@ -16,7 +17,7 @@ const NO_FRAMES: &str = "xdp passes Ethernet frames, and loopback has none: it n
 
 /// Whether the player of a cell passes the kernel.
 pub(crate) fn is_player(factors: &Factors) -> bool {
-    factors.player().io.as_deref() == Some(XDP)
+    factors.player().io == Some(Io::Xdp)
 }
 
 /// Why a cell with these factors cannot be measured here, if it passes the kernel; `None` if it can or does not. `io`

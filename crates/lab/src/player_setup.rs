@@ -270,9 +270,8 @@ mod tests {
 
     #[test]
     fn a_plan_over_tcp_has_the_connections_of_the_setup() {
-        let wire = |player: PlayerFactors| {
-            plan(player, RequestedPace::Closed, &[1], &[0]).map(|plan| plan.wire)
-        };
+        let wire =
+            |player: PlayerFactors| plan(player, RequestedPace::Closed, &[1], &[0]).map(|plan| plan.wire);
         let expected = TcpPlan {
             io: Io::Auto,
             connections: 64,

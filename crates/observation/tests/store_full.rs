@@ -62,8 +62,7 @@ fn on_a_small_disk() {
 fn a_full_disk_loses_nothing() {
     let folder = TempDir::new().unwrap();
     // Only this child sees the mount, and the mount ends with it.
-    let script =
-        r#"mount -t tmpfs -o size=1M none "$1" || exit 77; exec "$2" --exact store_full::on_a_small_disk --nocapture"#;
+    let script = r#"mount -t tmpfs -o size=1M none "$1" || exit 77; exec "$2" --exact store_full::on_a_small_disk --nocapture"#;
     let child = Command::new("unshare")
         .args(["--mount", "sh", "-c", script, "sh"])
         .arg(folder.path())

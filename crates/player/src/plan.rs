@@ -19,9 +19,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::sources::Sources;
 
-pub use check::{
-    BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, PlanError, SOCKETS_MOST, THREADS_MOST,
-};
+pub use check::{BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, PlanError, SOCKETS_MOST, THREADS_MOST};
 pub use load::{Arrivals, LoadPlan, Stop};
 pub use part::Part;
 pub use per_query::{PerQueryPlan, Prefix, TsigKey};

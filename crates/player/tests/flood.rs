@@ -61,9 +61,9 @@ fn a_trial_ends_though_its_socket_is_never_empty() {
         for load in [open, LoadPlan::Closed { outstanding: 10 }] {
             let trial = flooded(load, io);
             let accounts = trial.accounts;
-            assert!(accounts.sent > 0 && accounts.lost == accounts.sent, "{} {accounts:?}", io.name());
-            assert!(accounts.unsolicited > 0, "{} {accounts:?}", io.name());
-            println!("{} {:?}: {accounts:?}, {} s of drain", io.name(), trial.load.mode, trial.load.drain_s);
+            assert!(accounts.sent > 0 && accounts.lost == accounts.sent, "{} {accounts:?}", io.word());
+            assert!(accounts.unsolicited > 0, "{} {accounts:?}", io.word());
+            println!("{} {:?}: {accounts:?}, {} s of drain", io.word(), trial.load.mode, trial.load.drain_s);
         }
     }
 }

@@ -369,7 +369,8 @@ fn lanes_are_for_captures() {
 fn queries_that_are_due_while_every_place_is_taken_are_unsent() {
     let clients: Vec<SocketAddr> = (1..=5).map(|number| client([10, 0, 0, number], 4000)).collect();
     let captured = Captured::of_clients(30, &clients);
-    let server = Server::at("127.0.0.1:0", |_, mut stream| while crate::stream::query(&mut stream).is_some() {});
+    let server =
+        Server::at("127.0.0.1:0", |_, mut stream| while crate::stream::query(&mut stream).is_some() {});
     let tcp = TcpPlan { queries_per_connection: Some(1), ..tcp(2) };
     // Both queries that are sent keep their places for two seconds, and the capture lasts for 60 ms.
     let plan = Plan { wire: Wire::Tcp(tcp), ..plan(server.address, None, ReplayPlan::default()) };

@@ -34,7 +34,8 @@ fn played_within(timeout: Duration, io: Io, answer: impl Fn(&mut Vec<u8>) + Sync
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_millis(5))).unwrap();
     let load = LoadPlan::Closed { outstanding: QUERIES };
-    let plan = Plan { timeout, drain: timeout, ..crate::support::plan(socket.local_addr().unwrap(), 2, load, io) };
+    let plan =
+        Plan { timeout, drain: timeout, ..crate::support::plan(socket.local_addr().unwrap(), 2, load, io) };
     let stop = AtomicBool::new(false);
     std::thread::scope(|scope| {
         scope.spawn(|| {
@@ -71,7 +72,7 @@ fn a_datagram_with_an_id_and_without_a_question_is_a_wrong_reply() {
     for io in offered_io() {
         for bytes in [2, 3, 11, 12, 13] {
             let trial = played(io, |reply| reply.truncate(bytes));
-            assert_eq!(booked(&trial), ([0, QUERIES, 0, 0], Some("short")), "{} {bytes}", io.name());
+            assert_eq!(booked(&trial), ([0, QUERIES, 0, 0], Some("short")), "{} {bytes}", io.word());
         }
     }
 }
@@ -83,7 +84,7 @@ fn a_datagram_without_an_id_answers_nothing() {
         for io in offered_io() {
             scope.spawn(move || {
                 let trial = played_within(TIMEOUT, io, |reply| reply.truncate(1));
-                assert_eq!(booked(&trial), ([0, 0, QUERIES, QUERIES], None), "{}", io.name());
+                assert_eq!(booked(&trial), ([0, 0, QUERIES, QUERIES], None), "{}", io.word());
                 assert_eq!(trial.lost_expected, [("unknown".to_string(), QUERIES)].into());
             });
         }
@@ -94,7 +95,7 @@ fn a_datagram_without_an_id_answers_nothing() {
 fn a_query_that_comes_back_is_no_reply() {
     for io in offered_io() {
         let trial = played(io, |reply| reply[2] &= 0x7f);
-        assert_eq!(booked(&trial), ([0, QUERIES, 0, 0], Some("not-a-response")), "{}", io.name());
+        assert_eq!(booked(&trial), ([0, QUERIES, 0, 0], Some("not-a-response")), "{}", io.word());
     }
 }
 
@@ -106,7 +107,7 @@ fn a_header_alone_says_that_the_query_was_not_read() {
                 reply.truncate(12);
                 (reply[3], reply[5]) = (rcode, 0);
             });
-            assert_eq!(booked(&trial), ([QUERIES, 0, 0, 0], None), "{}", io.name());
+            assert_eq!(booked(&trial), ([QUERIES, 0, 0, 0], None), "{}", io.word());
             assert_eq!(trial.response_rcodes, [(name.to_string(), QUERIES)].into());
         }
     }
@@ -116,7 +117,7 @@ fn a_header_alone_says_that_the_query_was_not_read() {
 fn what_follows_a_reply_does_not_matter() {
     for io in offered_io() {
         let trial = played(io, |reply| reply.extend(b"junk"));
-        assert_eq!(booked(&trial), ([QUERIES, 0, 0, 0], None), "{}", io.name());
+        assert_eq!(booked(&trial), ([QUERIES, 0, 0, 0], None), "{}", io.word());
     }
 }
 
@@ -135,7 +136,7 @@ fn replies_that_were_cut_at_times_are_counted() {
             (accounts.correct, accounts.truncated, accounts.slipped),
             (QUERIES, 20, 20),
             "{}",
-            io.name()
+            io.word()
         );
     }
 }

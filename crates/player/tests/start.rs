@@ -29,8 +29,10 @@ fn watched(start_at_ns: Option<u64>, watch: impl Fn(&PlayerWatched) -> Watch) ->
     let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
     socket.set_read_timeout(Some(Duration::from_mins(1))).unwrap();
     let target = socket.local_addr().unwrap();
-    let plan =
-        Plan { start_at_ns, ..crate::support::plan(target, 1, LoadPlan::Closed { outstanding: 1 }, Io::Plain) };
+    let plan = Plan {
+        start_at_ns,
+        ..crate::support::plan(target, 1, LoadPlan::Closed { outstanding: 1 }, Io::Plain)
+    };
     std::thread::scope(|scope| {
         let subject = scope.spawn(|| {
             let mut buffer = [0; 512];

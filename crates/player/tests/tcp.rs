@@ -88,7 +88,7 @@ fn kept_connections_are_opened_first_and_answer_all(io: Io) {
         assert_eq!((connections.open, connections.handed), (6, 3000));
         assert!(connections.failed.is_empty() && connections.closed.is_empty());
         assert_eq!(server.accepted.load(Relaxed) - before, 6);
-        assert_eq!(trial.players.first.io, io.name());
+        assert_eq!(trial.players.first.io, io.word());
     }
 }
 

@@ -84,10 +84,10 @@ fn a_query_that_the_kernel_refuses_is_booked_with_the_reason() {
     for io in offered_io() {
         let trial = answered(&queries, io);
         let accounts = trial.accounts;
-        assert_eq!((accounts.intended, accounts.sent, accounts.send_failed), (90, 60, 30), "{}", io.name());
-        assert_eq!(accounts.correct, 60, "{}", io.name());
+        assert_eq!((accounts.intended, accounts.sent, accounts.send_failed), (90, 60, 30), "{}", io.word());
+        assert_eq!(accounts.correct, 60, "{}", io.word());
         assert_eq!(trial.send_failed_causes, [("EMSGSIZE".to_string(), 30)].into());
-        assert_eq!(trial.players.first.segment_fallbacks, 0, "{}", io.name());
+        assert_eq!(trial.players.first.segment_fallbacks, 0, "{}", io.word());
     }
 }
 
@@ -97,8 +97,8 @@ fn a_long_reply_is_read_whole() {
     for bytes in [20_000, 65_507] {
         for io in offered_io() {
             let trial = answered_as(&queries_of(50, &[40]), io, bytes, |_, _| ());
-            assert_eq!(trial.accounts.correct, 50, "{} {bytes}: {:?}", io.name(), trial.wrong_causes);
-            assert_eq!(trial.response_bytes_mean, Some(bytes as f64), "{}", io.name());
+            assert_eq!(trial.accounts.correct, 50, "{} {bytes}: {:?}", io.word(), trial.wrong_causes);
+            assert_eq!(trial.response_bytes_mean, Some(bytes as f64), "{}", io.word());
         }
     }
 }
@@ -130,10 +130,10 @@ fn what_a_filter_drops_is_refused_and_no_reason_to_send_one_by_one() {
         in_own_network(setup, || {
             let trial = answered(&queries_of(2000, &[40]), io);
             let accounts = trial.accounts;
-            assert_eq!((accounts.intended, accounts.correct), (2000, accounts.sent), "{}", io.name());
-            assert!(accounts.send_failed > 0, "{}: {accounts:?}", io.name());
+            assert_eq!((accounts.intended, accounts.correct), (2000, accounts.sent), "{}", io.word());
+            assert!(accounts.send_failed > 0, "{}: {accounts:?}", io.word());
             assert_eq!(trial.send_failed_causes, [("EPERM".to_string(), accounts.send_failed)].into());
-            assert_eq!(trial.players.first.segment_fallbacks, 0, "{}", io.name());
+            assert_eq!(trial.players.first.segment_fallbacks, 0, "{}", io.word());
         });
     }
 }
@@ -145,7 +145,7 @@ fn a_datagram_without_a_byte_is_unsolicited() {
         let trial = answered_as(&queries, io, 0, |socket, from| {
             socket.send_to(&[], from).unwrap();
         });
-        assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (90, 90), "{}", io.name());
+        assert_eq!((trial.accounts.correct, trial.accounts.unsolicited), (90, 90), "{}", io.word());
     }
 }
 
@@ -164,9 +164,9 @@ fn a_full_send_buffer_is_tried_again_and_then_booked() {
             let plan = Plan { load, wire, timeout: HASTE, drain: HASTE, ..plan };
             let trial = play(&plan, &queries.dataset, &Control::new(1), no_subject).unwrap();
             let accounts = trial.accounts;
-            assert_eq!((accounts.intended, accounts.unsent), (512, 0), "{}", io.name());
-            assert!(accounts.sent > 0 && accounts.lost == accounts.sent, "{}: {accounts:?}", io.name());
-            assert!(accounts.send_failed > 0, "{}: {accounts:?}", io.name());
+            assert_eq!((accounts.intended, accounts.unsent), (512, 0), "{}", io.word());
+            assert!(accounts.sent > 0 && accounts.lost == accounts.sent, "{}: {accounts:?}", io.word());
+            assert!(accounts.send_failed > 0, "{}: {accounts:?}", io.word());
             assert_eq!(trial.send_failed_causes, [("EAGAIN".to_string(), accounts.send_failed)].into());
         });
     }

@@ -15,11 +15,11 @@ use quinn_proto::{
     ClientConfig, ConnectionStats, DatagramEvent, Endpoint, EndpointEvent, TokenMemoryCache, TransportConfig,
 };
 
+use crate::Congestion;
 use crate::clock::Clock;
 use crate::code;
 use crate::end::End;
 use crate::session::ClientCrypto;
-use crate::Congestion;
 use crate::transport::{endpoint, transport};
 use connection::Connection;
 

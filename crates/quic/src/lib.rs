@@ -25,6 +25,6 @@ pub const SEGMENTS_MOST: usize = 48;
 
 pub use client::{Client, ClientCounts, ClientEvent, EarlyData};
 pub use end::End;
+pub use kqps_catalogue::choice::Congestion;
 pub use server::{Admission, QueryKey, Reply, Responder, Server, ServerEvent, Transmission};
 pub use timers::Timers;
-pub use kqps_catalogue::choice::Congestion;

@@ -14,12 +14,12 @@ use quinn_proto::{
     StreamId, Transmit,
 };
 
+use crate::Congestion;
 use crate::clock::Clock;
 use crate::code;
 use crate::end::End;
 use crate::session::ServerCrypto;
 use crate::timers::Timers;
-use crate::Congestion;
 use crate::transport::{numbered, transport};
 use connection::{Connection, Scratch};
 

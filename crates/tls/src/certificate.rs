@@ -9,8 +9,8 @@ use rcgen::{
 use time::{Duration, OffsetDateTime};
 
 use crate::error::TlsError;
-pub use kqps_catalogue::choice::KeyType;
 use crate::server::Identity;
+pub use kqps_catalogue::choice::KeyType;
 
 /// A certificate that was made, and the certificate of its issuer, which clients must trust.
 #[derive(Clone, Debug)]

@@ -18,11 +18,11 @@ use serde::{Deserialize, Serialize};
 use crate::connection::ClientTls;
 use crate::error::TlsError;
 use crate::failure::Failure;
-use kqps_catalogue::choice::KeyType;
 use crate::offer::{Group, Suite, provider};
 use crate::tickets::{OfClient, TicketCounts, Tickets};
 use crate::verifiers::{OfType, Trusting, Unchecked};
 use crate::{ALPN, ALPN_QUIC};
+use kqps_catalogue::choice::KeyType;
 
 /// How a client speaks TLS. It can be sent to another process.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,11 +5,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use kqps_catalogue::choice::{Close, Congestion, Io, TrustChoice};
+use kqps_catalogue::factors::PlayerFactors;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::search_run::{Claimed, NAME, SearchRun};
-use kqps_catalogue::choice::{Close, Congestion, Io, TrustChoice};
-use kqps_catalogue::factors::PlayerFactors;
 use kqps_observation::run::{Cell, Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Run, Target, Trial};

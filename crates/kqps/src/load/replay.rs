@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use kqps_dataset::{CaptureFacts, Carried, Dataset};
 use kqps_catalogue::value::scaled;
+use kqps_dataset::{CaptureFacts, Carried, Dataset};
 use kqps_player::{Arrivals, LoadPlan, ReplayPlan};
 
 use crate::exit::bad_input;

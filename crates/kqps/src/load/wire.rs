@@ -128,7 +128,8 @@ impl WireFlags {
         if let Some((over, flag, _)) = self.0.given().find(is_vain) {
             return Err(bad_input(refusal(over, &typed(&flag), transport)));
         }
-        if self.0.word(name::PLAYER_EARLY_DATA).is_some() && self.0.word(name::PLAYER_RESUME) == Some("false") {
+        if self.0.word(name::PLAYER_EARLY_DATA).is_some() && self.0.word(name::PLAYER_RESUME) == Some("false")
+        {
             return Err(bad_input(
                 "--early-data needs tickets of earlier connections: leave --resume no out",
             ));
@@ -163,7 +164,12 @@ impl WireFlags {
     }
 
     /// The wire to these targets with these flags, where a reply may take `timeout`. All else is usual.
-    pub(super) fn wire(&self, transport: Transport, targets: &Targets, timeout: Duration) -> anyhow::Result<Wire> {
+    pub(super) fn wire(
+        &self,
+        transport: Transport,
+        targets: &Targets,
+        timeout: Duration,
+    ) -> anyhow::Result<Wire> {
         let mut player = self.0.factors(transport).map_err(bad_input)?.player().clone();
         player.tls_trust = Some(self.0.trust());
         let ca = self.0.ca.as_deref().map(read).transpose()?;

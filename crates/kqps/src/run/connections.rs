@@ -92,13 +92,13 @@ fn refusal(over: Over, flag: &str, word: &str) -> String {
 impl TargetFlags {
     /// Refuses flags that have no effect at any of these servers, and flags that contradict each other.
     pub(crate) fn check(&self, running: &[RunningServer]) -> anyhow::Result<()> {
-        let has_effect = |over: Over, word: &str| {
-            running.iter().any(|one| over.has_effect(word, one.factors.transport()))
-        };
+        let has_effect =
+            |over: Over, word: &str| running.iter().any(|one| over.has_effect(word, one.factors.transport()));
         if let Some((over, flag, word)) = self.0.given().find(|(over, _, word)| !has_effect(*over, word)) {
             return Err(bad_input(refusal(over, &typed(&flag), word)));
         }
-        if self.0.word(name::PLAYER_EARLY_DATA).is_some() && self.0.word(name::PLAYER_RESUME) == Some("false") {
+        if self.0.word(name::PLAYER_EARLY_DATA).is_some() && self.0.word(name::PLAYER_RESUME) == Some("false")
+        {
             return Err(bad_input(
                 "--early-data needs tickets of earlier connections: leave --tls-resume no out",
             ));
@@ -110,7 +110,8 @@ impl TargetFlags {
             ));
         }
         let connect_timeout_s = self.0.word(name::PLAYER_CONNECT_TIMEOUT).and_then(|word| word.parse().ok());
-        if let Some(given_s) = connect_timeout_s.filter(|given_s: &f64| *given_s > TIMEOUT_MOST.as_secs_f64()) {
+        if let Some(given_s) = connect_timeout_s.filter(|given_s: &f64| *given_s > TIMEOUT_MOST.as_secs_f64())
+        {
             let most_s = TIMEOUT_MOST.as_secs();
             return Err(bad_input(format!("--connect-timeout {given_s}s: expected {most_s}s at most")));
         }

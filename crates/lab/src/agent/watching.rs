@@ -1,9 +1,7 @@
 //! The watch of a trial on the server's host, where no player is.
 
 use kqps_host::watch::{HostWatch, ServerSeen, TimedReading};
-use kqps_host::{
-    PlayerPlace, ResidenceWatch, Stamped, SubjectWatch, SubjectWatched, allowed_cpus,
-};
+use kqps_host::{PlayerPlace, ResidenceWatch, Stamped, SubjectWatch, SubjectWatched, allowed_cpus};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::residence::NAME as NAME_OF_RESIDENCE;
 

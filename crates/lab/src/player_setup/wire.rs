@@ -17,12 +17,7 @@ impl PlayerSetup {
     /// The plan of queries to these targets. A connection may take `timeout` to be made, as long as a reply, unless the
     /// settings say otherwise. `ca` are the issuers of certificates that the player trusts unless the settings name
     /// others.
-    pub fn wire(
-        &self,
-        timeout: Duration,
-        targets: &[SocketAddr],
-        ca: Option<&str>,
-    ) -> Result<Wire, String> {
+    pub fn wire(&self, timeout: Duration, targets: &[SocketAddr], ca: Option<&str>) -> Result<Wire, String> {
         let Self(player) = self;
         let transport = self.transport();
         let (io, places) = (player.io.unwrap_or_default(), self.places() as usize);
@@ -32,13 +27,9 @@ impl PlayerSetup {
             |seconds| Duration::try_from_secs_f64(seconds).map_err(|error| format!("{seconds} s: {error}"));
         let connect_timeout = player.connect_timeout_s.map_or(Ok(timeout), seconds)?;
         Ok(match transport {
-            Transport::Udp => Wire::Udp(UdpPlan {
-                io,
-                sockets: places,
-                buffer_bytes: None,
-                local_port: None,
-                device: None,
-            }),
+            Transport::Udp => {
+                Wire::Udp(UdpPlan { io, sockets: places, buffer_bytes: None, local_port: None, device: None })
+            }
             Transport::Tcp | Transport::Tls | Transport::Https => Wire::Tcp(TcpPlan {
                 io,
                 connections: places,

@@ -5,9 +5,9 @@
 //! is an error, and so is one that varies over cells of another transport: they would be equal.
 
 use indexmap::IndexMap;
-use kqps_files::toml_file::TomlError;
 use kqps_catalogue::name::PLAYER_TRANSPORT;
 use kqps_catalogue::settings::{is_for, transports_for};
+use kqps_files::toml_file::TomlError;
 use kqps_observation::trial::Transport;
 
 use super::{Experiment, StudyFile, Word};

@@ -2,12 +2,14 @@
 
 use std::time::Duration;
 
+use kqps_catalogue::settings;
 use kqps_dataset::{CaptureFacts, Carried, Dataset};
 use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
 use super::{
-    Arrivals, HttpPlan, Io, Lane, LoadPlan, PILE_MOST, PerQueryPlan, Plan, ReplayPlan, TlsPlan, Wire,
+    Arrivals, HttpPlan, Io, Lane, LoadPlan, OUTSTANDING_MOST, PILE_MOST, PerQueryPlan, Plan, ReplayPlan,
+    TlsPlan, Wire,
 };
 
 /// Why a plan cannot be played.
@@ -184,7 +186,7 @@ impl Plan {
         let refused = self.wire.each().into_iter().find_map(|wire| match wire {
             _ if is_past(wire) && matches!(self.wire, Wire::Captured(_)) => Some(PlanError::LanesPast),
             Wire::Udp(udp) if !matches!(udp.io, Io::Auto | Io::Mmsg | Io::Xdp) => {
-                Some(PlanError::ReplayIo(udp.io.name()))
+                Some(PlanError::ReplayIo(udp.io.word()))
             }
             _ => None,
         });

@@ -58,7 +58,7 @@ pub(super) fn left_closed(counts: &ConnectionCounts, team: &Team) -> u64 {
 fn http_facts(counts: &HttpCounts, plan: &HttpPlan) -> HttpFacts {
     let paths: BTreeSet<&String> = plan.paths.iter().collect();
     HttpFacts {
-        method: plan.method.name().into(),
+        method: plan.method.word().into(),
         paths: paths.into_iter().cloned().collect(),
         blocked: counts.blocked,
         blocked_s: counts.blocked_ns as f64 / 1e9,

@@ -57,7 +57,7 @@ impl TcpIo {
 
     /// The I/O model that a plan asks for. Fails if the host does not offer it.
     pub(super) fn choose(asked: Io) -> Result<Self, PlayError> {
-        let refused = |reason: String| Err(PlayError::Io { io: asked.name(), reason });
+        let refused = |reason: String| Err(PlayError::Io { io: asked.word(), reason });
         match asked {
             Io::Auto => Ok(Self::AUTO),
             Io::Epoll => Ok(Self::Epoll),

@@ -49,11 +49,11 @@ impl UdpIo {
     pub fn choose(asked: Io) -> Result<Self, PlayError> {
         let io = match asked {
             Io::Epoll => {
-                return Err(PlayError::Io { io: asked.name(), reason: "it is for connections".into() });
+                return Err(PlayError::Io { io: asked.word(), reason: "it is for connections".into() });
             }
             Io::Xdp => {
                 return Err(PlayError::Io {
-                    io: asked.name(),
+                    io: asked.word(),
                     reason: "it has no sockets of the kernel".into(),
                 });
             }

@@ -7,7 +7,7 @@ use kqps_skips::{Capability, skip};
 pub(crate) fn is_offered(io: Io) -> bool {
     let offered = kqps_player::offers(io);
     if let Err(reason) = &offered {
-        skip(Capability::Uring, format!("{}: {reason}", io.name()));
+        skip(Capability::Uring, format!("{}: {reason}", io.word()));
     }
     offered.is_ok()
 }

@@ -9,7 +9,7 @@ pub(crate) fn offered_io() -> impl Iterator<Item = Io> {
         let offered = kqps_player::offers(*io);
         if let Err(reason) = &offered {
             let capability = if *io == Io::Uring { Capability::Uring } else { Capability::Segmentation };
-            skip(capability, format!("{}: {reason}", io.name()));
+            skip(capability, format!("{}: {reason}", io.word()));
         }
         offered.is_ok()
     })

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kqps_observation::{Run, cpu_list};
 use kqps_catalogue::Figure;
+use kqps_observation::{Run, cpu_list};
 use kqps_verdict::figure::{Figures, State};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};

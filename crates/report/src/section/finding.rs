@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use kqps_observation::Run;
-use kqps_observation::question::{Experiment, Figure};
+use kqps_observation::question::Experiment;
 use kqps_verdict::figure::{Figures, State, setting};
 use kqps_verdict::finding::{ExperimentFinding, Quantity};
 use kqps_verdict::judge::RunVerdict;

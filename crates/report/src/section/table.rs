@@ -295,18 +295,14 @@ fn known_figure(figure: Figure, value: f64, figures: &Figures) -> Option<TableCe
             let all: Vec<String> = figures.cpu_by_thread.iter().map(one).collect();
             return Some(plain(all.join(", "), String::new()));
         }
-        Figure::MeanMinMax => {
-            figures.spread_qps.map(|spread| format::rate_interval(spread.min, spread.max))
-        }
+        Figure::MeanMinMax => figures.spread_qps.map(|spread| format::rate_interval(spread.min, spread.max)),
         Figure::Published => figures.published.as_ref().map(|published| published.note.clone()),
         Figure::Efficiency => {
             figures.published_efficiency.map(|share| format!("published {}", format::percent(share)))
         }
         // As the whole percents that are shown.
         Figure::CeilingShare => (value >= 1.005).then(|| "so it is none".to_owned()),
-        Figure::Memory => {
-            figures.memory.filter(|memory| !memory.proportional).map(|_| "resident".to_owned())
-        }
+        Figure::Memory => figures.memory.filter(|memory| !memory.proportional).map(|_| "resident".to_owned()),
         Figure::LoadTime => figures.load_time_s.filter(|spread| spread.count > 1).map(|spread| {
             format!("{} to {}", format::duration_s(spread.min), format::duration_s(spread.max))
         }),

@@ -7,9 +7,9 @@ use kqps_history::{Records, judge};
 use kqps_report::{HistoryInput, history_page};
 use serde_json::json;
 
+use super::{CHECKS, NARROWEST, PAPER, SCREENS};
 use crate::support::browser::Browser;
 use crate::support::history::{RUNS, records};
-use super::{CHECKS, NARROWEST, PAPER, SCREENS};
 
 fn page(records: &Records) -> String {
     let links: Vec<Option<String>> = (0..records.entries.len())

@@ -3,9 +3,9 @@
 
 use serde_json::{Value, json};
 
+use super::{CHECKS, SCREENS, written};
 use crate::support::browser::Browser;
 use crate::support::{comparison, hosts, profiled, sample, scaling, study};
-use super::{CHECKS, SCREENS, written};
 
 #[test]
 fn figures_and_charts_lead_to_their_trials_of_which_those_that_count_come_first() {

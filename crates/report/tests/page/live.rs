@@ -8,9 +8,9 @@ use kqps_report::{LiveInput, LiveMoment, live_page, page_body, page_so_far};
 use kqps_verdict::judge::{Moment, judge, judge_at};
 use serde_json::json;
 
+use super::{CHECKS, SCREENS};
 use crate::support::browser::Browser;
 use crate::support::sample;
-use super::{CHECKS, SCREENS};
 
 /// Shows what the page says if its server has gone.
 const LOST: &str = r#"{

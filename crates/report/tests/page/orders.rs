@@ -3,9 +3,9 @@
 use kqps_verdict::judge::judge;
 use serde_json::Value;
 
+use super::{PAPER, SCREENS, written};
 use crate::support::browser::Browser;
 use crate::support::study;
-use super::{PAPER, SCREENS, written};
 
 /// Chooses every order of every table, and returns for each: the name of the order, the numbers in its column from top
 /// to bottom (`null` without one), and the heads of the rows. Numbers are in the base of their units.

@@ -9,9 +9,9 @@ use kqps_report::page_beside;
 use kqps_verdict::judge::judge;
 use serde_json::{Value, json};
 
+use super::{CHECKS, NARROWEST, PAPER, SCREENS, stored};
 use crate::support::browser::Browser;
 use crate::support::sample;
-use super::{CHECKS, NARROWEST, PAPER, SCREENS, stored};
 
 const SLOWER: &str = "knot, sixteen threads on one core";
 

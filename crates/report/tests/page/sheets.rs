@@ -11,9 +11,9 @@ use kqps_report::{Sheet, Value, page_beside, sheets};
 use kqps_verdict::judge::judge;
 use serde_json::Value as Json;
 
+use super::{SCREENS, stored, values};
 use crate::support::browser::Browser;
 use crate::support::{comparison, hosts, profiled, sample, scaling, study};
-use super::{SCREENS, stored, values};
 
 /// Every table and chart: the name of its exported table, its number of rows (0 for a chart) and the id of a chart.
 const ALL: &str = r"[...document.querySelectorAll('table, svg.chart')].map((one) => ({

@@ -12,10 +12,10 @@ use kqps_tls::{Acceptor, ClientSettings, Trust};
 use quinn_proto::{ClientConfig, ConnectionHandle, DatagramEvent, Endpoint};
 
 use super::*;
+use crate::Congestion;
 use crate::clock::Clock;
 use crate::server::{Admission, Server};
 use crate::session::ClientCrypto;
-use crate::Congestion;
 use crate::transport::{endpoint, transport};
 
 const NAME: &str = "dns.test";

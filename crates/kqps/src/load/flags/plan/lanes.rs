@@ -9,9 +9,9 @@ use kqps_player::{Io, Lane, Wire};
 
 use super::{PlayerArgs, usual_sockets, within};
 use crate::exit::bad_input;
-use crate::load::wire::check_io;
 use crate::load::replay::Captured;
 use crate::load::target::Targets;
+use crate::load::wire::check_io;
 
 /// The transports that lanes are for.
 pub(crate) const LANES: &[Carried] = &[Carried::Udp, Carried::Tcp];
