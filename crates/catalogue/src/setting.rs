@@ -132,29 +132,32 @@ impl Kind {
             Self::Text => "a word".into(),
         }
     }
+
+    /// As [`Self::expected`], with the limits of times that people give.
+    pub fn expected_of_people(&self) -> String {
+        match self {
+            Self::Seconds => format!("seconds from {} to {TIMEOUT_MOST_S}", TIMEOUT_LEAST.as_secs_f64()),
+            Self::Duration => {
+                format!(
+                    "a duration from {STEADY_LEAST_S}s, below which none can be judged, to {STEADY_MOST_S}s"
+                )
+            }
+            _ => self.expected(),
+        }
+    }
 }
 
 impl Setting {
     /// Checks a word that a person gives. Times have limits then, which those of older records need not keep. An error
     /// says which words are expected.
     pub fn check(&self, word: &str) -> Result<(), String> {
-        match self.kind {
-            Kind::Seconds => {
-                let least_s = TIMEOUT_LEAST.as_secs_f64();
-                let is_wait =
-                    f64::read(word, &self.kind).is_ok_and(|it| (least_s..=TIMEOUT_MOST_S).contains(&it));
-                if is_wait { Ok(()) } else { Err(format!("seconds from {least_s} to {TIMEOUT_MOST_S}")) }
-            }
-            Kind::Duration => {
-                let is_judged = f64::read(word, &self.kind)
-                    .is_ok_and(|it| (STEADY_LEAST_S..=STEADY_MOST_S).contains(&it));
-                let expected = format!(
-                    "a duration from {STEADY_LEAST_S}s, below which none can be judged, to {STEADY_MOST_S}s"
-                );
-                if is_judged { Ok(()) } else { Err(expected) }
-            }
-            _ => (self.read)(word, &self.kind).map(drop),
-        }
+        let within = match self.kind {
+            Kind::Seconds => TIMEOUT_LEAST.as_secs_f64()..=TIMEOUT_MOST_S,
+            Kind::Duration => STEADY_LEAST_S..=STEADY_MOST_S,
+            _ => return (self.read)(word, &self.kind).map(drop),
+        };
+        let is_within = f64::read(word, &self.kind).is_ok_and(|seconds| within.contains(&seconds));
+        if is_within { Ok(()) } else { Err(self.kind.expected_of_people()) }
     }
 
     /// The word of the value that a word stands for: `127.0.0.1/32` for `127.0.0.1`.

@@ -19,7 +19,7 @@ fn values(kind: &Kind) -> String {
         Kind::Choice(_) | Kind::Truth(..) => {
             kind.words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
         }
-        _ => kind.expected(),
+        _ => kind.expected_of_people(),
     }
 }
 

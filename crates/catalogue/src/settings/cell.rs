@@ -75,7 +75,7 @@ settings! {
 
     /// The kind of path; `None` for that of the study.
     kind: Path = name::PATH, Kind::Choice(&Path::WORDS), Every, Study,
-        "the path of queries; `loopback` by default. The settings below apply to the two namespaces of a veth path, and vanish with them";
+        "the path of queries; that of the study by default. The settings below apply to the two namespaces of a veth path, and vanish with them";
     /// Queues of each device for sending, and as many for receiving.
     queues: u32 = name::PATH_QUEUES, Kind::Number { least: 1, most: QUEUES_MOST, noun: "number of queues" }, Every, Study,
         "queues of each device for sending, and as many for receiving";
