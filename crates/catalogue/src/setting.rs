@@ -68,7 +68,7 @@ pub enum Kind {
     Duration,
     /// The words for true and false.
     Truth(&'static str, &'static str),
-    /// One of these words.
+    /// A choice among these words.
     Choice(&'static [&'static str]),
     /// Source addresses.
     Sources,

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, ensure};
 
-/// What a player must count after a fault.
+/// The fate that a player must count after a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Fate {
     /// The query is correct.

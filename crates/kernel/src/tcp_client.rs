@@ -111,7 +111,7 @@ impl TcpClient {
     ///
     /// As of [`Self::connect`].
     pub fn begin(&self, to: SocketAddr) -> io::Result<()> {
-        // One call, where reading and setting the flags are two.
+        // A single call, where reading and setting the flags are two.
         ioctl_fionbio(self, true)?;
         match self.socket.connect(&to.into()) {
             Err(error) if error.raw_os_error() != Some(libc::EINPROGRESS) => Err(error),

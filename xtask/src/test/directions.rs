@@ -92,7 +92,7 @@ mod tests {
         Package { name: name.into(), version, manifest_path, dependencies, targets: Vec::new() }
     }
 
-    fn of(name: &str, other: &str, kind: Option<&str>) -> Vec<String> {
+    fn faults_of(name: &str, other: &str, kind: Option<&str>) -> Vec<String> {
         differences(&[package(name, other, kind)], &drawn(PICTURE))
     }
 
@@ -107,9 +107,10 @@ mod tests {
     #[test]
     fn a_dependency_without_an_arrow_is_named() {
         let wrong = "verdict → player is not drawn in docs/ARCHITECTURE.md".to_owned();
-        assert!(of("kqps-verdict", "kqps-player", None).contains(&wrong));
-        assert_eq!(of("kqps-util", "kqps-player", None)[0], wrong.replace("verdict", "util"));
-        for right in [of("kqps-verdict", "kqps-message", None), of("kqps", "kqps-player", None)] {
+        assert!(faults_of("kqps-verdict", "kqps-player", None).contains(&wrong));
+        assert_eq!(faults_of("kqps-util", "kqps-player", None)[0], wrong.replace("verdict", "util"));
+        for right in [faults_of("kqps-verdict", "kqps-message", None), faults_of("kqps", "kqps-player", None)]
+        {
             assert!(!right.iter().any(|one| one.contains("is not drawn")), "{right:?}");
         }
     }
@@ -117,7 +118,7 @@ mod tests {
     #[test]
     fn an_arrow_without_a_dependency_is_named() {
         let idle = "docs/ARCHITECTURE.md draws lab → kernel, and cargo does not know it".to_owned();
-        let found = of("kqps-lab", "kqps-verdict", None);
+        let found = faults_of("kqps-lab", "kqps-verdict", None);
         assert!(found.contains(&idle) && !found.iter().any(|one| one.contains("lab → verdict")), "{found:?}");
         let strange = |one: &&String| one.ends_with(", which is no crate");
         assert_eq!(found.iter().filter(strange).count(), 3, "{found:?}");
@@ -126,7 +127,7 @@ mod tests {
     #[test]
     fn only_tests_report_skips() {
         let names = |found: Vec<String>| found.iter().any(|one| one.starts_with("verdict → skips"));
-        assert!(names(of("kqps-verdict", "kqps-skips", None)));
-        assert!(!names(of("kqps-verdict", "kqps-skips", Some("dev"))));
+        assert!(names(faults_of("kqps-verdict", "kqps-skips", None)));
+        assert!(!names(faults_of("kqps-verdict", "kqps-skips", Some("dev"))));
     }
 }

@@ -156,50 +156,48 @@ fn is_news(other: &anyhow::Error, failure: &anyhow::Error) -> bool {
 
 /// Adds the settings of connections to those that every transport has.
 fn of_connections(tcp: &TcpPlan, of_all: PlayerFactors) -> PlayerFactors {
-    let of_connections = PlayerFactors {
+    let mut player = PlayerFactors {
         io: Some(tcp.io).filter(|io| *io != Io::Auto),
         queries_per_connection: tcp.queries_per_connection,
         outstanding_per_connection: Some(tcp.outstanding),
         close: Some(tcp.close).filter(|close| *close != Close::Fin),
         ..of_all
     };
-    match &tcp.tls {
-        None => of_connections,
-        Some(tls) => of_tls(tls, of_connections),
+    if let Some(tls) = &tcp.tls {
+        set_tls(&mut player, tls);
     }
+    player
 }
 
 /// Adds the settings of connections over QUIC to those that every transport has.
 fn of_quic(quic: &QuicPlan, of_all: PlayerFactors) -> PlayerFactors {
-    let of_connections = PlayerFactors {
+    let mut player = PlayerFactors {
         queries_per_connection: quic.queries_per_connection,
         outstanding_per_connection: Some(quic.outstanding),
         congestion: Some(quic.congestion).filter(|congestion| *congestion != Congestion::Fixed),
         ..of_all
     };
-    of_tls(&quic.tls, of_connections)
+    set_tls(&mut player, &quic.tls);
+    player
 }
 
-/// Adds the settings of TLS. A list of what is offered is one word.
-fn of_tls(tls: &TlsPlan, of_connections: PlayerFactors) -> PlayerFactors {
+/// Sets the settings of TLS. A list of what is offered is one word.
+fn set_tls(player: &mut PlayerFactors, tls: &TlsPlan) {
     let listed = |names: Vec<String>| (!names.is_empty()).then(|| names.join(","));
-    PlayerFactors {
-        resume: Some(tls.client.resume),
-        tls_group: listed(tls.client.groups.iter().map(ToString::to_string).collect()),
-        tls_suite: listed(tls.client.suites.iter().map(ToString::to_string).collect()),
-        tls_certificate: tls.client.certificate,
-        early_data: tls.client.early_data.then_some(true),
-        tls_packing: tls.packing.then_some(true),
-        tls_trust: Some(match tls.client.trust {
-            Trust::System => TrustChoice::System,
-            Trust::Ca(_) => TrustChoice::Ca,
-            Trust::Anyone => TrustChoice::Anyone,
-        }),
-        tls_name: of_targets(&tls.names),
-        http_method: tls.http.as_ref().map(|http| http.method),
-        http_path: tls.http.as_ref().and_then(|http| of_targets(&http.paths)),
-        ..of_connections
-    }
+    player.resume = Some(tls.client.resume);
+    player.tls_group = listed(tls.client.groups.iter().map(ToString::to_string).collect());
+    player.tls_suite = listed(tls.client.suites.iter().map(ToString::to_string).collect());
+    player.tls_certificate = tls.client.certificate;
+    player.early_data = tls.client.early_data.then_some(true);
+    player.tls_packing = tls.packing.then_some(true);
+    player.tls_trust = Some(match tls.client.trust {
+        Trust::System => TrustChoice::System,
+        Trust::Ca(_) => TrustChoice::Ca,
+        Trust::Anyone => TrustChoice::Anyone,
+    });
+    player.tls_name = of_targets(&tls.names);
+    player.http_method = tls.http.as_ref().map(|http| http.method);
+    player.http_path = tls.http.as_ref().and_then(|http| of_targets(&http.paths));
 }
 
 /// A word for each target, or one if all have the same; `None` without targets.

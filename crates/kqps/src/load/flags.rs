@@ -16,8 +16,8 @@ use super::allowed::Allowed;
 use super::capture::CaptureArgs;
 use super::dnsperf::parse_buffer;
 use super::subject::Choice;
-use super::target::Family;
-use super::wire::{WireFlags, parse_transport};
+use super::target::{Family, parse_transport};
+use super::wire::WireFlags;
 use crate::value::{
     List, PORTS, parse_count, parse_duration, parse_list, parse_timeout_seconds, parse_within,
 };

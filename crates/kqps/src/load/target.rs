@@ -8,7 +8,6 @@ use kqps_http::{Method, Requests, authority};
 use kqps_observation::trial::Transport;
 
 use super::allowed::{Allowed, check_target};
-use super::wire::parse_transport;
 use crate::exit::bad_input;
 
 /// The address family that names are resolved to.
@@ -248,6 +247,17 @@ fn address_of(
     // IPv4 first: a name such as localhost has both, and most servers under test listen on 127.0.0.1.
     let address = found.iter().find(|address| address.is_ipv4()).or(found.first()).copied();
     Ok((address.ok_or_else(expected)?, host.to_owned()))
+}
+
+/// Parses what carries the queries, as `-m` and the scheme of a URL name it.
+pub(super) fn parse_transport(text: &str) -> Result<Transport, String> {
+    match text {
+        // dnsperf names these by the protocol above them.
+        "dot" => Ok(Transport::Tls),
+        "doh" => Ok(Transport::Https),
+        "doq" => Ok(Transport::Quic),
+        _ => text.parse(),
+    }
 }
 
 #[cfg(test)]

@@ -25,17 +25,6 @@ const CONNECTIONS_PER_THREAD: u64 = 8;
 /// many. A place is free again once its query was answered, or its connection made.
 const ALONE_PER_THREAD: u64 = 256;
 
-/// Parses what carries the queries, as `-m` and the scheme of a URL name it.
-pub(super) fn parse_transport(text: &str) -> Result<Transport, String> {
-    match text {
-        // dnsperf names these by the protocol above them.
-        "dot" => Ok(Transport::Tls),
-        "doh" => Ok(Transport::Https),
-        "doq" => Ok(Transport::Quic),
-        _ => text.parse(),
-    }
-}
-
 /// Refuses an I/O model that is not for a transport.
 pub(super) fn check_io(io: Io, transport: Transport) -> anyhow::Result<()> {
     let offered = Io::over(transport);

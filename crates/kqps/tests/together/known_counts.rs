@@ -38,7 +38,7 @@ const IN_TURN: [(&str, Proof, &[&str]); 12] = [
     ("every setting comes back wherever its change was killed", Proof::Hosts, &["tuning"]),
 ];
 
-/// One test, so that parts that wait for their turn keep no thread from the other tests. Its name makes it the first.
+/// A single test, so that parts that wait for their turn keep no thread from the other tests. Its name makes it the first.
 #[test]
 fn a_part_whose_programs_need_a_core_each_holds() {
     let mut failures = Vec::new();

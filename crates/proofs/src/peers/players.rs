@@ -34,14 +34,17 @@ pub(super) struct Player {
     pub(super) other: Option<Other>,
 }
 
+/// Reads the answers in the output of a program, and how many they were a second, if it reports that.
+type ReadAnswers = fn(&str) -> Result<(u64, Option<f64>)>;
+
 /// A program of others that plays.
 #[derive(Debug)]
 pub(super) struct Other {
     program: &'static str,
     /// Its arguments for a load, with the flags of a row.
     arguments: fn(&Load<'_>) -> Vec<String>,
-    /// The answers in its output, and how many they were a second, if it reports that.
-    read: fn(&str) -> Result<(u64, Option<f64>)>,
+    /// The answers in its output.
+    read: ReadAnswers,
     /// Whether its exit status says nothing.
     is_without_status: bool,
     /// Whether it makes packets itself, past the kernel (`AF_XDP`). Such a player sends at the rate that it is given,

@@ -143,7 +143,7 @@ mod tests {
             assert!(sides().any(|side| side.flags == flags.0), "{name}");
         }
         for (name, known) in &TABLE.servers {
-            // Those that are filled are measured by themselves.
+            // Filled ones are measured by themselves.
             let is_filled = name.ends_with(", filled") || name.ends_with(", few");
             assert!(is_filled || sides().any(|side| std::ptr::eq(side.server, known)), "{name}");
         }

@@ -6,11 +6,10 @@ use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail};
-use kqps_faults::thread::Background;
 
 use super::Bench;
 use super::quota::Quota;
-use super::work::spin;
+use super::work::spinner;
 use crate::child::{Running, pinned};
 use crate::program::{Played, Program, finish};
 
@@ -37,7 +36,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
         Err(reason) => {
             eprintln!("starved by a busy thread beside it, since there is no control group: {reason:#}");
-            let spinner = Background::start(("the spinner", "spinner"), Some(bench.kqps.player_cpu), spin)?;
+            let spinner = spinner(("the spinner", "spinner"), bench.kqps.player_cpu)?;
             let command = || {
                 let mut command = pinned(&bench.kqps.player_cpu.to_string(), "nice");
                 command.args(["-n", NICENESS]).arg(&bench.kqps.program);

@@ -32,12 +32,14 @@ pub(super) fn start(share: f64, seed: u64) -> Result<Vec<Background<()>>> {
     (0..cores.len() as u64).map(begin).collect()
 }
 
-/// Keeps a core busy until it is stopped.
-pub(super) fn spin(stop: &AtomicBool) -> Result<()> {
-    while !stop.load(Ordering::Relaxed) {
-        std::hint::spin_loop();
-    }
-    Ok(())
+/// Keeps a core busy until it is stopped, under the name of the work and of its thread.
+pub(super) fn spinner(name: (&'static str, &'static str), core: u32) -> Result<Background<()>> {
+    Background::start(name, Some(core), |stop| {
+        while !stop.load(Ordering::Relaxed) {
+            std::hint::spin_loop();
+        }
+        Ok(())
+    })
 }
 
 fn run(share: f64, mut rng: Rng, stop: &AtomicBool) {

@@ -124,7 +124,7 @@ impl Tally {
 
 /// The places that the programs by others find, in the order of the series; an error in words where one fails.
 fn by_others(bench: &Bench, logs: &[Vec<f64>]) -> Result<BTreeMap<String, Vec<Value>>> {
-    let python = python::environment(&bench.folder.path().join("venv"), &PACKAGES)?.join("python");
+    let python = python::environment(&bench.folder.path().join("venv"), PACKAGES)?.join("python");
     let script = bench.folder.path().join("other_programs.py");
     std::fs::write(&script, SCRIPT)?;
     let mut child = Command::new(python)

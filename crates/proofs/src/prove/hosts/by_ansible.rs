@@ -46,7 +46,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         }
     }
     study::agrees(bench, &lab, ("by an inventory of Ansible", &inventory), |command| {
-        ansible.prepare(command)
+        ansible.prepare(command);
     })?;
 
     // Changes that somebody else made meanwhile stay, and the role still takes the rest back.
@@ -72,7 +72,7 @@ struct Ansible {
 
 impl Ansible {
     fn install(bench: &Bench) -> Result<Self> {
-        let programs = python::environment(&bench.folder.path().join("venv"), &[ANSIBLE])?;
+        let programs = python::environment(&bench.folder.path().join("venv"), [ANSIBLE])?;
         let version = shell::read(Command::new(programs.join("ansible-playbook")).arg("--version"))?;
         eprintln!("{}", version.lines().next().unwrap_or_default());
         Ok(Self { programs })

@@ -7,7 +7,7 @@ use kqps_faults::thread::Background;
 use kqps_kernel::affinity;
 
 use super::super::Bench;
-use super::super::work::spin;
+use super::super::work::spinner;
 use super::host::LabHost;
 use super::lab::Lab;
 use super::reach;
@@ -62,7 +62,7 @@ fn estimate(bench: &Bench, lab: &Lab, host: &LabHost, times: u32) -> Result<Esti
 /// Threads that keep all cores busy until they are dropped.
 fn spinners() -> Result<Vec<Background<()>>> {
     let cores = affinity::allowed()?.into_iter();
-    cores.map(|cpu| Background::start(("a spinner", "spinner"), Some(cpu), spin)).collect()
+    cores.map(|cpu| spinner(("a spinner", "spinner"), cpu)).collect()
 }
 
 impl Estimates {
