@@ -82,7 +82,7 @@ With --queries-per-connection 0 or 1 the default is 500 connections.";
 #[derive(clap::Args)]
 #[command(
     after_help = EXAMPLES,
-    mut_arg("queries_per_connection", |queries| queries.long_help(QUERIES_PER_CONNECTION)),
+    mut_arg(kqps_catalogue::name::PLAYER_QUERIES_PER_CONNECTION, |queries| queries.long_help(QUERIES_PER_CONNECTION)),
     mut_arg("sockets", |sockets| sockets.long_help(SOCKETS))
 )]
 pub(crate) struct Args {
