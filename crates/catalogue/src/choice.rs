@@ -42,8 +42,8 @@ macro_rules! choice {
 
 pub(crate) use choice;
 
-/// `expected fin or rst`
-pub(crate) fn expected(words: &[&str]) -> String {
+/// The error of a word that is none of these: `expected fin or rst`.
+pub fn expected(words: &[&str]) -> String {
     match words {
         [first @ .., last] if !first.is_empty() => format!("expected {} or {last}", first.join(", ")),
         words => format!("expected {}", words.concat()),

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::builder::ValueParser;
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches};
-use kqps_catalogue::choice::{Transport, TrustChoice};
+use kqps_catalogue::choice::{Transport, TrustChoice, expected};
 use kqps_catalogue::factors::{FactorError, Factors, SourceChoice};
 use kqps_catalogue::name;
 use kqps_catalogue::setting::{Flag, Kind, Over, Setting};
@@ -107,6 +107,7 @@ fn word(setting: &Setting, text: &str) -> Result<String, String> {
         _ if setting.name == name::PLAYER_TLS_GROUP => {
             listed(text, |one| one.parse().map(|group: Group| group.to_string()))
         }
+        Kind::Choice(words) => setting.word_of_value(text).map_err(|_| expected(words)),
         _ => setting.word_of_value(text).map_err(|expected| format!("expected {expected}")),
     }
 }

@@ -25,10 +25,20 @@ pub(crate) struct Unsteady {
     pub(crate) shifted: f64,
 }
 
+impl Spoiled {
+    /// Whether the host was so unsteady that there is no figure.
+    pub fn is_too_unsteady(self) -> bool {
+        Unsteady::from_spoiled(self).refuses()
+    }
+}
+
 impl Unsteady {
     /// Over all trials of a cell; 0 for fewer than ten.
     pub(crate) fn from_trials<'a>(trials: impl IntoIterator<Item = &'a Trial>) -> Self {
-        let Spoiled { of, shifted, .. } = Spoiled::count(trials);
+        Self::from_spoiled(Spoiled::count(trials))
+    }
+
+    fn from_spoiled(Spoiled { of, shifted, .. }: Spoiled) -> Self {
         Self { shifted: if of < TRIALS_LEAST { 0.0 } else { f64::from(shifted) / f64::from(of) } }
     }
 

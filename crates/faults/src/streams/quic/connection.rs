@@ -156,6 +156,8 @@ impl Connection {
         let is_held = !self.joined.is_empty() || self.after_next.is_some();
         let held_ns = is_held.then_some(self.held_until_ns);
         let later_ns = self.later.first_key_value().map(|((due_ns, _), _)| *due_ns);
+        // A connection that ends keeps its waiting replies for good.
+        let [held_ns, later_ns] = [held_ns, later_ns].map(|due_ns| due_ns.filter(|_| self.releases()));
         let due_ns = [of_quic_ns, held_ns, later_ns].into_iter().flatten().min()?;
         if due_ns >= self.wakes_at_ns {
             return None;
@@ -320,7 +322,7 @@ impl Connection {
 
     /// Writes what has waited long enough.
     fn release(&mut self, shared: &mut Shared, line: &mut Line, (at, now_ns): (Instant, u64)) {
-        if self.ending.is_some() || self.has_ended || self.is_silent {
+        if !self.releases() {
             return;
         }
         while let Some(entry) = self.later.first_entry().filter(|entry| entry.key().0 <= now_ns) {
@@ -338,6 +340,11 @@ impl Connection {
                 self.write(&waited);
             }
         }
+    }
+
+    /// Whether waiting replies still leave.
+    fn releases(&self) -> bool {
+        self.ending.is_none() && !self.has_ended && !self.is_silent
     }
 
     fn release_joined(&mut self) {
