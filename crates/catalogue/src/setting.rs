@@ -62,6 +62,13 @@ pub enum Kind {
         /// The noun of the number: `number`.
         noun: &'static str,
     },
+    /// A whole number from `least` on, which may be at most `most` if a person gives it.
+    Limited {
+        /// The least.
+        least: i64,
+        /// The greatest that a person may give.
+        most: i64,
+    },
     /// Seconds above 0; in a study and a flag, a time that a player can wait.
     Seconds,
     /// A duration with a unit.
@@ -83,7 +90,7 @@ pub enum Kind {
 }
 
 /// Any number from 1 on.
-pub const COUNT: Kind = Kind::from_1_to(i64::MAX);
+pub const COUNT: Kind = Kind::Number { least: 1, most: i64::MAX, noun: "number" };
 
 /// The longest wait for a reply or a connection in a study, seconds.
 const TIMEOUT_MOST_S: f64 = 60.0;
@@ -95,11 +102,6 @@ pub const STEADY_LEAST_S: f64 = 11.0;
 const STEADY_MOST_S: f64 = 60.0;
 
 impl Kind {
-    /// Numbers from 1 to `most`.
-    pub(crate) const fn from_1_to(most: i64) -> Self {
-        Self::Number { least: 1, most, noun: "number" }
-    }
-
     /// The words of which it accepts one; empty if these are not few.
     pub fn words(&self) -> &'static [&'static str] {
         match self {
@@ -109,6 +111,7 @@ impl Kind {
             Self::Sources => SourceChoice::WORDS,
             Self::Core => &["last"],
             Self::Number { .. }
+            | Self::Limited { .. }
             | Self::Seconds
             | Self::Duration
             | Self::Cores
@@ -122,6 +125,7 @@ impl Kind {
         match self {
             Self::Number { least, most: i64::MAX, noun } => format!("a {noun} from {least} on"),
             Self::Number { least, most, noun } => format!("a {noun} from {least} to {most}"),
+            Self::Limited { least, .. } => format!("a number from {least} on"),
             Self::Seconds => "seconds above 0".into(),
             Self::Duration => "a duration such as 60s or 1m".into(),
             Self::Choice(_) | Self::Truth(..) => format!("one of {}", self.words().join(", ")),
@@ -133,9 +137,10 @@ impl Kind {
         }
     }
 
-    /// As [`Self::expected`], with the limits of times that people give.
+    /// As [`Self::expected`], with the limits of what people give.
     pub fn expected_of_people(&self) -> String {
         match self {
+            Self::Limited { least, most } => format!("a number from {least} to {most}"),
             Self::Seconds => format!("seconds from {} to {TIMEOUT_MOST_S}", TIMEOUT_LEAST.as_secs_f64()),
             Self::Duration => {
                 format!(
@@ -148,15 +153,20 @@ impl Kind {
 }
 
 impl Setting {
-    /// Checks a word that a person gives. Times have limits then, which those of older records need not keep. An error
-    /// says which words are expected.
+    /// Checks a word that a person gives. Some numbers have limits then, which those of older records need not keep. An
+    /// error says which words are expected.
     pub fn check(&self, word: &str) -> Result<(), String> {
         let within = match self.kind {
+            Kind::Limited { least, most } => least as f64..=most as f64,
             Kind::Seconds => TIMEOUT_LEAST.as_secs_f64()..=TIMEOUT_MOST_S,
             Kind::Duration => STEADY_LEAST_S..=STEADY_MOST_S,
             _ => return (self.read)(word, &self.kind).map(drop),
         };
-        let is_within = f64::read(word, &self.kind).is_ok_and(|seconds| within.contains(&seconds));
+        let number = match self.kind {
+            Kind::Limited { .. } => u32::read(word, &self.kind).map(f64::from),
+            _ => f64::read(word, &self.kind),
+        };
+        let is_within = number.is_ok_and(|number| within.contains(&number));
         if is_within { Ok(()) } else { Err(self.kind.expected_of_people()) }
     }
 
@@ -247,6 +257,7 @@ macro_rules! numbers {
                 let number: i64 = word.parse().map_err(|_| None)?;
                 let is_within = match kind {
                     Kind::Number { least, most, .. } => (*least..=*most).contains(&number),
+                    Kind::Limited { least, .. } => *least <= number,
                     _ => true,
                 };
                 Some(number).filter(|_| is_within).and_then(|number| number.try_into().ok()).ok_or(None)

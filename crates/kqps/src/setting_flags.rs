@@ -87,7 +87,7 @@ pub(crate) fn arguments(of_command: fn(&Setting) -> bool, heading: fn(Over) -> &
 /// Reads the value of a flag into the word of its setting.
 fn word(setting: &Setting, text: &str) -> Result<String, String> {
     match setting.kind {
-        Kind::Number { least, most, .. } => {
+        Kind::Number { least, most, .. } | Kind::Limited { least, most } => {
             parse_within::<u32>(least as u64..=most as u64)(text).map(|number| number.to_string())
         }
         Kind::Seconds => parse_timeout(text).map(|timeout| timeout.as_secs_f64().to_string()),

@@ -363,8 +363,6 @@ mod tests {
     fn a_setup_that_cannot_be_played_says_why() {
         let error = |player: PlayerFactors| plan(player, RequestedPace::Closed, &[], &[]).unwrap_err();
         let usual = PlayerFactors::default();
-        let by_epoll = PlayerFactors { io: Some(Io::Epoll), ..usual.clone() };
-        assert!(error(by_epoll).contains("epoll"));
         assert!(error(PlayerFactors { burst: Some(65), ..usual.clone() }).contains("a burst of 65"));
         assert!(error(PlayerFactors { timeout_s: Some(-1.0), ..usual }).contains("-1 s"));
     }

@@ -15,10 +15,10 @@ pub const CONNECTIONS_MOST: u32 = 131_072;
 /// The most unsettled queries of one connection: there are as many message IDs (RFC 1035, section 4.1.1).
 pub const OUTSTANDING_MOST: u32 = 65_536;
 
-const BURSTS: Kind = Kind::from_1_to(BURST_MOST as i64);
-const CONNECTIONS: Kind = Kind::from_1_to(CONNECTIONS_MOST as i64);
-const OUTSTANDING: Kind = Kind::from_1_to(OUTSTANDING_MOST as i64);
-const QUERIES: Kind = Kind::Number { least: 0, most: 1_000_000_000, noun: "number" };
+const BURSTS: Kind = Kind::Limited { least: 1, most: BURST_MOST as i64 };
+const CONNECTIONS: Kind = Kind::Limited { least: 1, most: CONNECTIONS_MOST as i64 };
+const OUTSTANDING: Kind = Kind::Limited { least: 1, most: OUTSTANDING_MOST as i64 };
+const QUERIES: Kind = Kind::Limited { least: 0, most: 1_000_000_000 };
 const TRUTH: Kind = Kind::Truth("true", "false");
 
 /// A flag with one line of help.

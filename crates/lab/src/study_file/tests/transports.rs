@@ -154,7 +154,7 @@ fn a_setting_for_another_transport_is_placed_and_explained() {
         ("\"spread\"", "\"spread\"\npath = \"veth\"", "spread source addresses are those of `loopback`"),
         ("= 500", "= 131073", "expected a number from 1 to 131072, found `131073`"),
         ("= 500", "= 500\n\"player.outstanding_per_connection\" = 65537", "a number from 1 to 65536"),
-        ("_connection\" = 1", "_connection\" = -1", "expected a number from 0 on, found `-1`"),
+        ("_connection\" = 1", "_connection\" = -1", "expected a number from 0 to 1000000000, found `-1`"),
     ] {
         assert!(TRANSPORTS.contains(right), "{right}");
         let error = StudyFile::read("s.toml", &TRANSPORTS.replacen(right, slip, 1)).unwrap_err().to_string();
