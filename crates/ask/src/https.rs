@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::Instant;
 
 use kqps_http::{ClientSession, Fate, Method, PATH, Requests, authority};
@@ -16,6 +17,8 @@ pub(crate) struct Https {
     stream: Stream,
     session: ClientSession,
     requests: Requests,
+    /// Statuses of responses that are replies.
+    statuses: Range<u16>,
     /// Replies that were not taken yet, and why others will not come.
     replies: VecDeque<Result<Vec<u8>>>,
 }
@@ -23,7 +26,7 @@ pub(crate) struct Https {
 impl Https {
     pub(crate) fn connect(
         server: SocketAddr,
-        (connector, method): (&Connector, Method),
+        (connector, method, statuses): (&Connector, Method, Range<u16>),
         until: Instant,
     ) -> Result<Self> {
         let authority = authority(&server.ip().to_string(), server.port());
@@ -31,6 +34,7 @@ impl Https {
             stream: Stream::connect(server, Some(connector), until)?,
             session: ClientSession::new().map_err(AskError::Http)?,
             requests: Requests::new(method, &authority, PATH).expect("an address and a path make a URL"),
+            statuses,
             replies: VecDeque::new(),
         })
     }
@@ -55,8 +59,9 @@ impl Link for Https {
             }
             self.stream.read(until)?;
             let arrived = std::mem::take(&mut self.stream.plain);
+            let Self { session, replies, statuses, .. } = self;
             let received =
-                self.session.receive(&arrived, |id, fate| self.replies.push_back(reply_of(id, &fate)));
+                session.receive(&arrived, |id, fate| replies.push_back(reply_of(id, &fate, statuses)));
             received.map_err(AskError::Http)?;
             self.session.take_outgoing(|bytes| self.stream.write(bytes))?;
         }
@@ -64,9 +69,9 @@ impl Link for Https {
 }
 
 /// The reply in the fate of a request.
-fn reply_of(id: u16, fate: &Fate<'_>) -> Result<Vec<u8>> {
+fn reply_of(id: u16, fate: &Fate<'_>, statuses: &Range<u16>) -> Result<Vec<u8>> {
     match fate {
-        Fate::Response { status: 200..300, is_dns: true, body } => Ok(with_id(id, body)),
+        Fate::Response { status, is_dns: true, body } if statuses.contains(status) => Ok(with_id(id, body)),
         Fate::Response { status, .. } => Err(AskError::Status(*status)),
         other => Err(AskError::NoResponse(format!("{other:?}"))),
     }

@@ -15,6 +15,7 @@ mod stream;
 mod tests;
 
 use std::net::SocketAddr;
+use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use kqps_http::Method;
@@ -42,7 +43,7 @@ enum Transport {
     Udp,
     Tcp,
     Tls(Connector),
-    Https(Connector, Method),
+    Https(Connector, Method, Range<u16>),
     Quic(Connector),
 }
 
@@ -69,10 +70,14 @@ impl Server {
         Ok(Self { address, transport: Transport::Tls(connector) })
     }
 
-    /// A server over HTTPS (RFC 8484), at the usual path.
-    pub fn over_https(address: SocketAddr, tls: &ClientSettings, method: Method) -> Result<Self, TlsError> {
+    /// A server over HTTPS (RFC 8484), at the usual path. A response with another status than these is an error.
+    pub fn over_https(
+        address: SocketAddr,
+        tls: &ClientSettings,
+        (method, statuses): (Method, Range<u16>),
+    ) -> Result<Self, TlsError> {
         let connector = connector(&Client::new(tls)?.speaking(kqps_http::ALPN), address)?;
-        Ok(Self { address, transport: Transport::Https(connector, method) })
+        Ok(Self { address, transport: Transport::Https(connector, method, statuses) })
     }
 
     /// A server over QUIC (RFC 9250).
@@ -88,8 +93,8 @@ impl Server {
             Transport::Udp => Box::new(Datagrams::new(address)?),
             Transport::Tcp => Box::new(Stream::connect(address, None, until)?),
             Transport::Tls(connector) => Box::new(Stream::connect(address, Some(connector), until)?),
-            Transport::Https(connector, method) => {
-                Box::new(Https::connect(address, (connector, *method), until)?)
+            Transport::Https(connector, method, statuses) => {
+                Box::new(Https::connect(address, (connector, *method, statuses.clone()), until)?)
             }
             Transport::Quic(connector) => Box::new(Quic::new(address, connector)?),
         };

@@ -95,8 +95,11 @@ pub const COUNT: Kind = Kind::Number { least: 1, most: i64::MAX, noun: "number" 
 /// The longest wait for a reply or a connection in a study, seconds.
 const TIMEOUT_MOST_S: f64 = 60.0;
 
-/// The shortest warm-up of which kqps can judge whether the rate is steady, seconds: ten bins, and a second to start.
-pub const STEADY_LEAST_S: f64 = 11.0;
+/// Bins of a second by which kqps judges whether the rate is steady.
+pub const STEADY_BINS: u32 = 10;
+
+/// The shortest warm-up that can be judged, seconds: its bins, and a second to start.
+const STEADY_LEAST_S: f64 = STEADY_BINS as f64 + 1.0;
 
 /// The longest warm-up, seconds (`docs/method/search.md`).
 const STEADY_MOST_S: f64 = 60.0;

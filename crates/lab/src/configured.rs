@@ -198,7 +198,7 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
             "{name}={value} stands for several cells, which takes a study; expected one choice"
         )));
     }
-    if is_common(name) || name::is_of_system(name) {
+    if is_common(name) {
         return common::accepts(name, value).map_err(wrong);
     }
     if name == IO && definition.takes_io() {

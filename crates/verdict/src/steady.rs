@@ -4,12 +4,13 @@
 //! Scatter is not change. A slope or a step is real if it is large enough to matter, and larger than the
 //! scatter of the bins explains.
 
+use kqps_catalogue::setting::STEADY_BINS;
 use kqps_observation::run::Role;
 use kqps_observation::trial::Interval;
 use kqps_observation::{Run, Trial};
 
 /// The number of one-second bins that are examined, from the end.
-pub const BINS: usize = 10;
+pub const BINS: usize = STEADY_BINS as usize;
 
 /// A change of less than this share of the mean does not matter.
 const CHANGE_LEAST: f64 = 0.01;

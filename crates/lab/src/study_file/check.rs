@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use kqps_verdict::search::Preset;
 
 use super::possible::{self, Possible, PossibleSettings};
-use super::values::{self, ONE_PER_CORE, check_length};
+use super::values::{self, ONE_PER_CORE, check_length, is_common};
 use super::{Experiment, Published, RawLoad, StudyFile, common, transports};
 use crate::echo_io;
 use crate::subject::Definition;
@@ -87,10 +87,6 @@ pub(super) fn beside(
         }
     }
     Ok(())
-}
-
-fn is_common(name: &str) -> bool {
-    values::is_common(name) || name::is_of_system(name)
 }
 
 fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlError> {

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use indexmap::IndexMap;
-use kqps_catalogue::name::{CORES, WORKERS};
+use kqps_catalogue::name::{CORES, WORKERS, is_of_system};
 use kqps_catalogue::settings;
 
 use super::{StudyFile, Word};
@@ -19,9 +19,9 @@ pub fn common() -> impl Iterator<Item = &'static str> {
     [WORKERS, CORES].into_iter().chain(settings::of_studies().map(|setting| setting.name))
 }
 
-/// Whether a setting belongs to no subject.
+/// Whether a setting belongs to no subject: a common one, a sysctl of the path, or a setting of the host.
 pub fn is_common(name: &str) -> bool {
-    common().any(|common| common == name)
+    common().any(|common| common == name) || is_of_system(name)
 }
 
 /// The most values that one range may stand for, and the most combinations of an experiment.

@@ -58,7 +58,7 @@ impl Probe {
             Transport::Udp => Ok(Server::over_udp(target)),
             Transport::Tcp => Ok(Server::over_tcp(target)),
             Transport::Tls => Server::over_tls(target, &tls),
-            Transport::Https => Server::over_https(target, &tls, Method::Post),
+            Transport::Https => Server::over_https(target, &tls, (Method::Post, 200..300)),
             Transport::Quic => Server::over_quic(target, &tls),
         };
         let server = server.map_err(io::Error::other)?;

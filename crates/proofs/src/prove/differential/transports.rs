@@ -63,8 +63,8 @@ impl Ready {
         let servers = [
             ("tcp", Server::over_tcp(first(&self.addresses)?)),
             ("tls", Server::over_tls(first(&self.tls)?, &settings)?),
-            ("https by post", Server::over_https(first(&self.https)?, &settings, Method::Post)?),
-            ("https by get", Server::over_https(first(&self.https)?, &settings, Method::Get)?),
+            ("https by post", Server::over_https(first(&self.https)?, &settings, (Method::Post, 200..201))?),
+            ("https by get", Server::over_https(first(&self.https)?, &settings, (Method::Get, 200..201))?),
             ("quic", Server::over_quic(first(&self.quic)?, &settings)?),
         ];
         let by = |(transport, server): (&'static str, Server)| -> Result<_> {
