@@ -58,7 +58,7 @@ pub use zone_file::zone_file;
 /// Takes any bytes as what controller and agent send each other, in pieces whose length is the first byte.
 pub fn host_message(bytes: &[u8]) {
     if let Some((&length, bytes)) = bytes.split_first() {
-        kqps_hosts::fuzz::messages(bytes, Pieces::new(bytes, length));
+        kqps_fleet::fuzz::messages(bytes, Pieces::new(bytes, length));
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_lab::subject::Definition;
+use kqps_testbed::subject::Definition;
 
 use crate::text::{FILE, is_placed, text};
 

@@ -1,5 +1,5 @@
 //! Folders whose content decides what this program does: only their owner may write there. `kqps run --push` checks the
-//! folders of another host by the same rule, in a shell's words (`crates/hosts/src/push.rs`).
+//! folders of another host by the same rule, in a shell's words (`crates/fleet/src/push.rs`).
 
 use std::fs::{self, DirBuilder, Permissions};
 use std::io;

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::Context as _;
-use kqps_hosts::Identity;
-use kqps_lab::agent::{Agent, stand_guard};
-use kqps_lab::subject::stand_for_group;
+use kqps_fleet::Identity;
+use kqps_remote::agent::{Agent, stand_guard};
+use kqps_testbed::subject::stand_for_group;
 
 use crate::exit::bad_input;
 
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let ours = Identity::of_this_program()?;
     let mut agent = Agent::new(&kqps)?;
     let permission = agent.permission();
-    kqps_hosts::serve(&mut agent, &ours, |hello| permission.grant(hello.role, &hello.targets))?;
+    kqps_fleet::serve(&mut agent, &ours, |hello| permission.grant(hello.role, &hello.targets))?;
     Ok(ExitCode::SUCCESS)
 }
 

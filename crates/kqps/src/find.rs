@@ -18,13 +18,13 @@ use std::time::{Duration, Instant};
 use clap::builder::PossibleValuesParser;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
-use kqps_lab::echo_io;
+use kqps_testbed::echo_io;
 use kqps_lab::gauged::{Cores, Gauges};
-use kqps_lab::path::LaidPath;
-use kqps_lab::play::{PlayerProgram, SPARE};
-use kqps_lab::player_setup::TIMEOUT_S;
+use kqps_testbed::path::LaidPath;
+use kqps_testbed::play::{PlayerProgram, SPARE};
+use kqps_testbed::player_setup::TIMEOUT_S;
 use kqps_lab::search;
-use kqps_lab::trial_request::{Played, RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{Played, RequestedPace, TrialRequest};
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Trial};
@@ -126,7 +126,7 @@ pub(crate) struct Args {
     ///
     /// One of blocking, spin, poll, select, epoll, event, mmsg, segment and uring. The echo's rate is the ceiling, and
     /// the figure is a share of it.
-    #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_lab::echo_io::over_loopback().collect::<Vec<_>>()), help_heading = "Ceiling")]
+    #[arg(long, value_name = "MODEL", hide_possible_values = true, value_parser = PossibleValuesParser::new(kqps_testbed::echo_io::over_loopback().collect::<Vec<_>>()), help_heading = "Ceiling")]
     subject_io: Option<String>,
 
     /// Do not measure the echo: the figure is then no share of a ceiling

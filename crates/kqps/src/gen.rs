@@ -7,8 +7,8 @@ mod from_capture;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use kqps_lab::signing::{self, SigningError};
-use kqps_lab::words::counted;
+use kqps_testbed::signing::{self, SigningError};
+use kqps_testbed::words::counted;
 use kqps_recipe::{Expect, GenerateError, Recipe, RecipeError};
 
 use crate::captured::CapturedArgs;

@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kqps_kernel::{clock, tcp};
-use kqps_lab::live_sink::LiveSink;
+use kqps_testbed::live_sink::LiveSink;
 use kqps_live::{Hub, LiveSite, Tui, tui};
 use kqps_web::Serving;
 

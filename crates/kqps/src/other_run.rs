@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use kqps_history::{Beside, Side, Store as History, StoreError, beside, run_before};
-use kqps_lab::folder::store_in;
+use kqps_testbed::folder::store_in;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Run, Store};
 use kqps_verdict::judge::{RunVerdict, judge_figures};

@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
-use kqps_lab::folder::store_in;
+use kqps_testbed::folder::store_in;
 use kqps_observation::Store;
 use kqps_verdict::judge::judge;
 use kqps_verdict::percent;

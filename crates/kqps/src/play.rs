@@ -4,8 +4,8 @@
 use std::io;
 use std::process::ExitCode;
 
-use kqps_lab::live_sink::LiveLine;
-use kqps_lab::play::PlayRequest;
+use kqps_testbed::live_sink::LiveLine;
+use kqps_testbed::play::PlayRequest;
 use kqps_player::Plan;
 
 use crate::exit::bad_input;

@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use kqps_files::write_whole;
-use kqps_lab::folder::store_in;
+use kqps_testbed::folder::store_in;
 use kqps_observation::Store;
 use kqps_verdict::judge::judge;
 

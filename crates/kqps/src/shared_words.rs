@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use kqps_lab::echo_io;
+use kqps_testbed::echo_io;
 use kqps_server::Model;
 
 #[test]

@@ -9,7 +9,7 @@ use kqps_observation::Cell;
 pub use clock::{Clock, Share};
 use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S, RESIDENCE_S, TOGETHER_S};
 
-use crate::materials;
+use kqps_testbed::materials;
 use crate::profile::PROFILE_S;
 
 /// The work that a budget must pay for.

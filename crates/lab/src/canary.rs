@@ -5,7 +5,7 @@
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{CellLoad, Run};
 
-use crate::trial_request::{RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 
 /// Number of cells between two canaries.
 pub const EVERY: usize = 6;

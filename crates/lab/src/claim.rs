@@ -5,7 +5,7 @@ use std::path::Path;
 use kqps_observation::store::Claim;
 
 use crate::error::LabError;
-use crate::folder::Folder;
+use kqps_testbed::folder::Folder;
 
 /// Claims a folder for a new run, and makes it if it is missing. It must be called before anything is written
 /// there, since the folder may hold another run, or files of the user's.

@@ -16,12 +16,12 @@ use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
-use crate::materials::{Materials, file_name};
+use kqps_testbed::materials::{Materials, file_name};
 use crate::record;
 use crate::running_server::{PlayerRequest, RunningServer};
 use crate::session::Session;
-use crate::subject::version::NoVersion;
-use crate::subject::{Definition, StartError, programs, version};
+use kqps_testbed::subject::version::NoVersion;
+use kqps_testbed::subject::{Definition, StartError, programs, version};
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "compare";
@@ -229,8 +229,8 @@ mod tests {
     use kqps_observation::trial::Transport;
 
     use super::*;
-    use crate::subject::builtin;
-    use crate::subject::definition::Version;
+    use kqps_testbed::subject::builtin;
+    use kqps_testbed::subject::definition::Version;
 
     fn request(a: Side, b: Side) -> ComparisonRequest {
         ComparisonRequest {

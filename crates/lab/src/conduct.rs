@@ -21,12 +21,12 @@ use crate::budget::{Clock, cost};
 use crate::canary;
 use crate::open_files;
 use crate::order;
-use crate::patience::Patience;
+use kqps_testbed::patience::Patience;
 use crate::profile;
 use crate::reasons;
 use crate::residence;
-use crate::started::Play;
-use crate::trial_request::{NoTrial, TrialRequest};
+use kqps_testbed::started::Play;
+use kqps_testbed::trial_request::{NoTrial, TrialRequest};
 use crate::unit::{Ending, Next, Unit};
 
 pub use restart::Hosts;

@@ -11,16 +11,16 @@ use kqps_observation::run::Role;
 use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors};
 
-use crate::echo_io;
-use crate::host_settings;
-use crate::materials::MaterialsSpec;
-use crate::past_kernel;
+use kqps_testbed::echo_io;
+use kqps_testbed::host_settings;
+use kqps_testbed::materials::MaterialsSpec;
+use kqps_testbed::past_kernel;
 use crate::placement::{CoreRequest, Placement, place};
-use crate::player_hosts::{PlayerHosts, players_of};
+use kqps_testbed::player_hosts::{PlayerHosts, players_of};
 use crate::study_file::common;
 use crate::study_file::values::{ONE_PER_CORE, is_common};
-use crate::subject::Definition;
-use crate::subject::setting::SettingError;
+use kqps_testbed::subject::Definition;
+use kqps_testbed::subject::setting::SettingError;
 
 /// A subject with the user's settings.
 #[derive(Clone, Debug, PartialEq)]
@@ -216,8 +216,8 @@ fn accepts(definition: &Definition, words: &str, name: &str, value: &str) -> Res
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::player_setup::PlayerSetup;
-    use crate::subject::builtin;
+    use kqps_testbed::player_setup::PlayerSetup;
+    use kqps_testbed::subject::builtin;
 
     fn known(name: &str) -> Definition {
         let all = builtin::servers().into_iter().chain([builtin::echo()]);

@@ -4,9 +4,10 @@ use std::path::PathBuf;
 
 use kqps_observation::store::StoreError;
 
-use crate::certificates::CertificatesError;
-use crate::folder::{FolderError, NoRun};
-use crate::materials::MaterialsError;
+use kqps_remote::HostsError;
+use kqps_testbed::certificates::CertificatesError;
+use kqps_testbed::folder::{FolderError, NoRun};
+use kqps_testbed::materials::MaterialsError;
 use kqps_files::toml_file::{FileError, TomlError};
 
 /// Why a run could not begin or be resumed.
@@ -45,11 +46,11 @@ pub enum LabError {
     Study(#[from] TomlError),
     #[error(
         "a budget of {} is too short: one block of this plan takes about {}; give it --budget {least_s:.0}s or more, \
-         or measure less", crate::words::time(*.budget_s), crate::words::time(*.least_s)
+         or measure less", kqps_testbed::words::time(*.budget_s), kqps_testbed::words::time(*.least_s)
     )]
     Budget { budget_s: f64, least_s: f64 },
-    #[error("{0}")]
-    Hosts(String),
+    #[error(transparent)]
+    Hosts(#[from] HostsError),
     #[error("nothing of this study can be measured here: {0}")]
     NothingToMeasure(String),
 }

@@ -10,7 +10,7 @@ use kqps_host::Witness;
 use kqps_observation::run::{Purpose, RunTrial};
 use kqps_observation::{Cell, GaugeFacts, SpeedFacts, StallFacts, Trial};
 
-use crate::trial_request::{RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 
 /// The time of one reading of the gauge, which is enough to show a core's speed.
 const READING: Duration = Duration::from_millis(10);

@@ -11,25 +11,25 @@ use kqps_observation::{Cell, Fingerprint, Question, Run};
 use kqps_verdict::judge;
 use kqps_verdict::search::Preset;
 
-use crate::at_hosts;
+use kqps_remote::controller;
 use crate::budget::{self, Spending, Work};
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
-use crate::host_settings;
-use crate::materials::{self, file_name};
+use kqps_testbed::host_settings;
+use kqps_testbed::materials::{self, file_name};
 use crate::open_files;
-use crate::play::QueryFile;
-use crate::player_hosts::{PlayerHosts, players_of};
+use kqps_testbed::play::QueryFile;
+use kqps_testbed::player_hosts::{PlayerHosts, players_of};
 use crate::profile;
 use crate::request::RunRequest;
 use crate::residence;
-use crate::site::Site;
+use kqps_testbed::site::Site;
 use crate::study;
 use crate::study_file::offer::HostOffer;
 use crate::study_file::{StudyFile, cells};
-use crate::subject::version::NoVersion;
-use crate::subject::{Definition, StartError, builtin, programs, version};
+use kqps_testbed::subject::version::NoVersion;
+use kqps_testbed::subject::{Definition, StartError, builtin, programs, version};
 
 /// The budget of the default study if the user gives none, seconds.
 pub const BUDGET_S: f64 = 120.0;
@@ -54,7 +54,7 @@ pub struct LaidOut {
 pub fn lay_out(request: &RunRequest) -> Result<LaidOut, LabError> {
     match &request.hosts {
         None => lay_out_on(request, Site::here()),
-        Some(hosts) => lay_out_on(request, at_hosts::Session::open(hosts, request.budget_s)?.site()),
+        Some(hosts) => lay_out_on(request, controller::Session::open(hosts, request.budget_s)?.site()),
     }
 }
 
@@ -326,7 +326,7 @@ fn leave_out_unset(cells: &mut Vec<Cell>, skipped: &mut BTreeMap<String, String>
 }
 
 /// The run before its first trial, on this host or over `hosts`.
-pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut, hosts: Option<&at_hosts::Session>) -> Run {
+pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut, hosts: Option<&controller::Session>) -> Run {
     Run {
         schema: kqps_observation::SCHEMA,
         study: request.study.as_ref().map_or(study::NAME, |study| &study.name).into(),
@@ -348,7 +348,7 @@ pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut, hosts: Option<&a
         blocks: laid_out.spending.blocks,
         seed: request.seed,
         fingerprint: if hosts.is_some() { fingerprint::read() } else { of_this_host(laid_out) },
-        hosts: hosts.map_or_else(Vec::new, at_hosts::Session::facts),
+        hosts: hosts.map_or_else(Vec::new, controller::Session::facts),
         skipped: laid_out.skipped.clone(),
         cells: laid_out.cells.clone(),
         ..Run::default()
@@ -373,7 +373,7 @@ fn of_this_host(laid_out: &LaidOut) -> Fingerprint {
 
 #[cfg(test)]
 mod tests {
-    use crate::player_hosts::PlayerHost;
+    use kqps_testbed::player_hosts::PlayerHost;
 
     use super::*;
 

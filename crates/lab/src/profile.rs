@@ -8,7 +8,7 @@ use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Run, RunTrial};
 use kqps_verdict::judge::{differ_in_workers_alone, echo_beside};
 
-use crate::trial_request::{RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 
 /// Whether each trial is sampled.
 const SAMPLED: [bool; 3] = [false, true, false];

@@ -7,7 +7,7 @@ use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_verdict::search::{Goal, Probe};
 
-use crate::trial_request::{Played, RequestedPace, TrialRequest, counted};
+use kqps_testbed::trial_request::{Played, RequestedPace, TrialRequest, counted};
 
 /// The most seconds that a repeated trial sends: reasons show at once, and the other cells wait.
 const LONGEST_S: f64 = 1.0;

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use kqps_hosts::Hosts;
+use kqps_fleet::Hosts;
 use kqps_observation::Target;
 
 use crate::configured::Configured;

@@ -8,9 +8,9 @@ use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Run};
 use kqps_verdict::search::{Goal, Probe};
 
-use crate::echo_io::XDP;
-use crate::site::Site;
-use crate::trial_request::{Played, RequestedPace, TrialRequest, counted};
+use kqps_testbed::echo_io::XDP;
+use kqps_testbed::site::Site;
+use kqps_testbed::trial_request::{Played, RequestedPace, TrialRequest, counted};
 
 /// The share of the load that was found. Stamping takes time on the subjects' host, and at the whole load the queries
 /// would wait for each other.
@@ -109,7 +109,7 @@ mod tests {
     use kqps_verdict::search::Preset;
 
     use super::*;
-    use crate::player_hosts::PlayerHosts;
+    use kqps_testbed::player_hosts::PlayerHosts;
 
     fn cells() -> Vec<Cell> {
         let cell = |role, transport| {

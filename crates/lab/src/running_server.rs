@@ -5,8 +5,8 @@ use kqps_observation::factors::{PlayerFactors, name};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Factors, Target};
 
-use crate::echo_io;
-use crate::player_setup::PlayerSetup;
+use kqps_testbed::echo_io;
+use kqps_testbed::player_setup::PlayerSetup;
 
 /// A server that already runs.
 #[derive(Clone, Debug, PartialEq)]

@@ -7,7 +7,7 @@ use kqps_verdict::estimate::{self, Estimate, Speed};
 use kqps_verdict::evidence::{counted, counted_at_last};
 use kqps_verdict::search::{Bounds, Goal, LATEST, Next, Probe, Start, bounds_found, next_trial};
 
-use crate::trial_request::{Played, RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{Played, RequestedPace, TrialRequest};
 
 /// The next step of a search.
 #[derive(Clone, Debug, PartialEq)]

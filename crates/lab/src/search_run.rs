@@ -10,7 +10,7 @@ use kqps_observation::{Run, RunTrial, Store, Trial};
 use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::error::LabError;
-use crate::folder::Folder;
+use kqps_testbed::folder::Folder;
 use crate::record;
 
 /// The name of the study, as stored in the run.

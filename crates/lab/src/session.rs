@@ -14,26 +14,26 @@ use kqps_observation::{Cell, Run, RunHost, Store};
 use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
 
-use crate::at_hosts::{self, hosts_copy};
+use kqps_remote::controller::{self, hosts_copy};
 use crate::budget::{Clock, Spending};
-use crate::certificates::Certificates;
+use kqps_testbed::certificates::Certificates;
 use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::conduct::{Conducted, Conductor, Event, Hosts};
 use crate::error::LabError;
-use crate::folder::{Folder, store_in};
+use kqps_testbed::folder::{Folder, store_in};
 use crate::gauged::Gauges;
-use crate::host_settings::HostSettings;
+use kqps_testbed::host_settings::HostSettings;
 use crate::layout::{LaidOut, lay_out, lay_out_on, new_run};
-use crate::live_sink::LiveSink;
-use crate::materials::{Materials, MaterialsSpec};
-use crate::patience::Patience;
+use kqps_testbed::live_sink::LiveSink;
+use kqps_testbed::materials::{Materials, MaterialsSpec};
+use kqps_testbed::patience::Patience;
 use crate::record;
 use crate::request::RunRequest;
 use crate::search_run;
-use crate::site::Site;
-use crate::subject::Definition;
-use crate::subject::remains;
+use kqps_testbed::site::Site;
+use kqps_testbed::subject::Definition;
+use kqps_testbed::subject::remains;
 use crate::subject_launcher::SubjectLauncher;
 
 /// Finds errors that make a run impossible whatever is installed: a budget that is too short even for the
@@ -66,7 +66,7 @@ pub struct Session {
     definitions: BTreeMap<String, Definition>,
     clock: Option<(Clock, Instant)>,
     /// The hosts of subjects and players; `None` if all is done on this host.
-    hosts: Option<at_hosts::Session>,
+    hosts: Option<controller::Session>,
     /// The receiver of the counts of trials while they are played; `None` if there is none.
     live: Option<LiveSink>,
 }
@@ -75,9 +75,9 @@ impl Session {
     /// Lays out a new run, generates its zones and queries, and makes its store. `began` is when its budget
     /// began.
     pub fn begin(request: &RunRequest, began: Instant) -> Result<(Self, Spending), LabError> {
-        let open = |hosts| at_hosts::Session::open(hosts, request.budget_s);
+        let open = |hosts| controller::Session::open(hosts, request.budget_s);
         let hosts = request.hosts.as_ref().map(open).transpose()?;
-        let laid_out = lay_out_on(request, hosts.as_ref().map_or_else(Site::here, at_hosts::Session::site))?;
+        let laid_out = lay_out_on(request, hosts.as_ref().map_or_else(Site::here, controller::Session::site))?;
         let (folder, claim) = claim(&request.folder)?;
         for definition in laid_out.definitions.values() {
             folder.write(&folder.definition(&definition.name), definition.kept_text().as_bytes())?;
@@ -93,7 +93,7 @@ impl Session {
         let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));
         let materials = match &hosts {
             None => Materials::of_all(&folder, &laid_out.cells, request.seed, deadline)?,
-            Some(_) => at_hosts::queries_of_all(&folder, &laid_out.cells, request.seed)?,
+            Some(_) => controller::queries_of_all(&folder, &laid_out.cells, request.seed)?,
         };
         if let Some(hosts) = &hosts {
             hosts.make(&materials, request.seed)?;
@@ -140,10 +140,10 @@ impl Session {
         if run.study == search_run::NAME {
             return Err(LabError::Search { path: folder.path().into() });
         }
-        let hosts = at_hosts::Session::of_run(&folder, &run)?;
+        let hosts = controller::Session::of_run(&folder, &run)?;
         let materials = match &hosts {
             None => Materials::of_all(&folder, &run.cells, run.seed, None)?,
-            Some(_) => at_hosts::queries_of_all(&folder, &run.cells, run.seed)?,
+            Some(_) => controller::queries_of_all(&folder, &run.cells, run.seed)?,
         };
         let mut definitions = BTreeMap::new();
         for cell in run.cells.iter().filter(|cell| cell.target.is_none()) {
@@ -205,7 +205,7 @@ impl Session {
         if self.run.finished_unix_ms.is_some() {
             return Ok(Conducted::Whole);
         }
-        let elsewhere: Vec<IpAddr> = self.hosts.iter().map(at_hosts::Session::server_address).collect();
+        let elsewhere: Vec<IpAddr> = self.hosts.iter().map(controller::Session::server_address).collect();
         let certificates = Certificates::of_cells_at(&self.run.cells, &elsewhere)?;
         let trusted = self.folder.read_trusted()?;
         let launcher = SubjectLauncher {
@@ -284,7 +284,7 @@ impl Session {
 /// The hosts of a run while it is conducted.
 struct Reached<'a> {
     /// `None` if all is done on this host.
-    hosts: Option<&'a at_hosts::Session>,
+    hosts: Option<&'a controller::Session>,
     interrupts: &'a Interrupts,
 }
 
@@ -294,14 +294,14 @@ impl Hosts for Reached<'_> {
     }
 
     fn take_away_time(&self) -> Duration {
-        self.hosts.map_or(Duration::ZERO, at_hosts::Session::take_away_time)
+        self.hosts.map_or(Duration::ZERO, controller::Session::take_away_time)
     }
 }
 
 /// Stores what subjects on another host reported when they were started, in the cells and the hosts of their run.
 fn keep_reports(
     store: &Store,
-    hosts: Option<&at_hosts::Session>,
+    hosts: Option<&controller::Session>,
     cells: &mut [Cell],
     of_run: &mut [RunHost],
 ) -> Result<(), StoreError> {

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Trial, trial};
 
-use crate::trial_request::{RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Simulated {

@@ -8,10 +8,10 @@ use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors, Target};
 
 use crate::configured::Configured;
-use crate::echo_io;
-use crate::past_kernel;
-use crate::player_hosts::PlayerHosts;
-use crate::player_setup::WINDOW;
+use kqps_testbed::echo_io;
+use kqps_testbed::past_kernel;
+use kqps_testbed::player_hosts::PlayerHosts;
+use kqps_testbed::player_setup::WINDOW;
 use crate::running_server::{self, PlayerRequest, RunningServer};
 use crate::study_file::ceilings;
 use crate::study_file::offer::HostOffer;
@@ -220,7 +220,7 @@ fn subject_like(input: &DefaultStudyInput) -> Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::subject::builtin;
+    use kqps_testbed::subject::builtin;
 
     fn names(layout: &Layout) -> Vec<&str> {
         layout.cells.iter().map(|cell| cell.name.as_str()).collect()

@@ -23,7 +23,7 @@ use kqps_verdict::search::Preset;
 use serde::Deserialize;
 
 use crate::placement::Placement;
-use crate::subject::{Definition, builtin};
+use kqps_testbed::subject::{Definition, builtin};
 use kqps_files::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
 
 /// A study, as its file describes it.

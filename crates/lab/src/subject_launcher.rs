@@ -13,21 +13,21 @@ use kqps_observation::{Cell, Trial};
 use kqps_tuning::Held;
 use kqps_verdict::silence::silence;
 
-use crate::at_hosts;
-use crate::certificates::{Certificates, ServerCertificate, certificate_of};
-use crate::folder::Folder;
+use kqps_remote::controller;
+use kqps_testbed::certificates::{Certificates, ServerCertificate, certificate_of};
+use kqps_testbed::folder::Folder;
 use crate::gauged::{Cores, Gauges};
-use crate::host_settings::{CellChanges, HostSettings, Release};
-use crate::live_sink::LiveSink;
-use crate::materials::{Materials, MaterialsSpec, QueriesKind};
-use crate::path::LaidPath;
-use crate::patience::Patience;
-use crate::player::Player;
-use crate::player_setup::PlayerSetup;
-use crate::started::{Play, RunningSubject};
-use crate::subject::definition::ReadyKind;
-use crate::subject::{Definition, LaunchSetting, Over, StartError, Subject};
-use crate::trial_request::{NoTrial, TrialRequest, was_tried};
+use kqps_testbed::host_settings::{CellChanges, HostSettings, Release};
+use kqps_testbed::live_sink::LiveSink;
+use kqps_testbed::materials::{Materials, MaterialsSpec, QueriesKind};
+use kqps_testbed::path::LaidPath;
+use kqps_testbed::patience::Patience;
+use kqps_testbed::player::Player;
+use kqps_testbed::player_setup::PlayerSetup;
+use kqps_testbed::started::{Play, RunningSubject};
+use kqps_testbed::subject::definition::ReadyKind;
+use kqps_testbed::subject::{Definition, LaunchSetting, Over, StartError, Subject};
+use kqps_testbed::trial_request::{NoTrial, TrialRequest, was_tried};
 
 /// Everything that is needed to start the subject of any cell.
 pub(crate) struct SubjectLauncher<'a> {
@@ -46,7 +46,7 @@ pub(crate) struct SubjectLauncher<'a> {
     /// The reference speeds of the cores that play trials.
     pub(crate) gauges: Gauges,
     /// The hosts of subjects and players; `None` if all is done on this host.
-    pub(crate) hosts: Option<&'a at_hosts::Session>,
+    pub(crate) hosts: Option<&'a controller::Session>,
     /// The receiver of the counts of trials while they are played; `None` if there is none.
     pub(crate) live: Option<&'a LiveSink>,
     /// The settings of this host that cells ask for.
@@ -69,7 +69,7 @@ impl SubjectLauncher<'_> {
     /// Starts the subject of a cell on its host, for trials that other hosts play. They are not gauged.
     fn at_hosts<'b>(
         &'b self,
-        hosts: &'b at_hosts::Session,
+        hosts: &'b controller::Session,
         cell: &'b Cell,
         start: u64,
         patience: Patience,
@@ -77,7 +77,7 @@ impl SubjectLauncher<'_> {
         let definition = &self.definitions[&cell.subject];
         let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
         let (queries, checks) = asked(cell, definition, materials);
-        hosts.start(at_hosts::Start {
+        hosts.start(controller::Start {
             cell,
             definition,
             number: start,

@@ -12,7 +12,7 @@ use crate::reasons;
 use crate::residence;
 use crate::rounds::{self, LATENCIES};
 use crate::search::{self, SearchStep};
-use crate::trial_request::{Played, RequestedPace, TrialRequest, counted};
+use kqps_testbed::trial_request::{Played, RequestedPace, TrialRequest, counted};
 
 /// The trial that finds a ceiling.
 const CEILING: TrialRequest =

@@ -4,7 +4,7 @@ use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
 use kqps_verdict::steady::{BINS, Steadiness, full_bins, steadiness};
 
-use crate::trial_request::{RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 
 /// The longest warm-up of any cell, seconds.
 const LONGEST_S: f64 = 60.0;

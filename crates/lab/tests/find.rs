@@ -5,7 +5,7 @@ use std::convert::Infallible;
 
 use fastrand::Rng;
 use kqps_lab::search::{refine, run};
-use kqps_lab::trial_request::{RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Trial;
 use kqps_verdict::estimate::{Speed, of_search};
 use kqps_verdict::search::{Preset, Start};
@@ -36,7 +36,7 @@ fn figure(seed: u64) -> f64 {
     let mut played = Vec::new();
     let Ok(found) = run(&goal, &Start::default(), &mut played, &|| 0.0, &mut play);
     let Ok(()) = refine(&goal, &found, &mut played, &|| 0.0, &mut play);
-    let facts: Vec<_> = played.iter().map(kqps_lab::trial_request::Played::facts).collect();
+    let facts: Vec<_> = played.iter().map(kqps_testbed::trial_request::Played::facts).collect();
     let estimate = of_search(&goal, &facts, Speed::Reference).expect("the trials bound a rate");
     estimate.interval().median / capacity_qps
 }

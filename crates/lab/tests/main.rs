@@ -1,5 +1,3 @@
-//! The parts of the lab with real processes and networks, and its searches.
+//! Searches of the lab.
 
 mod find;
-mod path;
-mod subjects;

@@ -11,10 +11,10 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
-use kqps_hosts::Worker;
+use kqps_fleet::Worker;
 use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
-use kqps_lab::agent::{Agent, Done, Job};
+use kqps_remote::agent::{Agent, Done, Job};
 use kqps_observation::Trial;
 use kqps_proofs::identity::identity_of;
 
@@ -32,7 +32,7 @@ fn main() -> Result<()> {
     let record = serde_json::from_str(&record).context("the record is none")?;
     let mut silent = Silent { agent, record, starts, facts: folder.join("facts.json") };
     let ours = identity_of(&program)?;
-    kqps_hosts::serve(&mut silent, &ours, |hello| permission.grant(hello.role, &hello.targets))?;
+    kqps_fleet::serve(&mut silent, &ours, |hello| permission.grant(hello.role, &hello.targets))?;
     Ok(())
 }
 

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use kqps_hosts::Identity;
+use kqps_fleet::Identity;
 
 /// The identity of a kqps that was built from this workspace. An error if its file cannot be read.
 pub fn identity_of(program: &Path) -> Result<Identity> {

@@ -7,7 +7,7 @@ use std::process::Command;
 use anyhow::{Context as _, Result};
 use kqps_kernel::namespace::veth::{self, VethSettings};
 use kqps_kernel::probe;
-use kqps_lab::path::{LaidPath, VethPath};
+use kqps_testbed::path::{LaidPath, VethPath};
 use kqps_observation::question::Path as Kind;
 use kqps_programs::shell;
 

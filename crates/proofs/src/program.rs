@@ -10,7 +10,7 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use kqps_dataset::Digest;
 use kqps_kernel::{affinity, port};
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use kqps_message::{query, rcode, rtype};
 use kqps_observation::Trial;
 use serde::Deserialize;

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use kqps_lab::words::{counted, time};
+use kqps_testbed::words::{counted, time};
 use kqps_verdict::compare::LEAST_BLOCKS;
 use kqps_verdict::disturbed::BESIDE_S;
 

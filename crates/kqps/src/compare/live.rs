@@ -9,7 +9,7 @@ use kqps_lab::conduct::{Conducted, Event};
 use kqps_lab::configured::Configured;
 use kqps_lab::session::Session;
 use kqps_lab::unit::Ending;
-use kqps_lab::words::{counted, time};
+use kqps_testbed::words::{counted, time};
 use kqps_observation::factors::ComparedAs;
 use kqps_observation::run::Outcome;
 use kqps_observation::visible::visible_line;

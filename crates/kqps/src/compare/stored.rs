@@ -5,8 +5,8 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
-use kqps_lab::folder::{NoRun, store_in};
-use kqps_lab::words::counted;
+use kqps_testbed::folder::{NoRun, store_in};
+use kqps_testbed::words::counted;
 use kqps_observation::factors::name::{CORES, IO, PLAYER, PROCESSES, SUBJECT, THREADS, WORKERS};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};

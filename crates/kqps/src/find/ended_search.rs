@@ -1,7 +1,7 @@
 //! A search that ended: its verdict, in words or as JSON.
 
 use kqps_host::SubjectWatched;
-use kqps_lab::trial_request::Played;
+use kqps_testbed::trial_request::Played;
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::rate_unit;
 use kqps_observation::{TlsFacts, Trial};

@@ -5,8 +5,8 @@ use std::time::{Duration, Instant};
 
 use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
-use kqps_lab::play::{PlayRequest, PlayerProgram, QueryFile, SPARE_LEAST};
-use kqps_lab::trial_request::NoTrial;
+use kqps_testbed::play::{PlayRequest, PlayerProgram, QueryFile, SPARE_LEAST};
+use kqps_testbed::trial_request::NoTrial;
 use kqps_observation::Trial;
 use kqps_player::Plan;
 
@@ -58,7 +58,7 @@ impl<'a> Player<'a> {
         }
         let program = PlayerProgram { spare: self.spare(), ..self.program };
         let played = program.play(&request);
-        if let Ok(Some(why)) = played.as_ref().map(kqps_lab::play::Played::player_limited)
+        if let Ok(Some(why)) = played.as_ref().map(kqps_testbed::play::Played::player_limited)
             && !self.program.interrupts.is_asked()
         {
             return Err(Ended::Limited(self.limited.get_or_init(|| why).clone()));

@@ -4,7 +4,7 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use kqps_lab::search;
-use kqps_lab::trial_request::{Played, TrialRequest};
+use kqps_testbed::trial_request::{Played, TrialRequest};
 use kqps_live::{Hub, Standing};
 use kqps_observation::Trial;
 use kqps_observation::run::{Purpose, Role};

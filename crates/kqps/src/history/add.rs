@@ -8,9 +8,9 @@ use std::thread;
 
 use anyhow::Context as _;
 use kqps_history::{Added, Entry, Host, Programs, Store, StoreError, entry_of};
-use kqps_lab::folder::{Folder, store_in};
-use kqps_lab::subject::Definition;
-use kqps_lab::words::counted;
+use kqps_testbed::folder::{Folder, store_in};
+use kqps_testbed::subject::Definition;
+use kqps_testbed::words::counted;
 use kqps_observation::Run;
 use kqps_verdict::judge::judge_figures;
 

@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{CellAlignment, Table, presets};
 use kqps_history::{History, Records, Shape, TooFew};
-use kqps_lab::words::counted;
+use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
 use time::OffsetDateTime;
 use time::macros::format_description;

@@ -11,7 +11,7 @@ use std::process::ExitCode;
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_host::setup::HostSetup;
 use kqps_host::topology::Topology;
-use kqps_lab::subject::Definition;
+use kqps_testbed::subject::Definition;
 use kqps_observation::factors::name::WORKERS;
 use kqps_tuning::advise::{Advice, Ask, advise};
 use kqps_tuning::{Change, Real, Setting, System as _, plain};

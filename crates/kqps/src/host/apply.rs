@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kqps_kernel::interrupts::Interrupts;
-use kqps_lab::words::time;
+use kqps_testbed::words::time;
 use kqps_tuning::apply::check;
 use kqps_tuning::setting::in_order;
 use kqps_tuning::setting::value::{completed, same};

@@ -1,6 +1,6 @@
 //! The request of a trial of a search or a study, as it is shown.
 
-use kqps_lab::trial_request::{RequestedPace, TrialRequest};
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 use kqps_live::{Load, Standing};
 
 /// Where a command stands in such a trial, without its place among others.

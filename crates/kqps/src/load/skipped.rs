@@ -3,7 +3,7 @@
 
 use kqps_capture::{Why, ports_in_words};
 use kqps_dataset::{CaptureFacts, Dataset, DatasetError};
-use kqps_lab::words::counted;
+use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
 
 use crate::exit::Lines;

@@ -9,7 +9,7 @@ use kqps_catalogue::choice::{Io, Transport};
 use kqps_catalogue::name;
 use kqps_catalogue::setting::{Over, Setting};
 use kqps_http::authority;
-use kqps_lab::player_setup::PlayerSetup;
+use kqps_testbed::player_setup::PlayerSetup;
 use kqps_player::plan::CONNECTIONS_MOST;
 use kqps_player::{TlsPlan, Wire};
 use kqps_tls::{Client, ClientSettings, TlsError, Trust};

@@ -7,7 +7,7 @@ mod statistics;
 
 use std::fmt::Write as _;
 
-use kqps_lab::words::counted;
+use kqps_testbed::words::counted;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Percentile, Quantiles, Trial};

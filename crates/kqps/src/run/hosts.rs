@@ -3,8 +3,8 @@
 use std::path::Path;
 
 use anyhow::Context as _;
-use kqps_hosts::{Host, Hosts, HostsError, find_pushed, map_hosts, push};
-use kqps_lab::at_hosts::hosts_copy;
+use kqps_fleet::{Host, Hosts, HostsError, find_pushed, map_hosts, push};
+use kqps_remote::controller::hosts_copy;
 
 use crate::exit::bad_input;
 

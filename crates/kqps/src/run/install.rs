@@ -4,7 +4,7 @@
 use std::io::{self, IsTerminal as _};
 
 use anyhow::ensure;
-use kqps_lab::packages;
+use kqps_testbed::packages;
 
 use crate::signals;
 

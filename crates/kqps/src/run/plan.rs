@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use kqps_lab::layout::LaidOut;
 use kqps_lab::request::RunRequest;
-use kqps_lab::words::counted;
+use kqps_testbed::words::counted;
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
 use kqps_observation::visible::visible_line;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use indicatif::{ProgressBar, ProgressStyle};
 use kqps_lab::conduct::Event;
 use kqps_lab::unit::Ending;
-use kqps_lab::words::counted;
+use kqps_testbed::words::counted;
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, Run, RunTrial};

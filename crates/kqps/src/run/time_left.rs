@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use kqps_lab::words::time;
+use kqps_testbed::words::time;
 
 /// The whole time is announced anew if it differs by more than this factor.
 const FACTOR: f64 = 1.5;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use kqps_history::Beside;
 use kqps_lab::conduct::Event;
 use kqps_lab::search;
-use kqps_lab::trial_request::{Played, TrialRequest};
+use kqps_testbed::trial_request::{Played, TrialRequest};
 use kqps_live::{Hub, Place, STARTING, Standing, of_trial};
 use kqps_observation::{Cell, Run, RunTrial};
 use kqps_verdict::judge::RunVerdict;

@@ -11,16 +11,16 @@ use std::time::{Duration, Instant};
 
 use kqps_dataset::Check;
 use kqps_host::{SubjectWatched, lives};
-use kqps_hosts::{Role, Worker as _};
+use kqps_fleet::{Role, Worker as _};
 use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
-use kqps_lab::agent::job::{Queries, StartRequest};
-use kqps_lab::agent::{Agent, Done, Job};
-use kqps_lab::materials::{MaterialsSpec, QueriesKind};
-use kqps_lab::play::{PlayRequest, QueryFile};
-use kqps_lab::player_setup::PlayerSetup;
-use kqps_lab::subject::builtin;
-use kqps_lab::trial_request::{RequestedPace, TrialRequest};
+use kqps_remote::agent::job::{Queries, StartRequest};
+use kqps_remote::agent::{Agent, Done, Job};
+use kqps_testbed::materials::{MaterialsSpec, QueriesKind};
+use kqps_testbed::play::{PlayRequest, QueryFile};
+use kqps_testbed::player_setup::PlayerSetup;
+use kqps_testbed::subject::builtin;
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Cell;
 use kqps_observation::run::Purpose;
 

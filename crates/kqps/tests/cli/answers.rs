@@ -9,8 +9,8 @@ use std::thread;
 
 use kqps_kernel::affinity;
 use kqps_kernel::interrupts::Interrupts;
-use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, LaunchSetting, Subject, Zone, builtin, programs};
+use kqps_testbed::path::LaidPath;
+use kqps_testbed::subject::{Definition, LaunchSetting, Subject, Zone, builtin, programs};
 use kqps_observation::Trial;
 use kqps_recipe::{LIST, Recipe, recipe_names};
 use kqps_skips::{Capability, skip};

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use kqps_lab::subject::Definition;
+use kqps_testbed::subject::Definition;
 use kqps_observation::question::{Experiment, Factor, Question};
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::trial::LoadMode;

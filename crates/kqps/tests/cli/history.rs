@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use kqps_history::{Added, Store as History};
-use kqps_lab::subject::Definition;
+use kqps_testbed::subject::Definition;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::trial::LoadMode;

@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use kqps_kernel::namespace::veth::VethSettings;
-use kqps_lab::path::{LaidPath, VethPath};
+use kqps_testbed::path::{LaidPath, VethPath};
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Run, Store, Target};

@@ -9,10 +9,10 @@ use std::time::{Duration, Instant};
 
 use kqps_ask::{AskError, Server};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_lab::certificates::Certificates;
-use kqps_lab::path::LaidPath;
-use kqps_lab::subject::definition::ReadyKind;
-use kqps_lab::subject::{
+use kqps_testbed::certificates::Certificates;
+use kqps_testbed::path::LaidPath;
+use kqps_testbed::subject::definition::ReadyKind;
+use kqps_testbed::subject::{
     Definition, LaunchSetting, Over, StartError, Subject, Zone, builtin, programs, version,
 };
 use kqps_observation::factors::CertificateType;

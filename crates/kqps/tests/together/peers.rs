@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::Path;
 
-use kqps_lab::subject::programs;
+use kqps_testbed::subject::programs;
 use kqps_proofs::peers::{Extent, Name, Programs, measure};
 use kqps_skips::{Capability, skip};
 use serde_json::Value;

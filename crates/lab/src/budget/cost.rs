@@ -5,7 +5,7 @@ use kqps_observation::{Cell, CellLoad};
 use kqps_verdict::search::Preset;
 
 use crate::canary;
-use crate::materials;
+use kqps_testbed::materials;
 use crate::profile::PROFILE_S;
 use crate::residence;
 use crate::rounds;

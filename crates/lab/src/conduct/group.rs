@@ -6,7 +6,7 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, CellLoad, Run};
 use kqps_verdict::disturbed::rounds_with;
 
-use crate::certificates::certificate_of;
+use kqps_testbed::certificates::certificate_of;
 
 /// The most servers that run at once.
 const SERVERS_MOST: usize = 8;

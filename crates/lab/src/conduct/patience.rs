@@ -9,7 +9,7 @@ use kqps_observation::run::Role;
 use super::group::is_ceiling_of_any;
 use super::{Conductor, seconds};
 use crate::budget::cost;
-use crate::patience::Patience;
+use kqps_testbed::patience::Patience;
 
 impl Conductor<'_> {
     /// The time limits of a cell in a block. `rest` are the cells of the block that are still to come, this one

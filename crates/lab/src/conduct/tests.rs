@@ -18,7 +18,7 @@ use super::*;
 use crate::running_server::RunningServer;
 use crate::simulated::Simulated;
 use crate::study::{self, DefaultStudyInput};
-use crate::trial_request::TrialRequest;
+use kqps_testbed::trial_request::TrialRequest;
 
 mod failing;
 mod lost;

@@ -11,7 +11,7 @@ use kqps_verdict::compare::Pairing;
 
 use super::{Conducted, Conductor, Event, StartKey, seconds};
 use crate::rounds;
-use crate::trial_request::{NoTrial, was_tried};
+use kqps_testbed::trial_request::{NoTrial, was_tried};
 use crate::warm_up::WarmUp;
 
 /// A subject that failed this many times in succession is hopeless.

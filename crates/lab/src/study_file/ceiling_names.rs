@@ -7,9 +7,9 @@ use kqps_observation::run::Role;
 use kqps_observation::{Cell, cpu_list, question};
 
 use super::values::FactorWords;
-use crate::player_setup::PlayerSetup;
-use crate::subject::Definition;
-use crate::words::counted;
+use kqps_testbed::player_setup::PlayerSetup;
+use kqps_testbed::subject::Definition;
+use kqps_testbed::words::counted;
 
 /// Whether a name has this setting. The transport stands in it already, and loopback is the usual path.
 fn is_shown(name: &str, value: &str) -> bool {

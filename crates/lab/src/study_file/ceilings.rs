@@ -9,8 +9,8 @@ use kqps_observation::{Cell, CellLoad, Factors};
 use super::ceiling_names;
 use super::offer::HostOffer;
 use super::values::FactorWords;
-use crate::echo_io;
-use crate::subject::Definition;
+use kqps_testbed::echo_io;
+use kqps_testbed::subject::Definition;
 
 /// The canary is the simplest server, since any server could answer its rate.
 const CANARY_IO: &str = "blocking";

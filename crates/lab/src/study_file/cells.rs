@@ -16,15 +16,15 @@ use super::ceilings;
 use super::offer::HostOffer;
 use super::values::{self, FactorWords, ONE_PER_CORE, VALUES_MOST};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
-use crate::echo_io;
-use crate::host_settings;
-use crate::materials::MaterialsSpec;
-use crate::past_kernel;
+use kqps_testbed::echo_io;
+use kqps_testbed::host_settings;
+use kqps_testbed::materials::MaterialsSpec;
+use kqps_testbed::past_kernel;
 use crate::placement::{self, CoreRequest, Placed, place};
-use crate::player_hosts::{Players, players_of};
-use crate::player_setup::PlayerSetup;
-use crate::subject::Definition;
-use crate::subject::setting::SettingError;
+use kqps_testbed::player_hosts::{Players, players_of};
+use kqps_testbed::player_setup::PlayerSetup;
+use kqps_testbed::subject::Definition;
+use kqps_testbed::subject::setting::SettingError;
 use kqps_files::toml_file::TomlError;
 
 /// The cells of a study on a machine.

@@ -7,9 +7,9 @@ use kqps_verdict::search::Preset;
 use super::possible::{self, Possible, PossibleSettings};
 use super::values::{self, ONE_PER_CORE, check_length, is_common};
 use super::{Experiment, Published, RawLoad, StudyFile, common, transports};
-use crate::echo_io;
-use crate::subject::Definition;
-use crate::subject::setting::SettingError;
+use kqps_testbed::echo_io;
+use kqps_testbed::subject::Definition;
+use kqps_testbed::subject::setting::SettingError;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
 use kqps_observation::factors::{
     SourceChoice,

@@ -10,8 +10,8 @@ use kqps_tuning::Change;
 
 use super::values::{ONE_PER_CORE, common};
 use crate::placement::CoreRequest;
-use crate::subject::Definition;
-use crate::subject::setting::SettingError;
+use kqps_testbed::subject::Definition;
+use kqps_testbed::subject::setting::SettingError;
 
 /// Checks a value of a setting. An error lists the accepted values and suggests one that was probably meant.
 pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {

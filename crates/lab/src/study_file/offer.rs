@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 
 use kqps_host::Topology;
 
-use crate::player_hosts::PlayerHosts;
-use crate::subject::Definition;
+use kqps_testbed::player_hosts::PlayerHosts;
+use kqps_testbed::subject::Definition;
 
 /// The machine and the subjects that a study is laid out for.
 #[derive(Clone, Debug, Default)]

@@ -1,7 +1,7 @@
 use super::*;
 use crate::study_file::cells::{StudyLayout, lay_out};
 use crate::study_file::offer::HostOffer;
-use crate::subject::builtin as subjects;
+use kqps_testbed::subject::builtin as subjects;
 use kqps_host::Topology;
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::run::Role;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::process::{self, Signal};
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use kqps_observation::question::Path as Kind;
 use serde::Serialize;
 use serde_json::json;

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::probe;
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use kqps_programs::shell;
 
 use super::Bench;

@@ -2,7 +2,7 @@
 //! from the intended rate.
 
 use anyhow::Result;
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use kqps_observation::Trial;
 use serde::Serialize;
 

@@ -12,7 +12,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::namespace::veth::{self, VethSettings};
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use kqps_observation::question::Path as Kind;
 use kqps_programs::shell;
 use serde::Serialize;

@@ -6,9 +6,9 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_lab::certificates::Certificates;
-use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, LaunchSetting, Over, Subject, builtin, programs};
+use kqps_testbed::certificates::Certificates;
+use kqps_testbed::path::LaidPath;
+use kqps_testbed::subject::{Definition, LaunchSetting, Over, Subject, builtin, programs};
 use kqps_observation::factors::CertificateType;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::probe;
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use kqps_observation::Trial;
 use serde::Serialize;
 

@@ -10,7 +10,7 @@ use std::thread;
 
 use anyhow::{Context as _, Result, anyhow, bail};
 use kqps_faults::relay::{Counts, Plan, Relay, RelaySettings};
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use kqps_observation::{Accounts, Trial};
 
 use device::Device;

@@ -38,9 +38,9 @@ use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::probe::probe_one;
-use kqps_lab::materials::one_zone;
-use kqps_lab::path::LaidPath;
-use kqps_lab::subject::{Definition, LaunchSetting, StartError, Subject, Zone};
+use kqps_testbed::materials::one_zone;
+use kqps_testbed::path::LaidPath;
+use kqps_testbed::subject::{Definition, LaunchSetting, StartError, Subject, Zone};
 use kqps_skips::{Capability, skip};
 
 use crate::program::{Expected, Program, write_queries};

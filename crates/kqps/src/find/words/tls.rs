@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use kqps_lab::words::counted;
+use kqps_testbed::words::counted;
 use kqps_observation::{TlsFacts, Trial};
 use kqps_player::record::{NO_EARLY_DATA, PACKED_AND_LOST};
 

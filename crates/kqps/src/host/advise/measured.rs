@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use kqps_lab::folder::store_in;
+use kqps_testbed::folder::store_in;
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Run, Store, Trial};
 

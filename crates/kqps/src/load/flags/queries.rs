@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use kqps_capture::is_capture;
 use kqps_dataset::{Additions, Check, Dataset, Format, Options};
 use kqps_files::unfinished::Unfinished;
-use kqps_lab::play::QueryFile;
+use kqps_testbed::play::QueryFile;
 use tempfile::NamedTempFile;
 
 use super::PlayerArgs;

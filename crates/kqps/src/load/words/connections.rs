@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_lab::words::counted;
+use kqps_testbed::words::counted;
 use kqps_observation::network::TcpFacts;
 use kqps_observation::{ConnectionFacts, EarlyFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts, Trial};
 

@@ -3,7 +3,7 @@
 
 use std::fmt::Write as _;
 
-use kqps_lab::words::counted;
+use kqps_testbed::words::counted;
 use kqps_observation::trial::UNSENT_LATE;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{CaptureContent, Difference, Replay, Trial};

@@ -11,7 +11,7 @@ use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::process::Signal;
 use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, place};
-use kqps_lab::path::{LaidPath, VethPath};
+use kqps_testbed::path::{LaidPath, VethPath};
 use kqps_skips::{Capability, skip};
 
 use super::running::{Running, serve_as};

@@ -6,10 +6,10 @@ use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::estimate::{self, Speed};
 
 use super::super::{Conductor, NO_TIME, StartKey};
-use crate::patience::Patience;
+use kqps_testbed::patience::Patience;
 use crate::search;
-use crate::started::Play;
-use crate::trial_request::TrialRequest;
+use kqps_testbed::started::Play;
+use kqps_testbed::trial_request::TrialRequest;
 use crate::unit::{self, Ending, Next, Unit};
 use crate::warm_up::WarmUp;
 

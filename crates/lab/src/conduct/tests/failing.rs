@@ -5,7 +5,7 @@ use std::cell::RefCell;
 use kqps_observation::Trial;
 
 use super::*;
-use crate::started::RunningSubject;
+use kqps_testbed::started::RunningSubject;
 
 #[test]
 fn what_failed_three_times_in_succession_is_not_started_again() {

@@ -3,7 +3,7 @@
 use kqps_observation::Trial;
 
 use super::*;
-use crate::started::RunningSubject;
+use kqps_testbed::started::RunningSubject;
 
 /// A moment at which a host is asked for its part of a run.
 #[derive(Clone, Copy, PartialEq)]

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::namespace::veth;
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use serde_json::{Value, json};
 
 use crate::child::Running;

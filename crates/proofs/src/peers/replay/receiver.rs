@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result};
 use kqps_faults::thread::Background;
 use kqps_kernel::udp::Peer;
 use kqps_kernel::{RecvBatch, UdpOptions, UdpSocket, Wait};
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 
 use super::traffic::{ReceivedQuery, number_of};
 

@@ -4,7 +4,7 @@ use std::fs;
 
 use anyhow::{Context as _, Result};
 use kqps_kernel::namespace::veth;
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 
 /// The counts of a device, from the start of its path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use anyhow::{Context as _, Result};
 pub(super) use kqps_faults::streams::Kind;
 use kqps_faults::streams::{Certificates, Wire};
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 
 use super::super::Bench;
 use crate::child::Running;

@@ -7,7 +7,7 @@ use std::str::FromStr as _;
 
 use anyhow::{Context as _, Result};
 use domain::base::{Name, Rtype};
-use kqps_lab::subject::Zone;
+use kqps_testbed::subject::Zone;
 
 macro_rules! fixture {
     ($name:literal) => {

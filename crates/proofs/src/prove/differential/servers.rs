@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kqps_lab::subject::{StartError, Subject, Zone, builtin};
+use kqps_testbed::subject::{StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size};

@@ -9,7 +9,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use domain::base::Rtype;
 use kqps_ask::Server;
 use kqps_http::Method;
-use kqps_lab::subject::Zone;
+use kqps_testbed::subject::Zone;
 use kqps_tls::{ClientSettings, Trust};
 use serde::Deserialize;
 

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 
 use anyhow::{Result, bail, ensure};
-use kqps_hosts::ENDED_WITHIN;
+use kqps_fleet::ENDED_WITHIN;
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;

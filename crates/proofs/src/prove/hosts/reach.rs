@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
-use kqps_hosts::{HelloFacts, Host, Link, Role};
+use kqps_fleet::{HelloFacts, Host, Link, Role};
 
 use super::host::LabHost;
 use super::lab::Lab;

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_capture::{Event, Kind, Reader, Settings};
 use kqps_kernel::namespace::veth;
-use kqps_lab::path::LaidPath;
+use kqps_testbed::path::LaidPath;
 use kqps_programs::shell;
 use serde_json::Value;
 

@@ -1,7 +1,7 @@
 //! Searches at a fresh NSD, one after the other.
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_lab::subject::{StartError, Subject, Zone, builtin};
+use kqps_testbed::subject::{StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
 use kqps_verdict::interval::{Interval, median_interval};
 

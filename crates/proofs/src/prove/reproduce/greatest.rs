@@ -2,7 +2,7 @@
 //! least that rate.
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_lab::subject::{StartError, Zone};
+use kqps_testbed::subject::{StartError, Zone};
 use kqps_skips::{Capability, skip};
 
 use super::super::search::find;

@@ -1,0 +1,4 @@
+//! The parts of the test bed with real processes and networks.
+
+mod path;
+mod subjects;
