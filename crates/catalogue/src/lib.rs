@@ -8,6 +8,7 @@
 //! Invariant: pure; no I/O and no clock. A setting exists once: its row names it, and its field has its value.
 
 pub mod choice;
+pub mod course;
 pub mod cpu_list;
 pub mod factors;
 pub mod figure;
