@@ -79,11 +79,12 @@ impl Course {
         self.legs.iter().map(|leg| leg.count(leg.seconds)).sum()
     }
 
-    /// The course with each rate multiplied by `factor`, above 0.
+    /// The course with each rate as a share of the highest.
     #[must_use]
-    pub fn scaled(&self, factor: f64) -> Self {
-        let scaled = |leg: &Leg| Leg { seconds: leg.seconds, from: leg.from * factor, to: leg.to * factor };
-        Self { legs: self.legs.iter().map(scaled).collect() }
+    pub fn shares(&self) -> Self {
+        let peak = self.peak();
+        let share = |leg: &Leg| Leg { seconds: leg.seconds, from: leg.from / peak, to: leg.to / peak };
+        Self { legs: self.legs.iter().map(share).collect() }
     }
 
     /// The rate at a moment, in seconds since the begin; 0 after the end. At a jump it is the later rate.
@@ -129,15 +130,17 @@ impl Walk {
         Self { course, leg: 0, begin_s: 0.0, before: 0.0 }
     }
 
-    /// The moment, in seconds since the begin, by which the area below the course is `count`; `None` if all of it is
-    /// less. `count` may be no less than in the call before.
+    /// The moment, in seconds since the begin, by which the area below the course is `count`, and the rate then. `None`
+    /// if the whole area is no more. `count` may be no less than in the call before.
     #[inline]
-    pub fn second_of(&mut self, count: f64) -> Option<f64> {
+    pub fn reach(&mut self, count: f64) -> Option<(f64, f64)> {
         loop {
             let leg = self.course.legs.get(self.leg)?;
             let area = leg.count(leg.seconds);
             if count < self.before + area {
-                return Some(self.begin_s + leg.second(count - self.before));
+                let seconds = leg.second(count - self.before);
+                let rate = leg.from + (leg.to - leg.from) * (seconds / leg.seconds);
+                return Some((self.begin_s + seconds, rate));
             }
             self.before += area;
             self.begin_s += leg.seconds;
@@ -177,7 +180,7 @@ mod tests {
         let total = course.total().ceil() as u64;
         let mut earlier_s = 0.0;
         for number in 0..total {
-            let Some(second) = walk.second_of(number as f64) else {
+            let Some((second, _)) = walk.reach(number as f64) else {
                 assert_eq!(number, total, "only the last is beyond");
                 break;
             };
@@ -188,14 +191,14 @@ mod tests {
                 assert!((area - number as f64).abs() < 1e-3, "{number}: {area}");
             }
         }
-        assert_eq!(walk.second_of(total as f64), None);
+        assert_eq!(walk.reach(total as f64), None);
     }
 
     #[test]
     fn a_steady_course_is_a_rate() {
         let mut walk = Walk::new(course(&[(3600.0, 333_333.0, 333_333.0)]));
         let last = 333_333.0 * 3599.0;
-        assert!((walk.second_of(last).unwrap() - 3599.0).abs() < 1e-9);
+        assert!((walk.reach(last).unwrap().0 - 3599.0).abs() < 1e-9);
     }
 
     #[test]
@@ -209,8 +212,8 @@ mod tests {
     }
 
     #[test]
-    fn a_scaled_course_has_as_many_times_the_queries() {
-        let course = course(&[(1.0, 10.0, 30.0)]);
-        assert_eq!((course.scaled(0.5).total(), course.scaled(2.0).peak()), (10.0, 60.0));
+    fn shares_are_of_the_highest_rate() {
+        let shares = course(&[(1.0, 10.0, 30.0), (2.0, 15.0, 0.0)]).shares();
+        assert_eq!((shares.peak(), shares.seconds(), shares.legs()[1].from), (1.0, 3.0, 0.5));
     }
 }

@@ -10,6 +10,7 @@ mod forbidden;
 pub(crate) mod per_query;
 mod plan_error;
 mod progress;
+mod rate;
 mod replay;
 mod sampled;
 pub(crate) mod skipped;
@@ -41,10 +42,11 @@ use crate::exit::{COULD_NOT, REFUSED, bad_input};
 use crate::live::{self, LiveArgs, Views};
 use crate::print;
 use crate::signals;
-use crate::value::{parse_count, parse_rate, parse_seconds, parse_seed};
+use crate::value::{parse_count, parse_seconds, parse_seed};
 use capture::no_capture;
 use condition::{Condition, Outcome};
 use plan_error::with_flags;
+use rate::{Rate, RateArgs};
 use replay::{Repeat, RequestedLoad, parse_repeat, parse_speed, passes_within};
 
 pub(crate) use allowed::{Allowed, check_sources};
@@ -87,12 +89,8 @@ pub(crate) struct Args {
     #[command(flatten)]
     live: LiveArgs,
 
-    /// Open loop: send this many queries a second
-    ///
-    /// They are sent no matter what the subject answers. With -q as well, a query that falls due while that many are
-    /// outstanding is not sent, and counts as unsent.
-    #[arg(short = 'Q', long, value_name = "RATE", value_parser = parse_rate, help_heading = "Load")]
-    rate: Option<f64>,
+    #[command(flatten)]
+    rate: RateArgs,
 
     /// Closed loop: keep this many queries outstanding (default: 100; none with -Q or a capture)
     ///
@@ -159,18 +157,19 @@ pub(crate) struct Judged<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let stop = stop_of(args)?;
+    let rate = args.rate.lay(args.duration)?;
+    let stop = stop_of(args, &rate)?;
     let opened = opened_early(args)?;
     let facts = opened.as_ref().and_then(|dataset| Some((dataset, dataset.capture()?)));
-    let captured = facts.map(|(dataset, facts)| args.captured(dataset, facts)).transpose()?;
-    let load = |threads| captured.as_ref().map_or_else(|| load_of(args, threads), |(_, load)| *load);
+    let captured = facts.map(|(dataset, facts)| args.captured(dataset, facts, &rate)).transpose()?;
+    let load = |threads| captured.as_ref().map_or_else(|| load_of(args, &rate, threads), |(_, load)| *load);
     let captured = captured.as_ref().map(|(captured, _)| captured);
     // The plan of the replay has the number of passes.
     let stop = captured.map_or(stop, |_| Stop { passes: stop.passes.map(|_| 1), ..stop });
     let (plan, subject) = args.player.plan(load, stop, |_| TIMEOUT, captured)?;
     let seed = args.seed.unwrap_or(SEED);
     let per_query = args.per_query.plan();
-    let plan = Plan { seed, drop_reasons: args.drop_reasons, per_query, ..plan };
+    let plan = Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, ..plan };
     let dataset = opened.map_or_else(|| open_dataset(&args.player, args.per_query.reading()), Ok)?;
     if dataset.capture().is_none() {
         args.check_no_capture(&dataset)?;
@@ -321,7 +320,7 @@ fn opened_early(args: &Args) -> anyhow::Result<Option<Dataset>> {
 
 impl Args {
     /// A capture with the plan of its replay, and the load.
-    fn captured(&self, dataset: &Dataset, facts: &CaptureFacts) -> anyhow::Result<(Captured, LoadPlan)> {
+    fn captured(&self, dataset: &Dataset, facts: &CaptureFacts, rate: &Rate) -> anyhow::Result<(Captured, LoadPlan)> {
         if let Some(flag) = self.per_query.first_given() {
             return Err(bad_input(format!(
                 "{flag}: queries of a capture are sent as they are; leave it out"
@@ -331,7 +330,7 @@ impl Args {
         let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
         let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
         let asked = RequestedLoad {
-            rate_qps: self.rate,
+            rate_qps: rate.qps,
             arrivals: self.arrivals,
             outstanding: self.outstanding,
             speed: self.speed,
@@ -347,7 +346,7 @@ impl Args {
             ));
         }
         let plan = ReplayPlan { speed, ..plan };
-        let repeat = match (self.repeat, self.duration) {
+        let repeat = match (self.repeat, rate.duration) {
             (Some(repeat), _) => repeat.times,
             (None, Some(duration)) => passes_within(duration, &plan, facts),
             (None, None) => 1,
@@ -371,8 +370,8 @@ impl Args {
 }
 
 /// The load that the flags ask for; by default a closed loop.
-fn load_of(args: &Args, threads: u64) -> LoadPlan {
-    match args.rate {
+fn load_of(args: &Args, rate: &Rate, threads: u64) -> LoadPlan {
+    match rate.qps {
         Some(rate_qps) => {
             LoadPlan::Open { rate_qps, arrivals: args.arrivals.unwrap_or_default(), window: args.outstanding }
         }
@@ -381,7 +380,7 @@ fn load_of(args: &Args, threads: u64) -> LoadPlan {
 }
 
 /// The end of the sending, or an error if the flags ask for a load that sends nothing or prints without end.
-fn stop_of(args: &Args) -> anyhow::Result<Stop> {
+fn stop_of(args: &Args, rate: &Rate) -> anyhow::Result<Stop> {
     if args.outstanding == Some(0) {
         return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
     }
@@ -394,11 +393,11 @@ fn stop_of(args: &Args) -> anyhow::Result<Stop> {
     if args.duration == Some(Duration::ZERO) {
         return Err(bad_input("-l 0 would send nothing"));
     }
-    if let (Some(arrivals @ (Arrivals::Even | Arrivals::Poisson)), None) = (args.arrivals, args.rate) {
+    if let (Some(arrivals @ (Arrivals::Even | Arrivals::Poisson)), None) = (args.arrivals, rate.qps) {
         return Err(bad_input(format!(
             "--arrivals {arrivals} is of an open loop: add its --rate, such as -Q 10k"
         )));
     }
-    let once = args.duration.is_none().then_some(1);
-    Ok(Stop { after: args.duration, passes: args.repeat.map(|repeat| repeat.times).or(once) })
+    let once = rate.duration.is_none().then_some(1);
+    Ok(Stop { after: rate.duration, passes: args.repeat.map(|repeat| repeat.times).or(once) })
 }

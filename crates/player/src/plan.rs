@@ -13,6 +13,7 @@ use std::time::Duration;
 
 pub use kqps_catalogue::choice::{Close, Io};
 use kqps_catalogue::choice::{Congestion, Method, Transport};
+use kqps_catalogue::course::Course;
 pub use kqps_catalogue::settings::OUTSTANDING_MOST;
 use kqps_tls::ClientSettings;
 use serde::{Deserialize, Serialize};
@@ -43,6 +44,9 @@ pub struct Plan {
     pub local: Option<Sources>,
     /// When the queries leave.
     pub load: LoadPlan,
+    /// The course of an open loop's rate, as shares of it, 1 at most; `None` if the rate stays.
+    #[serde(default)]
+    pub course: Option<Course>,
     /// When to begin, nanoseconds on the monotonic clock of the player's host (`CLOCK_MONOTONIC`). A player that is not
     /// ready by then begins at once, and the record has the delay. `None` begins as soon as the player is ready.
     #[serde(default)]
@@ -357,6 +361,7 @@ pub(crate) mod tests {
             own_cores: false,
             seed: SEED,
             drop_reasons: false,
+            course: None,
             per_query: PerQueryPlan::default(),
         }
     }

@@ -101,7 +101,8 @@ impl Replayed {
         let clock = match self.load {
             LoadPlan::Open { arrivals: Arrivals::Captured, .. } => Clock::Captured,
             LoadPlan::Open { rate_qps, arrivals, .. } => {
-                Clock::Scheduled(Box::new(Schedule::new(rate_qps, 1, 0, arrivals, plan.seed)))
+                let schedule = Schedule::new(rate_qps, 1, 0, arrivals, plan.seed);
+                Clock::Scheduled(Box::new(schedule.along(plan.course.as_ref())))
             }
             LoadPlan::Closed { .. } | LoadPlan::Limited { .. } => Clock::None,
         };

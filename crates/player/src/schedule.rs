@@ -1,9 +1,18 @@
 //! When queries leave. The open loop's schedule is computed from the query's number, so a stall moves nothing. What
 //! fell due while the player stalled is due at its own time, and shows as lag.
 //!
+//! A course changes the rate with time. The schedule is then that of the highest rate, in which time runs slower while the
+//! rate is lower: a query that would be due at `t` is due when the area below the course, as shares of the highest rate,
+//! is `t`. Random gaps become those of a Poisson process with the course as its intensity.
+//!
 //! All times are nanoseconds since the trial's common start.
 
+use kqps_catalogue::course::{Course, Walk};
+
 use crate::plan::Arrivals;
+
+/// No query is due any more.
+const NEVER_NS: u64 = u64::MAX;
 
 /// The due times of one thread's queries.
 #[derive(Debug)]
@@ -18,6 +27,10 @@ pub struct Schedule {
     next_due_ns: u64,
     /// Mean time between two queries of all threads.
     common_period_ns: f64,
+    /// The course of the rate; `None` if the rate stays.
+    course: Option<Box<Walk>>,
+    /// Mean time between two queries of this thread at the present rate.
+    present_period_ns: f64,
 }
 
 /// The cause that makes the next query due.
@@ -46,9 +59,32 @@ impl Schedule {
             Arrivals::Poisson => Gaps::Random(fastrand::Rng::with_seed(seed.wrapping_add(turn as u64)), 0.0),
             Arrivals::Captured => Gaps::Told,
         };
-        let mut schedule = Self { period_ns, offset_ns, taken: 0, gaps, next_due_ns: 0, common_period_ns };
+        let mut schedule = Self {
+            period_ns,
+            offset_ns,
+            taken: 0,
+            gaps,
+            next_due_ns: 0,
+            common_period_ns,
+            course: None,
+            present_period_ns: period_ns,
+        };
         schedule.next_due_ns = schedule.due_of_next();
         schedule
+    }
+
+    /// Follows a course of shares of the rate, 1 at most. Call it before queries are taken.
+    #[must_use]
+    pub fn along(mut self, course: Option<&Course>) -> Self {
+        let Some(course) = course else { return self };
+        self.course = Some(Box::new(Walk::new(course.clone())));
+        let first_ns = match self.gaps {
+            Gaps::Even => self.offset_ns,
+            Gaps::Random(_, sum_ns) => sum_ns,
+            Gaps::Told => return self,
+        };
+        self.next_due_ns = self.stretched(first_ns);
+        self
     }
 
     /// Delays every query by this share of the mean time between two queries of all threads, so that players that share
@@ -86,13 +122,13 @@ impl Schedule {
         self.next_due_ns
     }
 
-    /// When the first query after `ns` is due. Unless gaps are even, computed as if they were.
+    /// When the first query after `ns` is due. Unless gaps are even and the rate stays, a mean gap after it.
     pub fn due_after_ns(&self, ns: u64) -> u64 {
         if self.next_due_ns > ns {
             return self.next_due_ns;
         }
-        if !self.is_even() {
-            return ns + self.period_ns as u64;
+        if !self.is_even() || self.course.is_some() {
+            return ns + self.present_period_ns as u64;
         }
         let mut dues = (self.surely_even_due(ns)..).map(|number| self.even_due(number));
         dues.find(|&due_ns| due_ns > ns).expect("queries are due for ever")
@@ -132,14 +168,18 @@ impl Schedule {
     /// `None` with random arrivals, which end with their last query.
     pub fn end_ns(&self) -> Option<u64> {
         let last = self.taken.checked_sub(1).filter(|_| self.is_even())?;
-        Some((self.offset_ns + last as f64 * self.period_ns + self.common_period_ns) as u64)
+        let end_ns = self.offset_ns + last as f64 * self.period_ns + self.common_period_ns;
+        let Some(walk) = &self.course else { return Some(end_ns as u64) };
+        let end_s = Walk::new(walk.course().clone()).reach(end_ns * 1e-9);
+        let end_s = end_s.map_or(walk.course().seconds(), |(end_s, _)| end_s);
+        Some((end_s * 1e9) as u64)
     }
 
     /// The longest whole number of mean periods, at most `most`, within `within_ns`.
     #[inline]
     pub fn whole_periods_ns(&self, within_ns: u64, most: u64) -> u64 {
-        let periods = (within_ns as f64 / self.period_ns).floor().min(most as f64);
-        (periods * self.period_ns) as u64
+        let periods = (within_ns as f64 / self.present_period_ns).floor().min(most as f64);
+        (periods * self.present_period_ns) as u64
     }
 
     /// When query `number` of this thread is due, from 0. Multiplied, not added up, so that a rate holds over hours.
@@ -151,24 +191,42 @@ impl Schedule {
     /// The number of this thread's queries that are due before `ns`, or one or two fewer. It is rounded down and
     /// reduced by one, since the quotient itself may be rounded up.
     fn surely_even_due(&self, ns: u64) -> u64 {
-        ((ns as f64 - self.offset_ns) / self.period_ns).max(1.0) as u64 - 1
+        let peak_ns = match &self.course {
+            None => ns as f64,
+            Some(walk) => walk.course().count_until(ns as f64 * 1e-9) * 1e9,
+        };
+        ((peak_ns - self.offset_ns) / self.period_ns).max(1.0) as u64 - 1
     }
 
     #[inline]
     fn due_of_next(&mut self) -> u64 {
-        match &mut self.gaps {
-            Gaps::Even => self.even_due(self.taken),
+        let peak_ns = match &mut self.gaps {
+            Gaps::Even => self.offset_ns + self.taken as f64 * self.period_ns,
             Gaps::Random(random, sum_ns) => {
                 *sum_ns -= (1.0 - random.f64()).ln() * self.period_ns;
-                *sum_ns as u64
+                *sum_ns
             }
-            Gaps::Told => self.next_due_ns,
+            Gaps::Told => return self.next_due_ns,
+        };
+        self.stretched(peak_ns)
+    }
+
+    /// When a query is due that would be due at `peak_ns` at the highest rate all the time.
+    #[inline]
+    fn stretched(&mut self, peak_ns: f64) -> u64 {
+        let Some(walk) = &mut self.course else { return peak_ns as u64 };
+        let Some((second, share)) = walk.reach(peak_ns * 1e-9) else { return NEVER_NS };
+        if share > 0.0 {
+            self.present_period_ns = self.period_ns / share;
         }
+        (second * 1e9) as u64
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use kqps_catalogue::course::Leg;
+
     use super::*;
 
     fn dues_before(schedule: &mut Schedule, end_ns: u64) -> Vec<u64> {
@@ -213,6 +271,72 @@ mod tests {
         assert_eq!(all, expected);
         let random = || Schedule::new(1_000.0, 1, 0, Arrivals::Poisson, 5);
         assert_eq!(random().later_by(0.5).next_due_ns(), random().next_due_ns());
+    }
+
+    /// A ramp from 1 % to the whole rate in a second, a pause, and half the rate.
+    fn course() -> Course {
+        let leg = |seconds, from, to| Leg { seconds, from, to };
+        Course::new(vec![leg(1.0, 0.01, 1.0), leg(0.5, 0.0, 0.0), leg(1.0, 0.5, 0.5)]).unwrap()
+    }
+
+    #[test]
+    fn a_course_has_as_many_queries_by_each_moment_as_its_area() {
+        let course = course();
+        for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+            let mut all = Vec::new();
+            for thread in 0..3 {
+                let schedule = Schedule::new(100_000.0, 3, thread, arrivals, 7).along(Some(&course));
+                all.extend(dues_before(&mut { schedule }, 10_000_000_000));
+            }
+            all.sort_unstable();
+            for ms in (0..=2_600).step_by(10) {
+                let due = all.partition_point(|due_ns| *due_ns < ms * 1_000_000) as f64;
+                let area = course.count_until(ms as f64 / 1e3) * 100_000.0;
+                let most = if arrivals == Arrivals::Even { 3.0 } else { 5.0 * area.sqrt() + 5.0 };
+                assert!((due - area).abs() <= most, "{arrivals} {ms}: {due} {area}");
+            }
+        }
+    }
+
+    #[test]
+    fn players_that_share_a_course_take_turns() {
+        let all = |players: u32| {
+            let mut all = Vec::new();
+            for player in 0..players {
+                let rate_qps = 9_000.0 / f64::from(players);
+                let schedule = Schedule::new(rate_qps, 1, 0, Arrivals::Even, 0).along(Some(&course()));
+                let mut schedule = schedule.later_by(f64::from(player) / f64::from(players));
+                all.extend(dues_before(&mut schedule, 10_000_000_000));
+            }
+            all.sort_unstable();
+            all
+        };
+        let (one, three) = (all(1), all(3));
+        assert_eq!(one.len(), three.len());
+        assert!(one.iter().zip(&three).all(|(one, three)| one.abs_diff(*three) <= 1));
+    }
+
+    #[test]
+    fn skipping_along_a_course_leaves_exactly_what_is_not_yet_due() {
+        for arrivals in [Arrivals::Even, Arrivals::Poisson] {
+            for before_ns in [0, 1, 400_000_000, 1_000_000_000, 1_200_000_000, 2_499_999_999, 3_000_000_000] {
+                let schedule = || Schedule::new(20_000.0, 3, 1, arrivals, 5).along(Some(&course()));
+                let (mut walked, mut skipped) = (schedule(), schedule());
+                let count = dues_before(&mut walked, before_ns).len() as u64;
+                assert_eq!(skipped.skip(before_ns, u64::MAX), count, "{arrivals} {before_ns}");
+                assert_eq!(walked.next_due_ns(), skipped.next_due_ns());
+            }
+        }
+    }
+
+    #[test]
+    fn a_course_has_an_end_and_gaps_of_its_present_rate() {
+        let mut schedule = Schedule::new(10_000.0, 1, 0, Arrivals::Even, 0).along(Some(&course()));
+        assert!(schedule.whole_periods_ns(1_000_000, 31) == 0, "a hundredth of the rate has a gap of 10 ms");
+        schedule.skip(1_600_000_000, u64::MAX);
+        assert_eq!(schedule.whole_periods_ns(1_000_000, 31), 1_000_000);
+        schedule.skip(u64::MAX, u64::MAX);
+        assert_eq!((schedule.next_due_ns(), schedule.end_ns()), (NEVER_NS, Some(2_500_000_000)));
     }
 
     #[test]

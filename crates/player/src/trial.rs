@@ -393,7 +393,8 @@ fn pace(plan: &Plan, dataset: &Dataset, number: usize, capture: Option<&Cursor<'
                 let turn = walk::turn(dataset.queries(), threads, number, plan.stop.passes);
                 let (_, first) = plan.part.thread(threads, 0);
                 let seed = plan.seed.wrapping_add(first as u64);
-                Schedule::new(rate_qps, threads, turn, arrivals, seed).later_by(plan.part.phase())
+                let schedule = Schedule::new(rate_qps, threads, turn, arrivals, seed);
+                schedule.along(plan.course.as_ref()).later_by(plan.part.phase())
             };
             let coalesce_ns = plan.coalesce.as_nanos() as u64;
             Pace::Open { schedule, coalesce_ns, leave_ns: None, window: window.map(own_share) }

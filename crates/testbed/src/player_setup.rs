@@ -142,6 +142,7 @@ impl PlayerSetup {
             own_cores,
             seed: SEED,
             drop_reasons: request.purpose.is_for_reasons(),
+            course: None,
             per_query: PerQueryPlan::default(),
         };
         plan.check().map_err(|error| error.to_string())?;
@@ -263,6 +264,7 @@ mod tests {
             own_cores: true,
             seed: 1,
             drop_reasons: false,
+            course: None,
             per_query: PerQueryPlan::default(),
         };
         assert_eq!(made, expected);

@@ -105,6 +105,10 @@ pub enum PlanError {
     PerQuery,
     #[error("a limit of {0} queries a second: expected more than 0")]
     Limit(String),
+    #[error("a course is for an open loop with even or random arrivals")]
+    Course,
+    #[error("a course with a share of {0}: expected 1 at most")]
+    CoursePeak(String),
 }
 
 impl Plan {
@@ -135,6 +139,7 @@ impl Plan {
         {
             return Err(PlanError::Limit(rate_qps.to_string()));
         }
+        self.check_course()?;
         if let Some(key) = self.per_query.tsig.as_ref().filter(|key| key.key_name().is_none()) {
             return Err(PlanError::Tsig(key.name.clone()));
         }
@@ -168,6 +173,13 @@ impl Plan {
             (clients > u64::from(CLIENTS_MOST), PlanError::Clients { clients }),
             (has_places && places > CONNECTIONS_MOST as u64, PlanError::Places { places }),
         ])
+    }
+
+    fn check_course(&self) -> Result<(), PlanError> {
+        let Some(course) = &self.course else { return Ok(()) };
+        let follows = matches!(self.load, LoadPlan::Open { arrivals: Arrivals::Even | Arrivals::Poisson, .. });
+        let is_share = course.peak() <= 1.0;
+        first_of([(!follows, PlanError::Course), (!is_share, PlanError::CoursePeak(course.peak().to_string()))])
     }
 
     /// Checks how a capture is played, whatever the capture is.
