@@ -5,12 +5,13 @@
 
 mod shape;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use shape::{CourseError, Shape};
 
 /// A part of a course, in which the rate changes evenly.
-#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct Leg {
     /// How long it lasts, above 0.
@@ -39,7 +40,7 @@ impl Leg {
 }
 
 /// A rate that changes with time. Its unit is that of its legs: queries per second, or a share of a rate.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(transparent)]
 pub struct Course {
     legs: Vec<Leg>,
@@ -85,6 +86,13 @@ impl Course {
         let peak = self.peak();
         let share = |leg: &Leg| Leg { seconds: leg.seconds, from: leg.from / peak, to: leg.to / peak };
         Self { legs: self.legs.iter().map(share).collect() }
+    }
+
+    /// The course with each rate multiplied by a factor.
+    #[must_use]
+    pub fn times(&self, factor: f64) -> Self {
+        let times = |leg: &Leg| Leg { seconds: leg.seconds, from: leg.from * factor, to: leg.to * factor };
+        Self { legs: self.legs.iter().map(times).collect() }
     }
 
     /// The rate at a moment, in seconds since the begin; 0 after the end. At a jump it is the later rate.

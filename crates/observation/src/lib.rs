@@ -18,6 +18,7 @@ pub mod http;
 pub mod ledger;
 pub mod live;
 pub mod merge;
+pub mod moments;
 pub mod network;
 pub mod non_empty;
 pub mod part;

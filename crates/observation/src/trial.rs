@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::ops::Range;
 
+use kqps_catalogue::course::Course;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -13,6 +14,7 @@ use crate::gauge::{SpeedFacts, StallFacts};
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
 use crate::ledger::{Ledger, Place};
+use crate::moments::Moment;
 use crate::network::NetworkFacts;
 use crate::non_empty::NonEmpty;
 use crate::part::PlayerPart;
@@ -154,6 +156,9 @@ pub struct Trial {
     /// in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub mishaps: Vec<Mishap>,
+    /// The load over time, by when queries were due. Empty unless it was asked for, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub moments: Vec<Moment>,
     /// One-second bins: queries by the time of their send, correct replies by the time of their arrival.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
@@ -360,6 +365,10 @@ pub struct LoadFacts {
     /// The seed of random arrivals.
     #[serde(default)]
     pub seed: Option<u64>,
+    /// The course of the rate, in queries per second; `None` if the rate stayed. `intended_qps` is its mean over
+    /// `duration_s`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub course: Option<Course>,
 }
 
 impl LoadFacts {

@@ -36,6 +36,9 @@ pub use table::{Expired, Outstanding, State, Table};
 /// names expanded.
 const SCRATCH_BYTES: usize = 1 << 17;
 
+/// About as many queries are given up in one call at most, so that replies do not wait.
+const GIVEN_UP_MOST: u64 = 1 << 20;
+
 /// The outstanding queries of one thread, and its counts.
 pub struct Books<'a, T> {
     /// Queries of all flows whose timeout has not passed.
@@ -397,14 +400,14 @@ impl<'a, T: Table> Books<'a, T> {
         self.tally.accounts.intended += 1;
         self.tally.accounts.unsent += 1;
         self.tally.unsent_for_ids += 1;
-        self.tally.course.intended(due_ns, 1);
+        self.tally.timeline.intended(due_ns, 1);
     }
 
     /// Books an intended query as outstanding.
     #[inline]
     fn issue(&mut self, flow: usize, query: Position, due_ns: u64) -> Due<T::Key> {
         self.tally.accounts.intended += 1;
-        self.tally.course.intended(due_ns, 1);
+        self.tally.timeline.intended(due_ns, 1);
         let of_query = &mut self.flows[flow];
         let key = of_query.table.issue(due_ns, query);
         of_query.left -= u32::from(of_query.left != u32::MAX);
@@ -429,16 +432,24 @@ impl<'a, T: Table> Books<'a, T> {
         flow
     }
 
-    /// Gives up the queries that were due before this time, and returns their number.
+    /// Gives up queries that were due before this time, moment by moment, and returns their number. It may leave some for
+    /// the next call.
     #[cold]
     fn give_up(&mut self, supply: &mut Supply<'_>, before_ns: u64) -> u64 {
-        let count = supply.skip(before_ns);
-        if count > 0 {
+        let mut all = 0;
+        while let Some(due_ns) = supply.due_before_ns(before_ns).filter(|_| all < GIVEN_UP_MOST) {
+            let end_ns = self.tally.timeline.moment_end_ns(due_ns);
+            let until_ns = end_ns.map_or(before_ns, |end_ns| end_ns.min(before_ns));
+            let count = supply.skip(until_ns);
             self.tally.accounts.intended += count;
             self.tally.accounts.unsent += count;
-            self.tally.course.intended(before_ns.saturating_sub(1), count);
+            self.tally.timeline.intended(until_ns.saturating_sub(1), count);
+            all += count;
+            if count == 0 || until_ns == before_ns {
+                break;
+            }
         }
-        count
+        all
     }
 
     /// Records that the kernel accepted these queries at `now_ns`.
@@ -449,7 +460,7 @@ impl<'a, T: Table> Books<'a, T> {
             self.tally.request_bytes += u64::from(due.bytes);
             let lag_ns = now_ns - due.due_ns;
             self.tally.lag.record_us(lag_ns / 1000);
-            self.tally.course.sent(due.due_ns, lag_ns / 1000);
+            self.tally.timeline.sent(due.due_ns, lag_ns / 1000);
             if lag_ns > self.timeout_ns {
                 self.flows[flow].held_until_ns = now_ns + self.settle_ns;
             }

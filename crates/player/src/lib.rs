@@ -18,7 +18,7 @@
 pub mod books;
 pub mod clock;
 pub mod connections;
-pub mod course;
+pub mod timeline;
 pub mod differences;
 pub mod error;
 mod files;

@@ -136,12 +136,12 @@ impl Pace {
         }
     }
 
-    /// Whether a query of an open loop is due before this time.
+    /// When the next query of an open loop is due, if that is before this time.
     #[inline]
-    pub fn is_due_before(&self, before_ns: u64) -> bool {
+    pub fn due_before_ns(&self, before_ns: u64) -> Option<u64> {
         match self {
-            Self::Open { schedule, .. } => schedule.next_due_ns() < before_ns,
-            Self::Closed { .. } => false,
+            Self::Open { schedule, .. } => Some(schedule.next_due_ns()).filter(|due_ns| *due_ns < before_ns),
+            Self::Closed { .. } => None,
         }
     }
 

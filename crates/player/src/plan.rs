@@ -44,6 +44,9 @@ pub struct Plan {
     pub local: Option<Sources>,
     /// When the queries leave.
     pub load: LoadPlan,
+    /// Whether to record the load over time.
+    #[serde(default)]
+    pub moments: bool,
     /// The course of an open loop's rate, as shares of it, 1 at most; `None` if the rate stays.
     #[serde(default)]
     pub course: Option<Course>,
@@ -361,6 +364,7 @@ pub(crate) mod tests {
             own_cores: false,
             seed: SEED,
             drop_reasons: false,
+            moments: false,
             course: None,
             per_query: PerQueryPlan::default(),
         }

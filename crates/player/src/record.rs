@@ -191,7 +191,8 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         beside: Vec::new(),
         parts: Vec::new(),
         start_skew_us: None,
-        mishaps: tally.course.mishaps(),
+        mishaps: tally.timeline.mishaps(),
+        moments: tally.timeline.moments(),
     }
 }
 
@@ -282,6 +283,8 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
             (LoadMode::Closed, None, Some(outstanding), Some(rate_qps))
         }
     };
+    let course = plan.course.as_ref().zip(intended_qps).map(|(course, rate_qps)| course.times(rate_qps));
+    let mean_qps = course.as_ref().map(|course| over(course.count_until(duration_s), duration_s));
     let correct_in_time = played.results.iter().map(|result| result.correct_in_time).sum();
     // If the time ends a closed loop, the replies to its last window make no room for another query.
     let answered = if mode == LoadMode::Closed { correct_in_time } else { tally.accounts.correct };
@@ -290,7 +293,7 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
         arrivals,
         outstanding,
         outstanding_mean: Some(over(tally.outstanding.sum_s(), duration_s)),
-        intended_qps,
+        intended_qps: mean_qps.or(intended_qps),
         // Replies decide when a closed loop sends, and a schedule does not wait for them.
         offered_qps: over(
             tally.accounts.sent as f64,
@@ -306,6 +309,7 @@ fn load(played: &FinishedTrial<'_>, tally: &Tally) -> LoadFacts {
         coalesce_us: Some(plan.coalesce.as_secs_f64() * 1e6),
         lag_allowed_us: Some(plan.lag_allowed.as_secs_f64() * 1e6),
         seed: Some(plan.seed),
+        course,
     }
 }
 

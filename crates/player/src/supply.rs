@@ -203,7 +203,7 @@ impl<'a> Supply<'a> {
     pub fn is_due(&self, now_ns: u64, most: usize, waiting: u64) -> bool {
         if self.is_held_back(waiting) {
             // Nothing may leave, but the thread gives up the due queries.
-            return self.pace.is_due_before(now_ns + 1) && !self.is_played(now_ns);
+            return self.pace.due_before_ns(now_ns + 1).is_some() && !self.is_played(now_ns);
         }
         let standing = Standing { now_ns, waiting, last_send_ns: self.last_send_ns };
         self.pace.is_due(standing, most) && !self.is_played(now_ns)
@@ -264,7 +264,13 @@ impl<'a> Supply<'a> {
     /// Whether a query is due before this time.
     #[inline]
     pub(crate) fn is_due_before(&self, before_ns: u64) -> bool {
-        self.pace.is_due_before(before_ns)
+        self.due_before_ns(before_ns).is_some()
+    }
+
+    /// When the next query of an open loop is due, if that is before this time.
+    #[inline]
+    pub(crate) fn due_before_ns(&self, before_ns: u64) -> Option<u64> {
+        self.pace.due_before_ns(before_ns)
     }
 
     /// The time before which a query that is still due is given up.

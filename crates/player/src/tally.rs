@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use kqps_dataset::{Dataset, Expected, Position};
 use kqps_observation::{Accounts, Histogram};
 
-use crate::course::Course;
+use crate::timeline::Timeline;
 use crate::differences::Differences;
 use crate::held_back::HeldBack;
 use crate::loss::Loss;
@@ -75,7 +75,7 @@ pub struct Tally {
     /// Time between successive sends.
     pub gap: Histogram,
     /// The times at which something went wrong.
-    pub course: Course,
+    pub timeline: Timeline,
     /// Queries sent, by 100 ms.
     pub sent_per_100ms: Vec<u64>,
     /// Correct replies, by 100 ms of arrival.
@@ -125,7 +125,7 @@ impl Tally {
     pub fn in_time(&mut self, at_ns: u64, latency_ns: u64) {
         self.accounts.correct += 1;
         self.latency.record_us(latency_ns / 1000);
-        self.course.correct(at_ns.saturating_sub(latency_ns));
+        self.timeline.correct(at_ns.saturating_sub(latency_ns), latency_ns);
         add(&mut self.correct_per_100ms, at_ns, 1);
     }
 
@@ -236,7 +236,7 @@ impl Tally {
         self.latency.add(&other.latency);
         self.lag.add(&other.lag);
         self.gap.add(&other.gap);
-        self.course.add(&other.course);
+        self.timeline.add(&other.timeline);
         for (ours, theirs) in [
             (&mut self.sent_per_100ms, &other.sent_per_100ms),
             (&mut self.correct_per_100ms, &other.correct_per_100ms),

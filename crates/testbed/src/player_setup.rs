@@ -142,6 +142,7 @@ impl PlayerSetup {
             own_cores,
             seed: SEED,
             drop_reasons: request.purpose.is_for_reasons(),
+            moments: false,
             course: None,
             per_query: PerQueryPlan::default(),
         };
@@ -264,6 +265,7 @@ mod tests {
             own_cores: true,
             seed: 1,
             drop_reasons: false,
+            moments: false,
             course: None,
             per_query: PerQueryPlan::default(),
         };

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use crate::moments::{Moment, Moments};
 use crate::trial::{Interval, Mishap};
 use crate::{Accounts, Trial};
 
@@ -78,6 +79,13 @@ pub(super) fn intervals(parts: &[Part], starts: &Starts) -> Vec<Interval> {
         }
     }
     seconds.into_values().collect()
+}
+
+/// The moments of all players. Their due times count from the start that all were given.
+pub(super) fn moments(parts: &[Part]) -> Vec<Moment> {
+    let mut sum = Moments::default();
+    parts.iter().for_each(|part| sum.add(&Moments::from_record(&part.trial.moments)));
+    sum.record()
 }
 
 /// Width of the bins of mishaps, nanoseconds.

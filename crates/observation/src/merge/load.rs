@@ -23,12 +23,15 @@ pub(super) fn facts(parts: &[Part], accounts: &Accounts) -> LoadFacts {
     };
     // A player's mean is over its own time.
     let outstanding_s: Option<f64> = each().map(|load| Some(load.outstanding_mean? * load.duration_s)).sum();
+    let intended_qps: Option<f64> = each().map(|load| load.intended_qps).sum();
+    // All players follow one course, each at its share of the rate.
+    let times = intended_qps.zip(first.intended_qps).map_or(1.0, |(all_qps, first_qps)| over(all_qps, first_qps));
     LoadFacts {
         mode: first.mode,
         arrivals: first.arrivals,
         outstanding: each().map(|load| load.outstanding).collect::<Option<Vec<u64>>>().map(counts::sum),
         outstanding_mean: outstanding_s.map(|sum_s| over(sum_s, duration_s)),
-        intended_qps: each().map(|load| load.intended_qps).sum(),
+        intended_qps,
         offered_qps: over(
             accounts.sent as f64,
             if first.mode == LoadMode::Closed { duration_s } else { sending_s },
@@ -43,6 +46,7 @@ pub(super) fn facts(parts: &[Part], accounts: &Accounts) -> LoadFacts {
         coalesce_us: longest_known(|load| load.coalesce_us),
         lag_allowed_us: longest_known(|load| load.lag_allowed_us),
         seed: first.seed,
+        course: first.course.map(|course| course.times(times)),
     }
 }
 

@@ -72,6 +72,7 @@ pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial
         start_skew_us: starts.skew_us(),
         late_start_ns: late_ns,
         mishaps: counts::mishaps(parts, &starts),
+        moments: counts::moments(parts),
         intervals: counts::intervals(parts, &starts),
         sent_per_100ms: counts::sent_per_100ms(parts, &starts),
     })

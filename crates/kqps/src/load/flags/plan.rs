@@ -103,6 +103,7 @@ impl PlayerArgs {
             cpus,
             seed: SEED,
             drop_reasons: false,
+            moments: false,
             course: None,
             per_query: PerQueryPlan::default(),
             replay: captured.map(|captured| captured.plan.clone()),

@@ -1,6 +1,7 @@
-//! The fates of queries by due time, in bins of 10 ms. They show when in a trial something went wrong, so one bad
-//! moment of the host need not spoil the whole trial.
+//! The fates of queries by due time. Bins of 10 ms show when in a trial something went wrong, so one bad moment of the
+//! host need not spoil the whole trial. Moments of 100 ms and more, if the plan asks for them, show the load over time.
 
+use kqps_observation::moments::{Moment, Moments};
 use kqps_observation::trial::Mishap;
 
 const BIN_NS: u64 = 10_000_000;
@@ -13,8 +14,10 @@ const LATE_US: u64 = 500;
 
 /// The bins of one thread's queries.
 #[derive(Debug, Default)]
-pub struct Course {
+pub struct Timeline {
     bins: Vec<Bin>,
+    /// `None` unless the plan asks for them.
+    moments: Option<Moments>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -24,10 +27,28 @@ struct Bin {
     lag_us: u32,
 }
 
-impl Course {
+impl Timeline {
+    /// Keeps the moments of the load, too.
+    pub fn keep_moments(&mut self) {
+        self.moments.get_or_insert_default();
+    }
+
+    /// The end of the moment that has this time; `None` if no moments are kept.
+    pub fn moment_end_ns(&self, ns: u64) -> Option<u64> {
+        Some(self.moments.as_ref()?.bin_end_ns(ns))
+    }
+
+    /// The moments as they are recorded; empty if none are kept.
+    pub fn moments(&self) -> Vec<Moment> {
+        self.moments.as_ref().map_or_else(Vec::new, Moments::record)
+    }
+
     /// Counts `count` queries that were due at `due_ns`.
     #[inline]
     pub fn intended(&mut self, due_ns: u64, count: u64) {
+        if let Some(moments) = &mut self.moments {
+            moments.intended(due_ns, count);
+        }
         if let Some(bin) = self.bin(due_ns) {
             bin.intended = bin.intended.saturating_add(count.try_into().unwrap_or(u32::MAX));
         }
@@ -36,6 +57,9 @@ impl Course {
     /// Records the lag of a query that was due at `due_ns`. A bin keeps the largest lag, in microseconds.
     #[inline]
     pub fn sent(&mut self, due_ns: u64, lag_us: u64) {
+        if let Some(moments) = &mut self.moments {
+            moments.sent(due_ns);
+        }
         if let Some(bin) = self.bin(due_ns) {
             bin.lag_us = bin.lag_us.max(lag_us.try_into().unwrap_or(u32::MAX));
         }
@@ -43,7 +67,10 @@ impl Course {
 
     /// Counts a correct reply in time to a query that was due at `due_ns`.
     #[inline]
-    pub fn correct(&mut self, due_ns: u64) {
+    pub fn correct(&mut self, due_ns: u64, latency_ns: u64) {
+        if let Some(moments) = &mut self.moments {
+            moments.answered(due_ns, latency_ns);
+        }
         if let Some(bin) = self.bin(due_ns) {
             bin.correct += 1;
         }
@@ -60,6 +87,9 @@ impl Course {
 
     /// Adds the bins of another thread.
     pub fn add(&mut self, other: &Self) {
+        if let Some(moments) = &other.moments {
+            self.moments.get_or_insert_default().add(moments);
+        }
         self.bins.resize(self.bins.len().max(other.bins.len()), Bin::default());
         for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {
             ours.intended += theirs.intended;
@@ -87,19 +117,19 @@ mod tests {
 
     #[test]
     fn only_bins_in_which_something_went_wrong_are_reported() {
-        let mut course = Course::default();
+        let mut timeline = Timeline::default();
         for due_ms in 0..50 {
-            course.intended(due_ms * 1_000_000, 1);
-            course.sent(due_ms * 1_000_000, if due_ms == 25 { 700 } else { 40 });
+            timeline.intended(due_ms * 1_000_000, 1);
+            timeline.sent(due_ms * 1_000_000, if due_ms == 25 { 700 } else { 40 });
             if due_ms != 41 {
-                course.correct(due_ms * 1_000_000);
+                timeline.correct(due_ms * 1_000_000, 0);
             }
         }
-        let mut other = Course::default();
+        let mut other = Timeline::default();
         other.intended(5_000_000, 3);
-        course.add(&other);
+        timeline.add(&other);
         assert_eq!(
-            course.mishaps(),
+            timeline.mishaps(),
             [
                 Mishap { at_10ms: 0, intended: 13, bad: 3, lag_us: 40 },
                 Mishap { at_10ms: 2, intended: 10, bad: 0, lag_us: 700 },
@@ -110,9 +140,9 @@ mod tests {
 
     #[test]
     fn what_is_due_after_a_minute_is_in_no_bin() {
-        let mut course = Course::default();
-        course.intended(59_999_999_999, 1);
-        course.intended(60_000_000_000, 1);
-        assert_eq!(course.mishaps().len(), 1);
+        let mut timeline = Timeline::default();
+        timeline.intended(59_999_999_999, 1);
+        timeline.intended(60_000_000_000, 1);
+        assert_eq!(timeline.mishaps().len(), 1);
     }
 }
