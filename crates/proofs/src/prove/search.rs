@@ -26,9 +26,6 @@ pub(super) struct SearchOutcome {
     pub(super) grade: Grade,
     /// The share of the echo, if its ceiling was measured.
     pub(super) share: Option<Interval>,
-    pub(super) at_least_qps: Option<f64>,
-    /// The greatest load that was played, queries a second.
-    pub(super) most_qps: f64,
 }
 
 impl SearchOutcome {
@@ -42,7 +39,6 @@ impl SearchOutcome {
             .context("kqps find printed what is no trial")?;
         let verdict: SearchVerdict =
             serde_json::from_str(verdict).context("kqps find printed what is not a verdict")?;
-        // Loads with a greatest rate are played as they are named, and nothing is gauged.
         let speed = trials.iter().find_map(|trial| trial.speed.as_ref());
         let reference_turns_per_s = speed.map_or(1.0, |speed| speed.reference_turns_per_s);
         let turns_per_s = usual_of(&trials) * reference_turns_per_s;
@@ -55,8 +51,6 @@ impl SearchOutcome {
             bottleneck: verdict.bottleneck,
             grade: verdict.grade,
             share: verdict.share,
-            at_least_qps: verdict.at_least_qps,
-            most_qps: trials.iter().map(|trial| trial.load.offered_qps).fold(0.0, f64::max),
         })
     }
 
@@ -70,11 +64,6 @@ impl SearchOutcome {
     /// Its figure, queries for a turn of the gauge. An error if it has none.
     pub(super) fn per_turn(&self) -> Result<f64> {
         self.figure.as_ref().map(|figure| figure.median).map_err(|why| anyhow!("no figure: {why}"))
-    }
-
-    /// Its figure with its range, queries for a turn of the gauge; `None` if it is refused.
-    pub(super) fn range(&self) -> Option<Interval> {
-        self.figure.as_ref().ok().copied()
     }
 }
 
