@@ -8,13 +8,11 @@ mod traffic;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::namespace::veth::{self, VethSettings};
 use kqps_lab::path::LaidPath;
 use kqps_observation::question::Path as Kind;
-use kqps_programs::shell;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -203,10 +201,8 @@ fn server(path: &LaidPath) -> Result<SocketAddrV4> {
 
 /// The hardware address of the device at the server's end, for players that write frames.
 fn hardware(path: &LaidPath) -> Result<[u8; 6]> {
-    let mut command = Command::new(shell::find("ip").context("ip is missing (package iproute2)")?);
-    command.args(["-j", "link", "show", "dev", veth::DEVICE]);
-    path.place_subject(&mut command).context("entering a network namespace")?;
-    let shown = shell::read(&mut command)?;
+    let words = ["-j", "link", "show", "dev", veth::DEVICE];
+    let shown = path::ip(&words, |command| path.place_subject(command))?;
     let links: Value = serde_json::from_str(&shown).with_context(|| format!("ip printed {shown:?}"))?;
     let text = links[0]["address"].as_str().context("ip shows no hardware address")?;
     let bytes: Vec<u8> = text.split(':').filter_map(|byte| u8::from_str_radix(byte, 16).ok()).collect();
