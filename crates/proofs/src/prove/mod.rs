@@ -31,10 +31,12 @@ mod witnessed;
 mod work;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::ValueEnum;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::probe::probe_one;
@@ -300,6 +302,14 @@ impl Bench {
         Ok(())
     }
 
+    /// Leaves out what this host cannot prove. In the whole form that is an error.
+    #[track_caller]
+    fn leave_out(&self, lacking: Capability, reason: impl Display) -> Result<()> {
+        ensure!(self.size == Size::Small, "{reason}");
+        skip(lacking, reason);
+        Ok(())
+    }
+
     /// Chooses between two values, by size.
     fn choose<T>(&self, small: T, whole: T) -> T {
         match self.size {
@@ -307,6 +317,26 @@ impl Bench {
             Size::Whole => whole,
         }
     }
+}
+
+/// Does something with each item, with so many at the same time. Returns the results in the order of the items.
+fn side_by_side<I: Sync, T: Send>(
+    items: &[I],
+    at_a_time: usize,
+    act: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let act = &act;
+    let mut done = Vec::with_capacity(items.len());
+    for some in items.chunks(at_a_time) {
+        let results = thread::scope(|scope| {
+            let begun: Vec<_> = some.iter().map(|item| scope.spawn(move || act(item))).collect();
+            begun.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        for result in results {
+            done.push(result.map_err(|_| anyhow!("a thread of the proof panicked"))??);
+        }
+    }
+    Ok(done)
 }
 
 /// The player's I/O models that this host offers. Prints for each other why the host does not offer it.

@@ -9,9 +9,9 @@ mod honest_load;
 mod hostile;
 mod servers;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
-use super::{Bench, Part, Size};
+use super::{Bench, Part, Size, side_by_side};
 
 const PARTS: [Part; 3] = [
     ("back ends with faults", faults::prove),
@@ -26,8 +26,5 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         return bench.prove_parts(&PARTS, |_| false);
     }
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
-    std::thread::scope(|scope| {
-        let proofs: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| bench.prove_one(part))).collect();
-        proofs.into_iter().try_for_each(|proof| proof.join().map_err(|_| anyhow!("a part panicked"))?)
-    })
+    side_by_side(&parts, parts.len(), |part| bench.prove_one(part)).map(drop)
 }

@@ -9,14 +9,14 @@ mod traffic;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use kqps_observation::Trial;
 use kqps_observation::question::Path as Kind;
 use kqps_programs::shell;
-use kqps_skips::{Capability, skip};
+use kqps_skips::Capability;
 
 use super::patience::until_proved;
-use super::{Bench, Size};
+use super::Bench;
 use crate::child::Running;
 use crate::program::Carrier;
 use crate::{path, program};
@@ -93,9 +93,7 @@ fn middle(traffic: &Traffic) -> Played {
 /// Proves the parts one after the other.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if let Some((capability, reason)) = lacks() {
-        ensure!(bench.size == Size::Small, "{reason}");
-        skip(capability, format_args!("replays recorded by tcpdump: {reason}"));
-        return Ok(());
+        return bench.leave_out(capability, format!("replays recorded by tcpdump: {reason}"));
     }
     for part in bench.parts(&PARTS, |part| part.name)? {
         bench.anew().and_then(|bench| part.prove(&bench)).with_context(|| part.name)?;
