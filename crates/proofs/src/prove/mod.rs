@@ -95,6 +95,19 @@ pub enum Proof {
     Package,
 }
 
+/// The proofs whose parts have names.
+const WITH_PARTS: [Proof; 9] = [
+    Proof::Cache,
+    Proof::Connections,
+    Proof::Front,
+    Proof::History,
+    Proof::Hosts,
+    Proof::Judgement,
+    Proof::Package,
+    Proof::Replay,
+    Proof::Reproduce,
+];
+
 /// How thorough a proof is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Size {
@@ -352,22 +365,8 @@ fn player_ios() -> Vec<&'static str> {
 /// Proves what the options ask for, one proof after the other. The error is that of the first proof that fails.
 /// `program` is the tested program.
 pub fn run(options: &Options, program: &Path) -> Result<()> {
-    let is_one = |proof: &Proof| {
-        matches!(
-            proof,
-            Proof::Cache
-                | Proof::Connections
-                | Proof::Front
-                | Proof::History
-                | Proof::Hosts
-                | Proof::Judgement
-                | Proof::Package
-                | Proof::Replay
-                | Proof::Reproduce
-        )
-    };
     ensure!(
-        options.only.is_none() || options.proofs.iter().all(is_one),
+        options.only.is_none() || options.proofs.iter().all(|proof| WITH_PARTS.contains(proof)),
         "--only: the parts of cache, connections, front, history, hosts, judgement, package, replay and reproduce have \
          names, those of other proofs have none"
     );

@@ -1,12 +1,15 @@
-//! A run of `kqps find` at a target, with its figure in units that do not depend on the host's speed.
+//! A run of `kqps find` at a target, with its figure in units that do not depend on the host's speed, and one of
+//! `kqps compare`.
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use kqps_observation::Trial;
 use kqps_verdict::bottleneck::Bottleneck;
+use kqps_verdict::compare::Comparison;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::SearchVerdict;
@@ -80,4 +83,12 @@ pub(super) fn find(
     command.arg(queries).args(["--cpus", &player, "--subject-cpus", &subject]).args(flags);
     let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
     SearchOutcome::parse(&ended.output)
+}
+
+/// Runs `kqps compare --json` to its end, which comes within this time of its comparison.
+pub(super) fn compare(command: &mut Command, within: Duration) -> Result<Comparison> {
+    let mut running = Running::start(command)?;
+    let comparison = running.json_line().context("kqps compare printed no comparison")?;
+    running.wait(within)?;
+    Ok(comparison)
 }

@@ -191,14 +191,12 @@ impl Play<'_> {
         let path = path::lay(self.mix.path())?;
         let settings = ServerSettings {
             listen: SocketAddr::new(path.subject_address(), 0),
-            wire: self.wired.wire.clone(),
             plan: Plan::from_faults(&self.faults, self.share)?,
             seed: self.seed,
             late_us: patience.late_us(),
             streams_most: self.mix.streams_most,
             disorder: self.mix.disorder,
-            cpu: Some(bench.kqps.subject_cpu),
-            ..ServerSettings::default()
+            ..self.wired.server(bench)
         };
         let server = path.at_subject(|| Server::start(settings).map_err(io::Error::other))?;
         let pauses = pauses::watch(bench.kqps.player_cpu)?;

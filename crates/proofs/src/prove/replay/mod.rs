@@ -17,7 +17,6 @@ use kqps_skips::Capability;
 
 use super::patience::until_proved;
 use super::Bench;
-use crate::child::Running;
 use crate::program::Carrier;
 use crate::{path, program};
 use expected::Played;
@@ -163,8 +162,7 @@ impl Play {
         }
         let mut command = bench.kqps.load_command(address, file, &flags);
         command.env("XDG_CACHE_HOME", bench.folder.path().join("cache"));
-        path.place_player(&mut command).context("entering a network namespace")?;
-        let trial = program::finish(Running::start(&mut command)?)?.measured()?;
+        let trial = program::finish(program::start_at_player(&path, &mut command)?)?.measured()?;
         let recorded = recorder.stop(bench, address.port())?;
         Ok(Self { trial, recorded })
     }
