@@ -75,7 +75,8 @@ fn of_trial(lab: &Lab, trial: &Trial, checked: &mut Checked) -> Result<()> {
         part.accounts.check()?;
         sum.add(&part.accounts);
         let truth_ns = lab.host(&part.host)?.ahead_ns;
-        let error_ns = offset_error_ns(&part.host, truth_ns, part.start.offset_ns, part.start.uncertainty_ns)?;
+        let error_ns =
+            offset_error_ns(&part.host, truth_ns, part.start.offset_ns, part.start.uncertainty_ns)?;
         ensure!(
             part.start.uncertainty_ns <= UNCERTAINTY_MOST_NS,
             "an uncertainty of {} ns says nothing",

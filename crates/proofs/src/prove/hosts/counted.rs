@@ -45,8 +45,9 @@ pub(super) fn file(lab: &Lab) -> PathBuf {
 /// An echo that appends its lines of JSON to a file, by which it says where it listens and what it counted.
 pub(super) fn subject(file: &Path) -> String {
     let script = format!("exec \"$@\" >>'{}'", file.display());
-    let echo = ["{kqps}", "serve", "echo", "--listen", "{endpoint}", "--io", "mmsg", "--cpus={cpus}", "--json"];
-    planted("counted", "mmsg", &[&["sh", "-c", &script, "sh"][..], &echo].concat())
+    let echo = "{kqps} serve echo --listen {endpoint} --io mmsg --cpus={cpus} --json";
+    let command: Vec<&str> = ["sh", "-c", &script, "sh"].into_iter().chain(echo.split(' ')).collect();
+    planted("counted", "mmsg", &command)
 }
 
 /// Starts to count datagrams that reach a host.

@@ -99,7 +99,11 @@ impl Remains {
             Ok((are_back && left().is_empty()).then(|| began.elapsed()))
         };
         until((within, LOOK), is_gone, || {
-            format!("{} s later there is left: {}, or no setting came back", within.as_secs(), left().join("; "))
+            format!(
+                "{} s later there is left: {}, or no setting came back",
+                within.as_secs(),
+                left().join("; ")
+            )
         })
     }
 }
