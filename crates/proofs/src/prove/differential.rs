@@ -2,6 +2,8 @@
 //! NSEC, NSEC3 and NSEC3 with opt-out, and get the same generated queries. If the three peers agree on a part
 //! of a reply, ours must be the same. If they differ, ours must equal that of one of them. The proof prints
 //! their differences, and the parts that RFCs leave open.
+//!
+//! Before that, our server alone gets the same questions over UDP, TCP, TLS, HTTPS and QUIC, and must answer alike.
 
 mod ask;
 mod compare;
@@ -14,6 +16,7 @@ mod query;
 mod reply;
 mod servers;
 mod tally;
+mod transports;
 
 use anyhow::{Context as _, Result, ensure};
 
@@ -35,6 +38,9 @@ const WHOLE: u64 = 120_000;
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let zones = fixtures::write(bench.folder.path())?;
     let generator = Generator::new(bench.seed)?;
+    if bench.index.is_none() {
+        transports::prove(bench, &zones, &generator).context("over other transports")?;
+    }
     let mut servers = servers::start(bench, &zones)?;
     if let Some(index) = bench.index {
         return show(&mut servers, &generator.query(index));
