@@ -42,6 +42,7 @@ mod shared_words;
 mod show;
 mod signals;
 mod statuses;
+mod stored;
 mod value;
 
 use std::process::ExitCode;

@@ -282,7 +282,7 @@ mod tests {
             replies,
             ..Counts::nothing()
         };
-        let command = Command { latency_histogram: true, ..Command::default() };
+        let command = Command { latency_histogram: true, ..Command::new() };
         let expected = "\
 [Status] Testing complete (end of file)
 
@@ -323,7 +323,7 @@ Connection Statistics:
     fn an_interval_has_no_limits_and_a_rate_of_its_own() {
         let detail = Some(Detail { timed_out: 2, ..replied(&[(0, 7), (0, 9)]) });
         let interval = Snapshot { sent: 8, detail, ..Snapshot::default() };
-        let text = interval_text(&Command::default(), &Counts::of_interval(interval, 0.5, 3.5));
+        let text = interval_text(&Command::new(), &Counts::of_interval(interval, 0.5, 3.5));
         let expected = "\
 Interval Statistics:
 
@@ -360,11 +360,11 @@ Interval Statistics:
     #[test]
     fn what_the_kernel_did_not_take_is_said_if_asked_for() {
         let causes = [("Network is unreachable".to_owned(), 3)].into();
-        let mut command = Command { verbose: true, ..Command::default() };
+        let mut command = Command { verbose: true, ..Command::new() };
         assert_eq!(failures(&command, &causes), ["failed to send packet: Network is unreachable (3 times)"]);
         command.suppressed.send_failed = true;
         assert!(failures(&command, &causes).is_empty());
-        assert!(failures(&Command::default(), &causes).is_empty(), "without -v");
+        assert!(failures(&Command::new(), &causes).is_empty(), "without -v");
     }
 
     #[test]
@@ -375,7 +375,7 @@ Interval Statistics:
             http_statuses: Some([("200".to_owned(), 7), ("503".to_owned(), 2)].into()),
             ..Counts::nothing()
         };
-        let text = text(&Command { updates: true, ..Command::default() }, &counts, Ended::Interruption);
+        let text = text(&Command { updates: true, ..Command::new() }, &counts, Ended::Interruption);
         for line in [
             "[Status] Testing complete (interruption)\n",
             "  Updates sent:         2\n",
