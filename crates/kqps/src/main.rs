@@ -43,6 +43,7 @@ mod show;
 mod signals;
 mod statuses;
 mod stored;
+mod table;
 mod value;
 
 use std::process::ExitCode;

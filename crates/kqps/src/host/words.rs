@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{Table, presets};
 use kqps_observation::SCHEMA;
 use kqps_observation::visible::visible_line;
 use kqps_tuning::journal::{Part, Record};
@@ -13,6 +12,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::print;
+use crate::table::titled;
 
 /// Host settings as `--json` prints them.
 #[derive(Serialize, JsonSchema)]
@@ -238,9 +238,7 @@ pub(super) fn print_status(
         }
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["setting", "before", "set to", "now", "until"]);
+    let mut table = titled(["setting", "before", "set to", "now", "until"]);
     for one in &settings {
         let until = match (one.owner, one.network) {
             (Some(pid), _) => format!("process {pid} ends"),
