@@ -8,6 +8,7 @@ use kqps_player::live::{DetailSnapshot as Detail, Snapshot, TimesSnapshot};
 use kqps_player::reply::Cause;
 
 use super::command::Command;
+use crate::load::{line, percent, with_share};
 
 /// The counts of a run or an interval.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,17 +167,12 @@ fn http(counts: &Counts) -> String {
     format!("DNS-over-HTTPS statistics:\n\n  HTTP/2 return codes:  {each}\n\n")
 }
 
-/// A line whose value begins in the same column, whatever the units.
-fn line(text: &mut String, label: &str, value: &str) {
-    let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
-}
-
 fn body(command: &Command, counts: &Counts) -> String {
     let mut text = String::from("Statistics:\n\n");
     let units = if command.updates { "Updates" } else { "Queries" };
     let replies = &counts.replies;
     let completed = replies.replies();
-    let of_sent = |count| format!("{count} ({:.2}%)", percent(count, counts.sent));
+    let of_sent = |count| with_share(count, counts.sent);
     line(&mut text, &format!("{units} sent"), &counts.sent.to_string());
     line(&mut text, &format!("{units} completed"), &of_sent(completed));
     line(&mut text, &format!("{units} lost"), &of_sent(counts.lost));
@@ -187,7 +183,7 @@ fn body(command: &Command, counts: &Counts) -> String {
     let rcodes: Vec<String> = counts
         .rcodes()
         .iter()
-        .map(|(rcode, count)| format!("{} {count} ({:.2}%)", rcode_name(*rcode), percent(*count, completed)))
+        .map(|(rcode, count)| format!("{} {}", rcode_name(*rcode), with_share(*count, completed)))
         .collect();
     line(&mut text, "Response codes", &rcodes.join(", "));
     let (request, response) = (counts.request_bytes(), counts.response_bytes());
@@ -241,10 +237,6 @@ pub(super) fn failures(command: &Command, causes: &BTreeMap<String, u64>) -> Vec
     }
     let line = |(cause, count): (&String, &u64)| format!("failed to send packet: {cause} ({count} times)");
     causes.iter().map(line).collect()
-}
-
-fn percent(count: u64, of: u64) -> f64 {
-    if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 }
 }
 
 #[cfg(test)]
