@@ -19,7 +19,7 @@ impl ExtrasShown {
         extras
     }
 
-        /// Adds the extras of another message.
+    /// Adds the extras of another message.
     pub(super) fn add(&mut self, other: Self) {
         self.edns += other.edns;
         self.dnssec_ok += other.dnssec_ok;
