@@ -6,7 +6,9 @@ mod value;
 use std::fmt;
 use std::time::Duration;
 
+use kqps_lab::words::counted;
 use kqps_observation::trial::Transport;
+
 use kqps_player::{Prefix, TsigKey};
 
 use super::getopt::{Letters, Part, split};
@@ -218,7 +220,7 @@ impl Command {
 
     /// The words after `Stopping after`.
     pub(super) fn stopping_after(&self) -> String {
-        let runs = |runs: u64| format!("{runs} run{} through file", if runs == 1 { "" } else { "s" });
+        let runs = |runs: u64| format!("{} through file", counted(runs, "run"));
         let limit = self.limit.map(|limit| format!("{} seconds", six_decimals(limit)));
         match (limit, self.runs) {
             (Some(limit), Some(times)) => format!("{limit} or {}", runs(times)),

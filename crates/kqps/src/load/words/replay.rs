@@ -98,7 +98,7 @@ fn part(replay: &Replay, is_captured: bool) -> String {
 
 fn clients(replay: &Replay) -> String {
     let Replay { clients, addresses, sockets, clients_sharing, seed, .. } = replay;
-    let addresses = if *addresses == 1 { "1 address".into() } else { format!("{addresses} addresses") };
+    let addresses = counted(*addresses, "address");
     let sockets = format!("{sockets} sockets and places for connections");
     let sharing = match clients_sharing {
         0 => String::new(),
