@@ -358,7 +358,6 @@ fn of_this_host(laid_out: &LaidOut) -> Fingerprint {
         let version = laid_out.cells.iter().find(|cell| cell.subject == definition.name);
         let version = version.and_then(|cell| cell.version.as_deref());
         fingerprint.binaries.extend(programs::facts_of(&definition.programs, version));
-
     }
     fingerprint
 }

@@ -100,5 +100,4 @@ impl NoTrial {
             Self::Failed { reason, output } => Some((reason, output)),
         }
     }
-
 }

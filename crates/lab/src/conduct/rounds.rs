@@ -38,8 +38,6 @@ struct Group<'a> {
     is_reported: bool,
 }
 
-
-
 /// A server that was busy in this many trials of others continues alone. A few are forgiven, since every server
 /// has housekeeping to do.
 const RESTLESS_MOST: u32 = 3;

@@ -74,7 +74,6 @@ impl Conductor<'_> {
                 Err(why) => why.failure(),
             };
             let Some((reason, output)) = failure else { return Ok(Some(Conducted::Interrupted)) };
-
             let start = self.store.next_start()?;
             let key = StartKey { cell, block: 0, start };
             self.commit(run, key, Purpose::WarmUp, Outcome::Failed { reason, output })?;
@@ -102,7 +101,6 @@ impl Conductor<'_> {
             let Err(why) = self.tried(run, cell) else { return Ok(None) };
             let Some(last) = why.failure() else { return Ok(Some(Conducted::Interrupted)) };
             failure = last;
-
         }
         let (reason, output) = failure;
         let key = StartKey { cell, block: 0, start: self.store.next_start()? };

@@ -20,8 +20,6 @@ use kqps_observation::question;
 /// The most starts of every cell.
 const REPETITIONS_MOST: u32 = 1000;
 
-
-
 /// The most seconds of a trial.
 const SECONDS_MOST: f64 = 3600.0;
 

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use kqps_host::fingerprint;
 use kqps_observation::fingerprint::BinaryFacts;
 
-
 /// Where the C library looks if PATH is not set (`confstr(3)`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
