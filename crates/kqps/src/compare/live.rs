@@ -3,10 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kqps_lab::comparison::{self, ComparisonError, ComparisonRequest, Side};
 use kqps_lab::conduct::{Conducted, Event};
-use kqps_lab::configured::Configured;
+use kqps_lab::configured::{Configured, with_names_of_their_own};
 use kqps_lab::running_server::PlayerRequest;
 use kqps_lab::session::Session;
 use kqps_lab::unit::Ending;
@@ -41,10 +41,8 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
 
 /// Two subjects that a command compares by itself.
 pub(crate) struct Pair {
-    /// The baseline.
-    pub(crate) a: Configured,
-    /// The side to judge.
-    pub(crate) b: Configured,
+    /// The baseline, and the side to judge.
+    pub(crate) sides: [Configured; 2],
     /// How much is measured.
     pub(crate) extent: AskedExtent,
     /// The seed of every random choice; `None` for another one every time.
@@ -55,8 +53,9 @@ pub(crate) struct Pair {
 
 /// Compares two subjects as `kqps compare` does.
 pub(crate) fn measure(pair: Pair) -> anyhow::Result<Compared> {
-    let Pair { a, b, extent, seed, out } = pair;
-    let sides = [a, b].map(|side| Side::Started(Box::new(side)));
+    let Pair { sides, extent, seed, out } = pair;
+    let sides: Result<[Configured; 2], _> = with_names_of_their_own(sides.into()).try_into();
+    let sides = sides.map_err(|_| anyhow!("expected two sides"))?.map(|side| Side::Started(Box::new(side)));
     begin_and_conduct(&usual_request(sides, &extent, seed, out.as_deref())?, None)
 }
 

@@ -124,7 +124,7 @@ pub(super) fn print_applied(
 }
 
 /// Prints remarks, each a sentence without its full stop.
-fn note(remarks: &[String]) {
+pub(super) fn note(remarks: &[String]) {
     for remark in remarks {
         eprintln!("Note: {remark}.");
     }

@@ -278,7 +278,12 @@ fn cache(out: &mut impl Write, counts: &CacheReport) -> io::Result<()> {
         (counts.unusable, "answers of servers were failures"),
         (counts.evictions, "removed to make room"),
     ];
-    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
+    seen(out, &rest)
+}
+
+/// Prints the counts that are not 0, each in a line.
+fn seen(out: &mut impl Write, counts: &[(u64, &str)]) -> io::Result<()> {
+    let mut seen = counts.iter().filter(|(count, _)| *count > 0);
     seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
 }
 
@@ -306,8 +311,7 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: u
         (counts.garbled, "invalid messages"),
         (counts.downs, "times down"),
     ];
-    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
-    seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
+    seen(out, &rest)
 }
 
 fn over_quic(out: &mut impl Write, quic: &QuicReport) -> io::Result<()> {
@@ -333,8 +337,7 @@ fn frames(out: &mut impl Write, xdp: &XdpReport) -> io::Result<()> {
         (xdp.unclaimed, "frames by a queue without a worker, which went to the kernel"),
         (xdp.unsettled(), "frames whose fate is not known, since a worker failed"),
     ];
-    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
-    seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
+    seen(out, &rest)
 }
 
 fn connections(out: &mut impl Write, over: &str, tcp: &TcpReport) -> io::Result<()> {
