@@ -288,7 +288,6 @@ fn of_part(system: &Real, record: &Record, part: &Part, is_below: bool) -> Setti
         owner: record.owner.filter(kqps_tuning::Owner::lives).map(|owner| owner.pid),
         network: record.network.filter(|_| !is_here),
         ..SettingOutput::new(&part.setting, state)
-
     }
 }
 
