@@ -6,7 +6,6 @@ use std::fmt::Write as _;
 
 use kqps_lab::words::counted;
 use kqps_observation::visible::visible_line;
-
 use kqps_verdict::advice::Action;
 use kqps_verdict::advice::summary::AdviceFor;
 

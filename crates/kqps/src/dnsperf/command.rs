@@ -8,7 +8,6 @@ use std::time::Duration;
 
 use kqps_lab::words::counted;
 use kqps_observation::trial::Transport;
-
 use kqps_player::{Prefix, TsigKey};
 
 use super::getopt::{Letters, Part, split};

@@ -9,7 +9,6 @@ use anyhow::anyhow;
 use kqps_dataset::{Additions, Dataset, DatasetError, Format, Options, Position};
 use kqps_lab::words::counted;
 use kqps_message::header::HEADER_BYTES;
-
 use kqps_message::name::{NameText, literal_end};
 use kqps_message::rtype::RtypeName;
 use kqps_player::Prefix;

@@ -30,7 +30,7 @@ pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
 pub(super) struct Setup<'a> {
     pub(super) plan: &'a Plan,
     pub(super) watched: &'a SubjectWatched,
-        /// Settings of connections that flags gave.
+    /// Settings of connections that flags gave.
     pub(super) given: PlayerFactors,
     /// Factors of the flags beside the plan.
     pub(super) flags: Factors,

@@ -9,7 +9,6 @@ use std::time::Duration;
 use kqps_lab::words::counted;
 use kqps_observation::Trial;
 use kqps_observation::trial::Transport;
-
 use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::summary::of_search;
 use kqps_verdict::figure::{self, is_near};
