@@ -4,6 +4,7 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
+use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
 use kqps_verdict::advice::Action;
 use kqps_verdict::advice::summary::AdviceFor;
@@ -33,8 +34,8 @@ pub(crate) fn text(
     let left = reasons.iter().filter(|(_, action)| !is_covered(action)).map(|(reason, _)| *reason);
     let left = left.collect::<BTreeSet<_>>().len();
     if let Some(command) = command.filter(|_| left > 0) {
-        let reasons = if left == 1 { "reason" } else { "reasons" };
-        let _ = writeln!(text, "Bounds, ceilings and {left} further {reasons}: {}", visible_line(command));
+        let left = counted(left as u64, "further reason");
+        let _ = writeln!(text, "Bounds, ceilings and {left}: {}", visible_line(command));
     }
     text
 }

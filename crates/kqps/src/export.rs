@@ -1,14 +1,9 @@
 //! `kqps export`: the data behind the tables and charts of a run's page, as CSV or JSON.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::ValueEnum;
-use kqps_files::write_whole;
-use kqps_testbed::folder::store_in;
-use kqps_observation::Store;
 use kqps_report::{Sheet, sheets};
 use kqps_verdict::judge::judge;
 
@@ -16,6 +11,7 @@ use crate::exit::bad_input;
 use crate::other_run;
 use crate::print;
 use crate::run::named;
+use crate::stored;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,8 +62,7 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let out = args.out.as_deref().map(named).transpose()?;
-    let store = store_in(&args.run).map_err(bad_input)?;
-    let run = Store::read(&store).map_err(bad_input)?;
+    let run = stored::run_in(&args.run)?;
     let verdict = judge(&run);
     let beside = match &args.beside {
         Some(other) => Some(other_run::named(&run, &verdict, other, &args.run)?),
@@ -118,15 +113,14 @@ fn text(sheet: &Sheet, format: Format) -> anyhow::Result<String> {
 }
 
 fn write(folder: &Path, sheets: &[&Sheet], format: Format) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    stored::make_folder(folder)?;
     let ending = match format {
         Format::Csv => "csv",
         Format::Json => "json",
     };
     for sheet in sheets {
         let file = folder.join(sheet.name).with_extension(ending);
-        write_whole(&file, text(sheet, format)?.as_bytes())
-            .with_context(|| format!("cannot write {}", file.display()))?;
+        stored::write(&file, &text(sheet, format)?)?;
         println!("{}", file.display());
     }
     Ok(())

@@ -180,7 +180,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     views.begin()?;
     let shown = SearchView::new(views.hub(), &goal, targets.clone(), plan.has_connections_alone());
     let ceilings = ceilings_of(args, &interface, (&player, &shown), &subject.cpus, &gauges);
-    let setup = Setup { plan: &plan, watched: &subject, flags: Factors::read(args.player.recorded())? };
+    let (given, flags) = (args.player.given(&plan)?, Factors::read(args.player.recorded())?);
+    let setup = Setup { plan: &plan, watched: &subject, given, flags };
     let keeping = Keeping::begin(claimed, views.page(), &goal, &setup, &interface, &ceilings)?;
     let cores = are_here(&plan.targets).then(|| Cores::new(&plan.cpus, &subject.cpus));
     let mut search = Search {

@@ -59,9 +59,9 @@ pub(crate) use progress::ProgressDisplay;
 pub(crate) use replay::{Captured, usual_replay};
 pub(crate) use sampled::Sampled;
 pub(crate) use subject::watched;
-pub(crate) use target::{Family, resolve_all};
+pub(crate) use target::{Family, resolve_all, usual_port};
 pub(crate) use wire::issuers;
-pub(crate) use words::{ANY_CERTIFICATE, after_statistics, agreed, causes};
+pub(crate) use words::{ANY_CERTIFICATE, after_statistics, agreed, causes, line, percent, with_share};
 
 /// The default timeout of an answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);

@@ -42,6 +42,8 @@ mod shared_words;
 mod show;
 mod signals;
 mod statuses;
+mod stored;
+mod table;
 mod value;
 
 use std::process::ExitCode;

@@ -1,16 +1,14 @@
 //! `kqps man`: prints the manual page of the program or of one command on stdout, or writes those of all commands.
 
-use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::Command;
 use kqps_files::toml_file::{did_you_mean, nearest};
-use kqps_files::write_whole;
 
 use crate::exit::bad_input;
 use crate::statuses::HEAD;
+use crate::stored;
 
 /// The heading above the examples.
 const EXAMPLES_HEAD: &str = "Examples:";
@@ -47,12 +45,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
 /// Writes each page as `NAME.1` into a folder.
 fn write_all(program: &Command, folder: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(folder).with_context(|| format!("cannot make {}", folder.display()))?;
+    stored::make_folder(folder)?;
     for words in all_words(program) {
         let page = page_of(program, &words)?;
         let path = folder.join(format!("{}.1", page.get_name()));
-        write_whole(&path, text_of(page)?.as_bytes())
-            .with_context(|| format!("cannot write {}", path.display()))?;
+        stored::write(&path, &text_of(page)?)?;
     }
     Ok(())
 }

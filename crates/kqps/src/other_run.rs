@@ -8,8 +8,8 @@ use kqps_observation::visible::visible_line;
 use kqps_observation::{Run, Store};
 use kqps_verdict::judge::{RunVerdict, judge_figures};
 
-use crate::exit::bad_input;
 use crate::run::runs_folder;
+use crate::stored::run_in;
 
 /// The file name of a history, in the folder of its runs.
 const STORE: &str = "history.sqlite";
@@ -30,7 +30,7 @@ fn store_of(folder: &Path) -> PathBuf {
 
 /// The run that the user named beside another one, whose page is in the folder `from`.
 pub(crate) fn named(run: &Run, verdict: &RunVerdict, other: &Path, from: &Path) -> anyhow::Result<Beside> {
-    let then = Store::read(&store_in(other).map_err(bad_input)?).map_err(bad_input)?;
+    let then = run_in(other)?;
     Ok(both(run, verdict, &then, other, from))
 }
 

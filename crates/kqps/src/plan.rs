@@ -6,8 +6,6 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
-use kqps_testbed::folder::store_in;
-use kqps_observation::Store;
 use kqps_verdict::judge::judge;
 use kqps_verdict::percent;
 use kqps_verdict::plan::{self, HostPlan, Requirements, sentence};
@@ -18,6 +16,7 @@ use serde::Serialize;
 use crate::exit::{self, bad_input};
 use crate::print;
 use crate::run::words::wrapped;
+use crate::stored;
 use crate::value::{parse_rate, parse_share, parse_some_time};
 
 const EXAMPLES: &str = "\
@@ -78,8 +77,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     let mut plans: Vec<(&Path, HostPlan)> = Vec::new();
     for folder in &args.runs {
-        let store = store_in(folder).map_err(bad_input)?;
-        let run = Store::read(&store).map_err(bad_input)?;
+        let run = stored::run_in(folder)?;
         let of_run = plan::of_run(&run, &judge(&run), wanted);
         plans.extend(of_run.into_iter().map(|plan| (folder.as_path(), plan)));
     }

@@ -7,7 +7,7 @@ mod promise;
 
 use std::process::ExitCode;
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use kqps_host::container::Facts;
 use kqps_kernel::probe::probe;
 use kqps_verdict::promise::Promise;
@@ -16,6 +16,7 @@ use serde::Serialize;
 
 use crate::print;
 use crate::run::words::wrapped;
+use crate::table::titled;
 use container::Container;
 use devices::Device;
 
@@ -116,12 +117,7 @@ fn print_for_readers(probe: &Probe, facts: &Facts) {
 }
 
 fn table(probe: &Probe) -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING).set_header([
-        "",
-        "works",
-        "what it is good for, or why it does not work",
-    ]);
+    let mut table = titled(["", "works", "what it is good for, or why it does not work"]);
     for capability in &probe.capabilities {
         let works = if capability.works { "yes" } else { "no" };
         table.add_row([capability.name, works, capability.reason.as_deref().unwrap_or(capability.purpose)]);

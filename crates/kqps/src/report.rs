@@ -3,15 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use kqps_files::write_whole;
-use kqps_testbed::folder::store_in;
-use kqps_observation::Store;
 use kqps_verdict::judge::judge;
 
-use crate::exit::bad_input;
 use crate::other_run::{self, PAGE};
 use crate::run::words::{scaling, why};
+use crate::stored;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -46,8 +42,7 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let store = store_in(&args.run).map_err(bad_input)?;
-    let run = Store::read(&store).map_err(bad_input)?;
+    let run = stored::run_in(&args.run)?;
     let page = args.output.unwrap_or_else(|| args.run.join(PAGE));
     let verdict = judge(&run);
     let from = page.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
@@ -56,7 +51,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         None => other_run::known(&run, &verdict, &args.run, from),
     };
     let html = kqps_report::page_beside(&run, &verdict, beside.as_ref());
-    write_whole(&page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))?;
+    stored::write(&page, &html)?;
     println!("{}", page.display());
     if args.why {
         print!("\n{}{}", scaling::of_run(&run, &verdict), why::text(&run, &verdict));

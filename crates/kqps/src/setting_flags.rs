@@ -14,6 +14,7 @@ use kqps_catalogue::settings;
 use kqps_player::Sources;
 use kqps_tls::{Group, Suite};
 
+use crate::exit::bad_input;
 use crate::value::{parse_timeout, parse_within};
 
 /// The flags of settings that the user gave.
@@ -156,6 +157,14 @@ impl SettingFlags {
         let of_settings = flags(|_| true)
             .filter_map(|(setting, flag)| Some((setting.over, flag, self.word(setting.name)?)));
         of_settings.chain(of_certificates)
+    }
+
+    /// Refuses early data without tickets. `resume` is the flag that uses none.
+    pub(crate) fn check_early_data(&self, resume: &str) -> anyhow::Result<()> {
+        if self.word(name::PLAYER_EARLY_DATA).is_none() || self.word(name::PLAYER_RESUME) != Some("false") {
+            return Ok(());
+        }
+        Err(bad_input(format!("--early-data needs tickets of earlier connections: leave {resume} no out")))
     }
 
     /// The settings that have an effect over this transport.

@@ -38,140 +38,67 @@ const OTHERS: &[&str] = &[
     "serve status",
 ];
 
+/// Statuses from rows of `code, commands => meaning`.
+macro_rules! statuses {
+    ($($code:expr, $commands:expr => $meaning:expr;)*) => {
+        &[$(Status { code: $code, commands: $commands, meaning: $meaning }),*]
+    };
+}
+
 /// All statuses, in the order in which help shows them.
-const STATUSES: &[Status] = &[
-    Status { code: "0", commands: OTHERS, meaning: "it did all that it was asked" },
-    Status { code: "0", commands: &["", "run"], meaning: "measured, and no figure of a server is refused" },
-    Status { code: "0", commands: &["load"], meaning: "the load ran, whatever it measured" },
-    Status { code: "0", commands: &["find"], meaning: "the search ended with a figure" },
-    Status { code: "0", commands: &["compare"], meaning: "compared, and no condition of --fail-on holds" },
-    Status {
-        code: "0",
-        commands: &["history check"],
-        meaning: "no condition of --fail-on holds, and each could be judged",
-    },
-    Status {
-        code: "0",
-        commands: &["host try"],
-        meaning: "the subject is faster with the settings, by more than the minimum detectable effect",
-    },
-    Status {
-        code: "0",
-        commands: &["host apply"],
-        meaning: "the settings are made; with --for the status is that of the command",
-    },
-    Status { code: "0", commands: &["plan"], meaning: "at least one plan has a number of hosts" },
-    Status {
-        code: "0",
-        commands: &["serve"],
-        meaning: "it served until a signal or the end of --for, and printed its counts",
-    },
-    Status {
-        code: "0",
-        commands: &["dnsperf"],
-        meaning: "the run ended, whatever it measured, also by SIGINT",
-    },
-    Status { code: "1", commands: OTHERS, meaning: "an error, or its output could not be written" },
-    Status {
-        code: "1",
-        commands: &["", "run"],
-        meaning: "nothing could be measured, a host of --hosts did not come back, or an error",
-    },
-    Status {
-        code: "1",
-        commands: &["load"],
-        meaning: "nothing could be sent, nothing answered (whatever --fail-on asks), or an error",
-    },
-    Status {
-        code: "1",
-        commands: &["find"],
-        meaning: "nothing could be sent, nothing answered, or an error",
-    },
-    Status {
-        code: "1",
-        commands: &["compare", "host try"],
-        meaning: "nothing could be compared: a side did not start or gave no figure, or an error",
-    },
-    Status { code: "1", commands: &["history check"], meaning: "an error, or a file could not be written" },
-    Status {
-        code: "1",
-        commands: &["host apply"],
-        meaning: "an error, or the settings were not confirmed and are undone",
-    },
-    Status { code: "1", commands: &["host undo"], meaning: "a setting was left, or an error" },
-    Status {
-        code: "1",
-        commands: &["host status"],
-        meaning: "a journal of settings could not be read, or an error",
-    },
-    Status {
-        code: "1",
-        commands: &["serve"],
-        meaning: "it could not start, or had to stop because of an error",
-    },
-    Status { code: "1", commands: &["dnsperf"], meaning: "bad usage, a bad file, or an error" },
-    Status { code: "2", commands: &["", "run", "find", "host try"], meaning: BAD_FOLDER },
-    Status {
-        code: "2",
-        commands: &["compare"],
-        meaning: "bad usage, a bad file, stored runs without comparable cells, or a folder for --out that is taken",
-    },
-    Status { code: "2", commands: &["load", "serve", "serve status"], meaning: BAD },
-    Status { code: "2", commands: OTHERS, meaning: BAD },
-    Status {
-        code: "2",
-        commands: &["history add"],
-        meaning: "bad usage, a bad file, or a folder without a finished run was left out",
-    },
-    Status { code: "2", commands: &["history check"], meaning: "bad usage, no history, or a bad file" },
-    Status { code: "3", commands: &["", "run"], meaning: "measured, but a figure is refused (grade F)" },
-    Status { code: "3", commands: &["find"], meaning: "searched, but the figure is refused (grade F)" },
-    Status {
-        code: "3",
-        commands: &["load"],
-        meaning: "a condition of --fail-on holds, or could not be judged",
-    },
-    Status {
-        code: "3",
-        commands: &["compare"],
-        meaning: "a condition of --fail-on holds, or could not be judged: the comparison is inconclusive or too coarse",
-    },
-    Status {
-        code: "3",
-        commands: &["history check"],
-        meaning: "a condition of --fail-on holds, or could not be judged, as with too few runs",
-    },
-    Status { code: "3", commands: &["plan"], meaning: "every figure that it needs is refused" },
-    Status {
-        code: "3",
-        commands: &["host try"],
-        meaning: "the settings do not help as far as this host can show",
-    },
-    Status {
-        code: "129",
-        commands: MEASURING,
-        meaning: "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), after it printed what it \
-                  had: the first signal ends a measurement early, the second at once",
-    },
-    Status {
-        code: "129",
-        commands: &["serve"],
-        meaning: "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), before it could answer",
-    },
-    Status {
-        code: "129",
-        commands: &["serve status", "host apply"],
-        meaning: "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number)",
-    },
-    Status {
-        code: "129",
-        commands: &["dnsperf"],
-        meaning: "ended by SIGHUP, 143 by SIGTERM (128 and the signal's number), after it printed what it had",
-    },
-    Status { code: "141", commands: MEASURING, meaning: UNREAD },
-    Status { code: "141", commands: OTHERS, meaning: UNREAD },
-    Status { code: "141", commands: &["dnsperf", "serve"], meaning: UNREAD },
-];
+const STATUSES: &[Status] = statuses! {
+    "0", OTHERS => "it did all that it was asked";
+    "0", &["", "run"] => "measured, and no figure of a server is refused";
+    "0", &["load"] => "the load ran, whatever it measured";
+    "0", &["find"] => "the search ended with a figure";
+    "0", &["compare"] => "compared, and no condition of --fail-on holds";
+    "0", &["history check"] => "no condition of --fail-on holds, and each could be judged";
+    "0", &["host try"] =>
+        "the subject is faster with the settings, by more than the minimum detectable effect";
+    "0", &["host apply"] => "the settings are made; with --for the status is that of the command";
+    "0", &["plan"] => "at least one plan has a number of hosts";
+    "0", &["serve"] => "it served until a signal or the end of --for, and printed its counts";
+    "0", &["dnsperf"] => "the run ended, whatever it measured, also by SIGINT";
+    "1", OTHERS => "an error, or its output could not be written";
+    "1", &["", "run"] => "nothing could be measured, a host of --hosts did not come back, or an error";
+    "1", &["load"] => "nothing could be sent, nothing answered (whatever --fail-on asks), or an error";
+    "1", &["find"] => "nothing could be sent, nothing answered, or an error";
+    "1", &["compare", "host try"] =>
+        "nothing could be compared: a side did not start or gave no figure, or an error";
+    "1", &["history check"] => "an error, or a file could not be written";
+    "1", &["host apply"] => "an error, or the settings were not confirmed and are undone";
+    "1", &["host undo"] => "a setting was left, or an error";
+    "1", &["host status"] => "a journal of settings could not be read, or an error";
+    "1", &["serve"] => "it could not start, or had to stop because of an error";
+    "1", &["dnsperf"] => "bad usage, a bad file, or an error";
+    "2", &["", "run", "find", "host try"] => BAD_FOLDER;
+    "2", &["compare"] =>
+        "bad usage, a bad file, stored runs without comparable cells, or a folder for --out that is taken";
+    "2", &["load", "serve", "serve status"] => BAD;
+    "2", OTHERS => BAD;
+    "2", &["history add"] => "bad usage, a bad file, or a folder without a finished run was left out";
+    "2", &["history check"] => "bad usage, no history, or a bad file";
+    "3", &["", "run"] => "measured, but a figure is refused (grade F)";
+    "3", &["find"] => "searched, but the figure is refused (grade F)";
+    "3", &["load"] => "a condition of --fail-on holds, or could not be judged";
+    "3", &["compare"] =>
+        "a condition of --fail-on holds, or could not be judged: the comparison is inconclusive or too coarse";
+    "3", &["history check"] => "a condition of --fail-on holds, or could not be judged, as with too few runs";
+    "3", &["plan"] => "every figure that it needs is refused";
+    "3", &["host try"] => "the settings do not help as far as this host can show";
+    "129", MEASURING =>
+        "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), after it printed what it \
+         had: the first signal ends a measurement early, the second at once";
+    "129", &["serve"] =>
+        "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), before it could answer";
+    "129", &["serve status", "host apply"] =>
+        "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number)";
+    "129", &["dnsperf"] =>
+        "ended by SIGHUP, 143 by SIGTERM (128 and the signal's number), after it printed what it had";
+    "141", MEASURING => UNREAD;
+    "141", OTHERS => UNREAD;
+    "141", &["dnsperf", "serve"] => UNREAD;
+};
 
 const BAD: &str = "bad usage, or a bad file";
 const BAD_FOLDER: &str = "bad usage, a bad file, or a folder for --out that is taken";

@@ -9,7 +9,7 @@ use std::time::Instant;
 
 use kqps_host::{Topology, fingerprint, split};
 use kqps_observation::factors::ComparedAs;
-use kqps_observation::fingerprint::BinaryFacts;
+
 use kqps_observation::{Cell, CellLoad, Factors, Run};
 
 use crate::claim::claim;
@@ -20,8 +20,7 @@ use kqps_testbed::materials::{Materials, file_name};
 use crate::record;
 use crate::running_server::{PlayerRequest, RunningServer};
 use crate::session::Session;
-use kqps_testbed::subject::version::NoVersion;
-use kqps_testbed::subject::{Definition, StartError, programs, version};
+use kqps_testbed::subject::{Definition, StartError, must_be_installed, programs, version};
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "compare";
@@ -111,41 +110,33 @@ pub enum ComparisonError {
 pub fn begin(request: &ComparisonRequest, began: Instant) -> Result<Session, ComparisonError> {
     let sides = [&request.a, &request.b];
     for definition in sides.iter().filter_map(|side| side.definition()) {
-        must_be_installed(definition)?;
+        must_be_installed(definition).map_err(|error| ComparisonError::Subject {
+            title: definition.title.clone(),
+            error: Box::new(error),
+        })?;
     }
-    make(request)?;
+    // Before anything is written, since the error may be the user's.
+    make(request, &plan(request)?)?;
+
     let known = sides.iter().filter_map(|side| side.definition());
     let known = known.map(|definition| (definition.name.clone(), definition.clone())).collect();
     Ok(Session::resume_with(&request.folder, request.kqps.clone(), &known)?.since(began))
 }
 
-fn must_be_installed(definition: &Definition) -> Result<(), ComparisonError> {
-    match definition.programs.iter().find(|program| programs::find(program).is_none()) {
-        None => Ok(()),
-        Some(program) => {
-            let (program, package) = (program.clone(), definition.package.clone());
-            let error = Box::new(StartError::Missing { program, package });
-            Err(ComparisonError::Subject { title: definition.title.clone(), error })
-        }
-    }
-}
-
 /// Writes everything that resuming the run needs.
-fn make(request: &ComparisonRequest) -> Result<(), ComparisonError> {
-    // Before anything is written, since the error may be the user's.
-    let run = plan(request)?;
+fn make(request: &ComparisonRequest, run: &Run) -> Result<(), LabError> {
     let (folder, claim) = claim(&request.folder)?;
     let definitions = [&request.a, &request.b].into_iter().filter_map(Side::definition);
     for definition in definitions {
-        let written = folder.write(&folder.definition(&definition.name), definition.kept_text().as_bytes());
-        written.map_err(LabError::from)?;
+        folder.write(&folder.definition(&definition.name), definition.kept_text().as_bytes())?;
     }
     if let Some(queries) = &request.queries {
-        Materials::keep(&folder, queries).map_err(LabError::from)?;
+        Materials::keep(&folder, queries)?;
     }
-    folder.keep_trusted(request.ca.as_deref()).map_err(LabError::from)?;
-    folder.write(&folder.study(), record::study_text(&run).as_bytes()).map_err(LabError::from)?;
-    claim.create(&run).map_err(LabError::from)?;
+    folder.keep_trusted(request.ca.as_deref())?;
+    folder.write(&folder.study(), record::study_text(run).as_bytes())?;
+    claim.create(run)?;
+
     Ok(())
 }
 
@@ -159,17 +150,12 @@ fn plan(request: &ComparisonRequest) -> Result<Run, ComparisonError> {
             versions.push(None);
             continue;
         };
-        let version = version::ask(definition, &request.kqps);
-        if let Err(error @ NoVersion::Unended { .. }) = &version {
+        let version = version::ask(definition, &request.kqps).unwrap_or_else(|error| {
             skipped.insert(format!("the version of {}", side.name()), error.to_string());
-        }
-        let version = version.ok();
-        for program in &definition.programs {
-            if let Some(path) = programs::find(program) {
-                let facts = BinaryFacts { version: version.clone(), ..fingerprint::binary(&path) };
-                fingerprint.binaries.insert(program.clone(), facts);
-            }
-        }
+            None
+        });
+        fingerprint.binaries.extend(programs::facts_of(&definition.programs, version.as_deref()));
+
         versions.push(version);
     }
     Ok(Run {

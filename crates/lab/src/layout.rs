@@ -5,7 +5,7 @@ use std::path::Path;
 
 use kqps_host::fingerprint;
 use kqps_kernel::probe;
-use kqps_observation::fingerprint::BinaryFacts;
+
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Fingerprint, Question, Run};
 use kqps_verdict::judge;
@@ -28,8 +28,7 @@ use kqps_testbed::site::Site;
 use crate::study;
 use crate::study_file::offer::HostOffer;
 use crate::study_file::{StudyFile, cells};
-use kqps_testbed::subject::version::NoVersion;
-use kqps_testbed::subject::{Definition, StartError, builtin, programs, version};
+use kqps_testbed::subject::{Definition, builtin, must_be_installed, programs, version};
 
 /// The budget of the default study if the user gives none, seconds.
 pub const BUDGET_S: f64 = 120.0;
@@ -98,20 +97,17 @@ fn find_subjects(request: &RunRequest) -> Result<Subjects, LabError> {
             subjects.found.push((configured.clone(), None));
             continue;
         }
-        if let Some(program) = definition.programs.iter().find(|program| programs::find(program).is_none()) {
-            let missing =
-                StartError::Missing { program: program.clone(), package: definition.package.clone() };
+        if let Err(missing) = must_be_installed(definition) {
             subjects.absent.insert(configured.name.clone(), missing.to_string());
             continue;
         }
         if !versions.contains_key(definition.name.as_str()) {
-            let version = version::ask(definition, &request.kqps);
-            if let Err(error @ NoVersion::Unended { .. }) = &version {
-                subjects
-                    .without_version
-                    .insert(format!("the version of {}", definition.name), error.to_string());
-            }
-            versions.insert(&definition.name, version.ok());
+            let version = version::ask(definition, &request.kqps).unwrap_or_else(|error| {
+                let what = format!("the version of {}", definition.name);
+                subjects.without_version.insert(what, error.to_string());
+                None
+            });
+            versions.insert(&definition.name, version);
         }
         subjects.found.push((configured.clone(), versions[definition.name.as_str()].clone()));
     }
@@ -360,13 +356,8 @@ fn of_this_host(laid_out: &LaidOut) -> Fingerprint {
     let mut fingerprint = fingerprint::read();
     for definition in laid_out.definitions.values() {
         let version = laid_out.cells.iter().find(|cell| cell.subject == definition.name);
-        let version = version.and_then(|cell| cell.version.clone());
-        for program in &definition.programs {
-            if let Some(path) = programs::find(program) {
-                let facts = BinaryFacts { version: version.clone(), ..fingerprint::binary(&path) };
-                fingerprint.binaries.insert(program.clone(), facts);
-            }
-        }
+        let version = version.and_then(|cell| cell.version.as_deref());
+        fingerprint.binaries.extend(programs::facts_of(&definition.programs, version));
     }
     fingerprint
 }

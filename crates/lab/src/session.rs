@@ -206,7 +206,7 @@ impl Session {
             return Ok(Conducted::Whole);
         }
         let elsewhere: Vec<IpAddr> = self.hosts.iter().map(controller::Session::server_address).collect();
-        let certificates = Certificates::of_cells_at(&self.run.cells, &elsewhere)?;
+        let certificates = Certificates::of_cells(&self.run.cells, &elsewhere)?;
         let trusted = self.folder.read_trusted()?;
         let launcher = SubjectLauncher {
             folder: &self.folder,

@@ -58,7 +58,6 @@ pub struct StudyFile {
     #[serde(default = "yes")]
     pub residence: bool,
     /// The rate of the canary, queries a second: the echo, every few cells. `None` for no canary.
-    #[serde(default)]
     pub canary_qps: Option<f64>,
     /// Settings of every cell, unless an experiment overrides them.
     #[serde(default)]
@@ -92,19 +91,14 @@ pub struct Experiment {
     #[serde(default = "echo_alone")]
     pub subjects: Vec<String>,
     /// The path, if it differs from the study's.
-    #[serde(default)]
     pub path: Option<question::Path>,
     /// The choice of core sets, if it differs from the study's.
-    #[serde(default)]
     pub placement: Option<Placement>,
     /// The load, if it differs from the study's.
-    #[serde(default)]
     pub load: Option<RawLoad>,
     /// Whether its subjects are profiled, if that differs from the study.
-    #[serde(default)]
     pub profile: Option<bool>,
     /// Whether its residence is measured, if that differs from the study.
-    #[serde(default)]
     pub residence: Option<bool>,
     /// Settings of all its cells.
     #[serde(default)]
@@ -137,16 +131,12 @@ pub struct Experiment {
 #[serde(deny_unknown_fields, expecting = "struct Load")] // the words of errors about other values
 pub struct RawLoad {
     /// Seconds of one closed-loop trial.
-    #[serde(default)]
     pub closed_s: Option<f64>,
     /// Queries a second, one trial for each rate.
-    #[serde(default)]
     pub rates_qps: Option<Vec<f64>>,
     /// Seconds of each of these trials.
-    #[serde(default)]
     pub seconds: Option<f64>,
     /// The preset of a rate search.
-    #[serde(default)]
     pub search: Option<String>,
     /// Shares of the rate found at which latency is measured, percent.
     #[serde(default)]
@@ -201,7 +191,6 @@ pub struct Published {
     #[serde(default)]
     pub factors: BTreeMap<String, Word>,
     /// The factor that varies from figure to figure.
-    #[serde(default)]
     pub across: Option<String>,
     /// The values of that factor; by default 1, 2, 3 and so on.
     #[serde(default)]

@@ -9,6 +9,7 @@
 
 pub mod child;
 pub mod identity;
+mod numbered;
 mod path;
 pub mod peers;
 pub mod program;

@@ -6,6 +6,7 @@ use std::process::Command;
 
 use anyhow::{Context as _, Result};
 use kqps_kernel::namespace::veth::{self, VethSettings};
+use kqps_kernel::namespace::{self, NetNs};
 use kqps_kernel::probe;
 use kqps_testbed::path::{LaidPath, VethPath};
 use kqps_observation::question::Path as Kind;
@@ -55,9 +56,22 @@ pub(crate) fn lacks(kind: Kind) -> Option<String> {
     }
 }
 
-/// Runs ip(8) at one end of a path.
-fn ip(args: &[&str], place: impl FnOnce(&mut Command) -> io::Result<()>) -> Result<()> {
-    let mut command = Command::new(shell::find("ip").context("ip is missing (package iproute2)")?);
+/// Runs ip(8) where `place` puts it, and returns its output.
+pub(crate) fn ip(args: &[&str], place: impl FnOnce(&mut Command) -> io::Result<()>) -> Result<String> {
+    run_at("ip", args, place)
+}
+
+/// Runs a program of the network in a namespace, and returns its output.
+pub(crate) fn run_in(at: &NetNs, program: &str, args: &[&str]) -> Result<String> {
+    run_at(program, args, |command| namespace::enter(command, at).map(drop))
+}
+
+fn run_at(
+    program: &str,
+    args: &[&str],
+    place: impl FnOnce(&mut Command) -> io::Result<()>,
+) -> Result<String> {
+    let mut command = Command::new(shell::find(program).with_context(|| format!("{program} is missing"))?);
     place(command.args(args)).context("entering a network namespace")?;
-    shell::read(&mut command).map(drop)
+    shell::read(&mut command)
 }

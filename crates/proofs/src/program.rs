@@ -154,9 +154,7 @@ impl Program {
         queries: &Path,
         flags: &[&str],
     ) -> Result<Running> {
-        let mut command = self.load_command(target, queries, flags);
-        path.place_player(&mut command).context("entering a network namespace")?;
-        Running::start(&mut command)
+        start_at_player(path, &mut self.load_command(target, queries, flags))
     }
 
     /// Plays a trial to its end.
@@ -168,6 +166,12 @@ impl Program {
     pub fn trial(&self, target: SocketAddr, queries: &Path, flags: &[&str]) -> Result<Trial> {
         self.load(target, queries, flags)?.measured()
     }
+}
+
+/// Starts a player at its end of a path.
+pub(crate) fn start_at_player(path: &LaidPath, command: &mut Command) -> Result<Running> {
+    path.place_player(command).context("entering a network namespace")?;
+    Running::start(command)
 }
 
 /// A free address at the subject's end of a path.

@@ -77,13 +77,9 @@ impl Certificates {
         Ok(Self { made, _folder: folder, _unfinished: unfinished })
     }
 
-    /// Makes those that the subjects of cells need; `None` if none is started over an encrypted transport.
-    pub fn of_cells(cells: &[Cell]) -> Result<Option<Self>, CertificatesError> {
-        Self::of_cells_at(cells, &[])
-    }
-
-    /// As [`Certificates::of_cells`], for subjects that listen on addresses of other hosts as well.
-    pub fn of_cells_at(cells: &[Cell], elsewhere: &[IpAddr]) -> Result<Option<Self>, CertificatesError> {
+    /// Makes those that the subjects of cells need, which may listen on addresses of other hosts as well; `None` if
+    /// none is started over an encrypted transport.
+    pub fn of_cells(cells: &[Cell], elsewhere: &[IpAddr]) -> Result<Option<Self>, CertificatesError> {
         let needs = |cell: &&Cell| cell.target.is_none() && cell.factors.transport().is_encrypted();
         let types: BTreeSet<CertificateType> = cells.iter().filter(needs).map(certificate_of).collect();
         if types.is_empty() { Ok(None) } else { Self::make_at(types, elsewhere).map(Some) }
@@ -141,8 +137,8 @@ mod tests {
         let tls = cell(&[("player.transport", "tls"), ("subject.certificate", "rsa-2048")]);
         let target = Some(Target { address: "127.0.0.1:853".parse().unwrap(), on_this_host: true });
         let running = Cell { target, ..tls.clone() };
-        assert!(Certificates::of_cells(&[cell(&[]), running]).unwrap().is_none());
-        let made = Certificates::of_cells(&[cell(&[]), tls]).unwrap().unwrap();
+        assert!(Certificates::of_cells(&[cell(&[]), running], &[]).unwrap().is_none());
+        let made = Certificates::of_cells(&[cell(&[]), tls], &[]).unwrap().unwrap();
         assert!(
             made.certificate(CertificateType::Rsa2048).is_some()
                 && made.certificate(CertificateType::EcdsaP256).is_none()

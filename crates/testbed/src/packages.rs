@@ -9,7 +9,7 @@ use std::process::{Command, Stdio};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_programs::services::NoServices;
 
-use crate::subject::{Definition, programs};
+use crate::subject::{Definition, must_be_installed, programs};
 
 /// The environment variable that permits the installation of packages if its value is `debian`.
 /// `.cargo/config.toml` sets it for runs through cargo.
@@ -17,8 +17,7 @@ pub const VARIABLE: &str = "KQPS_INSTALL_SUBJECTS";
 
 /// Packages of subjects whose programs are not on this host, each once, in the order of the subjects.
 pub fn missing(subjects: &[Definition]) -> Vec<String> {
-    let absent =
-        |subject: &&Definition| subject.programs.iter().any(|program| programs::find(program).is_none());
+    let absent = |subject: &&Definition| must_be_installed(subject).is_err();
     let mut packages = Vec::new();
     for package in subjects.iter().filter(absent).filter_map(|subject| subject.package.as_ref()) {
         if !packages.contains(package) {

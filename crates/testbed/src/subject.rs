@@ -188,21 +188,12 @@ impl Subject {
         setting: &LaunchSetting<'_>,
         interrupts: &Interrupts,
     ) -> Result<Self, StartError> {
-        Self::start_within(definition, setting, interrupts, None)
+        Self::start_over(Transport::Udp, definition, setting, interrupts, None)
     }
 
-    /// As [`Subject::start`], with at most `share` to become ready, which may be less than its definition
-    /// allows.
-    pub fn start_within(
-        definition: &Definition,
-        setting: &LaunchSetting<'_>,
-        interrupts: &Interrupts,
-        share: Option<Duration>,
-    ) -> Result<Self, StartError> {
-        Self::start_over(Transport::Udp, definition, setting, interrupts, share)
-    }
+    /// As [`Subject::start`], for queries over a transport: the subject is ready when it answers over that. It has
+    /// at most `share` to become ready, which may be less than its definition allows.
 
-    /// As [`Subject::start_within`], for queries over a transport: the subject is ready when it answers over that.
     pub fn start_over<'c>(
         over: impl Into<Over<'c>>,
         definition: &Definition,
@@ -341,19 +332,26 @@ fn prepare_folder(definition: &Definition, folder: &Path, values: &Values) -> Re
     Ok(())
 }
 
-fn command(definition: &Definition, folder: &Path, values: &Values) -> Result<Command, StartError> {
-    let missing = |program: &str| StartError::Missing {
+/// Refuses a subject of which a program is missing.
+pub(crate) fn must_be_installed(definition: &Definition) -> Result<(), StartError> {
+    definition.programs.iter().try_for_each(|program| program_of(definition, program).map(drop))
+}
+
+fn program_of(definition: &Definition, program: &str) -> Result<PathBuf, StartError> {
+    programs::find(program).ok_or_else(|| StartError::Missing {
         program: program.to_string(),
         package: definition.package.clone(),
-    };
-    for program in &definition.programs {
-        programs::find(program).ok_or_else(|| missing(program))?;
-    }
+    })
+}
+
+fn command(definition: &Definition, folder: &Path, values: &Values) -> Result<Command, StartError> {
+    must_be_installed(definition)?;
+
     let filled = definition.start.command.iter().map(|word| (word, values.fill(word)));
     let mut words =
         filled.filter(|(word, filled)| word.is_empty() || !filled.is_empty()).map(|(_, filled)| filled);
     let program = words.next().expect("a definition was checked to have a command");
-    let path: PathBuf = programs::find(&program).ok_or_else(|| missing(&program))?;
+    let path = program_of(definition, &program)?;
     let mut command = Command::new(path);
     command.args(words).current_dir(definition.start.folder.as_deref().unwrap_or(folder));
     let env = definition.start.env.iter().map(|(name, text)| (name, values.fill(text)));

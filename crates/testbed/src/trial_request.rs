@@ -91,4 +91,13 @@ impl NoTrial {
     pub fn failed(reason: String) -> Self {
         Self::Failed { reason, output: Vec::new() }
     }
+
+    /// The reason, and the last lines of output; `None` if the user ended the run.
+    pub(crate) fn failure(self) -> Option<(String, Vec<String>)> {
+        match self {
+            Self::Interrupted => None,
+            Self::Lost { reason } => Some((reason, Vec::new())),
+            Self::Failed { reason, output } => Some((reason, output)),
+        }
+    }
 }

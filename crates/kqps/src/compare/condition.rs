@@ -25,30 +25,30 @@ enum Verdict {
     Inconclusive,
 }
 
+impl Verdict {
+    fn is(self, outcome: Outcome) -> bool {
+        match self {
+            Self::Faster => outcome == Outcome::Faster,
+            Self::Slower => outcome == Outcome::Slower,
+            Self::Different => outcome.is_different(),
+            Self::Inconclusive => outcome == Outcome::Inconclusive,
+        }
+    }
+}
+
 impl Condition {
     /// Whether the condition holds for a comparison. With a share, the end of the interval that lies nearest
     /// to equality must be that far from it.
     pub(crate) fn holds(&self, comparison: &Comparison) -> bool {
-        let is_wanted = match self.wanted {
-            Verdict::Faster => comparison.outcome == Outcome::Faster,
-            Verdict::Slower => comparison.outcome == Outcome::Slower,
-            Verdict::Different => comparison.outcome.is_different(),
-            Verdict::Inconclusive => return comparison.outcome == Outcome::Inconclusive,
-        };
         let least = comparison.ratio.map_or(0.0, |ratio| (ratio.low - 1.0).max(1.0 - ratio.high).max(0.0));
-        is_wanted && least >= self.by
+        self.wanted.is(comparison.outcome) && least >= self.by
     }
 
     /// Whether the condition holds for a change between runs, by the ends of the interval of its ratio. Nearest to
     /// equality, the interval must be that far from it.
     pub(crate) fn holds_for(&self, is_worse: bool, (low, high): (f64, f64)) -> bool {
-        let is_wanted = match self.wanted {
-            Verdict::Faster => !is_worse,
-            Verdict::Slower => is_worse,
-            Verdict::Different => true,
-            Verdict::Inconclusive => false,
-        };
-        is_wanted && (low - 1.0).max(1.0 - high).max(0.0) >= self.by
+        let outcome = if is_worse { Outcome::Slower } else { Outcome::Faster };
+        self.wanted.is(outcome) && (low - 1.0).max(1.0 - high).max(0.0) >= self.by
     }
 
     /// The difference, a share, that a comparison must be able to see for the condition to be judged; `None` if any
@@ -60,12 +60,10 @@ impl Condition {
     /// Whether a comparison leaves open if the condition holds: it is inconclusive; or the claimed difference may be
     /// larger or smaller than the share, and the MDE is above the share.
     pub(super) fn is_open(&self, comparison: &Comparison) -> bool {
-        let of_direction = match self.wanted {
-            Verdict::Inconclusive => return false,
-            Verdict::Faster => comparison.outcome == Outcome::Faster,
-            Verdict::Slower => comparison.outcome == Outcome::Slower,
-            Verdict::Different => comparison.outcome.is_different(),
-        };
+        if self.is_inconclusive() {
+            return false;
+        }
+        let of_direction = self.wanted.is(comparison.outcome);
         let greatest = comparison.ratio.map_or(0.0, |ratio| (ratio.high - 1.0).max(1.0 - ratio.low));
         let is_unseen = greatest >= self.by && comparison.mde.is_some_and(|mde| mde > self.by);
         comparison.outcome == Outcome::Inconclusive

@@ -1,12 +1,13 @@
 //! A comparison of two subjects that kqps starts, in a run of its own: those of the user, or those of another command.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, anyhow};
 use kqps_lab::comparison::{self, ComparisonError, ComparisonRequest, Side};
 use kqps_lab::conduct::{Conducted, Event};
-use kqps_lab::configured::Configured;
+use kqps_lab::configured::{Configured, with_names_of_their_own};
+use kqps_lab::running_server::PlayerRequest;
 use kqps_lab::session::Session;
 use kqps_lab::unit::Ending;
 use kqps_testbed::words::{counted, time};
@@ -40,10 +41,8 @@ pub(super) fn compare(args: &Args) -> anyhow::Result<Compared> {
 
 /// Two subjects that a command compares by itself.
 pub(crate) struct Pair {
-    /// The baseline.
-    pub(crate) a: Configured,
-    /// The side to judge.
-    pub(crate) b: Configured,
+    /// The baseline, and the side to judge.
+    pub(crate) sides: [Configured; 2],
     /// How much is measured.
     pub(crate) extent: AskedExtent,
     /// The seed of every random choice; `None` for another one every time.
@@ -54,45 +53,43 @@ pub(crate) struct Pair {
 
 /// Compares two subjects as `kqps compare` does.
 pub(crate) fn measure(pair: Pair) -> anyhow::Result<Compared> {
-    let Pair { a, b, extent, seed, out } = pair;
-    let load = load_of(&extent)?;
+    let Pair { sides, extent, seed, out } = pair;
+    let sides: Result<[Configured; 2], _> = with_names_of_their_own(sides.into()).try_into();
+    let sides = sides.map_err(|_| anyhow!("expected two sides"))?.map(|side| Side::Started(Box::new(side)));
+    begin_and_conduct(&usual_request(sides, &extent, seed, out.as_deref())?, None)
+}
+
+/// A comparison of two sides without further flags.
+fn usual_request(
+    [a, b]: [Side; 2],
+    asked: &AskedExtent,
+    seed: Option<u64>,
+    out: Option<&Path>,
+) -> anyhow::Result<ComparisonRequest> {
+    let Extent { blocks, rounds, trial_s: duration_s } = Extent::from_asked(asked)?;
     let seed = seed.unwrap_or_else(random_seed);
-    let request = ComparisonRequest {
-        folder: out.map_or_else(|| default_folder(comparison::NAME), |out| named(&out))?,
-        a: Side::Started(Box::new(a)),
-        b: Side::Started(Box::new(b)),
+    Ok(ComparisonRequest {
+        folder: out.map_or_else(|| default_folder(comparison::NAME), named)?,
+        a,
+        b,
         queries: None,
         ca: None,
-        budget_s: extent.budget.map(|budget| budget.as_secs_f64()),
-        blocks: load.blocks,
-        load: load.load,
-        rounds: load.rounds,
+        budget_s: asked.budget.map(|budget| budget.as_secs_f64()),
+        blocks,
+        load: match asked.rate_qps {
+            Some(rate_qps) => CellLoad::Rates { rates_qps: vec![rate_qps], duration_s },
+            None => CellLoad::Closed(duration_s),
+        },
+        rounds,
         window: WINDOW as u32,
-        player: targets::player(None, None)?,
+        player: PlayerRequest::default(),
         workers: 1,
         seed,
         records: RECORDS,
         command: repeat::repeating(repeat::typed(), seed),
         kqps: std::env::current_exe().context("finding the running program")?,
         version: env!("CARGO_PKG_VERSION").into(),
-    };
-    begin_and_conduct(&request, None)
-}
-
-/// The load of every trial, and how often it is played.
-struct Load {
-    load: CellLoad,
-    blocks: u32,
-    rounds: u32,
-}
-
-fn load_of(asked: &AskedExtent) -> anyhow::Result<Load> {
-    let Extent { blocks, rounds, trial_s: duration_s } = Extent::from_asked(asked)?;
-    let load = match asked.rate_qps {
-        Some(rate_qps) => CellLoad::Rates { rates_qps: vec![rate_qps], duration_s },
-        None => CellLoad::Closed(duration_s),
-    };
-    Ok(Load { load, blocks, rounds })
+    })
 }
 
 /// `seen` is the least difference, a share, that the user wants to see.
@@ -208,32 +205,22 @@ fn trial_s(load: &CellLoad) -> f64 {
 
 fn request(args: &Args) -> anyhow::Result<ComparisonRequest> {
     let live = &args.live;
-    let Load { load, blocks, rounds } = load_of(&live.extent())?;
-    let seed = live.seed.unwrap_or_else(random_seed);
-    let [a, b] = sides::from_args(args)?;
+    live.extent().check()?;
+    let sides = sides::from_args(args)?;
     let is_set_up = live.senders.is_some() || live.timeout.is_some();
-    if is_set_up && ![&a, &b].into_iter().any(|side| matches!(side, Side::Running(_))) {
+    if is_set_up && !sides.iter().any(|side| matches!(side, Side::Running(_))) {
         return Err(bad_input("--senders and --timeout are for servers that run already, named by --target"));
     }
     let player = targets::player(live.senders, live.timeout)?;
+    let usual = usual_request(sides, &live.extent(), live.seed, live.out.as_deref())?;
     Ok(ComparisonRequest {
-        folder: live.out.clone().map_or_else(|| default_folder(comparison::NAME), |out| named(&out))?,
-        a,
-        b,
         queries: live.queries.clone(),
         ca: live.connections.issuers()?,
-        budget_s: live.budget.map(|budget| budget.as_secs_f64()),
-        blocks,
-        load,
-        rounds,
         window: within("--outstanding", live.outstanding.unwrap_or(WINDOW), WINDOW_MOST)? as u32,
         player,
         workers: within("--workers", live.workers.unwrap_or(1), WORKERS_MOST)? as u32,
-        seed,
         records: within("--records", live.records.unwrap_or(RECORDS), RECORDS_MAX)?,
-        command: repeat::repeating(repeat::typed(), seed),
-        kqps: std::env::current_exe().context("finding the running program")?,
-        version: env!("CARGO_PKG_VERSION").into(),
+        ..usual
     })
 }
 

@@ -2,19 +2,18 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, Table, presets};
 use kqps_observation::visible::visible_line;
 use kqps_verdict::change::within;
 use kqps_verdict::compare::Comparison;
+
+use crate::table;
 
 /// The table, and below it the meaning of its columns.
 pub(super) fn verdicts(comparisons: &[Comparison]) -> String {
     let [first, others @ ..] = comparisons else { return String::new() };
     let is_one_pair = others.iter().all(|one| one.case.a == first.case.a && one.case.b == first.case.b);
-    let mut table = Table::new();
     let pair: &[&str] = if is_one_pair { &[] } else { &["A", "B"] };
-    let header = pair.iter().chain(&["figure", "B is", "B/A", "interval", "MDE"]);
-    table.load_style(presets::NOTHING).set_header(header);
+    let mut table = table::titled(pair.iter().chain(&["figure", "B is", "B/A", "interval", "MDE"]));
     for one in comparisons {
         let pair = if is_one_pair {
             Vec::new()
@@ -23,15 +22,12 @@ pub(super) fn verdicts(comparisons: &[Comparison]) -> String {
         };
         table.add_row(pair.into_iter().chain(figures(one)));
     }
-    if let Some(column) = table.column_mut(pair.len() + 2) {
-        column.set_cell_alignment(CellAlignment::Right);
-    }
     let mut text = String::new();
     if is_one_pair {
         let (a, b) = (visible_line(&first.case.a), visible_line(&first.case.b));
         let _ = writeln!(text, "A is {a}, B is {b}.\n");
     }
-    text.extend(table.lines().map(|line| line.trim_end().to_string() + "\n"));
+    text += &table::text(table, &[pair.len() + 2]);
     text + "\nMDE, the minimum detectable effect: a difference of so much is found in 19 of 20 comparisons like this one.\n"
 }
 

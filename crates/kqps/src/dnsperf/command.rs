@@ -6,6 +6,7 @@ mod value;
 use std::fmt;
 use std::time::Duration;
 
+use kqps_testbed::words::counted;
 use kqps_observation::trial::Transport;
 use kqps_player::{Prefix, TsigKey};
 
@@ -31,7 +32,7 @@ pub(super) enum Parsed {
 }
 
 /// Settings of the measurement, and of its output.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 #[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(super) struct Command {
     /// The word of an address family.
@@ -72,46 +73,6 @@ pub(super) struct Command {
     pub(super) prefix: Option<Prefix>,
 }
 
-impl Default for Command {
-    fn default() -> Self {
-        Self {
-            family: "any",
-            mode: Transport::Udp,
-            server: "127.0.0.1".into(),
-            port: None,
-            local_address: None,
-            local_port: 0,
-            file: None,
-            clients: 1,
-            threads: 1,
-            runs: None,
-            limit: None,
-            buffer_kib: None,
-            timeout: Duration::from_secs(5),
-            edns: false,
-            edns_option: None,
-            dnssec: false,
-            tsig: None,
-            outstanding: 100,
-            rate_qps: None,
-            interval: None,
-            updates: false,
-            binary: false,
-            verbose: false,
-            log_to_stdout: false,
-            json: false,
-            doh_uri: "https://localhost/dns-query".into(),
-            doh_by_post: false,
-            tls_sni: None,
-            queries_per_connection: None,
-            suppressed: Suppressed::default(),
-            verbose_intervals: false,
-            latency_histogram: false,
-            prefix: None,
-        }
-    }
-}
-
 /// An error of a command line.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
@@ -142,7 +103,7 @@ impl std::error::Error for Fault {}
 
 /// Reads a command line.
 pub(super) fn parse(words: &[String]) -> Result<Parsed, Fault> {
-    let mut command = Command::default();
+    let mut command = Command::new();
     for part in split(words, LETTERS) {
         match part {
             Part::Flag('h') => return Ok(Parsed::Help(USAGE)),
@@ -170,6 +131,20 @@ pub(super) fn parse(words: &[String]) -> Result<Parsed, Fault> {
 }
 
 impl Command {
+    /// The command of a line without flags.
+    pub(super) fn new() -> Self {
+        Self {
+            family: "any",
+            server: "127.0.0.1".into(),
+            clients: 1,
+            threads: 1,
+            timeout: Duration::from_secs(5),
+            outstanding: 100,
+            doh_uri: "https://localhost/dns-query".into(),
+            ..Self::default()
+        }
+    }
+
     fn flag(&mut self, letter: char) {
         match letter {
             'e' => self.edns = true,
@@ -244,7 +219,7 @@ impl Command {
 
     /// The words after `Stopping after`.
     pub(super) fn stopping_after(&self) -> String {
-        let runs = |runs: u64| format!("{runs} run{} through file", if runs == 1 { "" } else { "s" });
+        let runs = |runs: u64| format!("{} through file", counted(runs, "run"));
         let limit = self.limit.map(|limit| format!("{} seconds", six_decimals(limit)));
         match (limit, self.runs) {
             (Some(limit), Some(times)) => format!("{limit} or {}", runs(times)),

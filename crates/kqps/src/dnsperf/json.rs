@@ -109,7 +109,7 @@ mod tests {
             ..Trial::default()
         };
         let counts = Counts::from_trial(&trial, replies());
-        let mut command = Command { latency_histogram: true, ..Command::default() };
+        let mut command = Command { latency_histogram: true, ..Command::new() };
         let expected = json!({"statistics": {
             "interval": false, "sent": 6, "completed": 5, "lost": 1, "interrupted": 0,
             "response_codes": {"NOERROR": 3, "NXDOMAIN": 1, "rcode11": 1},

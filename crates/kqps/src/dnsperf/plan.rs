@@ -168,7 +168,7 @@ mod tests {
     use super::*;
 
     fn planned_of(change: impl FnOnce(&mut Command)) -> Plan {
-        let mut command = Command { port: Some(5300), ..Command::default() };
+        let mut command = Command { port: Some(5300), ..Command::new() };
         change(&mut command);
         planned(&command).unwrap().plan
     }
@@ -234,20 +234,20 @@ mod tests {
     #[test]
     fn addresses_are_addresses_alone() {
         for server in ["", "127.0.0.1:53", "[::1]", "udp://127.0.0.1", "a/b"] {
-            let command = Command { server: server.into(), ..Command::default() };
+            let command = Command { server: server.into(), ..Command::new() };
             assert!(check_addresses(&command).is_err(), "{server}");
         }
         for local in ["foo", "127.0.0.0/8"] {
-            let command = Command { local_address: Some(local.into()), ..Command::default() };
+            let command = Command { local_address: Some(local.into()), ..Command::new() };
             assert!(check_addresses(&command).is_err(), "{local}");
         }
-        assert_eq!(check_addresses(&Command { server: "::1".into(), ..Command::default() }), Ok(()));
+        assert_eq!(check_addresses(&Command { server: "::1".into(), ..Command::new() }), Ok(()));
     }
 
     #[test]
     fn the_server_is_the_first_address_of_the_family() {
         let of = |server: &str, family| {
-            server_of(&Command { server: server.into(), family, ..Command::default() })
+            server_of(&Command { server: server.into(), family, ..Command::new() })
         };
         let first = ("localhost", 0).to_socket_addrs().unwrap().next().unwrap().ip();
         assert_eq!(of("localhost", "any"), Ok(first));

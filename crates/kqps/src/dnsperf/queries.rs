@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use kqps_dataset::{Additions, Dataset, DatasetError, Format, Options, Position};
+use kqps_testbed::words::counted;
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::name::{NameText, literal_end};
 use kqps_message::rtype::RtypeName;
@@ -61,9 +62,8 @@ pub(super) fn open(command: &Command, source: Source, log: Log) -> anyhow::Resul
         ..Options::default()
     };
     let left_out = |count: u64, why: &str| {
-        let (each, noun) = if command.binary { ("message", "query") } else { ("line", "query") };
-        let s = if count == 1 { "" } else { "s" };
-        log.warning(&format!("invalid query input: {count} {each}{s} left out, no {noun}{why}"));
+        let items = counted(count, if command.binary { "message" } else { "line" });
+        log.warning(&format!("invalid query input: {items} left out, no query{why}"));
     };
     match Dataset::read(source.file, &source.path, &options) {
         Ok(dataset) => {

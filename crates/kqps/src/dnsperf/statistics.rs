@@ -8,6 +8,7 @@ use kqps_player::live::{DetailSnapshot as Detail, Snapshot, TimesSnapshot};
 use kqps_player::reply::Cause;
 
 use super::command::Command;
+use crate::load::{line, percent, with_share};
 
 /// The counts of a run or an interval.
 #[derive(Clone, Debug, PartialEq)]
@@ -166,17 +167,12 @@ fn http(counts: &Counts) -> String {
     format!("DNS-over-HTTPS statistics:\n\n  HTTP/2 return codes:  {each}\n\n")
 }
 
-/// A line whose value begins in the same column, whatever the units.
-fn line(text: &mut String, label: &str, value: &str) {
-    let _ = writeln!(text, "  {:<21} {value}", format!("{label}:"));
-}
-
 fn body(command: &Command, counts: &Counts) -> String {
     let mut text = String::from("Statistics:\n\n");
     let units = if command.updates { "Updates" } else { "Queries" };
     let replies = &counts.replies;
     let completed = replies.replies();
-    let of_sent = |count| format!("{count} ({:.2}%)", percent(count, counts.sent));
+    let of_sent = |count| with_share(count, counts.sent);
     line(&mut text, &format!("{units} sent"), &counts.sent.to_string());
     line(&mut text, &format!("{units} completed"), &of_sent(completed));
     line(&mut text, &format!("{units} lost"), &of_sent(counts.lost));
@@ -187,7 +183,7 @@ fn body(command: &Command, counts: &Counts) -> String {
     let rcodes: Vec<String> = counts
         .rcodes()
         .iter()
-        .map(|(rcode, count)| format!("{} {count} ({:.2}%)", rcode_name(*rcode), percent(*count, completed)))
+        .map(|(rcode, count)| format!("{} {}", rcode_name(*rcode), with_share(*count, completed)))
         .collect();
     line(&mut text, "Response codes", &rcodes.join(", "));
     let (request, response) = (counts.request_bytes(), counts.response_bytes());
@@ -243,10 +239,6 @@ pub(super) fn failures(command: &Command, causes: &BTreeMap<String, u64>) -> Vec
     causes.iter().map(line).collect()
 }
 
-fn percent(count: u64, of: u64) -> f64 {
-    if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -282,7 +274,7 @@ mod tests {
             replies,
             ..Counts::nothing()
         };
-        let command = Command { latency_histogram: true, ..Command::default() };
+        let command = Command { latency_histogram: true, ..Command::new() };
         let expected = "\
 [Status] Testing complete (end of file)
 
@@ -323,7 +315,7 @@ Connection Statistics:
     fn an_interval_has_no_limits_and_a_rate_of_its_own() {
         let detail = Some(Detail { timed_out: 2, ..replied(&[(0, 7), (0, 9)]) });
         let interval = Snapshot { sent: 8, detail, ..Snapshot::default() };
-        let text = interval_text(&Command::default(), &Counts::of_interval(interval, 0.5, 3.5));
+        let text = interval_text(&Command::new(), &Counts::of_interval(interval, 0.5, 3.5));
         let expected = "\
 Interval Statistics:
 
@@ -360,11 +352,11 @@ Interval Statistics:
     #[test]
     fn what_the_kernel_did_not_take_is_said_if_asked_for() {
         let causes = [("Network is unreachable".to_owned(), 3)].into();
-        let mut command = Command { verbose: true, ..Command::default() };
+        let mut command = Command { verbose: true, ..Command::new() };
         assert_eq!(failures(&command, &causes), ["failed to send packet: Network is unreachable (3 times)"]);
         command.suppressed.send_failed = true;
         assert!(failures(&command, &causes).is_empty());
-        assert!(failures(&Command::default(), &causes).is_empty(), "without -v");
+        assert!(failures(&Command::new(), &causes).is_empty(), "without -v");
     }
 
     #[test]
@@ -375,7 +367,7 @@ Interval Statistics:
             http_statuses: Some([("200".to_owned(), 7), ("503".to_owned(), 2)].into()),
             ..Counts::nothing()
         };
-        let text = text(&Command { updates: true, ..Command::default() }, &counts, Ended::Interruption);
+        let text = text(&Command { updates: true, ..Command::new() }, &counts, Ended::Interruption);
         for line in [
             "[Status] Testing complete (interruption)\n",
             "  Updates sent:         2\n",

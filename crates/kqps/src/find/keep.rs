@@ -5,16 +5,14 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use kqps_catalogue::choice::{Close, Congestion, Io, TrustChoice};
+use kqps_catalogue::choice::{Close, Congestion, Io};
 use kqps_catalogue::factors::PlayerFactors;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
 use kqps_lab::search_run::{Claimed, NAME, SearchRun};
 use kqps_observation::run::{Cell, Purpose, Role};
-use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Run, Target, Trial};
-use kqps_player::{Plan, QuicPlan, TcpPlan, TlsPlan, Wire};
-use kqps_tls::Trust;
+use kqps_player::{Plan, Wire};
 use kqps_verdict::judge::{facts_of, judge};
 use kqps_verdict::search::Goal;
 
@@ -32,6 +30,8 @@ pub(super) fn claim(folder: &Path) -> anyhow::Result<Claimed> {
 pub(super) struct Setup<'a> {
     pub(super) plan: &'a Plan,
     pub(super) watched: &'a SubjectWatched,
+    /// Settings of connections that flags gave.
+    pub(super) given: PlayerFactors,
     /// Factors of the flags beside the plan.
     pub(super) flags: Factors,
 }
@@ -154,66 +154,54 @@ fn is_news(other: &anyhow::Error, failure: &anyhow::Error) -> bool {
     format!("{other:#}") != format!("{failure:#}")
 }
 
-/// Adds the settings of connections to those that every transport has.
-fn of_connections(tcp: &TcpPlan, of_all: PlayerFactors) -> PlayerFactors {
+/// The settings of the player: those of the flags, and others of the plan.
+fn of_player(role: Role, setup: &Setup<'_>) -> PlayerFactors {
+    let Setup { plan, given, .. } = setup;
+    let flows = Some(plan.flows() as u32);
+    let is_other = |connect_s: &f64| Duration::from_secs_f64(*connect_s) != plan.timeout;
     let mut player = PlayerFactors {
-        io: Some(tcp.io).filter(|io| *io != Io::Auto),
-        queries_per_connection: tcp.queries_per_connection,
-        outstanding_per_connection: Some(tcp.outstanding),
-        close: Some(tcp.close).filter(|close| *close != Close::Fin),
-        ..of_all
+        senders: Some(plan.threads as u32),
+        burst: Some(plan.burst as u32),
+        timeout_s: Some(plan.timeout.as_secs_f64()),
+        connect_timeout_s: given.connect_timeout_s.filter(is_other),
+        close: given.close.filter(|close| *close != Close::Fin),
+        congestion: given.congestion.filter(|congestion| *congestion != Congestion::Fixed),
+        ..given.clone()
     };
-    if let Some(tls) = &tcp.tls {
-        set_tls(&mut player, tls);
+    let tls = match &plan.wire {
+        Wire::Udp(udp) => {
+            (player.io, player.sockets) = (Some(udp.io), flows);
+            None
+        }
+        // A capture in a search has one transport.
+        Wire::Captured(_) => None,
+        Wire::Tcp(tcp) => {
+            (player.io, player.connections) = (Some(tcp.io).filter(|io| *io != Io::Auto), flows);
+            player.outstanding_per_connection = Some(tcp.outstanding);
+            tcp.tls.as_ref()
+        }
+        Wire::Quic(quic) => {
+            (player.connections, player.outstanding_per_connection) = (flows, Some(quic.outstanding));
+            Some(&quic.tls)
+        }
+    };
+    if let Some(tls) = tls {
+        player.resume = Some(tls.client.resume);
+        player.tls_name = of_targets(&tls.names);
+        player.http_method = tls.http.as_ref().map(|http| http.method);
+        player.http_path = tls.http.as_ref().and_then(|http| of_targets(&http.paths));
+    }
+    if role != Role::Subject {
+        // The echo has a certificate of its own.
+        (player.tls_trust, player.tls_name, player.http_path) = (None, None, None);
     }
     player
-}
-
-/// Adds the settings of connections over QUIC to those that every transport has.
-fn of_quic(quic: &QuicPlan, of_all: PlayerFactors) -> PlayerFactors {
-    let mut player = PlayerFactors {
-        queries_per_connection: quic.queries_per_connection,
-        outstanding_per_connection: Some(quic.outstanding),
-        congestion: Some(quic.congestion).filter(|congestion| *congestion != Congestion::Fixed),
-        ..of_all
-    };
-    set_tls(&mut player, &quic.tls);
-    player
-}
-
-/// Sets the settings of TLS. A list of what is offered is one word.
-fn set_tls(player: &mut PlayerFactors, tls: &TlsPlan) {
-    let listed = |names: Vec<String>| (!names.is_empty()).then(|| names.join(","));
-    player.resume = Some(tls.client.resume);
-    player.tls_group = listed(tls.client.groups.iter().map(ToString::to_string).collect());
-    player.tls_suite = listed(tls.client.suites.iter().map(ToString::to_string).collect());
-    player.tls_certificate = tls.client.certificate;
-    player.early_data = tls.client.early_data.then_some(true);
-    player.tls_packing = tls.packing.then_some(true);
-    player.tls_trust = Some(match tls.client.trust {
-        Trust::System => TrustChoice::System,
-        Trust::Ca(_) => TrustChoice::Ca,
-        Trust::Anyone => TrustChoice::Anyone,
-    });
-    player.tls_name = of_targets(&tls.names);
-    player.http_method = tls.http.as_ref().map(|http| http.method);
-    player.http_path = tls.http.as_ref().and_then(|http| of_targets(&http.paths));
 }
 
 /// A word for each target, or one if all have the same; `None` without targets.
 fn of_targets(words: &[String]) -> Option<String> {
     let first = words.first()?;
     Some(if words.iter().all(|word| word == first) { first.clone() } else { words.join(",") })
-}
-
-/// The time after which connections are given up; `None` if it is that of late replies.
-fn connect_timeout(plan: &Plan) -> Option<Duration> {
-    let timeout = match &plan.wire {
-        Wire::Udp(_) | Wire::Captured(_) => return None,
-        Wire::Tcp(tcp) => tcp.connect_timeout,
-        Wire::Quic(quic) => quic.connect_timeout,
-    };
-    Some(timeout).filter(|timeout| *timeout != plan.timeout)
 }
 
 fn run(goal: &Goal, cells: Vec<Cell>) -> Run {
@@ -246,29 +234,9 @@ fn of_subject(interface: &Interface, setup: &Setup<'_>) -> Cell {
 }
 
 fn of_echo(role: Role, name: &str, io: &str, workers: u32, setup: &Setup<'_>) -> Cell {
-    let Setup { plan, watched, flags } = setup;
+    let Setup { plan, watched, flags, .. } = setup;
     let mut factors = Factors::default();
-    let of_all = PlayerFactors {
-        senders: Some(plan.threads as u32),
-        burst: Some(plan.burst as u32),
-        timeout_s: Some(plan.timeout.as_secs_f64()),
-        ..PlayerFactors::default()
-    };
-    let flows = Some(plan.flows() as u32);
-    let mut player = match &plan.wire {
-        Wire::Udp(udp) => PlayerFactors { io: Some(udp.io), sockets: flows, ..of_all },
-        // A capture in a search has one transport.
-        Wire::Captured(_) => of_all,
-        Wire::Tcp(tcp) => of_connections(tcp, PlayerFactors { connections: flows, ..of_all }),
-        Wire::Quic(quic) => of_quic(quic, PlayerFactors { connections: flows, ..of_all }),
-    };
-    if role != Role::Subject {
-        // The echo has a certificate of its own.
-        (player.tls_trust, player.tls_name, player.http_path) = (None, None, None);
-    }
-    player.connect_timeout_s = connect_timeout(plan).map(|timeout| timeout.as_secs_f64());
-    player.transport = Some(plan.wire.transport()).filter(|transport| *transport != Transport::Udp);
-    factors.set_player(player);
+    factors.set_player(of_player(role, setup));
     Cell {
         name: name.to_owned(),
         role,

@@ -6,6 +6,7 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
+use kqps_testbed::words::counted;
 use kqps_observation::Trial;
 use kqps_observation::trial::Transport;
 use kqps_observation::visible::visible_line;
@@ -222,13 +223,12 @@ fn reasons(searched: &Searched<'_>) -> String {
 
 /// The echo's I/O model and workers, and whether kqps assumed them.
 fn with(interface: &Interface) -> String {
-    let workers = if interface.workers == 1 { "worker" } else { "workers" };
     let (how, flags) = match interface.transport {
         Transport::Udp => (format!("with {} and", interface.io), "--subject-io, --subject-workers"),
         transport => (format!("over {} with", transport.word()), "--subject-workers"),
     };
     let assumed = if interface.is_assumed { format!(" (assumed: see {flags})") } else { String::new() };
-    format!("{how} {} {workers}{assumed}", interface.workers)
+    format!("{how} {}{assumed}", counted(interface.workers.into(), "worker"))
 }
 
 #[cfg(test)]

@@ -4,8 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
-use kqps_files::write_whole;
 use kqps_history::{Entry, LAST, Records, Shape, Strength, TooFew, judge};
 use kqps_observation::SCHEMA;
 use kqps_verdict::interval::Interval;
@@ -19,6 +17,7 @@ use super::{StoreArgs, words};
 use crate::compare::{AskedExtent, Condition};
 use crate::exit::{self, bad_input};
 use crate::print;
+use crate::stored;
 use crate::value::{parse_count, parse_duration};
 
 const EXAMPLES: &str = "\
@@ -133,7 +132,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     if let Some(path) = &args.comment {
         let text = markdown::comment(&records, &history, &checked, too_few);
-        write_whole(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
+        stored::write(path, &text)?;
     }
     explain(args, &checked);
     let is_unseen = is_unseen(args, too_few);

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use kqps_history::{Build, Entry, Kind, Reading, Records};
-use kqps_lab::configured::{Configured, with_names_of_their_own};
+use kqps_lab::configured::Configured;
 use kqps_testbed::folder::{Folder, store_in};
 use kqps_testbed::subject::Definition;
 use kqps_observation::{Store, secret};
@@ -107,9 +107,7 @@ fn of_change(
 }
 
 fn measured(sides: [Configured; 2], extent: AskedExtent) -> anyhow::Result<Vec<Comparison>> {
-    let mut sides = with_names_of_their_own(sides.into()).into_iter();
-    let (Some(a), Some(b)) = (sides.next(), sides.next()) else { anyhow::bail!("expected two sides") };
-    let compared = compare::measure(Pair { a, b, extent, seed: None, out: None })?;
+    let compared = compare::measure(Pair { sides, extent, seed: None, out: None })?;
     if let Some(Ok(page)) = &compared.report {
         eprintln!("The full report of this comparison: {}.", page.display());
     }

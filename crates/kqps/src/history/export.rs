@@ -7,13 +7,12 @@ pub(super) mod markdown;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use clap::ValueEnum;
-use kqps_files::write_whole;
 use kqps_history::{LAST, judge};
 
 use super::StoreArgs;
 use super::checked::all_changes;
+use crate::stored;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -59,9 +58,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     match &args.output {
         None => print!("{text}"),
-        Some(path) => {
-            write_whole(path, text.as_bytes()).with_context(|| format!("cannot write {}", path.display()))?;
-        }
+        Some(path) => stored::write(path, &text)?,
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -3,13 +3,12 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
-use kqps_files::write_whole;
 use kqps_history::judge;
 use kqps_report::{HistoryInput, history_page};
 
 use super::StoreArgs;
 use crate::links;
+use crate::stored;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -38,7 +37,7 @@ pub(super) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         links: &links::to_pages(&records.entries, folder),
         kqps_version: env!("CARGO_PKG_VERSION"),
     });
-    write_whole(&page, html.as_bytes()).with_context(|| format!("cannot write {}", page.display()))?;
+    stored::write(&page, &html)?;
     println!("{}", page.display());
     Ok(ExitCode::SUCCESS)
 }

@@ -2,7 +2,6 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{CellAlignment, Table, presets};
 use kqps_history::{History, Records, Shape, TooFew};
 use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
@@ -10,6 +9,7 @@ use time::OffsetDateTime;
 use time::macros::format_description;
 
 use super::checked::{Checked, Confirmation, changed};
+use crate::table;
 
 /// The whole output of `kqps history check`.
 pub(super) fn output(
@@ -29,18 +29,12 @@ pub(super) fn output(
         let _ = writeln!(text, "{}.", too_few.sentence());
     }
     if !checked.is_empty() {
-        let mut table = Table::new();
-        table
-            .load_style(presets::NOTHING)
-            .set_header(["since", "series", "change", "interval", "verdict", "runs"]);
+        let mut table = table::titled(["since", "series", "change", "interval", "verdict", "runs"]);
         for one in checked {
             table.add_row(row(records, one));
         }
-        if let Some(column) = table.column_mut(2) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
         text.push('\n');
-        text.extend(table.lines().map(|line| line.trim_end().to_owned() + "\n"));
+        text += &table::text(table, &[2]);
     }
     for crept in checked.iter().filter_map(Checked::crept) {
         let _ = writeln!(text, "\n{}.", visible_line(&crept));

@@ -156,9 +156,7 @@ fn take_back(held: Held) -> anyhow::Result<()> {
     for left in &undone.left {
         eprintln!("Left: {left}.");
     }
-    for trouble in &undone.troubles {
-        eprintln!("Note: {trouble}.");
-    }
+    words::note(&undone.troubles);
     Ok(())
 }
 

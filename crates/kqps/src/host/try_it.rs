@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use kqps_lab::configured::{Configured, with_names_of_their_own};
+use kqps_lab::configured::Configured;
 use kqps_observation::factors::name;
 use kqps_observation::question::Path;
 use kqps_tuning::apply::check;
@@ -85,11 +85,10 @@ pub(super) fn run(args: &Args, json: bool) -> anyhow::Result<ExitCode> {
     }
     link::check(&args.changes).map_err(bad_input)?;
     let with = with_changes(&without, &args.changes)?;
-    let mut sides = with_names_of_their_own(vec![without, with]).into_iter();
-    let (Some(a), Some(b)) = (sides.next(), sides.next()) else { anyhow::bail!("expected two sides") };
+    let sides = [without, with];
     let Args { blocks, budget, duration, rate, .. } = args;
     let extent = AskedExtent { blocks: *blocks, budget: *budget, duration: *duration, rate_qps: *rate };
-    let compared = compare::measure(Pair { a, b, extent, seed: args.seed, out: args.out.clone() })?;
+    let compared = compare::measure(Pair { sides, extent, seed: args.seed, out: args.out.clone() })?;
     compare::print_result(&compared, json)?;
     let is_better = helps(&compared.comparisons);
     compared.report.transpose()?;
@@ -161,6 +160,7 @@ fn helps(comparisons: &[Comparison]) -> bool {
 
 #[cfg(test)]
 mod tests {
+    use kqps_lab::configured::with_names_of_their_own;
     use kqps_verdict::compare::{Case, Figure, compare};
 
     use super::*;

@@ -2,17 +2,17 @@
 
 use std::fmt::Write as _;
 
-use comfy_table::{Table, presets};
 use kqps_observation::SCHEMA;
 use kqps_observation::visible::visible_line;
 use kqps_tuning::journal::{Part, Record};
 use kqps_tuning::setting::value::alike;
 use kqps_tuning::undo::{LeftSetting, value_now};
-use kqps_tuning::{Applied, Journal, Real, System as _, Undone};
+use kqps_tuning::{Applied, Journal, Real, Setting, System as _, Undone};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::print;
+use crate::table::titled;
 
 /// Host settings as `--json` prints them.
 #[derive(Serialize, JsonSchema)]
@@ -48,6 +48,12 @@ struct SettingOutput {
     network: Option<u64>,
     /// The plain command that sets it, in a dry run.
     command: Option<String>,
+}
+
+impl SettingOutput {
+    fn new(setting: &Setting, state: &'static str) -> Self {
+        Self { setting: setting.to_string(), state, ..Self::default() }
+    }
 }
 
 /// A setting in a dry run.
@@ -95,12 +101,10 @@ pub(super) fn print_applied(
     json: bool,
 ) -> anyhow::Result<()> {
     let settings = applied.made.iter().map(|made| SettingOutput {
-        setting: made.setting.to_string(),
         old: made.old.clone(),
         wanted: Some(made.now.clone()),
         now: Some(made.now.clone()),
-        state: "set",
-        ..SettingOutput::default()
+        ..SettingOutput::new(&made.setting, "set")
     });
     if json {
         let journal = std::slice::from_ref(journal);
@@ -112,13 +116,18 @@ pub(super) fn print_applied(
     for change in &applied.already {
         println!("{}: as it was, {}", change.setting, change.value);
     }
-    for remark in &applied.remarks {
-        eprintln!("Note: {remark}.");
-    }
+    note(&applied.remarks);
     if stays && !applied.made.is_empty() {
         eprintln!("To take it back: kqps host undo");
     }
     Ok(())
+}
+
+/// Prints remarks, each a sentence without its full stop.
+pub(super) fn note(remarks: &[String]) {
+    for remark in remarks {
+        eprintln!("Note: {remark}.");
+    }
 }
 
 /// Prints what was undone for processes of kqps that ended without undoing it.
@@ -140,29 +149,21 @@ pub(super) fn print_undone(undone: &Undone, journals: &[Journal], json: bool) ->
     let Undone { restored, left, gone, held, elsewhere, troubles, .. } = undone;
     if json {
         let restored = restored.iter().map(|one| SettingOutput {
-            setting: one.setting.to_string(),
             old: one.value.clone(),
             now: Some(one.value.clone()),
-            state: "undone",
-            ..SettingOutput::default()
+            ..SettingOutput::new(&one.setting, "undone")
         });
         let gone = gone.iter().map(|(setting, why)| SettingOutput {
-            setting: setting.to_string(),
-            state: "gone",
             reason: Some(why.clone()),
-            ..SettingOutput::default()
+            ..SettingOutput::new(setting, "gone")
         });
         let held = held.iter().map(|(setting, owner)| SettingOutput {
-            setting: setting.to_string(),
-            state: "set",
             owner: Some(owner.pid),
-            ..SettingOutput::default()
+            ..SettingOutput::new(setting, "set")
         });
         let elsewhere = elsewhere.iter().map(|(setting, network)| SettingOutput {
-            setting: setting.to_string(),
-            state: "elsewhere",
             network: Some(*network),
-            ..SettingOutput::default()
+            ..SettingOutput::new(setting, "elsewhere")
         });
         let settings = restored.chain(left.iter().map(of_left)).chain(gone).chain(held).chain(elsewhere);
         return print("host-undo", journals, settings.collect(), troubles.clone());
@@ -184,9 +185,7 @@ pub(super) fn print_undone(undone: &Undone, journals: &[Journal], json: bool) ->
             "Left: {setting}, which was set in network namespace {network}: run kqps host undo there (nsenter --net)."
         );
     }
-    for trouble in troubles {
-        eprintln!("Note: {trouble}.");
-    }
+    note(troubles);
     if undone.is_whole() && restored.is_empty() && gone.is_empty() {
         eprintln!("There is nothing to undo.");
     }
@@ -195,12 +194,10 @@ pub(super) fn print_undone(undone: &Undone, journals: &[Journal], json: bool) ->
 
 fn of_left(left: &LeftSetting) -> SettingOutput {
     SettingOutput {
-        setting: left.setting.to_string(),
         old: left.old.clone(),
         now: left.found.clone(),
-        state: "left",
         reason: Some(left.reason.clone()),
-        ..SettingOutput::default()
+        ..SettingOutput::new(&left.setting, "left")
     }
 }
 
@@ -229,18 +226,14 @@ pub(super) fn print_status(
     if json {
         return print("host-status", journals, settings, troubles.to_vec());
     }
-    for trouble in troubles {
-        eprintln!("Note: {trouble}.");
-    }
+    note(troubles);
     if settings.is_empty() {
         if troubles.is_empty() {
             println!("kqps has set nothing here since this host booted.");
         }
         return Ok(());
     }
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table.set_header(["setting", "before", "set to", "now", "until"]);
+    let mut table = titled(["setting", "before", "set to", "now", "until"]);
     for one in &settings {
         let until = match (one.owner, one.network) {
             (Some(pid), _) => format!("process {pid} ends"),
@@ -288,15 +281,13 @@ fn of_part(system: &Real, record: &Record, part: &Part, is_below: bool) -> Setti
         Some(_) => "changed",
     };
     SettingOutput {
-        setting: part.setting.to_string(),
         old: part.old.clone(),
         wanted: Some(given.clone()),
         now,
-        state,
         reason: part.left.clone(),
         owner: record.owner.filter(kqps_tuning::Owner::lives).map(|owner| owner.pid),
         network: record.network.filter(|_| !is_here),
-        command: None,
+        ..SettingOutput::new(&part.setting, state)
     }
 }
 

@@ -50,25 +50,6 @@ pub(super) fn with_flags(error: &PlanError) -> String {
         PlanError::Pile(pile) => format!("--pile {pile}: expected 1 to {PILE_MOST}"),
         PlanError::Speed(speed) => format!("--speed {speed}: expected more than 0"),
         // The flags of connections and of captures are checked as they are read.
-        PlanError::Targets
-        | PlanError::Part { .. }
-        | PlanError::ConnectTimeout
-        | PlanError::Outstanding(_)
-        | PlanError::TlsNames { .. }
-        | PlanError::HttpTargets { .. }
-        | PlanError::HttpTarget(_)
-        | PlanError::Repeat(_)
-        | PlanError::EmptyWindow { .. }
-        | PlanError::NoCapture
-        | PlanError::UnplannedCapture
-        | PlanError::LanesPast
-        | PlanError::LaneThreads { .. }
-        | PlanError::Lane(_)
-        | PlanError::LaneConnections(_)
-        | PlanError::Places { .. }
-        | PlanError::Clients { .. }
-        | PlanError::Tsig(_)
-        | PlanError::PerQuery
-        | PlanError::Limit(_) => error.to_string(),
+        _ => error.to_string(),
     }
 }

@@ -119,7 +119,7 @@ fn with_ports(words: &[String]) -> anyhow::Result<Vec<Typed<'_>>> {
 }
 
 /// The port of servers without another one.
-fn usual_port(transport: Transport) -> u16 {
+pub(crate) fn usual_port(transport: Transport) -> u16 {
     match transport {
         // RFC 1035, section 4.2.
         Transport::Udp | Transport::Tcp => 53,

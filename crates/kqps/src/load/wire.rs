@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use clap::{ArgMatches, Args, Command, FromArgMatches};
 use kqps_catalogue::choice::{Io, Transport};
+use kqps_catalogue::factors::PlayerFactors;
 use kqps_catalogue::name;
 use kqps_catalogue::setting::{Over, Setting};
 use kqps_http::authority;
@@ -117,13 +118,7 @@ impl WireFlags {
         if let Some((over, flag, _)) = self.0.given().find(is_vain) {
             return Err(bad_input(refusal(over, &typed(&flag), transport)));
         }
-        if self.0.word(name::PLAYER_EARLY_DATA).is_some() && self.0.word(name::PLAYER_RESUME) == Some("false")
-        {
-            return Err(bad_input(
-                "--early-data needs tickets of earlier connections: leave --resume no out",
-            ));
-        }
-        Ok(())
+        self.0.check_early_data("--resume")
     }
 
     /// Refuses flags of connections that are used as they were captured.
@@ -152,6 +147,13 @@ impl WireFlags {
         matches!(self.0.word(name::PLAYER_QUERIES_PER_CONNECTION), Some("0" | "1"))
     }
 
+    /// The settings of the player that these flags give.
+    pub(super) fn player(&self, transport: Transport) -> anyhow::Result<PlayerFactors> {
+        let mut player = self.0.factors(transport).map_err(bad_input)?.player().clone();
+        player.tls_trust = transport.is_encrypted().then(|| self.0.trust());
+        Ok(player)
+    }
+
     /// The wire to these targets with these flags, where a reply may take `timeout`. All else is usual.
     pub(super) fn wire(
         &self,
@@ -159,8 +161,7 @@ impl WireFlags {
         targets: &Targets,
         timeout: Duration,
     ) -> anyhow::Result<Wire> {
-        let mut player = self.0.factors(transport).map_err(bad_input)?.player().clone();
-        player.tls_trust = Some(self.0.trust());
+        let player = self.player(transport)?;
         let ca = self.0.ca.as_deref().map(read).transpose()?;
         let setup = PlayerSetup(player);
         let mut wire = setup.wire(timeout, &targets.addresses, ca.as_deref()).map_err(bad_input)?;

@@ -68,7 +68,7 @@ fn times(text: &mut String, label: &str, times: &Quantiles) {
 }
 
 /// A line with its value in dnsperf's column.
-fn line(text: &mut String, label: &str, value: &str) {
+pub(crate) fn line(text: &mut String, label: &str, value: &str) {
     let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
 }
 
@@ -308,8 +308,13 @@ fn per_million(cpu_s: f64, count: u64) -> Option<String> {
     (count >= ENOUGH_FOR_A_MILLION).then(|| format!("{:.2}", cpu_s * 1e6 / count as f64))
 }
 
-fn percent(count: u64, of: u64) -> f64 {
+pub(crate) fn percent(count: u64, of: u64) -> f64 {
     if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 }
+}
+
+/// A count with its percentage.
+pub(crate) fn with_share(count: u64, of: u64) -> String {
+    format!("{count} ({:.2}%)", percent(count, of))
 }
 
 #[cfg(test)]

@@ -1,9 +1,11 @@
 //! The devices of this host, and what their drivers can do for frames past the network stack.
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use kqps_kernel::probe;
 use schemars::JsonSchema;
 use serde::Serialize;
+
+use crate::table::titled;
 
 /// A device with Ethernet frames.
 #[derive(Serialize, JsonSchema)]
@@ -45,9 +47,7 @@ impl Device {
 }
 
 pub(super) fn table(devices: &[Device]) -> Table {
-    let mut table = Table::new();
-    let titles = ["device", "driver", "queues", "XDP native", "XDP zero-copy"];
-    table.load_style(presets::NOTHING).set_header(titles);
+    let mut table = titled(["device", "driver", "queues", "XDP native", "XDP zero-copy"]);
     for device in devices {
         let unknown = || "unknown".to_owned();
         let word = |known: Option<bool>| match known {

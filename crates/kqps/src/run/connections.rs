@@ -97,12 +97,7 @@ impl TargetFlags {
         if let Some((over, flag, word)) = self.0.given().find(|(over, _, word)| !has_effect(*over, word)) {
             return Err(bad_input(refusal(over, &typed(&flag), word)));
         }
-        if self.0.word(name::PLAYER_EARLY_DATA).is_some() && self.0.word(name::PLAYER_RESUME) == Some("false")
-        {
-            return Err(bad_input(
-                "--early-data needs tickets of earlier connections: leave --tls-resume no out",
-            ));
-        }
+        self.0.check_early_data("--tls-resume")?;
         if self.0.word(name::PLAYER_IO) == Some(Io::Xdp.word()) {
             return Err(bad_input(
                 "--io xdp: the echo that a run starts beside a server is reached over loopback, which has no frames; \

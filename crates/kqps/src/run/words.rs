@@ -12,7 +12,6 @@ pub(crate) mod why;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use comfy_table::{CellAlignment, Table, presets};
 use kqps_observation::Run;
 use kqps_observation::run::Outcome;
 use kqps_observation::visible::visible_line;
@@ -23,6 +22,7 @@ use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
 
 use super::left_out;
+use crate::table;
 
 /// Whether any subject's figure is refused. That decides the exit status.
 pub(super) fn is_refused(verdict: &RunVerdict) -> bool {
@@ -111,13 +111,12 @@ pub(super) fn goal(goal: &Goal) -> String {
 }
 
 fn of_ceilings(run: &Run, verdict: &RunVerdict) -> String {
-    let mut table = Table::new();
     let listed = verdict.ceilings.players.iter().chain(&verdict.ceilings.echoes);
     let mut units: Vec<&str> = listed.map(|one| run.cells[one.cell as usize].rate_unit()).collect();
     units.dedup();
     // The ceilings of several kinds of load are in one table.
     let unit = if let [unit] = units.as_slice() { unit } else { "a second" };
-    table.load_style(presets::NOTHING).set_header(["ceiling", unit, "range", "starts"]);
+    let mut table = table::titled(["ceiling", unit, "range", "starts"]);
     let player = verdict
         .ceilings
         .players
@@ -127,13 +126,7 @@ fn of_ceilings(run: &Run, verdict: &RunVerdict) -> String {
     for (name, ceiling) in player.chain(echoes) {
         table.add_row(ceiling_row(name, ceiling));
     }
-    for column in [1, 3] {
-        if let Some(column) = table.column_mut(column) {
-            column.set_cell_alignment(CellAlignment::Right);
-        }
-    }
-    let lines = table.lines().map(|line| line.trim_end().to_string() + "\n");
-    lines.collect::<String>() + "\n"
+    table::text(table, &[1, 3]) + "\n"
 }
 
 fn ceiling_row(name: String, ceiling: &Ceiling) -> [String; 4] {

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use clap::ValueEnum;
 use clap::builder::PossibleValuesParser;
+use kqps_catalogue::choice::Transport;
 use kqps_server::{Model, ServerSetup, setup};
 
 use super::place::{Place, Ports, check_ports, parse_place};
@@ -133,7 +134,7 @@ impl Serving {
 
     /// Whether an address for TLS was given, with HTTP or without it, or one for QUIC.
     fn has_tls(&self) -> bool {
-        let is_encrypted = |place: &Place| matches!(place, Place::Tls(_) | Place::Https(_) | Place::Quic(_));
+        let is_encrypted = |place: &Place| place.transport.is_some_and(Transport::is_encrypted);
         self.listen.iter().any(is_encrypted)
     }
 
@@ -150,7 +151,7 @@ impl Serving {
 
     /// Whether an address without a scheme was given.
     pub(super) fn has_plain(&self) -> bool {
-        self.listen.iter().any(|place| matches!(place, Place::Plain(_)))
+        self.listen.iter().any(|place| place.transport.is_none())
     }
 
     /// Whether an I/O model was given, though no address for datagrams.
@@ -163,17 +164,18 @@ impl Serving {
         self.listen.iter().any(|place| place.of_datagrams().is_some())
     }
 
-    /// The addresses of some places.
-    fn addresses(&self, has: impl Fn(Place) -> bool) -> Vec<SocketAddr> {
-        self.listen.iter().filter(|place| has(**place)).map(|place| place.address()).collect()
+    /// The addresses for a transport alone.
+    fn addresses(&self, transport: Transport) -> Vec<SocketAddr> {
+        let over = self.listen.iter().filter(|place| place.is_over(transport));
+        over.map(|place| place.address).collect()
     }
 
     /// TLS, HTTPS and QUIC at the addresses for them, if there are any. `args` are the flags of a server that can have
     /// them.
     pub(super) fn tls(&self, args: Option<&TlsArgs>) -> anyhow::Result<Option<Tls>> {
-        let tls = self.addresses(|place| matches!(place, Place::Tls(_)));
-        let https = self.addresses(|place| matches!(place, Place::Https(_)));
-        let quic = self.addresses(|place| matches!(place, Place::Quic(_)));
+        let tls = self.addresses(Transport::Tls);
+        let https = self.addresses(Transport::Https);
+        let quic = self.addresses(Transport::Quic);
         let Some(args) = args else {
             let why =
                 "--listen tls://, https:// and quic://: a front takes no connections in TLS or over QUIC";
@@ -217,7 +219,7 @@ impl Serving {
         check_ports(&self.listen, with_tcp, self.ports()).map_err(bad_input)?;
         Ok(ServerSetup {
             listen: self.listen.iter().filter_map(|place| place.of_datagrams()).collect(),
-            tcp: self.addresses(|place| matches!(place, Place::Tcp(_))),
+            tcp: self.addresses(Transport::Tcp),
             tls: tls.and_then(|tls| tls.setup.clone()),
             quic: tls.and_then(|tls| tls.quic.clone()),
             io: self.io.as_deref().map_or(Ok(Model::Mmsg), str::parse).map_err(bad_input)?,
@@ -260,7 +262,7 @@ impl Serving {
         for (flag, is_given) in given {
             self.check_of_datagrams(flag, is_given)?;
         }
-        let has_quic = self.listen.iter().any(|place| matches!(place, Place::Quic(_)));
+        let has_quic = self.listen.iter().any(|place| place.is_over(Transport::Quic));
         if self.buffer.is_some() && !(self.has_datagrams() || has_quic) {
             let why = "the kernel sizes the buffers of connections by TCP, so leave it out";
             return Err(bad_input(format!("--buffer is about datagrams and QUIC: {why}")));
@@ -323,9 +325,11 @@ impl Serving {
             return Ok(());
         }
         let has = |places: fn(&Place) -> bool| self.listen.iter().any(places);
-        let is_apart = |place: &Place| matches!(place, Place::Tcp(_) | Place::Tls(_) | Place::Https(_));
+        let is_apart = |place: &Place| {
+            matches!(place.transport, Some(Transport::Tcp | Transport::Tls | Transport::Https))
+        };
         let lacks_listeners = has(is_apart) && self.listeners_of_tcp() != setup::Listeners::ReusePort
-            || has(|place| matches!(place, Place::Quic(_)))
+            || has(|place| place.is_over(Transport::Quic))
                 && self.listeners_of_quic() != setup::Listeners::ReusePort;
         let needs = if self.has_datagrams() && self.sockets != Some(Sockets::Reuseport) {
             "--sockets reuseport"

@@ -3,55 +3,42 @@
 use std::fmt;
 use std::net::{IpAddr, SocketAddr};
 
+use kqps_catalogue::choice::Transport;
 use kqps_server::setup::Listen;
 
+use crate::load::usual_port;
 use crate::value::parse_listen;
-
-/// The port of DNS over UDP and TCP (RFC 1035, section 4.2).
-const PORT: u16 = 53;
 
 /// An address to listen at.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// For datagrams, and for connections by TCP if the server accepts any.
-    Plain(SocketAddr),
-    Udp(SocketAddr),
-    Tcp(SocketAddr),
-    Tls(SocketAddr),
-    Https(SocketAddr),
-    Quic(SocketAddr),
+pub(super) struct Place {
+    /// `None` for datagrams, and for connections by TCP if the server accepts any.
+    pub(super) transport: Option<Transport>,
+    pub(super) address: SocketAddr,
 }
 
 impl Place {
-    pub(super) fn address(self) -> SocketAddr {
-        match self {
-            Self::Plain(address)
-            | Self::Udp(address)
-            | Self::Tcp(address)
-            | Self::Tls(address)
-            | Self::Https(address)
-            | Self::Quic(address) => address,
-        }
+    /// Whether its scheme is that of a transport.
+    pub(super) fn is_over(self, transport: Transport) -> bool {
+        self.transport == Some(transport)
     }
 
     /// The address if it is for datagrams.
     pub(super) fn of_datagrams(self) -> Option<Listen> {
-        match self {
-            Self::Plain(address) => Some(Listen { address, with_tcp: true }),
-            Self::Udp(address) => Some(Listen { address, with_tcp: false }),
-            Self::Tcp(_) | Self::Tls(_) | Self::Https(_) | Self::Quic(_) => None,
-        }
+        let Self { transport, address } = self;
+        let with_tcp = transport.is_none();
+        (with_tcp || self.is_over(Transport::Udp)).then_some(Listen { address, with_tcp })
     }
 
     /// The protocols whose ports it takes, each with the number of ports. `with_tcp` says whether a plain address
     /// accepts connections too.
     fn takes(self, with_tcp: bool, workers: Ports) -> Vec<(Protocol, u32)> {
         let Ports { datagrams, connections } = workers;
-        match self {
-            Self::Plain(_) if with_tcp => vec![(Protocol::Udp, datagrams), (Protocol::Tcp, datagrams)],
-            Self::Plain(_) | Self::Udp(_) => vec![(Protocol::Udp, datagrams)],
-            Self::Tcp(_) | Self::Tls(_) | Self::Https(_) => vec![(Protocol::Tcp, connections)],
-            Self::Quic(_) => vec![(Protocol::Udp, connections)],
+        match self.transport {
+            None if with_tcp => vec![(Protocol::Udp, datagrams), (Protocol::Tcp, datagrams)],
+            None | Some(Transport::Udp) => vec![(Protocol::Udp, datagrams)],
+            Some(Transport::Tcp | Transport::Tls | Transport::Https) => vec![(Protocol::Tcp, connections)],
+            Some(Transport::Quic) => vec![(Protocol::Udp, connections)],
         }
     }
 }
@@ -59,31 +46,20 @@ impl Place {
 /// As the user types it.
 impl fmt::Display for Place {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let scheme = match self {
-            Self::Plain(_) => "",
-            Self::Udp(_) => "udp://",
-            Self::Tcp(_) => "tcp://",
-            Self::Tls(_) => "tls://",
-            Self::Https(_) => "https://",
-            Self::Quic(_) => "quic://",
-        };
-        write!(out, "{scheme}{}", self.address())
+        self.transport.map_or(Ok(()), |transport| write!(out, "{}://", transport.word()))?;
+        write!(out, "{}", self.address)
     }
 }
 
 /// Parses an address of `--listen`.
 pub(super) fn parse_place(text: &str) -> Result<Place, String> {
-    match text.split_once("://") {
-        None => parse_listen(text).map(Place::Plain),
-        Some(("udp", address)) => parse_with_port(address, PORT).map(Place::Udp),
-        Some(("tcp", address)) => parse_with_port(address, PORT).map(Place::Tcp),
-        Some(("tls", address)) => parse_with_port(address, kqps_tls::PORT).map(Place::Tls),
-        Some(("https", address)) => parse_with_port(address, kqps_http::PORT).map(Place::Https),
-        Some(("quic", address)) => parse_with_port(address, kqps_quic::PORT).map(Place::Quic),
-        Some(_) => {
-            Err("expected ADDR:PORT, or ADDR[:PORT] after udp://, tcp://, tls://, https:// or quic://".into())
-        }
-    }
+    let Some((scheme, address)) = text.split_once("://") else {
+        return parse_listen(text).map(|address| Place { transport: None, address });
+    };
+    let expected = "expected ADDR:PORT, or ADDR[:PORT] after udp://, tcp://, tls://, https:// or quic://";
+    let transport = Transport::from_word(scheme).ok_or(expected)?;
+    let address = parse_with_port(address, usual_port(transport))?;
+    Ok(Place { transport: Some(transport), address })
 }
 
 /// Parses an address, which has the usual port unless it has another one.
@@ -116,11 +92,11 @@ enum Protocol {
 /// addresses without a scheme accept connections too. Addresses with port 0 cannot collide: the kernel chooses free
 /// ports.
 pub(super) fn check_ports(places: &[Place], with_tcp: bool, workers: Ports) -> Result<(), String> {
-    let named: Vec<Place> = places.iter().copied().filter(|place| place.address().port() > 0).collect();
+    let named: Vec<Place> = places.iter().copied().filter(|place| place.address.port() > 0).collect();
     for (at, &place) in named.iter().enumerate() {
         let taken = place.takes(with_tcp, workers);
         for &(_, ports) in &taken {
-            let last = u32::from(place.address().port()) + ports - 1;
+            let last = u32::from(place.address.port()) + ports - 1;
             if last > u32::from(u16::MAX) {
                 return Err(format!(
                     "--listen {place}: {ports} workers with a port each would need ports up to {last}, and there \
@@ -135,7 +111,7 @@ pub(super) fn check_ports(places: &[Place], with_tcp: bool, workers: Ports) -> R
             let of_other = other.takes(with_tcp, workers);
             let both = |&(protocol, ports): &(Protocol, u32)| {
                 let (_, of_other) = of_other.iter().find(|(other, _)| *other == protocol)?;
-                meet((other.address(), *of_other), (place.address(), ports))
+                meet((other.address, *of_other), (place.address, ports))
             };
             if let Some(port) = taken.iter().find_map(both) {
                 return Err(format!("--listen {other} and --listen {place} would both take port {port}"));
@@ -163,15 +139,9 @@ mod tests {
 
     #[test]
     fn a_place_has_a_scheme_or_is_plain() {
-        type Of = fn(SocketAddr) -> Place;
-        let schemes: [(&str, Of, u16); 5] = [
-            ("udp", Place::Udp, 53),
-            ("tcp", Place::Tcp, 53),
-            ("tls", Place::Tls, 853),
-            ("https", Place::Https, 443),
-            ("quic", Place::Quic, 853),
-        ];
-        for (scheme, of, usual) in schemes {
+        let ports = [("udp", 53), ("tcp", 53), ("tls", 853), ("https", 443), ("quic", 853)];
+        for ((scheme, usual), transport) in ports.into_iter().zip(Transport::ALL) {
+            let of = |address| Place { transport: Some(transport), address };
             for ip in ["127.0.0.1", "[::1]"] {
                 let address = |port: u16| format!("{ip}:{port}").parse::<SocketAddr>().unwrap();
                 let place = of(address(5300));
@@ -180,7 +150,8 @@ mod tests {
                 assert_eq!(place.to_string(), format!("{scheme}://{ip}:5300"));
             }
         }
-        assert_eq!(parse_place("127.0.0.1:853"), Ok(Place::Plain("127.0.0.1:853".parse().unwrap())));
+        let plain = Place { transport: None, address: "127.0.0.1:853".parse().unwrap() };
+        assert_eq!(parse_place("127.0.0.1:853"), Ok(plain));
         for wrong in
             ["127.0.0.1", "https://127.0.0.1:443/dns-query", "tls://localhost", "gopher://127.0.0.1:70"]
         {

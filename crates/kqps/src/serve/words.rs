@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_front::{FrontSettings, Policy};
+use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
 use kqps_server::connections::{QuicReport, TcpReport};
 use kqps_server::frames::Program;
@@ -114,7 +115,7 @@ pub(super) fn ready(
     if let Some(result) = result {
         loaded(out, result)?;
     }
-    let workers = numbered(setup.workers().into(), "worker");
+    let workers = counted(setup.workers().into(), "worker");
     for address in addresses {
         writeln!(out, "Listening on {address} ({}, {workers})", setup.io.name())?;
     }
@@ -168,7 +169,7 @@ fn back_ends(out: &mut impl Write, policy: &Policy) -> io::Result<()> {
 fn rules(out: &mut impl Write, policy: &Policy) -> io::Result<()> {
     let count = policy.rules.len() as u64;
     if count > 0 {
-        writeln!(out, "By {}, and otherwise {}", numbered(count, "rule"), policy.choice.name())?;
+        writeln!(out, "By {}, and otherwise {}", counted(count, "rule"), policy.choice.name())?;
     }
     Ok(())
 }
@@ -183,17 +184,13 @@ fn titled(name: &str, url: &str) -> String {
     visible_line(&titled).into_owned()
 }
 
-pub(super) fn numbered(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 /// Prints that a front uses the policy that it loaded again.
 pub(super) fn adopted(out: &mut impl Write, json: bool, policy: &Policy) -> io::Result<()> {
     if json {
         let result = Front { back_ends: urls(policy), metrics: None, status: None };
         return writeln!(out, "{}", to_json(&Versioned::new(&Reloaded { result: &result }))?);
     }
-    writeln!(out, "Loaded again {}", numbered(policy.back_ends.len() as u64, "back end"))?;
+    writeln!(out, "Loaded again {}", counted(policy.back_ends.len() as u64, "back end"))?;
     back_ends(out, policy)?;
     rules(out, policy)
 }
@@ -210,7 +207,7 @@ pub(super) fn reloaded(out: &mut impl Write, json: bool, result: &ZonesLoaded) -
 fn loaded(out: &mut impl Write, result: &ZonesLoaded) -> io::Result<()> {
     let (loaded, named) = (result.zones - result.kept, result.zones + result.broken);
     let of = if loaded == named { String::new() } else { format!("{loaded} of ") };
-    let (zones, records) = (numbered(named, "zone"), numbered(result.records, "record"));
+    let (zones, records) = (counted(named, "zone"), counted(result.records, "record"));
     let again = if result.changes.is_some() { " again" } else { "" };
     let mib = result.memory_bytes as f64 / f64::from(1 << 20);
     write!(out, "Loaded {of}{zones}{again}, {records} in {:.2} s ({mib:.1} MiB)", result.load_s)?;
@@ -266,8 +263,8 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
 }
 
 fn cache(out: &mut impl Write, counts: &CacheReport) -> io::Result<()> {
-    let (hits, entries) = (numbered(counts.hits, "hit"), counts.entries);
-    let misses = if counts.misses == 1 { "1 miss".to_owned() } else { format!("{} misses", counts.misses) };
+    let (hits, entries) = (counted(counts.hits, "hit"), counts.entries);
+    let misses = counted(counts.misses, "miss");
     let mib = counts.memory_bytes as f64 / f64::from(1 << 20);
     writeln!(out, "Cache: {hits}, {misses}, {entries} kept in {mib:.1} MiB")?;
     let rest = [
@@ -281,13 +278,18 @@ fn cache(out: &mut impl Write, counts: &CacheReport) -> io::Result<()> {
         (counts.unusable, "answers of servers were failures"),
         (counts.evictions, "removed to make room"),
     ];
-    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
+    seen(out, &rest)
+}
+
+/// Prints the counts that are not 0, each in a line.
+fn seen(out: &mut impl Write, counts: &[(u64, &str)]) -> io::Result<()> {
+    let mut seen = counts.iter().filter(|(count, _)| *count > 0);
     seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
 }
 
 fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: usize) -> io::Result<()> {
     let BackEndReport { url, sent, answered, checks, .. } = counts;
-    let (title, checks) = (titled(name, url), numbered(*checks, "check"));
+    let (title, checks) = (titled(name, url), counted(*checks, "check"));
     writeln!(out, "Back end {title}: sent {sent} ({checks}), answered {answered}")?;
     match counts.up {
         0 => writeln!(out, "  not in use")?,
@@ -309,8 +311,7 @@ fn back_end(out: &mut impl Write, name: &str, counts: &BackEndReport, workers: u
         (counts.garbled, "invalid messages"),
         (counts.downs, "times down"),
     ];
-    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
-    seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
+    seen(out, &rest)
 }
 
 fn over_quic(out: &mut impl Write, quic: &QuicReport) -> io::Result<()> {
@@ -336,15 +337,14 @@ fn frames(out: &mut impl Write, xdp: &XdpReport) -> io::Result<()> {
         (xdp.unclaimed, "frames by a queue without a worker, which went to the kernel"),
         (xdp.unsettled(), "frames whose fate is not known, since a worker failed"),
     ];
-    let mut seen = rest.into_iter().filter(|(count, _)| *count > 0);
-    seen.try_for_each(|(count, what)| writeln!(out, "  {what}: {count}"))
+    seen(out, &rest)
 }
 
 fn connections(out: &mut impl Write, over: &str, tcp: &TcpReport) -> io::Result<()> {
     writeln!(
         out,
         "By {}{over} received {}, answered {}, transferred {}",
-        numbered(tcp.connections, "connection"),
+        counted(tcp.connections, "connection"),
         tcp.received,
         tcp.answered,
         tcp.transfers

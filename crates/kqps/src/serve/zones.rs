@@ -4,13 +4,12 @@ use std::io::{self, IsTerminal as _};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
+use kqps_testbed::words::counted;
 use kqps_message::name;
 use kqps_server::services::auth::{AuthSettings, Changes, Faulty, ZoneRequest, ZoneSource, ZonesLoaded};
 use kqps_zone::load::{self, LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};
-
-use super::words::numbered;
 
 /// The most files whose errors are printed.
 const FILES_SHOWN: usize = 20;
@@ -39,7 +38,7 @@ fn load_all(request: &ZoneRequest<'_>) -> Result<(Zones, ZonesLoaded), String> {
     let (sources, left_out) = sources(request.settings).map_err(|error| error.to_string())?;
     if left_out > 0 && request.speaks && request.old.is_none() {
         let are = if left_out == 1 { "is" } else { "are" };
-        let zones = numbered(left_out as u64, "zone");
+        let zones = counted(left_out as u64, "zone");
         eprintln!("kqps: {zones} {are} left out: not primary, or not of class IN");
     }
     let bar = (request.speaks && io::stderr().is_terminal()).then(bar);
@@ -51,7 +50,7 @@ fn load_all(request: &ZoneRequest<'_>) -> Result<(Zones, ZonesLoaded), String> {
     }
     let mut result = ZonesLoaded { load_s: begin.elapsed().as_secs_f64(), ..ZonesLoaded::default() };
     result.kept = reports.iter().filter(|report| report.served == Served::Old).count() as u64;
-    result.changes = request.old.map(|_| counted(changes));
+    result.changes = request.old.map(|_| of_load(changes));
     result.faulty = reports.iter().filter_map(faulty).take(FILES_SHOWN).collect();
     if request.speaks {
         show_remarks(reports);
@@ -88,7 +87,7 @@ fn sources(settings: &AuthSettings) -> Result<(Vec<Source>, usize), SourceError>
     Ok((sources, left_out))
 }
 
-fn counted(changes: load::Changes) -> Changes {
+fn of_load(changes: load::Changes) -> Changes {
     Changes {
         added: changes.added as u64,
         changed: changes.changed as u64,
@@ -115,7 +114,7 @@ fn show_remarks(mut reports: Vec<Report>) {
     for report in reports.iter().take(FILES_SHOWN) {
         let more = |count: u64, what: &str| {
             if count > 0 {
-                let (path, count) = (report.path.display(), numbered(count, &format!("more {what}")));
+                let (path, count) = (report.path.display(), counted(count, &format!("more {what}")));
                 eprintln!("kqps: {path}: {count} not shown");
             }
         };
@@ -131,7 +130,7 @@ fn show_remarks(mut reports: Vec<Report>) {
     let more = reports.len().saturating_sub(FILES_SHOWN) as u64;
     if more > 0 {
         let have = if more == 1 { "has" } else { "have" };
-        eprintln!("kqps: {more} more file{} {have} errors or warnings", if more == 1 { "" } else { "s" });
+        eprintln!("kqps: {} {have} errors or warnings", counted(more, "more file"));
     }
 }
 

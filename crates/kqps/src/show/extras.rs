@@ -2,29 +2,30 @@
 
 use kqps_message::{Header, edns, question, record, rtype};
 
+use super::facts::ExtrasShown;
+
 /// The option code of a client subnet (RFC 7871, section 6).
 const CLIENT_SUBNET: u16 = 8;
 
 /// The option code of a cookie (RFC 7873, section 4).
 const COOKIE: u16 = 10;
 
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[allow(clippy::struct_excessive_bools)] // each is a fact of its own
-pub(super) struct Extras {
-    pub(super) edns: bool,
-    pub(super) dnssec_ok: bool,
-    pub(super) client_subnet: bool,
-    pub(super) cookie: bool,
-    pub(super) signed: bool,
-}
-
-impl Extras {
-    /// The extras of a message, as far as its records can be read.
+impl ExtrasShown {
+    /// The extras of a message, each 0 or 1, as far as its records can be read.
     pub(super) fn from_message(message: &[u8]) -> Self {
         let mut extras = Self::default();
         // A record that cannot be read ends the reading.
         let _ = extras.read(message);
         extras
+    }
+
+    /// Adds the extras of another message.
+    pub(super) fn add(&mut self, other: Self) {
+        self.edns += other.edns;
+        self.dnssec_ok += other.dnssec_ok;
+        self.client_subnet += other.client_subnet;
+        self.cookie += other.cookie;
+        self.signed += other.signed;
     }
 
     fn read(&mut self, message: &[u8]) -> Option<()> {
@@ -37,11 +38,11 @@ impl Extras {
             match record.rtype {
                 _ if number < before => {}
                 rtype::OPT => {
-                    self.edns = true;
-                    self.dnssec_ok |= record.ttl_s & edns::DO != 0;
+                    self.edns = 1;
+                    self.dnssec_ok |= u64::from(record.ttl_s & edns::DO != 0);
                     self.options(record.data)?;
                 }
-                rtype::TSIG => self.signed = true,
+                rtype::TSIG => self.signed = 1,
                 _ => {}
             }
         }
@@ -52,8 +53,8 @@ impl Extras {
     fn options(&mut self, mut data: &[u8]) -> Option<()> {
         while let Some((&[c0, c1, l0, l1], rest)) = data.split_first_chunk::<4>() {
             match u16::from_be_bytes([c0, c1]) {
-                CLIENT_SUBNET => self.client_subnet = true,
-                COOKIE => self.cookie = true,
+                CLIENT_SUBNET => self.client_subnet = 1,
+                COOKIE => self.cookie = 1,
                 _ => {}
             }
             data = rest.get(usize::from(u16::from_be_bytes([l0, l1]))..)?;
@@ -74,15 +75,15 @@ mod tests {
         let subnet = ClientSubnet::parse("192.0.2.0/24");
         let edns = Edns { dnssec_ok: true, client_subnet: subnet, ..Edns::default() };
         kqps_message::query::write(&mut message, b"a.test", rtype::A, Some(&edns)).unwrap();
-        let found = Extras::from_message(&message);
-        let wanted = Extras { edns: true, dnssec_ok: true, client_subnet: true, ..Extras::default() };
+        let found = ExtrasShown::from_message(&message);
+        let wanted = ExtrasShown { edns: 1, dnssec_ok: 1, client_subnet: 1, ..ExtrasShown::default() };
         assert_eq!(found, wanted);
         // A TSIG record of the root without data, counted by the header.
         message[11] = 2;
         message.extend([0, 0, 250, 0, 255, 0, 0, 0, 0, 0, 0]);
-        assert_eq!(Extras::from_message(&message), Extras { signed: true, ..wanted });
+        assert_eq!(ExtrasShown::from_message(&message), ExtrasShown { signed: 1, ..wanted });
         message.pop();
-        assert_eq!(Extras::from_message(&message), wanted, "it is cut short");
-        assert_eq!(Extras::from_message(&[0; 5]), Extras::default());
+        assert_eq!(ExtrasShown::from_message(&message), wanted, "it is cut short");
+        assert_eq!(ExtrasShown::from_message(&[0; 5]), ExtrasShown::default());
     }
 }

@@ -10,7 +10,6 @@ use kqps_message::rcode::RcodeName;
 use kqps_message::rtype::RtypeName;
 use kqps_message::{HEADER_BYTES, Header, edns};
 
-use super::extras::Extras;
 use super::facts::{CaptureShown, ExtrasShown, FileFacts, NameShown};
 use super::rates::Rates;
 use super::spread::Spread;
@@ -98,17 +97,7 @@ impl Tally {
             }
             None => self.without_question += 1,
         }
-        let Extras { edns, dnssec_ok, client_subnet, cookie, signed } = Extras::from_message(message);
-        let counts = &mut self.extras;
-        for (count, is_there) in [
-            (&mut counts.edns, edns),
-            (&mut counts.dnssec_ok, dnssec_ok),
-            (&mut counts.client_subnet, client_subnet),
-            (&mut counts.cookie, cookie),
-            (&mut counts.signed, signed),
-        ] {
-            *count += u64::from(is_there);
-        }
+        self.extras.add(ExtrasShown::from_message(message));
     }
 
     /// Counts what a query file expects.

@@ -12,6 +12,7 @@ use time::macros::format_description;
 
 use super::facts::{CaptureShown, ExtrasShown, FileFacts, NameShown, SpreadShown};
 use crate::load::skipped::STRAY;
+use crate::load::{line, percent, with_share};
 
 /// The most values of one kind that are listed.
 const LISTED_MOST: usize = 12;
@@ -36,10 +37,6 @@ fn what(shown: &FileFacts) -> String {
     let first = first.and_then(|first| first.format(form).ok());
     let first = first.unwrap_or_else(|| "an unknown time".into());
     format!("a capture of {} from {first} on", in_words(capture.span_s))
-}
-
-fn line(text: &mut String, label: &str, value: &str) {
-    let _ = writeln!(text, "  {:<21} {}", format!("{label}:"), visible_line(value));
 }
 
 fn of_capture(shown: &FileFacts, capture: &CaptureShown) -> String {
@@ -144,14 +141,6 @@ fn listed(counts: &BTreeMap<String, u64>, of: u64) -> String {
 
 fn sizes(SpreadShown { mean, p50, p99, max }: SpreadShown) -> String {
     format!("mean {mean:.0}, p50 {p50}, p99 {p99}, max {max}")
-}
-
-fn with_share(count: u64, of: u64) -> String {
-    format!("{count} ({:.2}%)", percent(count, of))
-}
-
-fn percent(count: u64, of: u64) -> f64 {
-    if of == 0 { 0.0 } else { 100.0 * count as f64 / of as f64 }
 }
 
 #[cfg(test)]

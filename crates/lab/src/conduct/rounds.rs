@@ -38,18 +38,6 @@ struct Group<'a> {
     is_reported: bool,
 }
 
-/// How a start began.
-enum Begun {
-    /// The subject runs, and is warm.
-    Warm,
-    /// The user ended the run.
-    Interrupted,
-    /// The subject's host was lost, for this reason.
-    Lost(String),
-    /// The subject did not start: the reason, and the last lines of its output.
-    Failed(String, Vec<String>),
-}
-
 /// A server that was busy in this many trials of others continues alone. A few are forgiven, since every server
 /// has housekeeping to do.
 const RESTLESS_MOST: u32 = 3;
@@ -169,33 +157,31 @@ impl<'a> Conductor<'a> {
             let unit = Unit::from_run(run, &self.goal, cell, block);
             let mut member = Member::new(StartKey { cell, block, start }, unit, &run.cells[cell], lost);
             let begun = match (self.start)(cell, start, patience) {
-                Err(NoTrial::Interrupted) => Begun::Interrupted,
-                Err(NoTrial::Lost { reason }) => Begun::Lost(reason),
                 // Two servers of a kind may need the same file, socket or memory.
                 Err(NoTrial::Failed { reason, .. }) if is_beside_its_like(run, cell, &group.members) => {
                     group.apart.push((cell, format!("it does not start beside the others: {reason}")));
                     return Ok(Conducted::Whole);
                 }
-                Err(NoTrial::Failed { reason, output }) => Begun::Failed(reason, output),
+                Err(why) => Err(why),
                 Ok(play) => {
                     member.play = Some(play);
                     self.warm_up(run, &mut member, patience, &mut group.patience)?
                 }
             };
-            let (reason, output) = match begun {
-                Begun::Interrupted => return Ok(Conducted::Interrupted),
-                Begun::Warm => {
+            let failure = match begun {
+                Err(NoTrial::Interrupted) => return Ok(Conducted::Interrupted),
+                Ok(()) => {
                     group.members.push(member);
                     return Ok(Conducted::Whole);
                 }
-                Begun::Lost(_) if lost < restart::MOST => {
+                Err(NoTrial::Lost { .. }) if lost < restart::MOST => {
                     lost += 1;
                     continue;
                 }
-                Begun::Lost(reason) => (restart::too_often(&reason), Vec::new()),
-                Begun::Failed(reason, output) => (reason, output),
+                Err(NoTrial::Lost { reason }) => (restart::too_often(&reason), Vec::new()),
+                Err(NoTrial::Failed { reason, output }) => (reason, output),
             };
-            self.fail(run, &mut member, Purpose::default(), (reason, output))?;
+            self.fail(run, &mut member, Purpose::default(), failure)?;
             self.end(run, &mut member);
             return Ok(Conducted::Whole);
         }
@@ -208,7 +194,7 @@ impl<'a> Conductor<'a> {
         member: &mut Member<'a>,
         mut patience: Patience,
         of_group: &mut Patience,
-    ) -> Result<Begun, StoreError> {
+    ) -> Result<Result<(), NoTrial>, StoreError> {
         while !(member.warmed.is_some() && patience.is_over())
             && let Some(request) = member.warm_up.next(member.warmed.as_ref())
         {
@@ -219,18 +205,17 @@ impl<'a> Conductor<'a> {
             let away = self.forgive();
             (patience, *of_group) = (patience.later(away), of_group.later(away));
             match played {
-                Err(NoTrial::Interrupted) => return Ok(Begun::Interrupted),
-                Err(NoTrial::Lost { reason }) => return Ok(Begun::Lost(reason)),
                 Err(NoTrial::Failed { reason, output }) => {
                     self.fail(run, member, request.purpose, (reason, output))?;
                 }
+                Err(why) => return Ok(Err(why)),
                 Ok(trial) => {
                     member.warmed = Some(trial.clone());
                     self.commit(run, member.key, request.purpose, Outcome::Measured(Box::new(trial)))?;
                 }
             }
         }
-        Ok(Begun::Warm)
+        Ok(Ok(()))
     }
 
     /// The member whose turn it is, and its trial. Of the members that need a trial, it is the one with the

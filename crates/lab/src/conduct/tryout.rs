@@ -64,17 +64,16 @@ impl Conductor<'_> {
             if run.trials_of(cell).any(|one| one.measured().is_some()) {
                 continue;
             }
-            let (reason, output) = match self.tried(run, cell) {
+            let failure = match self.tried(run, cell) {
                 Ok(tried) => {
                     took_s += tried.took_s;
                     let median_us = tried.trial.and_then(|trial| trial.latency_us.p50);
                     latency_s = latency_s.max(median_us.map_or(0.0, |us| us as f64 / 1e6));
                     continue;
                 }
-                Err(NoTrial::Interrupted) => return Ok(Some(Conducted::Interrupted)),
-                Err(NoTrial::Failed { reason, output }) => (reason, output),
-                Err(NoTrial::Lost { reason }) => (reason, Vec::new()),
+                Err(why) => why.failure(),
             };
+            let Some((reason, output)) = failure else { return Ok(Some(Conducted::Interrupted)) };
             let start = self.store.next_start()?;
             let key = StartKey { cell, block: 0, start };
             self.commit(run, key, Purpose::WarmUp, Outcome::Failed { reason, output })?;
@@ -99,12 +98,9 @@ impl Conductor<'_> {
         }
         let mut failure = (String::new(), Vec::new());
         for _ in 0..OFTEN {
-            failure = match self.tried(run, cell) {
-                Ok(_) => return Ok(None),
-                Err(NoTrial::Interrupted) => return Ok(Some(Conducted::Interrupted)),
-                Err(NoTrial::Failed { reason, output }) => (reason, output),
-                Err(NoTrial::Lost { reason }) => (reason, Vec::new()),
-            };
+            let Err(why) = self.tried(run, cell) else { return Ok(None) };
+            let Some(last) = why.failure() else { return Ok(Some(Conducted::Interrupted)) };
+            failure = last;
         }
         let (reason, output) = failure;
         let key = StartKey { cell, block: 0, start: self.store.next_start()? };

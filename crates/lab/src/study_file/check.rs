@@ -20,9 +20,6 @@ use kqps_observation::question;
 /// The most starts of every cell.
 const REPETITIONS_MOST: u32 = 1000;
 
-/// The goals that a search can have.
-const PRESETS: [&str; 4] = ["quick", "default", "lossless", "rfc2544"];
-
 /// The most seconds of a trial.
 const SECONDS_MOST: f64 = 3600.0;
 
@@ -299,8 +296,8 @@ fn of_load(load: &RawLoad) -> Result<(), (&'static str, String)> {
         }
         (None, None, Some(preset)) if load.seconds.is_none() => {
             if preset.parse::<Preset>().is_err() {
-                let near = did_you_mean(nearest(preset, &PRESETS));
-                let known = PRESETS.join(", ");
+                let presets: Vec<&str> = Preset::ALL.iter().map(|one| one.name()).collect();
+                let (near, known) = (did_you_mean(nearest(preset, &presets)), presets.join(", "));
                 let what = format!("search = \"{preset}\": expected one of {known}{near}");
                 return Err(("search", what));
             }

@@ -13,7 +13,6 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::Bench;
-use super::block::Spread;
 use super::rows::{self, Target};
 use super::server::{Server, Up};
 use super::single::{Single, Unit};
@@ -71,13 +70,8 @@ pub(super) fn measure(
         ratios.push(a / b);
         beside.push(json!({ "ours": ours, "theirs": theirs }));
     }
-    let found = Spread::from_values(ratios.into_iter());
-    let target = Target::AtMost(RATIO_MOST);
-    let what = WHAT.to_owned();
-    Ok((
-        vec![Single { what, unit: Unit::Ratio, found, target, every: false, beside: json!(beside) }],
-        Vec::new(),
-    ))
+    let ratio = Single::new(WHAT.to_owned(), Unit::Ratio, ratios.into_iter(), Target::AtMost(RATIO_MOST));
+    Ok((vec![Single { beside: json!(beside), ..ratio }], Vec::new()))
 }
 
 fn fill(bench: &Bench<'_>, server: &Server) -> Result<Filled> {

@@ -8,18 +8,15 @@ mod traffic;
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddrV4};
 use std::path::Path;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::namespace::veth::{self, VethSettings};
 use kqps_testbed::path::LaidPath;
 use kqps_observation::question::Path as Kind;
-use kqps_programs::shell;
 use serde::Serialize;
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::block::Spread;
 use super::precision::SECOND_WITHIN;
 use super::rows::{Skipped, Target};
 use super::single::{Single, Unit};
@@ -158,33 +155,17 @@ fn singles(replayer: Replayer, traffic: &Traffic, replays: &[Replay]) -> [Single
     let kqps = traffic.rate_qps / 1000;
     let what =
         |figure: &str| format!("{} at {kqps} kqps, {} clients: {figure}", replayer.words(), traffic.clients);
-    let spread = |figure: &dyn Fn(&Replay) -> f64| Spread::from_values(replays.iter().map(figure));
-    let single =
-        |what, unit, found, target, beside| Single { what, unit, found, target, every: true, beside };
+    let single = |figure: &str, unit, value: &dyn Fn(&Replay) -> f64, target| {
+        Single { every: true, ..Single::new(what(figure), unit, replays.iter().map(value), target) }
+    };
+    let second = target(Target::AtMost(SECOND_WITHIN));
+    let late = target(Target::AtMost(LATE_WITHIN_US));
     let missing = |replay: &Replay| 1.0 - replay.arrived as f64 / f64::from(traffic.queries);
-    [
-        single(
-            what("worst 1 s bin"),
-            Unit::Share,
-            spread(&|replay| replay.second_off),
-            target(Target::AtMost(SECOND_WITHIN)),
-            json!(replays),
-        ),
-        single(
-            what("p99 of how late queries came"),
-            Unit::Microseconds,
-            spread(&|replay| replay.late_p99_us as f64),
-            target(Target::AtMost(LATE_WITHIN_US)),
-            Value::Null,
-        ),
-        single(
-            what("queries that did not come"),
-            Unit::Share,
-            spread(&missing),
-            Target::Reported,
-            Value::Null,
-        ),
-    ]
+    let second = single("worst 1 s bin", Unit::Share, &|replay| replay.second_off, second);
+    let late =
+        single("p99 of how late queries came", Unit::Microseconds, &|replay| replay.late_p99_us as f64, late);
+    let missing = single("queries that did not come", Unit::Share, &missing, Target::Reported);
+    [Single { beside: json!(replays), ..second }, late, missing]
 }
 
 /// A pair of devices whose packets pass the receiving end's network stack on a core of the receiver. On veth the sender's
@@ -203,10 +184,8 @@ fn server(path: &LaidPath) -> Result<SocketAddrV4> {
 
 /// The hardware address of the device at the server's end, for players that write frames.
 fn hardware(path: &LaidPath) -> Result<[u8; 6]> {
-    let mut command = Command::new(shell::find("ip").context("ip is missing (package iproute2)")?);
-    command.args(["-j", "link", "show", "dev", veth::DEVICE]);
-    path.place_subject(&mut command).context("entering a network namespace")?;
-    let shown = shell::read(&mut command)?;
+    let words = ["-j", "link", "show", "dev", veth::DEVICE];
+    let shown = path::ip(&words, |command| path.place_subject(command))?;
     let links: Value = serde_json::from_str(&shown).with_context(|| format!("ip printed {shown:?}"))?;
     let text = links[0]["address"].as_str().context("ip shows no hardware address")?;
     let bytes: Vec<u8> = text.split(':').filter_map(|byte| u8::from_str_radix(byte, 16).ok()).collect();

@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::Bench;
-use super::block::Spread;
 use super::rows::{Skipped, Target};
 use super::single::{Single, Unit};
 
@@ -66,14 +65,9 @@ fn by_clock(bench: &Bench<'_>, blocks: u32) -> Result<Single> {
         eprintln!("{RATE} {}/{blocks}: {:.3} M/s", block + 1, one.per_s() / 1e6);
         turned.push(one);
     }
-    Ok(Single {
-        what: RATE.to_owned(),
-        unit: Unit::PerSecond,
-        found: Spread::from_values(turned.iter().map(Turned::per_s)),
-        target: Target::AtLeast(PER_S_LEAST),
-        every: false,
-        beside: json!(turned),
-    })
+    let per_s = turned.iter().map(Turned::per_s);
+    let rate = Single::new(RATE.to_owned(), Unit::PerSecond, per_s, Target::AtLeast(PER_S_LEAST));
+    Ok(Single { beside: json!(turned), ..rate })
 }
 
 fn by_count(bench: &Bench<'_>) -> Result<Single> {
@@ -81,14 +75,9 @@ fn by_count(bench: &Bench<'_>) -> Result<Single> {
     let (least, most) = (instructions(bench, few)?, instructions(bench, many)?);
     ensure!(most > least, "perf counts {least} instructions for {few}, and {most} for {many}");
     let each = (most - least) as f64 / (many - few) as f64;
-    Ok(Single {
-        what: INSTRUCTIONS.into(),
-        unit: Unit::Instructions,
-        found: Spread::from_values([each].into_iter()),
-        target: Target::Reported,
-        every: false,
-        beside: json!({ "queries": [few, many], "instructions": [least, most] }),
-    })
+    let found =
+        Single::new(INSTRUCTIONS.into(), Unit::Instructions, [each].into_iter(), Target::Reported);
+    Ok(Single { beside: json!({ "queries": [few, many], "instructions": [least, most] }), ..found })
 }
 
 impl Turned {

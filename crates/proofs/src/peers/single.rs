@@ -49,6 +49,11 @@ impl Unit {
 }
 
 impl Single {
+    /// A figure whose median must meet the target, without measurements behind it.
+    pub(super) fn new(what: String, unit: Unit, found: impl Iterator<Item = f64>, target: Target) -> Self {
+        Self { what, unit, found: Spread::from_values(found), target, every: false, beside: Value::Null }
+    }
+
     /// Whether the figure meets its target; `None` if it has none.
     pub(super) fn is_met(&self) -> Option<bool> {
         let judged = match self.target {

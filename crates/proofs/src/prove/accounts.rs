@@ -6,9 +6,8 @@ mod frames;
 use std::io;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
-use std::thread;
 
-use anyhow::{Context as _, Result, anyhow, bail};
+use anyhow::{Context as _, Result, bail};
 use kqps_faults::relay::{Counts, Plan, Relay, RelaySettings};
 use kqps_testbed::path::LaidPath;
 use kqps_observation::{Accounts, Trial};
@@ -16,7 +15,7 @@ use kqps_observation::{Accounts, Trial};
 use device::Device;
 
 use super::patience::{ATTEMPTS, Patience, until_proved};
-use super::{Bench, QUERIES, Size, player_ios};
+use super::{Bench, QUERIES, Size, player_ios, side_by_side};
 use crate::program;
 
 /// The load of a trial: the I/O, and further flags.
@@ -61,18 +60,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 
 /// Plays every load once, some at the same time.
 fn once(bench: &Bench, loads: &[LoadFlags]) -> Result<()> {
-    let queries = &Queries::new(bench, QUERIES / 16, 1)?;
+    let queries = Queries::new(bench, QUERIES / 16, 1)?;
     let numbered: Vec<(u64, &LoadFlags)> = (1..).zip(loads).collect();
-    for some in numbered.chunks(AT_A_TIME) {
-        thread::scope(|scope| {
-            let begin = |&(seed, load)| scope.spawn(move || play(bench, load, queries, seed));
-            let begun: Vec<_> = some.iter().map(begin).collect();
-            begun
-                .into_iter()
-                .try_for_each(|one| one.join().map_err(|_| anyhow!("a trial's thread panicked"))?.map(drop))
-        })?;
-    }
-    Ok(())
+    side_by_side(&numbered, AT_A_TIME, |(seed, load)| play(bench, load, &queries, *seed)).map(drop)
 }
 
 /// Plays one load after the other, until enough queries are compared.

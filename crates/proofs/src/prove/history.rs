@@ -1,9 +1,7 @@
-//! The history of runs: no alarm without a change, also on hosts with two speeds, a step and a creep found in time,
-//! agreement with programs by others, a thousand runs in seconds, and the workflow of docs/ci.md. Series are simulated,
-//! with the host of the rule's own tests.
+//! The history of runs: no alarm without a change, also on hosts with two speeds, a step and a creep found in time, a
+//! thousand runs in seconds, and the workflow of docs/ci.md. Series are simulated, with the host of the rule's own tests.
 
 mod many_runs;
-mod other_programs;
 mod recipe;
 // The host of the rule's own tests, since one model of noise is enough.
 #[path = "../../../history/tests/history/simulate.rs"]
@@ -31,12 +29,11 @@ const RUNS: usize = 40;
 const STRONG_MOST: f64 = 0.05;
 const FAILING_MOST: f64 = 0.005;
 
-const PARTS: [Part; 7] = [
+const PARTS: [Part; 6] = [
     ("alarms", alarms),
     ("speeds", speeds),
     ("steps", steps),
     ("creeps", creeps),
-    ("others", other_programs::prove),
     ("thousand", many_runs::prove),
     ("recipe", recipe::prove),
 ];

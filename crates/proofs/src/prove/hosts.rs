@@ -18,11 +18,11 @@ mod losses;
 mod network;
 mod pods;
 mod reach;
-mod refused;
 mod residence;
 mod scale;
 mod sshd;
 mod study;
+mod subject;
 mod tuning;
 mod void;
 

@@ -16,11 +16,12 @@ mod series;
 
 use std::ops::Range;
 use std::process::Command;
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_verdict::compare::{Comparison, Outcome};
 
-use super::{Bench, Size};
+use super::{Bench, Size, search};
 use crate::child::Running;
 use simulate::{Host, Session};
 
@@ -96,51 +97,33 @@ const CLAIMS: [Claim; 3] = [
     },
 ];
 
+/// The part about the law of scaling. Each claim is a part of its own.
+const SCALING: &str = "scaling";
+
 /// The work of the base echo for each query, nanoseconds: enough that the echo is the limit, and not the
 /// player.
 const WORK_NS: f64 = 50_000.0;
 
 /// Proves every claim with simulated hosts first, and then with real echoes.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
-    let of_claims: &'static [Claim] = &CLAIMS;
-    let parts: Vec<Part> = of_claims.iter().map(Part::Claim).chain([Part::Scaling]).collect();
-    let parts = bench.parts(&parts, |part| part.name())?;
-    let mut claims = Vec::new();
-    for part in parts {
-        match *part {
-            Part::Claim(claim) => {
-                simulated(bench, claim)?;
-                claims.push(claim);
-            }
-            Part::Scaling => scaling(bench)?,
-        }
+    let names: Vec<&str> = CLAIMS.iter().map(|claim| claim.name).chain([SCALING]).collect();
+    let picked = bench.parts(&names, |name| name)?;
+    let claims: Vec<&Claim> = CLAIMS.iter().filter(|claim| picked.contains(&&claim.name)).collect();
+    claims.iter().try_for_each(|claim| simulated(bench, claim))?;
+    if picked.contains(&&SCALING) {
+        scaling(bench)?;
     }
     if claims.is_empty() {
         return Ok(());
     }
     let query_ns = cpu_per_query_ns(bench)?;
     eprintln!("with {WORK_NS} ns of work the echo uses {query_ns:.0} ns for a query");
-    for claim in claims.iter().copied().take(bench.choose(1, claims.len())) {
+    for claim in claims.iter().take(bench.choose(1, claims.len())) {
         // B's queries take so much longer that its rate falls by the share.
         let added_ns = query_ns * (1.0 / (1.0 - claim.slower) - 1.0);
         real(bench, claim, WORK_NS + added_ns)?;
     }
     Ok(())
-}
-
-/// A part of the proof.
-enum Part {
-    Claim(&'static Claim),
-    Scaling,
-}
-
-impl Part {
-    fn name(&self) -> &'static str {
-        match self {
-            Self::Claim(claim) => claim.name,
-            Self::Scaling => "scaling",
-        }
-    }
 }
 
 /// Fits the law of scaling to simulated series.
@@ -266,10 +249,7 @@ fn compare(bench: &Bench, load: &str, work_ns: f64, name: &str) -> Result<Compar
     command.args(["compare", "--json", "--records", "1k", "-q", "100", "--seed", "1"]);
     command.args(["--a", &echo(WORK_NS), "--b", &echo(work_ns)]);
     command.args(["--duration", bench.choose("20ms", load)]).arg("--out").arg(&out);
-    let mut running = Running::start(&mut command)?;
-    let comparison: Comparison = running.json_line().context("kqps compare printed no comparison")?;
-    running.wait(std::time::Duration::from_secs(10))?;
-    Ok(comparison)
+    search::compare(&mut command, Duration::from_secs(10))
 }
 
 /// CPU time of the base echo for a query at full load, nanoseconds.

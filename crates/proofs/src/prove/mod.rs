@@ -31,10 +31,12 @@ mod witnessed;
 mod work;
 
 use std::collections::BTreeMap;
+use std::fmt::Display;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::Instant;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::ValueEnum;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::probe::probe_one;
@@ -92,6 +94,19 @@ pub enum Proof {
     /// The packages do the main job on systems that have nothing else, and a purge leaves the user's files alone
     Package,
 }
+
+/// The proofs whose parts have names.
+const WITH_PARTS: [Proof; 9] = [
+    Proof::Cache,
+    Proof::Connections,
+    Proof::Front,
+    Proof::History,
+    Proof::Hosts,
+    Proof::Judgement,
+    Proof::Package,
+    Proof::Replay,
+    Proof::Reproduce,
+];
 
 /// How thorough a proof is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -300,6 +315,14 @@ impl Bench {
         Ok(())
     }
 
+    /// Leaves out what this host cannot prove. In the whole form that is an error.
+    #[track_caller]
+    fn leave_out(&self, lacking: Capability, reason: impl Display) -> Result<()> {
+        ensure!(self.size == Size::Small, "{reason}");
+        skip(lacking, reason);
+        Ok(())
+    }
+
     /// Chooses between two values, by size.
     fn choose<T>(&self, small: T, whole: T) -> T {
         match self.size {
@@ -307,6 +330,26 @@ impl Bench {
             Size::Whole => whole,
         }
     }
+}
+
+/// Does something with each item, with so many at the same time. Returns the results in the order of the items.
+fn side_by_side<I: Sync, T: Send>(
+    items: &[I],
+    at_a_time: usize,
+    act: impl Fn(&I) -> Result<T> + Sync,
+) -> Result<Vec<T>> {
+    let act = &act;
+    let mut done = Vec::with_capacity(items.len());
+    for some in items.chunks(at_a_time) {
+        let results = thread::scope(|scope| {
+            let begun: Vec<_> = some.iter().map(|item| scope.spawn(move || act(item))).collect();
+            begun.into_iter().map(thread::ScopedJoinHandle::join).collect::<Vec<_>>()
+        });
+        for result in results {
+            done.push(result.map_err(|_| anyhow!("a thread of the proof panicked"))??);
+        }
+    }
+    Ok(done)
 }
 
 /// The player's I/O models that this host offers. Prints for each other why the host does not offer it.
@@ -322,22 +365,8 @@ fn player_ios() -> Vec<&'static str> {
 /// Proves what the options ask for, one proof after the other. The error is that of the first proof that fails.
 /// `program` is the tested program.
 pub fn run(options: &Options, program: &Path) -> Result<()> {
-    let is_one = |proof: &Proof| {
-        matches!(
-            proof,
-            Proof::Cache
-                | Proof::Connections
-                | Proof::Front
-                | Proof::History
-                | Proof::Hosts
-                | Proof::Judgement
-                | Proof::Package
-                | Proof::Replay
-                | Proof::Reproduce
-        )
-    };
     ensure!(
-        options.only.is_none() || options.proofs.iter().all(is_one),
+        options.only.is_none() || options.proofs.iter().all(|proof| WITH_PARTS.contains(proof)),
         "--only: the parts of cache, connections, front, history, hosts, judgement, package, replay and reproduce have \
          names, those of other proofs have none"
     );

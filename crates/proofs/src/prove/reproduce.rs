@@ -1,21 +1,16 @@
-//! A repeated measurement gives the same answer: default runs, searches at one server, searches with a greatest rate,
-//! and comparisons of a server with itself.
+//! A repeated measurement gives the same answer: default runs, searches at one server, and comparisons of a server with
+//! itself.
 
 mod comparisons;
 mod finds;
-mod greatest;
 mod runs;
 
 use anyhow::Result;
 
 use super::{Bench, Part, Size};
 
-const PARTS: [Part; 4] = [
-    ("runs", runs::prove),
-    ("finds", finds::prove),
-    ("greatest", greatest::prove),
-    ("comparisons", comparisons::prove),
-];
+const PARTS: [Part; 3] =
+    [("runs", runs::prove), ("finds", finds::prove), ("comparisons", comparisons::prove)];
 
 /// The parts that have no small form.
 const WHOLE: [&str; 2] = ["runs", "comparisons"];

@@ -1,12 +1,15 @@
-//! A run of `kqps find` at a target, with its figure in units that do not depend on the host's speed.
+//! A run of `kqps find` at a target, with its figure in units that do not depend on the host's speed, and one of
+//! `kqps compare`.
 
 use std::net::SocketAddr;
 use std::path::Path;
+use std::process::Command;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, anyhow};
 use kqps_observation::Trial;
 use kqps_verdict::bottleneck::Bottleneck;
+use kqps_verdict::compare::Comparison;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::SearchVerdict;
@@ -26,9 +29,6 @@ pub(super) struct SearchOutcome {
     pub(super) grade: Grade,
     /// The share of the echo, if its ceiling was measured.
     pub(super) share: Option<Interval>,
-    pub(super) at_least_qps: Option<f64>,
-    /// The greatest load that was played, queries a second.
-    pub(super) most_qps: f64,
 }
 
 impl SearchOutcome {
@@ -42,7 +42,6 @@ impl SearchOutcome {
             .context("kqps find printed what is no trial")?;
         let verdict: SearchVerdict =
             serde_json::from_str(verdict).context("kqps find printed what is not a verdict")?;
-        // Loads with a greatest rate are played as they are named, and nothing is gauged.
         let speed = trials.iter().find_map(|trial| trial.speed.as_ref());
         let reference_turns_per_s = speed.map_or(1.0, |speed| speed.reference_turns_per_s);
         let turns_per_s = usual_of(&trials) * reference_turns_per_s;
@@ -55,8 +54,6 @@ impl SearchOutcome {
             bottleneck: verdict.bottleneck,
             grade: verdict.grade,
             share: verdict.share,
-            at_least_qps: verdict.at_least_qps,
-            most_qps: trials.iter().map(|trial| trial.load.offered_qps).fold(0.0, f64::max),
         })
     }
 
@@ -70,11 +67,6 @@ impl SearchOutcome {
     /// Its figure, queries for a turn of the gauge. An error if it has none.
     pub(super) fn per_turn(&self) -> Result<f64> {
         self.figure.as_ref().map(|figure| figure.median).map_err(|why| anyhow!("no figure: {why}"))
-    }
-
-    /// Its figure with its range, queries for a turn of the gauge; `None` if it is refused.
-    pub(super) fn range(&self) -> Option<Interval> {
-        self.figure.as_ref().ok().copied()
     }
 }
 
@@ -91,4 +83,12 @@ pub(super) fn find(
     command.arg(queries).args(["--cpus", &player, "--subject-cpus", &subject]).args(flags);
     let ended = Running::start(&mut command)?.wait(END_WITHIN)?;
     SearchOutcome::parse(&ended.output)
+}
+
+/// Runs `kqps compare --json` to its end, which comes within this time of its comparison.
+pub(super) fn compare(command: &mut Command, within: Duration) -> Result<Comparison> {
+    let mut running = Running::start(command)?;
+    let comparison = running.json_line().context("kqps compare printed no comparison")?;
+    running.wait(within)?;
+    Ok(comparison)
 }

@@ -5,7 +5,6 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use kqps_host::fingerprint;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::limits;
 use kqps_observation::fingerprint::BinaryFacts;
@@ -106,12 +105,9 @@ impl Subjects {
     /// The programs of a definition, which are looked at once.
     fn installed(&mut self, definition: &Definition, kqps: &Path) -> Installed {
         let look = || {
-            let version = version::ask(definition, kqps).ok();
-            let file = |name: &String| {
-                let facts = fingerprint::binary(&programs::find(name)?);
-                Some((name.clone(), BinaryFacts { version: version.clone(), ..facts }))
-            };
-            Installed { programs: definition.programs.iter().filter_map(file).collect(), version }
+            let version = version::ask(definition, kqps).ok().flatten();
+            let programs = programs::facts_of(&definition.programs, version.as_deref()).collect();
+            Installed { version, programs }
         };
         self.installed.entry(definition.text.clone()).or_insert_with(look).clone()
     }

@@ -35,10 +35,8 @@ pub struct Definition {
     /// The name as people write it: `NSD`.
     pub title: String,
     /// A description of what is measured, if the name does not show it.
-    #[serde(default)]
     pub about: Option<String>,
     /// The Debian package that contains it.
-    #[serde(default)]
     pub package: Option<String>,
     /// Programs that it needs on the PATH.
     pub programs: Vec<String>,
@@ -46,7 +44,6 @@ pub struct Definition {
     /// contain placeholders of settings.
     pub io: String,
     /// The default I/O model for subjects with `io = "{io}"`, apart from the reference echo.
-    #[serde(default)]
     pub io_default: Option<String>,
     /// How the workers of that echo share sockets: a value of its setting `sockets`. It may contain
     /// placeholders of settings.
@@ -54,7 +51,6 @@ pub struct Definition {
     pub echo_sockets: String,
     /// The text of its configuration for each zone, with placeholders. Repeated for all zones, it is `{zones}`.
     /// Without it, the subject serves one zone.
-    #[serde(default)]
     pub each_zone: Option<String>,
     /// The transports that it answers over, each with the text of `{of_transport}` in cells over it, or with the texts
     /// of `{of_transport.KEY}`.
@@ -71,12 +67,10 @@ pub struct Definition {
     /// How it is found ready.
     pub ready: Ready,
     /// How it is asked to read its zone again; `None` if it cannot.
-    #[serde(default)]
     pub reload: Option<Reload>,
     /// How it is stopped.
     pub stop: Stop,
     /// How it reports its version.
-    #[serde(default)]
     pub version: Option<Version>,
     /// The text of the definition.
     #[serde(skip)]

@@ -5,6 +5,9 @@ use std::ffi::OsString;
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::{Path, PathBuf};
 
+use kqps_host::fingerprint;
+use kqps_observation::fingerprint::BinaryFacts;
+
 /// Where the C library looks if PATH is not set (`confstr(3)`).
 const DEFAULT_PATH: &str = "/bin:/usr/bin";
 
@@ -13,6 +16,17 @@ const SERVER_FOLDERS: [&str; 3] = ["/usr/local/sbin", "/usr/sbin", "/sbin"];
 /// The full path of a program; `None` if it is not found. A name with a slash is used as it is.
 pub fn find(program: &str) -> Option<PathBuf> {
     find_on(std::env::var_os("PATH"), program)
+}
+
+/// The files of the programs that are found, by name, with the version of their subject.
+pub(crate) fn facts_of(
+    programs: &[String],
+    version: Option<&str>,
+) -> impl Iterator<Item = (String, BinaryFacts)> {
+    programs.iter().filter_map(move |name| {
+        let facts = fingerprint::binary(&find(name)?);
+        Some((name.clone(), BinaryFacts { version: version.map(str::to_owned), ..facts }))
+    })
 }
 
 fn find_on(path: Option<OsString>, program: &str) -> Option<PathBuf> {

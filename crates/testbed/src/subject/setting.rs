@@ -19,7 +19,6 @@ pub struct Declared {
     /// Its default value.
     pub default: String,
     /// The type of a free value; `None` for a choice.
-    #[serde(default)]
     pub kind: Option<Kind>,
     /// The choice: value → the text of the placeholder.
     #[serde(default)]

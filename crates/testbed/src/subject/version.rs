@@ -12,26 +12,24 @@ use super::template::Values;
 /// The time limit of a program that reports its version.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// Why a subject's version is not known.
+/// A command that prints a subject's version, and did not end.
 #[derive(Debug, thiserror::Error)]
-#[allow(missing_docs)] // the messages say it
-pub enum NoVersion {
-    #[error("it has no command that prints its version, or the command prints something else")]
-    Unknown,
-    #[error("`{words}`: {error}")]
-    Unended { words: String, error: Unended },
+#[error("`{words}`: {error}")]
+pub struct NoVersion {
+    words: String,
+    error: Unended,
 }
 
-/// The version that a subject reports. `kqps` is the path of this program.
-pub fn ask(definition: &Definition, kqps: &Path) -> Result<String, NoVersion> {
-    let version = definition.version.as_ref().ok_or(NoVersion::Unknown)?;
+/// The version that a subject reports, if it does. `kqps` is the path of this program.
+pub fn ask(definition: &Definition, kqps: &Path) -> Result<Option<String>, NoVersion> {
+    let Some(version) = &definition.version else { return Ok(None) };
     let values = Values::default().with("kqps", &kqps.display());
     let words: Vec<String> = version.command.iter().map(|word| values.fill(word)).collect();
-    let program = words.first().and_then(|program| programs::find(program)).ok_or(NoVersion::Unknown)?;
+    let Some(program) = words.first().and_then(|program| programs::find(program)) else { return Ok(None) };
     let output = bounded::output(Command::new(program).args(&words[1..]), Some(PATIENCE))
-        .map_err(|error| NoVersion::Unended { words: words.join(" "), error })?;
+        .map_err(|error| NoVersion { words: words.join(" "), error })?;
     let said = [output.stdout, output.stderr].concat();
-    word_after(&String::from_utf8_lossy(&said), &version.after).ok_or(NoVersion::Unknown)
+    Ok(word_after(&String::from_utf8_lossy(&said), &version.after))
 }
 
 fn word_after(text: &str, after: &str) -> Option<String> {

@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn names_may_be_cut_short() {
-        let mut command = Command::default();
+        let mut command = Command::new();
         for text in ["lat=no", "verb", "t=a.test", "s=time,", "doh=POST"] {
             assert_eq!(command.long(text), Ok(()), "{text}");
         }
@@ -99,7 +99,7 @@ mod tests {
 
     #[test]
     fn extended_options_have_names_and_values() {
-        let mut command = Command::default();
+        let mut command = Command::new();
         for text in [
             "doh-uri=https://a.test/q",
             "doh-method=POST",

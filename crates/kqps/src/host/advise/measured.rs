@@ -2,11 +2,11 @@
 
 use std::path::Path;
 
-use kqps_testbed::folder::store_in;
 use kqps_observation::run::{Purpose, Role};
-use kqps_observation::{Cell, Run, Store, Trial};
+use kqps_observation::{Cell, Run, Trial};
 
 use crate::exit::bad_input;
+use crate::stored;
 
 /// Trials that answered less than this share of the best are left out: at low load a packet takes longer, since few
 /// are handled at once.
@@ -47,8 +47,7 @@ impl Measured {
 
 /// Reads the run in a folder, and the trials of the subject that is named, or of the only one.
 pub(super) fn read(folder: &Path, subject: Option<&str>) -> anyhow::Result<Measured> {
-    let store = store_in(folder).map_err(bad_input)?;
-    let run = Store::read(&store).map_err(bad_input)?;
+    let run = stored::run_in(folder)?;
     let cells = cells_of(&run, subject)?;
     medians(&run, &cells).ok_or_else(|| {
         bad_input(format!(

@@ -1,12 +1,14 @@
 //! Advice in words and tables.
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
 use kqps_host::setup::HostSetup;
+use kqps_testbed::words::counted;
 use kqps_observation::cpu_list;
 use kqps_tuning::advise::{Advice, Layout, Piece};
 use kqps_verdict::rate::rate;
 
 use crate::run::words::wrapped;
+use crate::table::titled;
 
 /// The layouts whose reasons are printed. More are not worth a trial before these.
 const EXPLAINED: usize = 3;
@@ -45,9 +47,8 @@ fn device(setup: &HostSetup, advice: &Advice) -> String {
 }
 
 fn layouts(layouts: &[Layout]) -> Table {
-    let mut table = Table::new();
-    let titles = ["", "layout", "queues", "receive on", "interrupts on", "workers on", "at most"];
-    table.load_style(presets::NOTHING).set_header(titles);
+    let mut table =
+        titled(["", "layout", "queues", "receive on", "interrupts on", "workers on", "at most"]);
     for (number, layout) in (1..).zip(layouts) {
         let interrupts = if layout.interrupt_cpus.is_empty() {
             "-".into()
@@ -125,9 +126,8 @@ fn next(advice: &Advice) -> Option<String> {
 pub(super) fn pinned(advice: &Advice) -> impl Iterator<Item = String> {
     advice.layouts.first().into_iter().map(|layout| {
         let cpus = cpu_list::write(&layout.worker_cpus);
-        let workers = layout.worker_cpus.len();
-        let counted = if workers == 1 { "1 worker".into() } else { format!("{workers} workers") };
-        format!("Start the server with {counted}: taskset -c {cpus} SERVER")
+        let workers = counted(layout.worker_cpus.len() as u64, "worker");
+        format!("Start the server with {workers}: taskset -c {cpus} SERVER")
     })
 }
 

@@ -5,7 +5,8 @@ use std::collections::BTreeMap;
 use kqps_host::setup::{Channels, Coalesce, DeviceSetup, Direction, HostSetup, QueueInterrupt, Rings};
 use kqps_observation::cpu_list;
 
-use super::table::{Row, row, rows_of, table};
+use super::table::{Row, row, rows_of};
+use crate::table::titled;
 
 /// A section for each device that has hardware or the default route, and one for all others.
 pub(super) fn devices(setup: &HostSetup) -> Vec<String> {
@@ -213,8 +214,7 @@ pub(super) fn interrupts(setup: &HostSetup) -> String {
     if setup.devices.iter().all(|device| device.interrupts.is_empty()) {
         return "Interrupts of network devices: none are known.".into();
     }
-    let mut table = table();
-    table.set_header(["irq", "device", "queue", "name", "goes to", "may go to", "since boot"]);
+    let mut table = titled(["irq", "device", "queue", "name", "goes to", "may go to", "since boot"]);
     for device in &setup.devices {
         for interrupt in &device.interrupts {
             table.add_row([

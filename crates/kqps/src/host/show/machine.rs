@@ -7,7 +7,7 @@ use kqps_host::topology::Topology;
 use kqps_observation::{Fingerprint, cpu_list};
 
 use super::devices::received_by;
-use super::table::table;
+use crate::table::{plain, titled};
 
 /// The machine, and how it keeps time.
 pub(super) fn machine(fingerprint: &Fingerprint) -> Table {
@@ -30,7 +30,7 @@ pub(super) fn machine(fingerprint: &Fingerprint) -> Table {
         ("Turbo", turbo),
         ("Mitigations", format!("{mitigated} in force, {vulnerable} CPU vulnerabilities left open")),
     ];
-    let mut table = table();
+    let mut table = plain();
     for (name, value) in rows {
         table.add_row([name, &value]);
     }
@@ -45,8 +45,8 @@ fn mitigations(fingerprint: &Fingerprint) -> (usize, usize) {
 }
 
 pub(super) fn cores(topology: &Topology, setup: &HostSetup) -> Table {
-    let mut table = table();
-    table.set_header(["cpu", "package", "core", "node", "same core", "same L2", "same L3", "receives"]);
+    let mut table =
+        titled(["cpu", "package", "core", "node", "same core", "same L2", "same L3", "receives"]);
     for core in &topology.cores {
         let cache =
             |level: &str| core.caches.get(level).map_or_else(|| "-".into(), |cpus| cpu_list::write(cpus));

@@ -6,7 +6,8 @@ use comfy_table::Table;
 use kqps_host::setup::{Conntrack, HostSetup, IdleState, NodeFacts};
 use kqps_observation::{Fingerprint, cpu_list};
 
-use super::table::{Row, row, rows_of, table};
+use super::table::{Row, row, rows_of};
+use crate::table::plain;
 
 /// Memory, cores, and the programs that move interrupts or track packets.
 pub(super) fn settings(setup: &HostSetup) -> Table {
@@ -90,7 +91,7 @@ const SETTINGS: [(&str, &str); 14] = [
 ];
 
 pub(super) fn limits(fingerprint: &Fingerprint) -> Table {
-    let mut table = table();
+    let mut table = plain();
     for (name, meaning) in SETTINGS {
         let value = fingerprint.sysctls.get(name).map_or("not known", String::as_str);
         table.add_row([name, value, meaning]);

@@ -1,15 +1,11 @@
 //! Tables without lines.
 
-use comfy_table::{Table, presets};
+use comfy_table::Table;
+
+use crate::table::plain;
 
 /// A setting, its value, and what it means for DNS.
 pub(super) type Row = [String; 3];
-
-pub(super) fn table() -> Table {
-    let mut table = Table::new();
-    table.load_style(presets::NOTHING);
-    table
-}
 
 pub(super) fn row(name: &str, value: String, meaning: &str) -> Row {
     [name.to_owned(), value, meaning.to_owned()]
@@ -17,7 +13,7 @@ pub(super) fn row(name: &str, value: String, meaning: &str) -> Row {
 
 /// A table of settings.
 pub(super) fn rows_of(rows: &[Row]) -> Table {
-    let mut table = table();
+    let mut table = plain();
     for row in rows {
         table.add_row(row);
     }

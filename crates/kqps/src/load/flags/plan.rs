@@ -5,6 +5,7 @@ mod lanes;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+use kqps_catalogue::factors::PlayerFactors;
 use kqps_dataset::Dataset;
 use kqps_host::{SubjectWatched, topology};
 use kqps_kernel::local_address::is_local;
@@ -39,6 +40,11 @@ const CHECKED_MOST: usize = 4096;
 const BUFFER_SMALL: u64 = 32 << 10;
 
 impl PlayerArgs {
+    /// The settings of connections that flags gave for this plan.
+    pub(crate) fn given(&self, plan: &Plan) -> anyhow::Result<PlayerFactors> {
+        self.wire.player(plan.wire.transport())
+    }
+
     /// The targets that the flags name.
     pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
         let words = [&*self.servers, &*self.targets].concat();

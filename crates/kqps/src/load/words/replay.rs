@@ -9,7 +9,7 @@ use kqps_observation::visible::visible_line;
 use kqps_observation::{CaptureContent, Difference, Replay, Trial};
 
 use super::connections::causes;
-use super::{line, percent, quantiles};
+use super::{line, quantiles, with_share};
 
 /// The capture that was replayed, and how; empty for queries that are no capture.
 pub(super) fn replay_lines(trial: &Trial) -> String {
@@ -21,9 +21,8 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
     line(&mut text, "Clients", &clients(replay));
     if is_captured {
         let late = trial.unsent_causes.get(UNSENT_LATE).copied().unwrap_or(0);
-        let share = percent(late, trial.accounts.intended);
-        let schedule =
-            format!("late by (µs): {}; not sent in time: {late} ({share:.2}%)", quantiles(&trial.lag_us));
+        let late = with_share(late, trial.accounts.intended);
+        let schedule = format!("late by (µs): {}; not sent in time: {late}", quantiles(&trial.lag_us));
         line(&mut text, "Schedule", &schedule);
     }
     line(&mut text, "Transports", &causes(&replay.played));
@@ -99,7 +98,7 @@ fn part(replay: &Replay, is_captured: bool) -> String {
 
 fn clients(replay: &Replay) -> String {
     let Replay { clients, addresses, sockets, clients_sharing, seed, .. } = replay;
-    let addresses = if *addresses == 1 { "1 address".into() } else { format!("{addresses} addresses") };
+    let addresses = counted(*addresses, "address");
     let sockets = format!("{sockets} sockets and places for connections");
     let sharing = match clients_sharing {
         0 => String::new(),
@@ -119,8 +118,8 @@ pub(super) fn differences(trial: &Trial) -> String {
         text += "  none\n";
     }
     for Difference { kind, count, examples } in &trial.differences {
-        let share = percent(*count, trial.accounts.sent);
-        let _ = writeln!(text, "  {}: {count} ({share:.2}%)", visible_line(kind));
+        let count = with_share(*count, trial.accounts.sent);
+        let _ = writeln!(text, "  {}: {count}", visible_line(kind));
         for example in examples {
             let (name, expected) = (&example.name, &example.expected);
             let said = format!("{name} {}: expected {expected}, got {}", example.rtype, example.got);

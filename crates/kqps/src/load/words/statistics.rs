@@ -4,7 +4,7 @@ use kqps_observation::Trial;
 use kqps_observation::trial::{LoadFacts, ReplyFacts};
 use kqps_verdict::warning::{Effect, Warning};
 
-use super::{line, percent};
+use super::{line, with_share};
 
 /// dnsperf's lines, with its meanings: every reply in time completes a query, and times are those of such replies.
 pub(super) fn statistics(trial: &Trial, warnings: &[Warning], silence: Option<&str>) -> String {
@@ -12,7 +12,7 @@ pub(super) fn statistics(trial: &Trial, warnings: &[Warning], silence: Option<&s
     let replies = trial.replies.unwrap_or_default();
     let completed = replies.count;
     let mut text = String::from("Statistics:\n\n");
-    let of_sent = |count| format!("{count} ({:.2}%)", percent(count, accounts.sent));
+    let of_sent = |count| with_share(count, accounts.sent);
     let [sent, done, lost, each_second] = if trial.has_connections_alone() {
         ["Connections begun", "Connections made", "Connections lost", "Connections a second"]
     } else {
@@ -77,7 +77,7 @@ fn replies_lines(trial: &Trial, replies: &ReplyFacts) -> String {
     let rcodes: Vec<String> = trial
         .response_rcodes
         .iter()
-        .map(|(rcode, count)| format!("{rcode} {count} ({:.2}%)", percent(*count, replies.count)))
+        .map(|(rcode, count)| format!("{rcode} {}", with_share(*count, replies.count)))
         .collect();
     line(&mut text, "Response codes", &rcodes.join(", "));
     let size = |bytes: Option<f64>| bytes.map_or(0.0, f64::trunc);

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use comfy_table::{Table, presets};
 use kqps_catalogue::figure::Unit;
+use kqps_testbed::words::counted;
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::{Question, Run};
 use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, tables_of};
@@ -166,9 +167,8 @@ fn without_number(verdict: &RunVerdict, index: usize, figures: &Figures) -> Stri
         text += &wrapped("- ", &format!("{} is refused: {reason}", figures.name));
     }
     if let Some(crash) = figures.crashes.first() {
-        let crashed = figures.crashes.len();
-        let starts = if crashed == 1 { "start" } else { "starts" };
-        text += &wrapped("- ", &format!("{} crashed in {crashed} {starts}: {}", figures.name, crash.reason));
+        let starts = counted(figures.crashes.len() as u64, "start");
+        text += &wrapped("- ", &format!("{} crashed in {starts}: {}", figures.name, crash.reason));
         for line in &crash.output {
             let _ = writeln!(text, "    {}", line.replace(char::is_control, " "));
         }

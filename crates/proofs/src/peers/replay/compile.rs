@@ -10,13 +10,12 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, anyhow};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::traffic::Traffic;
 use super::{COMPILED, SERVER_OF_FILES};
 use crate::child::{Running, status_kib};
 use crate::peers::Bench;
-use crate::peers::block::Spread;
 use crate::peers::rows::Target;
 use crate::peers::single::{Single, Unit};
 use crate::program;
@@ -56,24 +55,11 @@ pub(super) fn measure(bench: &Bench<'_>, traffic: &Traffic, blocks: u32) -> Resu
     }
     fs::remove_file(&file).with_context(|| format!("cannot remove {}", file.display()))?;
     let what = |figure: &str| format!("{COMPILED} of {} packets: {figure}", traffic.queries);
-    Ok([
-        Single {
-            what: what("packets a second, the hash of the file included"),
-            unit: Unit::PerSecond,
-            found: Spread::from_values(per_s.into_iter()),
-            target: Target::AtLeast(PER_S_LEAST),
-            every: false,
-            beside: json!(beside),
-        },
-        Single {
-            what: what("peak of anonymous memory"),
-            unit: Unit::Bytes,
-            found: Spread::from_values(bytes.into_iter()),
-            target: Target::AtMost(BYTES_MOST),
-            every: true,
-            beside: Value::Null,
-        },
-    ])
+    let rate = what("packets a second, the hash of the file included");
+    let rate = Single::new(rate, Unit::PerSecond, per_s.into_iter(), Target::AtLeast(PER_S_LEAST));
+    let memory = what("peak of anonymous memory");
+    let memory = Single::new(memory, Unit::Bytes, bytes.into_iter(), Target::AtMost(BYTES_MOST));
+    Ok([Single { beside: json!(beside), ..rate }, Single { every: true, ..memory }])
 }
 
 /// Plays the beginning of a capture that no cache has, at a port where no server is.

@@ -8,7 +8,6 @@ use kqps_kernel::namespace::veth;
 use kqps_testbed::path::LaidPath;
 use serde_json::{Value, json};
 
-use crate::child::Running;
 use crate::path::{self, SOURCES};
 use crate::peers::server::FRAMES;
 use crate::peers::{Bench, players};
@@ -107,8 +106,7 @@ fn kqps(bench: &Bench<'_>, path: &LaidPath, file: &Path, target: SocketAddrV4, i
     flags.extend(io);
     let mut command = bench.kqps.load_command(target.into(), file, &flags);
     command.env("XDG_CACHE_HOME", bench.scratch.join("cache"));
-    path.place_player(&mut command).context("entering a network namespace")?;
-    let played = program::finish(Running::start(&mut command)?)?;
+    let played = program::finish(program::start_at_player(path, &mut command)?)?;
     let cpu_s = played.cpu_s;
     let trial = played.measured()?;
     trial.accounts.check()?;

@@ -10,7 +10,8 @@ use kqps_kernel::udp::Peer;
 use kqps_kernel::{RecvBatch, UdpOptions, UdpSocket, Wait};
 use kqps_testbed::path::LaidPath;
 
-use super::traffic::{ReceivedQuery, number_of};
+use super::traffic::ReceivedQuery;
+use crate::numbered::number_of;
 
 /// Room for more than half a second of the fastest traffic.
 const BUFFER_BYTES: usize = 256 << 20;

@@ -7,8 +7,10 @@ use std::net::SocketAddrV4;
 use std::path::Path;
 
 use anyhow::{Context as _, Result};
+use kqps_stack::{Ends, udp};
 
 use super::client;
+use crate::numbered;
 
 /// Queries of many clients at one rate.
 #[derive(Clone, Copy, Debug)]
@@ -31,12 +33,6 @@ pub(super) struct ReceivedQuery {
 /// When the first query comes, seconds since 1970: the beginning of 2026.
 const BEGIN_S: u64 = 1_767_225_600;
 
-/// Digits of a number in a name.
-const DIGITS: usize = 8;
-
-/// Where the digits begin in a message: after the header, the length of the first label and its letter.
-const DIGITS_AT: usize = 14;
-
 const SECOND_NS: u64 = 1_000_000_000;
 
 impl Traffic {
@@ -57,7 +53,6 @@ impl Traffic {
             let mut frame = Vec::with_capacity(128);
             for number in 0..self.queries {
                 let from = SocketAddrV4::new(client(random.u32(..self.clients)), random.u16(1024..61_000));
-                frame.clear();
                 write_frame(&mut frame, device, (from, server), number);
                 let at_us = self.due_ns(number) / 1000;
                 let (seconds, rest_us) = (BEGIN_S + at_us / 1_000_000, at_us % 1_000_000);
@@ -98,56 +93,16 @@ pub(super) fn quantile(ascending: &[u64], quantile: f64) -> u64 {
     ascending.get(at.min(ascending.len().saturating_sub(1))).copied().unwrap_or(0)
 }
 
-/// The number in the name of a query; `None` if the message is no query of such traffic.
-pub(super) fn number_of(message: &[u8]) -> Option<u32> {
-    let digits = message.get(DIGITS_AT..DIGITS_AT + DIGITS)?;
-    digits.iter().try_fold(0, |number: u32, digit| {
-        digit.is_ascii_digit().then(|| number * 10 + u32::from(digit - b'0'))
-    })
-}
-
-/// Appends a frame with a query: Ethernet, IPv4 (RFC 791), UDP without a checksum (RFC 768), and a message.
-fn write_frame(frame: &mut Vec<u8>, device: [u8; 6], ends: (SocketAddrV4, SocketAddrV4), number: u32) {
-    let (from, to) = ends;
-    frame.extend_from_slice(&device);
-    // A locally administered address, and the type of IPv4.
-    frame.extend_from_slice(&[0x02, 0, 0, 0, 0, 1, 0x08, 0x00]);
-    let message = message(number);
-    let udp_bytes = 8 + message.len() as u16;
-    let header_at = frame.len();
-    frame.extend_from_slice(&[0x45, 0]);
-    frame.extend_from_slice(&(20 + udp_bytes).to_be_bytes());
-    // ID, the flag against fragments, TTL, UDP, and room for the checksum.
-    frame.extend_from_slice(&(number as u16).to_be_bytes());
-    frame.extend_from_slice(&[0x40, 0, 64, 17, 0, 0]);
-    for address in [from.ip(), to.ip()] {
-        frame.extend_from_slice(&address.octets());
-    }
-    let checksum = checksum(&frame[header_at..]);
-    frame[header_at + 10..header_at + 12].copy_from_slice(&checksum.to_be_bytes());
-    for word in [from.port(), to.port(), udp_bytes, 0] {
-        frame.extend_from_slice(&word.to_be_bytes());
-    }
+/// Writes a frame with a query.
+fn write_frame(frame: &mut Vec<u8>, device: [u8; 6], (from, to): (SocketAddrV4, SocketAddrV4), number: u32) {
+    // A locally administered address.
+    let path = kqps_stack::Path { source_mac: [2, 0, 0, 0, 0, 1], target_mac: device, vlan: None };
+    let ends = Ends { path, from: from.into(), to: to.into() };
+    let message = numbered::message(number);
+    frame.clear();
+    frame.resize(udp::header_bytes(&ends), 0);
     frame.extend_from_slice(&message);
-}
-
-/// A query of type A for `qNUMBER.example.test`, with RD.
-fn message(number: u32) -> Vec<u8> {
-    let mut message = Vec::with_capacity(48);
-    message.extend_from_slice(&(number as u16).to_be_bytes());
-    message.extend_from_slice(&[1, 0, 0, 1, 0, 0, 0, 0, 0, 0]);
-    message.push(1 + DIGITS as u8);
-    message.extend_from_slice(format!("q{number:0DIGITS$}").as_bytes());
-    message.extend_from_slice(b"\x07example\x04test\0\0\x01\0\x01");
-    message
-}
-
-/// The checksum of a header (RFC 1071).
-fn checksum(header: &[u8]) -> u16 {
-    let words = header.chunks_exact(2).map(|word| u32::from(u16::from_be_bytes([word[0], word[1]])));
-    let sum: u32 = words.sum();
-    let once = (sum & 0xffff) + (sum >> 16);
-    !((once & 0xffff) + (once >> 16)) as u16
+    udp::write(frame, &ends, message.len());
 }
 
 #[cfg(test)]
@@ -163,10 +118,9 @@ mod tests {
         let mut frame = Vec::new();
         let from = SocketAddrV4::new(client(4_999), 2_000);
         write_frame(&mut frame, [2, 0x6b, 198, 18, 0, 2], (from, SERVER), 1_234_567);
-        assert_eq!(checksum(&frame[14..34]), 0, "the sum over a header with its checksum");
-        assert_eq!(number_of(&frame[42..]), Some(1_234_567));
+        assert!(kqps_stack::parse(&frame).unwrap().verify());
+        assert_eq!(numbered::number_of(&frame[42..]), Some(1_234_567));
         assert_eq!(frame.len(), 14 + 20 + 8 + 40);
-        assert_eq!(number_of(&frame[..20]), None);
         assert_eq!(client(4_999), Ipv4Addr::new(198, 19, 19, 250));
     }
 

@@ -11,10 +11,10 @@ use kqps_kernel::namespace::veth::VethSettings;
 use kqps_testbed::path::LaidPath;
 use kqps_observation::Trial;
 use kqps_observation::question::Path as Kind;
-use kqps_skips::{Capability, skip};
+use kqps_skips::Capability;
 
 use super::super::patience::{ATTEMPTS, until_proved};
-use super::super::{Bench, QUERIES, Size};
+use super::super::{Bench, QUERIES};
 use super::device::Device;
 use super::{Queries, SHARE_EACH, agreed, dropped_on, lost_on_path, start};
 use crate::path;
@@ -50,9 +50,8 @@ const LOOK: Duration = Duration::from_millis(1);
 /// Compares trials with the relay's counts.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if let Some(reason) = path::lacks_frames() {
-        ensure!(bench.size == Size::Small, "{reason}");
-        skip(Capability::Networks, format_args!("accounts past the network stack: {reason}"));
-        return Ok(());
+        let reason = format!("accounts past the network stack: {reason}");
+        return bench.leave_out(Capability::Networks, reason);
     }
     let names = bench.choose(QUERIES / 16, QUERIES);
     let queries = Queries::new(bench, names, bench.choose(1, PASSES))?;

@@ -61,13 +61,7 @@ fn without_handshake(bench: &Bench, wired: &Wired) -> Result<()> {
 }
 
 fn after_handshake(bench: &Bench, wired: &Wired) -> Result<()> {
-    let settings = ServerSettings {
-        wire: wired.wire.clone(),
-        deaf: true,
-        cpu: Some(bench.kqps.subject_cpu),
-        ..ServerSettings::default()
-    };
-    let server = Server::start(settings)?;
+    let server = Server::start(ServerSettings { deaf: true, ..wired.server(bench) })?;
     let trial = play(bench, wired, server.address())?;
     let counts = server.stop()?;
     let connections = sums(&trial)?;

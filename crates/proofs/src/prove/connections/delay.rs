@@ -25,14 +25,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
 
 /// The median of a trial at a server with this delay.
 fn median_us(bench: &Bench, wired: &Wired, delay_us: u64) -> Result<u64> {
-    let server = Server::start(ServerSettings {
-        wire: wired.wire.clone(),
-        delay_us,
-        cpu: Some(bench.kqps.subject_cpu),
-        spin: true,
-        witness: true,
-        ..ServerSettings::default()
-    })?;
+    let settings = ServerSettings { delay_us, spin: true, witness: true, ..wired.server(bench) };
+    let server = Server::start(settings)?;
     let file = bench.queries(QUERIES)?;
     let duration = bench.choose("500ms", "5s");
     // A single connection, so that queries are read in the order of the schedule. The player sends all of them, however

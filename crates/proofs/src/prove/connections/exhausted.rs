@@ -139,12 +139,7 @@ fn try_without_ports(bench: &Bench, wired: &Wired, of: Use, patience: Patience) 
     network
         .within(|| fs::write("/proc/sys/net/ipv4/ip_local_port_range", PORTS))
         .context("a network's ports cannot be limited")?;
-    let settings = ServerSettings {
-        listen: SERVER,
-        wire: wired.wire.clone(),
-        cpu: Some(bench.kqps.subject_cpu),
-        ..ServerSettings::default()
-    };
+    let settings = ServerSettings { listen: SERVER, ..wired.server(bench) };
     let server = network::serve(Some(&network), settings)?;
     let file = bench.queries(10_000)?;
     let one_query: &[&str] = if of == Use::Each { &["--queries-per-connection", "1"] } else { &[] };

@@ -3,14 +3,13 @@
 use std::io;
 use std::net::SocketAddr;
 use std::path::PathBuf;
-use std::thread;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kqps_faults::streams::{Counts, Fault, Plan, Server, ServerSettings};
-use kqps_skips::{Capability, skip};
+use kqps_skips::Capability;
 
 use super::super::patience::{ATTEMPTS, Patience, until_proved};
-use super::super::{Bench, Size, pauses, player_ios};
+use super::super::{Bench, Size, pauses, player_ios, side_by_side};
 use super::compare::{CountedTrial, compare};
 use super::mix::{BY_URING, Mix, OF_ENDS, OF_REPLIES, OF_STREAMS, PAST_KERNEL, URING};
 use super::wire::{Kind, Wired};
@@ -94,9 +93,8 @@ fn by_sockets(bench: &Bench, mixes: &[&'static Mix]) -> Result<()> {
 /// Compares trials of a player whose connections pass the kernel, over veth paths.
 pub(super) fn past_kernel(bench: &Bench) -> Result<()> {
     if let Some(reason) = path::lacks_frames() {
-        ensure!(bench.size == Size::Small, "{reason}");
-        skip(Capability::Networks, format_args!("connections past the network stack: {reason}"));
-        return Ok(());
+        let reason = format!("connections past the network stack: {reason}");
+        return bench.leave_out(Capability::Networks, reason);
     }
     let seen = of_mixes(bench, PAST_KERNEL.into_iter(), AT_A_TIME_PAST)?;
     eprintln!(
@@ -125,24 +123,9 @@ fn of_mixes(bench: &Bench, mixes: impl Iterator<Item = &'static Mix>, at_a_time:
         }
     }
     match bench.size {
-        Size::Small => once(bench, &plays, at_a_time),
+        Size::Small => Ok(side_by_side(&plays, at_a_time, |play| play.agreed(bench))?.iter().sum()),
         Size::Whole => each_alone(bench, &plays).and_then(|seen| again_and_again(bench, &plays, seen)),
     }
-}
-
-/// Makes each trial once, so many at the same time. Returns the number of queries.
-fn once(bench: &Bench, plays: &[Play<'_>], at_a_time: usize) -> Result<u64> {
-    let mut seen = 0;
-    for some in plays.chunks(at_a_time) {
-        seen += thread::scope(|scope| {
-            let begun: Vec<_> = some.iter().map(|play| scope.spawn(move || play.agreed(bench))).collect();
-            begun.into_iter().try_fold(0, |sum, one| {
-                let sent = one.join().map_err(|_| anyhow!("a trial's thread panicked"))??;
-                Ok::<u64, anyhow::Error>(sum + sent)
-            })
-        })?;
-    }
-    Ok(seen)
 }
 
 /// Makes a trial of each fault alone, on each wire that has it. Returns the number of queries.
@@ -208,14 +191,12 @@ impl Play<'_> {
         let path = path::lay(self.mix.path())?;
         let settings = ServerSettings {
             listen: SocketAddr::new(path.subject_address(), 0),
-            wire: self.wired.wire.clone(),
             plan: Plan::from_faults(&self.faults, self.share)?,
             seed: self.seed,
             late_us: patience.late_us(),
             streams_most: self.mix.streams_most,
             disorder: self.mix.disorder,
-            cpu: Some(bench.kqps.subject_cpu),
-            ..ServerSettings::default()
+            ..self.wired.server(bench)
         };
         let server = path.at_subject(|| Server::start(settings).map_err(io::Error::other))?;
         let pauses = pauses::watch(bench.kqps.player_cpu)?;

@@ -24,6 +24,8 @@ pub(super) struct Mix {
     pub(super) disorder: Disorder,
     pub(super) connections: u64,
     flags: &'static [&'static str],
+    /// The I/O model; `None` for the usual one.
+    io: Option<&'static str>,
     /// The share of each fault, in the small form and in the whole one.
     pub(super) shares: (f64, f64),
     /// The queries of a trial likewise.
@@ -42,6 +44,7 @@ const REPLIES: Mix = Mix {
     streams_most: None,
     disorder: Disorder { drop_every: 0, swap_every: 0 },
     flags: &["-c", "16", "-q", "2000"],
+    io: None,
     shares: (0.05, 0.01),
     queries: (20_000, 300_000),
 };
@@ -123,25 +126,6 @@ pub(super) const URING: &str = "uring";
 /// The wires over which `io_uring` is offered.
 const URING_KINDS: &[Kind] = &[Kind::Tcp, Kind::Tls, Kind::Https];
 
-const REPLIES_BY_URING: Mix = Mix {
-    what: "replies by uring",
-    kinds: URING_KINDS,
-    flags: &["-c", "16", "-q", "2000", "--io", URING],
-    ..REPLIES
-};
-const ENDS_BY_URING: Mix = Mix {
-    what: "ends by uring",
-    kinds: URING_KINDS,
-    flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1", "--io", URING],
-    ..ENDS
-};
-const HANDSHAKES_BY_URING: Mix = Mix {
-    what: "handshakes by uring",
-    kinds: URING_KINDS,
-    flags: &["-c", "64", "-q", "20k", "-a", "127.1.0.0/16", "--io", URING],
-    ..HANDSHAKES
-};
-
 /// Mixes whose replies have faults.
 pub(super) const OF_REPLIES: [&Mix; 2] = [&REPLIES, &REPLIES_AT_A_RATE];
 
@@ -152,7 +136,11 @@ pub(super) const OF_ENDS: [&Mix; 3] = [&ENDS, &CLOSED, &HANDSHAKES];
 pub(super) const OF_STREAMS: [&Mix; 2] = [&FEW_STREAMS, &DISORDER];
 
 /// Mixes of a player by `io_uring`.
-pub(super) const BY_URING: [&Mix; 3] = [&REPLIES_BY_URING, &ENDS_BY_URING, &HANDSHAKES_BY_URING];
+pub(super) const BY_URING: [&Mix; 3] = [
+    &Mix { what: "replies by uring", kinds: URING_KINDS, io: Some(URING), ..REPLIES },
+    &Mix { what: "ends by uring", kinds: URING_KINDS, io: Some(URING), ..ENDS },
+    &Mix { what: "handshakes by uring", kinds: URING_KINDS, io: Some(URING), ..HANDSHAKES },
+];
 
 /// The I/O model of the mixes past the kernel.
 const XDP: &str = "xdp";
@@ -162,34 +150,25 @@ const XDP_KINDS: &[Kind] = URING_KINDS;
 
 /// The mixes over veth paths by a player whose connections are not the kernel's.
 pub(super) const PAST_KERNEL: [&Mix; 5] = [
-    &Mix {
-        what: "replies past the kernel",
-        kinds: XDP_KINDS,
-        flags: &["-c", "16", "-q", "2000", "--io", XDP],
-        ..REPLIES
-    },
+    &Mix { what: "replies past the kernel", kinds: XDP_KINDS, io: Some(XDP), ..REPLIES },
     &Mix {
         what: "replies past the kernel at a rate",
         kinds: &[Kind::Tcp],
-        flags: &["-c", "16", "-Q", "20k", "--io", XDP],
-        ..REPLIES
+        io: Some(XDP),
+        ..REPLIES_AT_A_RATE
     },
-    &Mix {
-        what: "ends past the kernel",
-        kinds: XDP_KINDS,
-        flags: &["-c", "64", "-q", "20k", "--outstanding-per-connection", "1", "--io", XDP],
-        ..ENDS
-    },
+    &Mix { what: "ends past the kernel", kinds: XDP_KINDS, io: Some(XDP), ..ENDS },
     &Mix {
         what: "closed past the kernel with many open queries",
         kinds: &[Kind::Tcp],
-        flags: &["-c", "16", "-q", "5000", "--outstanding-per-connection", "16", "--io", XDP],
+        io: Some(XDP),
         ..CLOSED
     },
     &Mix {
         what: "handshakes past the kernel",
         kinds: XDP_KINDS,
-        flags: &["-c", "64", "-q", "20k", "-a", path::SOURCES, "--io", XDP],
+        flags: &["-c", "64", "-q", "20k", "-a", path::SOURCES],
+        io: Some(XDP),
         ..HANDSHAKES
     },
 ];
@@ -197,7 +176,7 @@ pub(super) const PAST_KERNEL: [&Mix; 5] = [
 impl Mix {
     /// The path between player and server.
     pub(super) fn path(&self) -> Path {
-        if self.flags.contains(&XDP) { Path::Veth } else { Path::Loopback }
+        if self.io == Some(XDP) { Path::Veth } else { Path::Loopback }
     }
 
     /// Its faults on a wire.
@@ -216,7 +195,9 @@ impl Mix {
 
     /// The flags of a player on a wire.
     pub(super) fn flags_over(&self, kind: Kind) -> Vec<&'static str> {
-        let more: &[&str] = if self.has_one_each { one_each(kind) } else { &[] };
-        [self.flags, more].concat()
+        let mut flags = self.flags.to_vec();
+        flags.extend(self.io.into_iter().flat_map(|io| ["--io", io]));
+        flags.extend(if self.has_one_each { one_each(kind) } else { &[] });
+        flags
     }
 }

@@ -34,16 +34,12 @@ fn over(bench: &Bench, wired: &Wired) -> Result<()> {
         skip(Capability::Networks, format!("the kernel's own count of refused attempts: {reason}"));
     }
     let network = network.ok();
-    let settings = ServerSettings {
-        wire: wired.wire.clone(),
-        refusal: Some(Refusal {
-            after_queries: u64::from(queries) / 4,
-            connections: CONNECTIONS,
-            lasts: Duration::from_millis(200),
-        }),
-        cpu: Some(bench.kqps.subject_cpu),
-        ..ServerSettings::default()
+    let refusal = Refusal {
+        after_queries: u64::from(queries) / 4,
+        connections: CONNECTIONS,
+        lasts: Duration::from_millis(200),
     };
+    let settings = ServerSettings { refusal: Some(refusal), ..wired.server(bench) };
     let server = network::serve(network.as_ref(), settings)?;
     let connections = CONNECTIONS.to_string();
     // In a closed loop all queries may be outstanding when the connections end, and then none asks for another one.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 pub(super) use kqps_faults::streams::Kind;
-use kqps_faults::streams::{Certificates, Wire};
+use kqps_faults::streams::{Certificates, ServerSettings, Wire};
 use kqps_testbed::path::LaidPath;
 
 use super::super::Bench;
@@ -40,7 +40,7 @@ pub(super) fn echo(bench: &Bench, kind: Kind) -> Result<(Running, SocketAddr, &'
 /// A wire of servers with faults.
 pub(super) struct Wired {
     pub(super) kind: Kind,
-    pub(super) wire: Wire,
+    wire: Wire,
     /// The flags of a player.
     flags: Vec<String>,
 }
@@ -63,6 +63,15 @@ impl Wired {
             Kind::Tcp | Kind::Tls => Wire::Tls(certificates),
         };
         Ok(Self { kind, wire, flags })
+    }
+
+    /// The settings of a server on this wire that makes no fault, on the subject's core.
+    pub(super) fn server(&self, bench: &Bench) -> ServerSettings {
+        ServerSettings {
+            wire: self.wire.clone(),
+            cpu: Some(bench.kqps.subject_cpu),
+            ..ServerSettings::default()
+        }
     }
 
     /// The flags of a player on this wire, with these.

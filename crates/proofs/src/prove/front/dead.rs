@@ -1,17 +1,13 @@
-//! Back ends that are killed or stopped: the others answer in their place, and if none is left, clients get
-//! SERVFAIL at once.
+//! A back end of several that is killed or stopped: the others answer in its place.
 
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::process::Signal;
-use kqps_observation::Accounts;
 
-use super::super::{Bench, Size};
+use super::super::{Bench, Size, pauses};
 use super::counts::FrontCounts;
-use super::honest::{AskResult, Client};
-use super::pauses;
 use super::servers::{Front, Server, failures, half_of_capacity};
 use crate::program::finish;
 use kqps_faults::back_end::Transport;
@@ -37,13 +33,6 @@ const FAILED_MOST: f64 = 1e-4;
 /// How soon the front must mark the back end down.
 const FOUND_WITHIN: Duration = Duration::from_secs(1);
 
-/// How soon the front must refuse a query that no back end can answer.
-const REFUSED_WITHIN: Duration = Duration::from_millis(500);
-
-/// How soon the front must use back ends that are up again: usually, and at most if others use the host.
-const BACK_SOON: Duration = Duration::from_millis(300);
-const BACK_WITHIN: Duration = Duration::from_secs(5);
-
 const TRANSPORTS: [Transport; 3] = [Transport::Tcp, Transport::Unix, Transport::Udp];
 
 /// The zone, its transport, and the load.
@@ -67,8 +56,6 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
                 judged(bench, |attempt| one_of_four(bench, scenario, signal, seed(attempt)))
                     .with_context(|| format!("{signal:?}, {transport:?}, repetition {repetition}"))?;
             }
-            judged(bench, |_| all(bench, scenario))
-                .with_context(|| format!("all down, {transport:?}, repetition {repetition}"))?;
         }
     }
     Ok(())
@@ -83,7 +70,7 @@ fn scenario<'a>(
     let rate_qps = match bench.size {
         Size::Small => SMALL_QPS,
         Size::Whole => {
-            let servers = servers(bench, zone, 4)?;
+            let servers = servers(bench, zone)?;
             half_of_capacity(bench, &server_urls(&servers, transport), queries)?
         }
     };
@@ -121,15 +108,15 @@ fn judged(bench: &Bench, trial: impl Fn(u64) -> Result<TrialResult>) -> Result<(
 
 /// A front. Its back ends share its core here. Four of them at half of the capacity could keep it from
 /// running so long that its buffer overflows, so it has a higher priority in the whole form.
-fn front(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Front> {
+fn front(bench: &Bench, urls: &[String]) -> Result<Front> {
     match bench.size {
-        Size::Small => Front::start(bench, name, urls, flags),
-        Size::Whole => Front::start_first(bench, name, urls, flags),
+        Size::Small => Front::start(bench, "four", urls, &[]),
+        Size::Whole => Front::start_first(bench, "four", urls),
     }
 }
 
-fn servers(bench: &Bench, zone: &Path, count: usize) -> Result<Vec<Server>> {
-    (0..count).map(|number| Server::start(bench, zone, &format!("server{number}"), None)).collect()
+fn servers(bench: &Bench, zone: &Path) -> Result<Vec<Server>> {
+    (0..4).map(|number| Server::start(bench, zone, &format!("server{number}"))).collect()
 }
 
 fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
@@ -139,8 +126,8 @@ fn server_urls(servers: &[Server], transport: Transport) -> Vec<String> {
 /// Kills or stops one of four back ends under load. The trial is spoiled if the host was so busy that other
 /// back ends seemed dead too, or that the player gave up queries.
 fn one_of_four(bench: &Bench, scenario: &Scenario<'_>, signal: Signal, seed: u64) -> Result<TrialResult> {
-    let servers = servers(bench, scenario.zone, 4)?;
-    let front = front(bench, "four", &server_urls(&servers, scenario.transport), &[])?;
+    let servers = servers(bench, scenario.zone)?;
+    let front = front(bench, &server_urls(&servers, scenario.transport))?;
     front.is_ready(servers.len())?;
     let duration = bench.choose("2s", "4s");
     let flags = ["-T", "1", "-c", "8", "-Q", &scenario.rate, "-l", duration, "-t", "3s"];
@@ -167,7 +154,8 @@ fn one_of_four(bench: &Bench, scenario: &Scenario<'_>, signal: Signal, seed: u64
         eprintln!("others were silent for so long that they were taken for down: made again");
         return Ok(TrialResult::Spoiled);
     }
-    if stood_still(&played.accounts) {
+    if played.accounts.unsent > 0 {
+        eprintln!("the player stood still and gave up {} queries: made again", played.accounts.unsent);
         return Ok(TrialResult::Spoiled);
     }
     ensure!(found <= FOUND_WITHIN, "it took the front {:.1} s to find that out", found.as_secs_f64());
@@ -179,90 +167,4 @@ fn one_of_four(bench: &Bench, scenario: &Scenario<'_>, signal: Signal, seed: u64
         )));
     }
     Ok(TrialResult::Held)
-}
-
-/// Whether the player was paused so long that it gave up queries.
-fn stood_still(accounts: &Accounts) -> bool {
-    if accounts.unsent > 0 {
-        eprintln!("the player stood still and gave up {} queries: made again", accounts.unsent);
-    }
-    accounts.unsent > 0
-}
-
-/// All back ends are killed under load, and come back at the same addresses.
-fn all(bench: &Bench, scenario: &Scenario<'_>) -> Result<TrialResult> {
-    let Scenario { zone, transport, queries, rate } = scenario;
-    let servers = servers(bench, zone, 2)?;
-    let front = front(bench, "all", &server_urls(&servers, *transport), &["--timeout", "1s"])?;
-    front.is_ready(servers.len())?;
-    // Longer than the front lets any client wait.
-    let flags = |rate, duration| ["-T", "1", "-c", "8", "-Q", rate, "-l", duration, "-t", "1500ms"];
-    let player = bench.kqps.start_load(front.address, queries, &flags(rate, "7s"))?;
-    std::thread::sleep(Duration::from_millis(500));
-    let places = servers.into_iter().map(Server::kill).collect::<Result<Vec<_>>>()?;
-    let mut client = Client::udp(front.address)?;
-    let refused_after = all_are_refused(&front, &mut client)?;
-    let down = bench.kqps.trial(front.address, queries, &flags("2k", "1s"))?;
-    let (failed, accounts) = (failures(&down)?, down.accounts);
-    if stood_still(&accounts) {
-        return Ok(TrialResult::Spoiled);
-    }
-    ensure!(failed == accounts.sent, "while all are down: {accounts:?}");
-    if accounts.lost + accounts.late > 0 {
-        return Ok(TrialResult::Lost(format!("while all are down: {accounts:?}")));
-    }
-
-    let began = Instant::now();
-    let start =
-        |(number, place): (usize, _)| Server::start(bench, zone, &format!("server{number}"), Some(place));
-    let servers = places.into_iter().enumerate().map(start).collect::<Result<Vec<_>>>()?;
-    let started = began.elapsed();
-    while client.ask("after", BACK_WITHIN)? == AskResult::Rcode(2) {
-        ensure!(began.elapsed() < started + BACK_WITHIN, "back ends that are there again are not used");
-        std::thread::sleep(Duration::from_millis(20));
-    }
-    let back = began.elapsed().saturating_sub(started);
-    let played = finish(player)?.measured()?;
-    let failed = failures(&played)?;
-    ensure!(0 < failed && failed < played.accounts.sent, "all through: {:?}", played.accounts);
-    front.is_ready(servers.len())?;
-    let up = bench.kqps.trial(front.address, queries, &flags(rate, "1s"))?;
-    let failed_after = failures(&up)?;
-    front.stop()?;
-    eprintln!(
-        "all down by {transport:?}: SERVFAIL within {:.1} ms, used again after {:.0} ms, {failed} of {} failed all \
-         through and {failed_after} of {} afterwards",
-        refused_after.as_secs_f64() * 1e3,
-        back.as_secs_f64() * 1e3,
-        played.accounts.sent,
-        up.accounts.sent
-    );
-    if bench.size == Size::Whole && back > BACK_SOON {
-        return Ok(TrialResult::Lost(format!(
-            "clients were served again only after {} ms",
-            back.as_millis()
-        )));
-    }
-    if bench.size == Size::Whole && failed_after > 0 {
-        return Ok(TrialResult::Lost(format!("{failed_after} queries failed after all were back")));
-    }
-    Ok(TrialResult::Held)
-}
-
-/// Waits until a front has marked all its back ends down, and then sends queries. Returns the longest time of
-/// a refusal.
-fn all_are_refused(front: &Front, client: &mut Client) -> Result<Duration> {
-    let none_is_up = |counts: &FrontCounts| counts.back_ends.values().all(|at| at.up == 0);
-    // A query or a check lets the front notice that they are down.
-    client.ask("before", BACK_WITHIN)?;
-    front.wait_until("that all are down", BACK_WITHIN, none_is_up)?;
-    let mut refused_after = Duration::ZERO;
-    for number in 0..50 {
-        let began = Instant::now();
-        let result = client.ask(&format!("down{number}"), BACK_WITHIN)?;
-        refused_after = refused_after.max(began.elapsed());
-        ensure!(result == AskResult::Rcode(2), "a query that none can answer had {result:?}");
-    }
-    ensure!(refused_after <= REFUSED_WITHIN, "SERVFAIL came after {refused_after:?}");
-    Ok(refused_after)
 }

@@ -4,11 +4,11 @@ use std::fmt;
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Context as _, Result, ensure};
 use clap::ValueEnum as _;
 use fastrand::Rng;
 
-use super::super::{Bench, Size};
+use super::super::{Bench, Size, side_by_side};
 use super::counts::BackEndCounts;
 use super::servers::{Front, back_ends, failures, half_of_capacity, urls};
 use crate::program::finish;
@@ -64,17 +64,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
             cases.extend(fitting.into_iter().map(case));
         }
     }
-    let queries = &queries;
-    for some in cases.chunks(bench.choose(AT_A_TIME, 1)) {
-        std::thread::scope(|scope| {
-            let trials: Vec<_> =
-                some.iter().map(|&case| (case, scope.spawn(move || trial(bench, case, queries)))).collect();
-            trials.into_iter().try_for_each(|(case, trial)| {
-                trial.join().map_err(|_| anyhow!("the trial panicked"))?.with_context(|| case.to_string())
-            })
-        })?;
-    }
-    Ok(())
+    let play = |case: &Case| trial(bench, *case, &queries).with_context(|| case.to_string());
+    side_by_side(&cases, bench.choose(AT_A_TIME, 1), play).map(drop)
 }
 
 /// The load before back ends of this transport, queries a second: half of the capacity in the whole form.

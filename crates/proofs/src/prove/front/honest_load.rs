@@ -6,17 +6,17 @@ use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use anyhow::{Context as _, Result, anyhow, ensure};
+use anyhow::{Result, anyhow, ensure};
+use kqps_faults::thread::Background;
 
 use super::super::Bench;
-use super::ending::Ending;
 use super::honest::{AskResult, Client};
 use super::servers::{Front, failures};
 use crate::program::finish;
 
 /// How often an honest client asks again, and how long it waits each time, since datagrams may be lost in a
 /// flood.
-pub(super) const TRIES: usize = 5;
+const TRIES: usize = 5;
 pub(super) const TRY: Duration = Duration::from_secs(1);
 
 /// The share of the load's queries that may fail while the back ends are well.
@@ -37,23 +37,16 @@ pub(super) fn honest(client: &mut Client, number: usize) -> Result<()> {
 /// Runs `hostile` while two honest clients ask again and again, one by each transport. Neither waits for the
 /// other: a connection without queries is an idle one, which a front may close.
 pub(super) fn beside_clients<T>(front: &Front, hostile: impl FnOnce() -> Result<T>) -> Result<T> {
-    let stop = AtomicBool::new(false);
-    let (udp, tcp) = (Client::udp(front.address)?, Client::tcp(front.address)?);
-    std::thread::scope(|scope| {
-        let asking = [("by UDP", udp), ("by TCP", tcp)].map(|(transport, client)| {
-            let stop = &stop;
-            (transport, scope.spawn(move || ask_until(client, stop)))
-        });
-        let done = {
-            let _end = Ending::with(&stop);
-            hostile()
-        };
-        for (transport, asking) in asking {
-            let asked = asking.join().map_err(|_| anyhow!("the honest client panicked"))?;
-            asked.with_context(|| format!("beside them {transport}"))?;
-        }
-        done
-    })
+    let begin = |what: &'static str, client: Client| {
+        Background::start((what, "honest"), None, move |stop| ask_until(client, stop))
+    };
+    let asking = [
+        begin("an honest client by UDP", Client::udp(front.address)?)?,
+        begin("an honest client by TCP", Client::tcp(front.address)?)?,
+    ];
+    let done = hostile();
+    asking.into_iter().try_for_each(Background::stop)?;
+    done
 }
 
 /// Asks honestly until `stop` is set, and once at least.

@@ -1,7 +1,6 @@
-//! Clients that flood a front with bytes that are no queries, hold connections, or do not read. The front
-//! still answers honest clients.
+//! Clients that flood a front with bytes that are no queries, or hold connections. The front still answers honest
+//! clients.
 
-use std::io::{Read as _, Write as _};
 use std::net::{SocketAddr, TcpStream};
 use std::path::Path;
 use std::process::Command;
@@ -13,9 +12,8 @@ use kqps_message::rcode;
 use kqps_programs::shell;
 
 use super::super::{Bench, Size};
-use super::counts::FrontCounts;
 use super::honest::{AskResult, Client, question, socket_to};
-use super::honest_load::{Harm, HonestLoad, TRIES, TRY, beside_clients, honest};
+use super::honest_load::{Harm, HonestLoad, TRY, beside_clients, honest};
 use super::servers::{Front, back_ends, half_of_capacity, urls};
 use kqps_faults::back_end::{BackEnd, Fault, Transport};
 use kqps_skips::{Capability, skip};
@@ -36,12 +34,6 @@ const BURST: usize = 20;
 /// cores.
 const CONNECTS: usize = 4;
 
-/// Clients that send one byte a second.
-const DRIPPING: usize = 20;
-
-/// The most CPU time, seconds, that the front may use in a second in which it only waits.
-const WAITING_CPU_S: f64 = 0.3;
-
 /// The back ends of each front, and the load of honest clients.
 struct Scene<'a> {
     bench: &'a Bench,
@@ -60,7 +52,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let load = HonestLoad { bench, queries, rate_qps };
     let mut scene = Scene { bench, back_ends, load, rng: Rng::with_seed(bench.seed) };
     for repetition in 0..bench.choose(1, REPETITIONS) {
-        for part in [floods, dripping, many_idle, few_descriptors, half_closed] {
+        for part in [floods, many_idle, few_descriptors] {
             part(&mut scene).with_context(|| format!("repetition {repetition}"))?;
         }
     }
@@ -128,40 +120,6 @@ fn floods(scene: &mut Scene<'_>) -> Result<()> {
         "floods: {no_queries} with QR=1, {short} too short, {asked} equal queries with {} replies; {harm}",
         answers.len()
     );
-    harm.is_small()
-}
-
-/// The front closes clients that send one byte a second and never finish a query.
-fn dripping(scene: &mut Scene<'_>) -> Result<()> {
-    let front = Front::start(scene.bench, "dripping", &urls(&scene.back_ends), &["--tcp-idle", "2s"])?;
-    front.is_ready(scene.back_ends.len())?;
-    let query = question("drip.bench.test", scene.rng.u16(..))?;
-    let frame = [&(query.len() as u16).to_be_bytes(), &query[..]].concat();
-    let within = Duration::from_secs(10);
-    let drip = || {
-        let connect = |_| -> Result<TcpStream> { Ok(TcpStream::connect(front.address)?) };
-        let mut clients = (0..DRIPPING).map(connect).collect::<Result<Vec<_>>>()?;
-        let began = Instant::now();
-        for byte in frame {
-            // A closed connection refuses the next byte, or the one after that.
-            clients.retain_mut(|client| client.write_all(&[byte]).is_ok());
-            if clients.is_empty() || began.elapsed() > within {
-                break;
-            }
-            std::thread::sleep(Duration::from_secs(1));
-        }
-        ensure!(
-            clients.is_empty(),
-            "{} clients that send one byte a second still hold their place",
-            clients.len()
-        );
-        Ok(began.elapsed())
-    };
-    let (lasted, harm) = scene.load.beside(&front, 3, || beside_clients(&front, drip))?;
-    let counts = front.stop()?.tcp.context("the front takes connections")?;
-    let idle = counts.ended.get("idle").copied().unwrap_or(0);
-    ensure!(idle >= DRIPPING as u64, "{idle} of {DRIPPING} such clients were closed: {:?}", counts.ended);
-    eprintln!("one byte a second: all {DRIPPING} closed after {:.1} s at most; {harm}", lasted.as_secs_f64());
     harm.is_small()
 }
 
@@ -250,34 +208,6 @@ fn without_descriptors(front: &Front, back_ends: &[BackEnd]) -> Result<Duration>
         std::thread::sleep(Duration::from_millis(20));
     }
     Ok(began.elapsed())
-}
-
-/// Clients that have ended their stream and wait, or that do not read, cost no CPU time.
-fn half_closed(scene: &mut Scene<'_>) -> Result<()> {
-    let back_ends = &scene.back_ends;
-    let flags = ["--silence", "20s", "--timeout", "40s", "--check-interval", "30s"];
-    let front = Front::start(scene.bench, "half", &urls(back_ends), &flags)?;
-    front.is_ready(back_ends.len())?;
-    set_all(back_ends, Fault::HalfOpen);
-    let query = question("half.bench.test", scene.rng.u16(..))?;
-    let frame = [&(query.len() as u16).to_be_bytes(), &query[..]].concat();
-    let mut client = TcpStream::connect(front.address)?;
-    client.write_all(&frame)?;
-    client.shutdown(std::net::Shutdown::Write)?;
-    let has_come = |counts: &FrontCounts| counts.tcp.as_ref().is_some_and(|tcp| tcp.received > 0);
-    front.wait_until("that the query came", TRY, has_come)?;
-    let before_s = front.cpu_s()?;
-    std::thread::sleep(Duration::from_secs(1));
-    let used_s = front.cpu_s()? - before_s;
-    set_all(back_ends, Fault::None);
-    let mut reply = Vec::new();
-    client.set_read_timeout(Some(TRIES as u32 * TRY))?;
-    client.read_to_end(&mut reply).context("a client that waits is answered and closed")?;
-    ensure!(reply.len() > frame.len() && reply[2..4] == frame[2..4], "the reply is {reply:?}");
-    front.stop()?;
-    eprintln!("half-closed: {used_s:.2} s of CPU in a second of waiting");
-    ensure!(used_s <= WAITING_CPU_S, "waiting for a back end took {used_s:.2} s of CPU in a second");
-    Ok(())
 }
 
 fn set_all(back_ends: &[BackEnd], fault: Fault) {

@@ -1,26 +1,22 @@
 //! A front among failing back ends and hostile clients: it never hangs, accounts for every query once, its
 //! sums are right, and no reply goes to a client that did not ask for it.
 
-mod colliding;
 mod counts;
 mod dead;
-mod ending;
 mod faults;
 mod honest;
 mod honest_load;
 mod hostile;
-mod pauses;
 mod servers;
 
-use anyhow::{Result, anyhow};
+use anyhow::Result;
 
-use super::{Bench, Part, Size};
+use super::{Bench, Part, Size, side_by_side};
 
-const PARTS: [Part; 4] = [
+const PARTS: [Part; 3] = [
     ("back ends with faults", faults::prove),
     ("back ends that die", dead::prove),
     ("hostile clients", hostile::prove),
-    ("clients with the same IDs", colliding::prove),
 ];
 
 /// Proves the parts one after the other in the whole form, since some need the host to themselves. The small
@@ -30,8 +26,5 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         return bench.prove_parts(&PARTS, |_| false);
     }
     let parts = bench.parts(&PARTS, |(name, _)| name)?;
-    std::thread::scope(|scope| {
-        let proofs: Vec<_> = parts.into_iter().map(|part| scope.spawn(|| bench.prove_one(part))).collect();
-        proofs.into_iter().try_for_each(|proof| proof.join().map_err(|_| anyhow!("a part panicked"))?)
-    })
+    side_by_side(&parts, parts.len(), |part| bench.prove_one(part)).map(drop)
 }

@@ -1,14 +1,13 @@
 //! A front and its back ends, started and stopped as a user would.
 
 use std::io::Read as _;
-use std::net::{Ipv4Addr, SocketAddr};
+use std::net::SocketAddr;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_kernel::port;
 use kqps_kernel::process::Signal;
 use kqps_observation::Trial;
 
@@ -39,11 +38,11 @@ impl Front {
 
     /// Starts a front with a higher priority on its core, if that is permitted. In production a front has a core of its
     /// own.
-    pub(super) fn start_first(bench: &Bench, name: &str, urls: &[String], flags: &[&str]) -> Result<Self> {
+    pub(super) fn start_first(bench: &Bench, name: &str, urls: &[String]) -> Result<Self> {
         let cpu = bench.kqps.subject_cpu.to_string();
         let mut command = Command::new("nice");
         command.args(["-n", "-15", "taskset", "--cpu-list", &cpu]).arg(&bench.kqps.program);
-        Self::start_as(command, bench, name, urls, flags)
+        Self::start_as(command, bench, name, urls, &[])
     }
 
     /// Starts a front with a limit on its descriptors.
@@ -100,11 +99,6 @@ impl Front {
         self.wait_until("that all back ends are up", Duration::from_secs(10), all_up).map(drop)
     }
 
-    /// CPU time of its threads so far, seconds.
-    pub(super) fn cpu_s(&self) -> Result<f64> {
-        self.running.cpu_s()
-    }
-
     /// Ends it. An error if that takes too long, or if its counts do not add up.
     pub(super) fn stop(self) -> Result<FrontCounts> {
         let began = Instant::now();
@@ -146,26 +140,13 @@ pub(super) struct Server {
 }
 
 impl Server {
-    /// Starts a server at `place`, the address of an earlier one, if that is given. Otherwise it gets a port
-    /// that the kernel gives to no other socket, so that the port is still free for a later server.
-    pub(super) fn start(bench: &Bench, zone: &Path, name: &str, place: Option<SocketAddr>) -> Result<Self> {
-        let listen = match place {
-            Some(place) => place,
-            None => port::free(Ipv4Addr::LOCALHOST.into(), 1).context("finding a free port")?,
-        };
+    pub(super) fn start(bench: &Bench, zone: &Path, name: &str) -> Result<Self> {
         let unix = bench.folder.path().join(format!("{name}.sock"));
         let mut command = Command::new(&bench.kqps.program);
         command.args(["serve", "auth", "--json", "--for", "1h"]);
-        command.args(["--listen", &listen.to_string(), "--zone"]).arg(zone);
-        command.arg("--unix").arg(&unix);
+        command.args(["--listen", "127.0.0.1:0", "--zone"]).arg(zone).arg("--unix").arg(&unix);
         let (running, address) = Running::server(&mut command)?;
         Ok(Self { running, address, unix })
-    }
-
-    /// Kills it. Returns its address.
-    pub(super) fn kill(self) -> Result<SocketAddr> {
-        self.running.signal(Signal::Kill)?;
-        Ok(self.address)
     }
 
     /// Its URL for `kqps serve front --backend`.

@@ -1,5 +1,5 @@
-//! The study by ssh: the records of two players are what the server received, and hosts' clocks are known. Then what
-//! cannot be reached is refused in words, and in the whole form a host without kqps gets it by `--push`.
+//! The study by ssh: the records of two players are what the server received, and hosts' clocks are known. In the whole
+//! form a host without kqps gets it by `--push`.
 
 use std::io::Read as _;
 use std::path::Path;
@@ -11,7 +11,7 @@ use kqps_observation::run::Role;
 use super::super::{Bench, Size};
 use super::host::LabHost;
 use super::lab::Lab;
-use super::{check, leftovers, refused, study};
+use super::{check, leftovers, study};
 
 /// Room for a program that is pushed.
 const DISK: &str = "512m";
@@ -27,7 +27,6 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let file = study::agrees(bench, &lab, ("by ssh", &hosts), |_| ())?;
     let took = leftovers::nowhere(&lab, &before, leftovers::AFTER_END)?;
     eprintln!("nothing is left on any host {:.1} s after the run", took.as_secs_f64());
-    refused::prove(bench, &lab, &file, &before)?;
     match bench.size {
         Size::Small => Ok(()),
         Size::Whole => {

@@ -9,7 +9,7 @@ use kqps_observation::{Run, Trial};
 use super::lab::Lab;
 
 /// A stated uncertainty above this says nothing, nanoseconds.
-const UNCERTAINTY_MOST_NS: u64 = 100_000_000;
+pub(super) const UNCERTAINTY_MOST_NS: u64 = 100_000_000;
 
 /// Counts and extremes of all trials.
 #[derive(Clone, Debug, Default)]
@@ -58,6 +58,16 @@ pub(super) fn run(lab: &Lab, run: &Run) -> Result<Checked> {
     Ok(checked)
 }
 
+/// How far an offset of a host's clock is off, nanoseconds. An error if that is more than the stated uncertainty.
+pub(super) fn offset_error_ns(host: &str, truth_ns: i64, offset_ns: i64, uncertainty_ns: u64) -> Result<u64> {
+    let error_ns = offset_ns.abs_diff(truth_ns);
+    ensure!(
+        error_ns <= uncertainty_ns,
+        "the clock of {host} is {truth_ns} ns ahead, and not {offset_ns} ns ± {uncertainty_ns} ns"
+    );
+    Ok(error_ns)
+}
+
 fn of_trial(lab: &Lab, trial: &Trial, checked: &mut Checked) -> Result<()> {
     ensure!(!trial.parts.is_empty(), "it has no parts of players");
     let mut sum = Accounts::default();
@@ -65,14 +75,8 @@ fn of_trial(lab: &Lab, trial: &Trial, checked: &mut Checked) -> Result<()> {
         part.accounts.check()?;
         sum.add(&part.accounts);
         let truth_ns = lab.host(&part.host)?.ahead_ns;
-        let error_ns = part.start.offset_ns.abs_diff(truth_ns);
-        ensure!(
-            error_ns <= part.start.uncertainty_ns,
-            "the clock of {} is {truth_ns} ns ahead, and not {} ns ± {} ns",
-            part.host,
-            part.start.offset_ns,
-            part.start.uncertainty_ns
-        );
+        let error_ns =
+            offset_error_ns(&part.host, truth_ns, part.start.offset_ns, part.start.uncertainty_ns)?;
         ensure!(
             part.start.uncertainty_ns <= UNCERTAINTY_MOST_NS,
             "an uncertainty of {} ns says nothing",

@@ -2,7 +2,7 @@
 //! every time. The hosts' clocks are ahead or behind by known amounts. Half of the estimates are made while every core
 //! is busy, so that pings wait longer in one direction than in the other.
 
-use anyhow::{Result, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kqps_faults::thread::Background;
 use kqps_kernel::affinity;
 
@@ -10,12 +10,9 @@ use super::super::Bench;
 use super::super::work::spinner;
 use super::host::LabHost;
 use super::lab::Lab;
-use super::reach;
+use super::{check, reach};
 
 const DISK: &str = "16m";
-
-/// A stated uncertainty above this says nothing, nanoseconds.
-const UNCERTAINTY_MOST_NS: u64 = 100_000_000;
 
 /// Errors and uncertainties of one clock's estimates.
 #[derive(Default)]
@@ -42,19 +39,12 @@ fn estimate(bench: &Bench, lab: &Lab, host: &LabHost, times: u32) -> Result<Esti
     let mut seen = Estimates::default();
     for _ in 0..times {
         let offset = link.offset()?;
-        let error_ns = offset.ns.abs_diff(host.ahead_ns);
-        ensure!(
-            error_ns <= offset.uncertainty_ns,
-            "the clock of {} is {} ns ahead, and not {} ns ± {} ns (round trip {} ns)",
-            host.name,
-            host.ahead_ns,
-            offset.ns,
-            offset.uncertainty_ns,
-            offset.rtt_ns
-        );
-        ensure!(offset.uncertainty_ns <= UNCERTAINTY_MOST_NS, "{} ns say nothing", offset.uncertainty_ns);
+        let uncertainty_ns = offset.uncertainty_ns;
+        let error_ns = check::offset_error_ns(&host.name, host.ahead_ns, offset.ns, uncertainty_ns)
+            .with_context(|| format!("a round trip of {} ns", offset.rtt_ns))?;
+        ensure!(uncertainty_ns <= check::UNCERTAINTY_MOST_NS, "{uncertainty_ns} ns say nothing");
         seen.errors_ns.push(error_ns);
-        seen.uncertainties_ns.push(offset.uncertainty_ns);
+        seen.uncertainties_ns.push(uncertainty_ns);
     }
     Ok(seen)
 }

@@ -14,29 +14,8 @@ use serde_json::Value;
 
 use super::super::ledger::network::nft;
 use super::lab::Lab;
+use super::subject::planted;
 use super::void::VoidQueries;
-
-/// An echo that appends its lines of JSON to a file, by which it says where it listens and what it counted.
-const SUBJECT: &str = r#"
-name = "counted"
-title = "An echo that leaves its counts"
-programs = ["sh"]
-io = "mmsg"
-
-[start]
-command = [
-    "sh", "-c", "exec \"$@\" >>'COUNTS'", "sh",
-    "{kqps}", "serve", "echo", "--listen", "{endpoint}", "--io", "mmsg", "--cpus={cpus}", "--json",
-]
-
-[ready]
-kind = "reply"
-within_s = 30
-
-[stop]
-signal = "TERM"
-within_s = 5
-"#;
 
 /// A set whose elements are senders and ports, each with a counter.
 const RULES: &str = "add table ip proof; \
@@ -63,9 +42,12 @@ pub(super) fn file(lab: &Lab) -> PathBuf {
     lab.server().home.join("counts")
 }
 
-/// The subject that writes its counts to a file.
+/// An echo that appends its lines of JSON to a file, by which it says where it listens and what it counted.
 pub(super) fn subject(file: &Path) -> String {
-    SUBJECT.replace("COUNTS", &file.display().to_string())
+    let script = format!("exec \"$@\" >>'{}'", file.display());
+    let echo = "{kqps} serve echo --listen {endpoint} --io mmsg --cpus={cpus} --json";
+    let command: Vec<&str> = ["sh", "-c", &script, "sh"].into_iter().chain(echo.split(' ')).collect();
+    planted("counted", "mmsg", &command)
 }
 
 /// Starts to count datagrams that reach a host.

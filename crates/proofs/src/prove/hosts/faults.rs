@@ -7,7 +7,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, bail, ensure};
+use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::process::Signal;
 use kqps_observation::{Run, RunTrial};
 
@@ -18,6 +18,7 @@ use super::lab::Lab;
 use super::leftovers::{self, Remains, Settings};
 use super::{counted, study};
 use crate::child::Running;
+use crate::wait::until;
 
 /// The room of a host.
 const DISK: &str = "16m";
@@ -257,17 +258,12 @@ impl<'a> Course<'a> {
     }
 
     fn ends_within(&self, within: Duration) -> Result<()> {
-        let end = Instant::now() + within;
-        while let Some(running) = &self.running {
-            if running.has_ended()? {
-                return Ok(());
-            }
-            if Instant::now() > end {
-                bail!("the controller does not end within {} s", within.as_secs());
-            }
-            std::thread::sleep(LOOK);
-        }
-        Ok(())
+        let has_ended = || match &self.running {
+            Some(running) => Ok(running.has_ended()?.then_some(())),
+            None => Ok(Some(())),
+        };
+        let late = || format!("the controller does not end within {} s", within.as_secs());
+        until((within, LOOK), has_ended, late)
     }
 
     fn nothing_is_left(&mut self) -> Result<()> {

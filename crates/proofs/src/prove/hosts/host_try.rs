@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, ensure};
 
 use super::super::Bench;
 use super::lab::Lab;
+use super::subject::planted;
 
 /// Room for the run's folders in a home.
 const DISK: &str = "64m";
@@ -29,32 +30,14 @@ work=3us
 exec "$1" serve echo --listen "$2" --io mmsg --cpus "$3" --work "$work"
 "#;
 
-/// The subject that the server is. `FILE` is where it lies.
-const SUBJECT: &str = r#"
-name = "planted"
-title = "An echo that works less if a sysctl is larger"
-programs = ["sh"]
-io = "mmsg"
-
-[start]
-command = ["sh", "FILE", "{kqps}", "{endpoint}", "{cpus}"]
-
-[ready]
-kind = "reply"
-within_s = 30
-
-[stop]
-signal = "TERM"
-within_s = 5
-"#;
-
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let lab = Lab::new(bench, DISK)?;
     let host = lab.server();
     let folder = bench.folder.path().canonicalize()?;
     let (server, subject) = (folder.join("planted.sh"), folder.join("planted.toml"));
     fs::write(&server, SERVER)?;
-    fs::write(&subject, SUBJECT.replace("FILE", &server.display().to_string()))?;
+    let command = ["sh", &server.display().to_string(), "{kqps}", "{endpoint}", "{cpus}"];
+    fs::write(&subject, planted("planted", "mmsg", &command))?;
     // The server is at the end of a veth pair, in a network of its own with settings of its own.
     let subject = format!("{} path=veth", subject.display());
     let before = host.settings()?;

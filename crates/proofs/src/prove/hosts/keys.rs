@@ -42,58 +42,24 @@ impl Keys {
         Ok(key)
     }
 
-    /// Writes the client's configuration and its known hosts. Returns the path of the configuration.
-    pub(super) fn client(&self, hosts: &[(String, Ipv4Addr)]) -> Result<PathBuf> {
-        let mut known = String::new();
+    /// Writes the client's configuration and its known hosts, by their names and addresses. Returns the path of the
+    /// configuration.
+    pub(super) fn client<'h>(&self, hosts: impl Iterator<Item = (&'h str, Ipv4Addr)>) -> Result<PathBuf> {
+        let config = self.folder.join("ssh_config");
+        let known_hosts = config.with_extension("known");
+        let (mut known, mut text) = (String::new(), String::new());
         for (name, address) in hosts {
             let key = fs::read_to_string(public(&self.of_host(name)?))?;
             let words: Vec<&str> = key.split_whitespace().take(2).collect();
             let _ = writeln!(known, "{address} {}", words.join(" "));
-        }
-        self.write_client("ssh_config", hosts, &known, &self.user())
-    }
-
-    /// As [`Self::client`], with a user's key that no host accepts.
-    pub(super) fn client_of_stranger(&self, hosts: &[(String, Ipv4Addr)]) -> Result<PathBuf> {
-        self.client(hosts)?;
-        let known = fs::read_to_string(self.known_hosts("ssh_config"))?;
-        self.write_client("stranger_config", hosts, &known, &self.of_host("nobody")?)
-    }
-
-    /// As [`Self::client`], with known hosts that name a key which no host has.
-    pub(super) fn client_of_wrong_keys(&self, hosts: &[(String, Ipv4Addr)]) -> Result<PathBuf> {
-        let key = fs::read_to_string(public(&self.of_host("nobody")?))?;
-        let words: Vec<&str> = key.split_whitespace().take(2).collect();
-        let mut known = String::new();
-        for (_, address) in hosts {
-            let _ = writeln!(known, "{address} {}", words.join(" "));
-        }
-        self.write_client("wrong_config", hosts, &known, &self.user())
-    }
-
-    /// The file of known hosts of a configuration.
-    fn known_hosts(&self, name: &str) -> PathBuf {
-        self.folder.join(format!("{name}.known"))
-    }
-
-    fn write_client(
-        &self,
-        name: &str,
-        hosts: &[(String, Ipv4Addr)],
-        known: &str,
-        user: &Path,
-    ) -> Result<PathBuf> {
-        let (config, known_hosts) = (self.folder.join(name), self.known_hosts(name));
-        fs::write(&known_hosts, known)?;
-        let mut text = String::new();
-        for (name, address) in hosts {
             let _ = write!(text, "Host {name}\n    HostName {address}\n");
         }
+        fs::write(&known_hosts, known)?;
         let _ = write!(
             text,
             "Host *\n    User root\n    IdentityFile {}\n    IdentitiesOnly yes\n    UserKnownHostsFile {}\n    \
              GlobalKnownHostsFile /dev/null\n    ConnectTimeout 5\n    LogLevel ERROR\n",
-            user.display(),
+            self.user().display(),
             known_hosts.display()
         );
         fs::write(&config, text).with_context(|| format!("cannot write {}", config.display()))?;

@@ -36,7 +36,7 @@ const PROGRAMS: [(&str, &str); 7] = [
 const AHEAD_S: [i64; 3] = [86_400, -7, 1_234_567];
 
 /// The address of the controller.
-pub(super) const CONTROLLER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
+const CONTROLLER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// The address of a host for control (TEST-NET-1, RFC 5737).
 fn control_address(number: usize) -> Ipv4Addr {
@@ -120,13 +120,8 @@ impl Lab {
         }
         let config = PathBuf::new();
         let mut lab = Self { hosts, control, controller_port, data, controller, keys, config, home };
-        lab.config = lab.keys.client(&lab.addresses())?;
+        lab.config = lab.keys.client(lab.hosts.iter().map(|host| (host.name.as_str(), host.control)))?;
         Ok(lab)
-    }
-
-    /// The names and control addresses of the hosts.
-    pub(super) fn addresses(&self) -> Vec<(String, Ipv4Addr)> {
-        self.hosts.iter().map(|host| (host.name.clone(), host.control)).collect()
     }
 
     pub(super) fn server(&self) -> &LabHost {

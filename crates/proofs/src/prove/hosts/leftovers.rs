@@ -6,12 +6,13 @@ use std::fs;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, ensure};
 use kqps_fleet::ENDED_WITHIN;
 
 use super::host::{LabHost, Process};
 use super::lab::Lab;
 use crate::child::working_in;
+use crate::wait::until;
 
 /// An agent learns of a closed connection at once, and has this long to end all.
 pub(super) const AFTER_END: Duration = Duration::from_secs(5);
@@ -37,16 +38,11 @@ pub(super) fn on_host(
     within: Duration,
 ) -> Result<Duration> {
     let began = Instant::now();
-    loop {
-        let left = of_host(host, before)?;
-        if left.is_empty() {
-            return Ok(began.elapsed());
-        }
-        if began.elapsed() > within {
-            bail!("{} s later there is left on {}: {}", within.as_secs(), host.name, left.join("; "));
-        }
-        std::thread::sleep(LOOK);
-    }
+    let is_empty = || Ok(of_host(host, before)?.is_empty().then(|| began.elapsed()));
+    until((within, LOOK), is_empty, || {
+        let left = of_host(host, before).map_or_else(|error| error.to_string(), |left| left.join("; "));
+        format!("{} s later there is left on {}: {left}", within.as_secs(), host.name)
+    })
 }
 
 /// As [`on_host`], of all hosts and the controller, which also leaves no temporary file.
@@ -55,12 +51,9 @@ pub(super) fn nowhere(lab: &Lab, before: &Settings, within: Duration) -> Result<
     for (host, before) in lab.hosts.iter().zip(before) {
         on_host(host, before, within.saturating_sub(began.elapsed()))?;
     }
-    while let Some(pid) = working_in(&lab.home).next() {
-        if began.elapsed() > within {
-            bail!("the process {pid} of the controller lives on");
-        }
-        std::thread::sleep(LOOK);
-    }
+    let ended = || Ok(working_in(&lab.home).next().is_none().then_some(()));
+    let rest = within.saturating_sub(began.elapsed());
+    until((rest, LOOK), ended, || "processes of the controller live on".to_owned())?;
     let files = entries(&lab.home.join("tmp"));
     ensure!(files.is_empty(), "the controller left temporary files: {}", files.join(", "));
     Ok(began.elapsed())
@@ -92,22 +85,26 @@ impl Remains {
         let began = Instant::now();
         let host = lab.hosts.iter().zip(before).find(|(host, _)| Some(&host.name) == self.host.as_ref());
         let mut are_back = host.is_none();
-        loop {
+        let left = || {
             let mut left: Vec<String> = self.processes.iter().filter(|one| one.lives()).map(words).collect();
+            let folders = host.into_iter().flat_map(|(host, _)| agents(host));
+            let folders = folders.filter(|folder| self.folders.contains(folder));
+            left.extend(folders.map(|folder| format!("folder {folder}")));
+            left
+        };
+        let is_gone = || {
             if let Some((host, before)) = host {
-                let folders = agents(host).into_iter().filter(|folder| self.folders.contains(folder));
-                left.extend(folders.map(|folder| format!("folder {folder}")));
                 are_back = are_back || host.settings()? == *before;
             }
-            if left.is_empty() && are_back {
-                return Ok(began.elapsed());
-            }
-            if began.elapsed() > within {
-                let settings = if are_back { "" } else { "; and no setting came back" };
-                bail!("{} s later there is left: {}{settings}", within.as_secs(), left.join("; "));
-            }
-            std::thread::sleep(LOOK);
-        }
+            Ok((are_back && left().is_empty()).then(|| began.elapsed()))
+        };
+        until((within, LOOK), is_gone, || {
+            format!(
+                "{} s later there is left: {}, or no setting came back",
+                within.as_secs(),
+                left().join("; ")
+            )
+        })
     }
 }
 

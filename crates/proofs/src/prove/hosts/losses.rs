@@ -2,12 +2,8 @@
 //! at their place. A loss at the server's own interface is not planted, since the end of a veth pair drops nothing that
 //! arrives.
 
-use std::process::Command;
-
 use anyhow::{Context as _, Result, ensure};
-use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::{Place, Run, RunTrial};
-use kqps_programs::shell;
 use serde_json::Value;
 
 use super::super::Bench;
@@ -16,6 +12,7 @@ use super::super::ledger::network::{dropped, nft};
 use super::host::DATA;
 use super::lab::Lab;
 use super::study::{self, Extent};
+use crate::path::run_in;
 
 const DISK: &str = "64m";
 
@@ -73,7 +70,7 @@ impl Plant {
         if self == Self::Interface {
             let loss = format!("{}%", 100.0 / f64::from(ONE_IN));
             let words = ["qdisc", "add", "dev", DATA, "root", "netem", "loss", &loss];
-            return tc(&lab.players()[0].network, &words).map(drop);
+            return run_in(&lab.players()[0].network, "tc", &words).map(drop);
         }
         // Not every kernel filters bridges. Then the packets of one host are dropped as they arrive at the switch.
         let at = lab.data.namespace();
@@ -105,8 +102,8 @@ impl Plant {
     fn end(self, lab: &Lab) -> Result<u64> {
         if self == Self::Interface {
             let at = &lab.players()[0].network;
-            let shown = tc(at, &["-s", "-j", "qdisc", "show", "dev", DATA, "root"])?;
-            tc(at, &["qdisc", "del", "dev", DATA, "root"])?;
+            let shown = run_in(at, "tc", &["-s", "-j", "qdisc", "show", "dev", DATA, "root"])?;
+            run_in(at, "tc", &["qdisc", "del", "dev", DATA, "root"])?;
             let shown: Value = serde_json::from_str(&shown)?;
             return shown[0]["drops"].as_u64().with_context(|| format!("no drops are in {shown}"));
         }
@@ -121,12 +118,6 @@ impl Plant {
 /// record.
 fn compare(run: &Run, place: Place, truth: u64) -> Result<()> {
     agree(run.trials.iter().filter_map(RunTrial::measured).map(|trial| &trial.ledger), place, truth)
-}
-
-/// Runs tc(8) in a network namespace, and returns its output.
-fn tc(at: &NetNs, words: &[&str]) -> Result<String> {
-    let mut command = Command::new(shell::find("tc").context("tc is missing")?);
-    shell::read(namespace::enter(command.args(words), at)?)
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::fs;
 use std::io::{self, ErrorKind};
 use std::net::Ipv4Addr;
 use std::os::fd::{AsFd as _, AsRawFd as _};
-use std::process::Command;
 
 use anyhow::{Context as _, Result};
-use kqps_kernel::namespace::{self, NetNs};
-use kqps_programs::shell;
+use kqps_kernel::namespace::NetNs;
+
+use crate::path::run_in;
 
 const BRIDGE: &str = "bridge0";
 
@@ -98,6 +98,5 @@ fn without_ipv6(outcome: io::Result<()>) -> io::Result<()> {
 
 /// Runs ip(8) in a namespace.
 pub(super) fn ip(at: &NetNs, args: &[&str]) -> Result<()> {
-    let mut command = Command::new(shell::find("ip").context("ip is missing (package iproute2)")?);
-    shell::read(namespace::enter(command.args(args), at)?).map(drop)
+    run_in(at, "ip", args).map(drop)
 }

@@ -16,6 +16,7 @@ use kqps_verdict::judge::judge;
 use super::super::{Bench, Size};
 use super::lab::Lab;
 use super::network::ip;
+use super::subject::planted;
 use super::{leftovers, study};
 use crate::child::Running;
 
@@ -40,24 +41,6 @@ fixed = { "player.timeout_s" = 0.5, "player.window" = 32 }
 name = "slow"
 title = "A server that holds each query"
 subjects = ["./slow.toml"]
-"#;
-
-const SUBJECT: &str = r#"
-name = "slow"
-title = "A server that holds each query"
-programs = ["python3"]
-io = "blocking"
-
-[start]
-command = ["python3", "SCRIPT", "{address}", "{port}", "HELD"]
-
-[ready]
-kind = "reply"
-within_s = 30
-
-[stop]
-signal = "TERM"
-within_s = 5
 "#;
 
 /// How long the server holds a query, and each of a packet's two ways over the wire, milliseconds.
@@ -141,8 +124,9 @@ fn played(bench: &Bench, lab: &Lab, delays: Delays) -> Result<Measured> {
         Ok(path)
     };
     let (wire, script) = (write("wire.py", WIRE)?, write("slow.py", SLOW)?);
-    let subject = SUBJECT.replace("SCRIPT", &script.display().to_string());
-    write("slow.toml", &subject.replace("HELD", &server_ms.to_string()))?;
+    let (script, held) = (script.display().to_string(), server_ms.to_string());
+    let command = ["python3", &script, "{address}", "{port}", &held];
+    write("slow.toml", &planted("slow", "blocking", &command))?;
     let file = write("residence.toml", STUDY)?;
     let mut between = Command::new("python3");
     between.arg(wire).args([lab.server().data_port.name(), NEAR, &way_ms.to_string()]);

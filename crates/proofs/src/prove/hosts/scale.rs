@@ -17,6 +17,7 @@ use kqps_observation::{Histogram, Run, StartFacts, Trial};
 use kqps_skips::{Capability, skip};
 
 use super::super::{Bench, Size, kept_trials};
+use super::check::offset_error_ns;
 use super::network::{ip, quiet_network};
 use crate::child::{Running, status_kib};
 
@@ -257,13 +258,7 @@ fn starts(run: &Run, folder: &Path, players: usize) -> Result<Vec<(f64, f64)>> {
         for part in &trial.parts {
             let truth_ns =
                 *truth.get(&part.host).with_context(|| format!("no player is called {}", part.host))?;
-            let error_ns = part.start.offset_ns.abs_diff(truth_ns);
-            ensure!(
-                error_ns <= part.start.uncertainty_ns,
-                "the clock of {} is {error_ns} ns off, which is more than {} ns",
-                part.host,
-                part.start.uncertainty_ns
-            );
+            offset_error_ns(&part.host, truth_ns, part.start.offset_ns, part.start.uncertainty_ns)?;
         }
         let began_ns = trial.started_monotonic_ns as i64 - truth[&trial.parts[0].host];
         let all: Vec<i64> = noted

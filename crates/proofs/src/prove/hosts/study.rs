@@ -155,7 +155,7 @@ pub(super) fn play(mut command: Command, out: &Path) -> Result<Played> {
 
 /// Runs a command to its end. Returns its status and its standard error. One that hangs is killed, and so is every one
 /// if this program dies.
-pub(super) fn ended(command: &mut Command) -> Result<(ExitStatus, String)> {
+fn ended(command: &mut Command) -> Result<(ExitStatus, String)> {
     let words = shell::words(command);
     let mut said = tempfile::tempfile()?;
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(said.try_clone()?);

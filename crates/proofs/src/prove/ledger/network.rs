@@ -2,14 +2,15 @@
 //! the descriptors that hold it.
 
 use std::net::Ipv4Addr;
-use std::process::Command;
 
 use anyhow::{Context as _, Result, bail};
 use kqps_kernel::namespace::veth::{self, End, VethSettings};
-use kqps_kernel::namespace::{self, NetNs};
+use kqps_kernel::namespace::NetNs;
 use kqps_kernel::probe;
 use kqps_programs::shell;
 use serde_json::Value;
+
+use crate::path::run_in;
 
 /// Addresses from the benchmarking network (RFC 2544, appendix C.2.2).
 const PLAYER: Ipv4Addr = Ipv4Addr::new(198, 18, 0, 1);
@@ -82,6 +83,5 @@ fn packets(listed: &Value) -> Option<u64> {
 
 /// Runs nft(8) in a network namespace, and returns its output.
 pub(in crate::prove) fn nft(at: &NetNs, words: &[&str]) -> Result<String> {
-    let mut command = Command::new(shell::find("nft").context("nft is missing (package nftables)")?);
-    shell::read(namespace::enter(command.args(words), at)?)
+    run_in(at, "nft", words)
 }

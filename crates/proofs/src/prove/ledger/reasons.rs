@@ -4,12 +4,12 @@
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::probe;
 use kqps_observation::Trial;
-use kqps_skips::{Capability, skip};
+use kqps_skips::Capability;
 
 use super::injection::{Injection, Way};
 use super::network::Network;
 use super::{LOST_LEAST, words};
-use crate::prove::{Bench, QUERIES, Size};
+use crate::prove::{Bench, QUERIES};
 
 /// The injections, with the kernel's names for their drops.
 const REASONS: [(Injection, &str); 2] =
@@ -21,9 +21,7 @@ const ATTEMPTS: u64 = 10;
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if let Err(reason) = probe::probe_one("drop-reasons") {
-        ensure!(bench.size == Size::Small, "drop reasons: {reason}");
-        skip(Capability::DropReasons, reason);
-        return Ok(());
+        return bench.leave_out(Capability::DropReasons, format!("drop reasons: {reason}"));
     }
     for (injection, reason) in REASONS {
         let dropped = one(bench, injection, reason).with_context(|| format!("{injection:?}, {reason}"))?;

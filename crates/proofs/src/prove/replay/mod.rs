@@ -9,15 +9,14 @@ mod traffic;
 
 use std::path::Path;
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Context as _, Result};
 use kqps_observation::Trial;
 use kqps_observation::question::Path as Kind;
 use kqps_programs::shell;
-use kqps_skips::{Capability, skip};
+use kqps_skips::Capability;
 
 use super::patience::until_proved;
-use super::{Bench, Size};
-use crate::child::Running;
+use super::Bench;
 use crate::program::Carrier;
 use crate::{path, program};
 use expected::Played;
@@ -93,9 +92,7 @@ fn middle(traffic: &Traffic) -> Played {
 /// Proves the parts one after the other.
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     if let Some((capability, reason)) = lacks() {
-        ensure!(bench.size == Size::Small, "{reason}");
-        skip(capability, format_args!("replays recorded by tcpdump: {reason}"));
-        return Ok(());
+        return bench.leave_out(capability, format!("replays recorded by tcpdump: {reason}"));
     }
     for part in bench.parts(&PARTS, |part| part.name)? {
         bench.anew().and_then(|bench| part.prove(&bench)).with_context(|| part.name)?;
@@ -165,8 +162,7 @@ impl Play {
         }
         let mut command = bench.kqps.load_command(address, file, &flags);
         command.env("XDG_CACHE_HOME", bench.folder.path().join("cache"));
-        path.place_player(&mut command).context("entering a network namespace")?;
-        let trial = program::finish(Running::start(&mut command)?)?.measured()?;
+        let trial = program::finish(program::start_at_player(&path, &mut command)?)?.measured()?;
         let recorded = recorder.stop(bench, address.port())?;
         Ok(Self { trial, recorded })
     }

@@ -15,8 +15,8 @@ use kqps_programs::shell;
 use serde_json::Value;
 
 use super::super::Bench;
-use super::traffic::number_of;
 use crate::child::{Running, pinned};
+use crate::numbered::number_of;
 
 pub(super) const PROGRAM: &str = "tcpdump";
 

@@ -9,9 +9,9 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result};
 use kqps_capture::write::Writer;
-use kqps_message::{query, rtype};
 
 use super::MS_NS;
+use crate::numbered::message;
 
 /// Clients: five of one network, two of another, and one alone. Each is a network and the last byte of an address.
 const CLIENTS: [(u8, u8); 8] = [(1, 1), (2, 9), (1, 4), (1, 7), (3, 3), (1, 200), (2, 8), (1, 90)];
@@ -227,21 +227,6 @@ fn client(number: usize, port: u16) -> SocketAddr {
     SocketAddr::from(([10, 0, network, last], port))
 }
 
-/// A query with its number in its name, and in its ID.
-fn message(number: u32) -> Vec<u8> {
-    let mut message = Vec::new();
-    query::write(&mut message, format!("q{number:06}.example.test").as_bytes(), rtype::A, None)
-        .expect("a name of three labels");
-    message[..2].copy_from_slice(&(number as u16).to_be_bytes());
-    message
-}
-
-/// The number of a query or response; `None` if it has none.
-pub(super) fn number_of(message: &[u8]) -> Option<u32> {
-    let label = message.get(13..20)?.strip_prefix(b"q")?;
-    std::str::from_utf8(label).ok()?.parse().ok()
-}
-
 /// The response that the capture has.
 fn response(asked: &Query) -> Vec<u8> {
     let mut message = message(asked.number);
@@ -258,14 +243,6 @@ fn response(asked: &Query) -> Vec<u8> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_read_from_messages() {
-        assert_eq!(number_of(&message(7)), Some(7));
-        assert_eq!(number_of(&message(500_123)), Some(500_123));
-        assert_eq!(number_of(&[0; 40]), None);
-        assert_eq!(number_of(&[0; 14]), None);
-    }
 
     #[test]
     fn connections_are_open_beside_each_other_and_one_outlasts_them() {

@@ -4,12 +4,11 @@
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context as _, Result, ensure};
+use anyhow::{Result, ensure};
 use kqps_verdict::compare::Comparison;
 
-use super::super::Bench;
+use super::super::{Bench, search};
 use super::apart;
-use crate::child::Running;
 
 const SERVER: &str = "nsd";
 const COMPARISONS: usize = 10;
@@ -53,8 +52,5 @@ fn compare(bench: &Bench, number: usize) -> Result<Comparison> {
     let mut command = Command::new(&bench.kqps.program);
     command.args(["compare", "--json", "--a", SERVER, "--b", SERVER, "--blocks", BLOCKS, "--budget", "3m"]);
     command.args(["--seed", &(number + 1).to_string(), "--out"]).arg(&out);
-    let mut running = Running::start(&mut command)?;
-    let comparison: Comparison = running.json_line().context("kqps compare printed no comparison")?;
-    running.wait(LIMIT)?;
-    Ok(comparison)
+    search::compare(&mut command, LIMIT)
 }

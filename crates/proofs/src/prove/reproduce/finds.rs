@@ -11,8 +11,8 @@ use super::super::{Bench, Size, work};
 use super::apart;
 
 const SERVER: &str = "nsd";
-pub(super) const ORIGIN: &str = "bench.test.";
-pub(super) const RECORDS: u64 = 1_000;
+const ORIGIN: &str = "bench.test.";
+const RECORDS: u64 = 1_000;
 
 /// The number of searches, and the time limit of a search in the small form.
 const SEARCHES: usize = 10;
@@ -94,7 +94,7 @@ fn in_words(found: &SearchOutcome) -> String {
     format!("{share}, {}, grade {:?}", found.figure(), found.grade)
 }
 
-pub(super) fn start(bench: &Bench, zones: &[Zone], number: usize) -> Result<Subject, StartError> {
+fn start(bench: &Bench, zones: &[Zone], number: usize) -> Result<Subject, StartError> {
     let definition =
         builtin::servers().into_iter().find(|one| one.name == SERVER).expect("NSD is one of the servers");
     bench.subject(&definition, &format!("{SERVER}-{number}"), zones, "", &[bench.kqps.subject_cpu])

@@ -22,7 +22,6 @@ pub struct Start {
     #[serde(default = "one")]
     pub ports: String,
     /// The folder that it starts in; by default its work folder.
-    #[serde(default)]
     pub folder: Option<PathBuf>,
 }
 
@@ -35,7 +34,6 @@ fn one() -> String {
 #[serde(deny_unknown_fields)]
 pub struct Reload {
     /// The signal; `None` if it is a command.
-    #[serde(default)]
     pub signal: Option<ReloadSignal>,
     /// The program and its arguments, with placeholders; empty if it is a signal.
     #[serde(default)]
