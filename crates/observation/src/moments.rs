@@ -150,8 +150,18 @@ impl Moments {
         index
     }
 
+    /// The number of bins.
+    pub fn len(&self) -> usize {
+        self.bins.len()
+    }
+
+    /// Whether nothing was due yet.
+    pub fn is_empty(&self) -> bool {
+        self.bins.is_empty()
+    }
+
     /// Makes one bin of each two.
-    fn widen(&mut self) {
+    pub fn widen(&mut self) {
         self.doublings += 1;
         let one = |pair: &[Bin]| {
             let mut sum = pair[0].clone();

@@ -2,6 +2,8 @@
 //! and goes on with what dnsperf does not print.
 
 mod connections;
+mod histogram;
+mod over_time;
 mod replay;
 mod statistics;
 
@@ -41,6 +43,8 @@ pub(crate) fn after_statistics(trial: &Trial, warnings: &[Warning], workers: Opt
     text += &accounts(trial);
     text += "\nLoad:\n\n";
     text += &load(trial);
+    text += &histogram::histogram(trial);
+    text += &over_time::over_time(trial);
     if let Some(workers) = workers {
         text += &balance(trial, workers);
     }
@@ -158,8 +162,11 @@ fn load(trial: &Trial) -> String {
         (trial.rate_unit(), if trial.has_connections_alone() { "connection" } else { "query" });
     let how = match load.mode {
         LoadMode::Open => format!(
-            "open loop, {} {unit} intended, {} offered, arrivals {}{}",
+            "open loop, {} {unit} intended{}, {} offered, arrivals {}{}",
             plain(load.intended_qps.unwrap_or(0.0)),
+            load.course.as_ref().map_or_else(String::new, |course| {
+                format!(" on average, {} at most", plain(course.peak()))
+            }),
             plain(load.offered_qps),
             load.arrivals.as_deref().unwrap_or("even"),
             load.outstanding.map_or(String::new(), |most| format!(", {most} outstanding at most"))
