@@ -7,6 +7,7 @@ mod condition;
 mod dnsperf;
 mod flags;
 mod forbidden;
+pub(crate) mod keep;
 pub(crate) mod per_query;
 mod plan_error;
 mod progress;
@@ -20,6 +21,7 @@ mod wire;
 mod words;
 
 use std::io::{self, IsTerminal as _};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -54,6 +56,7 @@ pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_ca
 
 use flags::{LANES, open_dataset};
 use forbidden::check_options;
+use keep::LoadFolder;
 use per_query::PerQueryArgs;
 pub(crate) use progress::ProgressDisplay;
 pub(crate) use replay::{Captured, usual_replay};
@@ -139,6 +142,10 @@ pub(crate) struct Args {
     #[arg(long, value_name = "CONDITION", help_heading = "Output")]
     fail_on: Vec<Condition>,
 
+    /// Write the record and a page with charts into this folder; `kqps report DIR DIR…` draws several in one chart
+    #[arg(long, value_name = "DIR", help_heading = "Output")]
+    out: Option<PathBuf>,
+
     /// Print the trial as one JSON object
     #[arg(long, help_heading = "Output")]
     json: bool,
@@ -175,6 +182,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         args.check_no_capture(&dataset)?;
     }
     check_against(&plan, &dataset)?;
+    let folder = args.out.as_deref().map(LoadFolder::claim).transpose()?;
     let (mut trial, mut views) = watched_trial(args, &plan, &subject, &dataset)?;
     captured_answers::fill_in(&mut trial.differences, dataset.path(), &args.player.capture.settings());
     let surroundings = surroundings(&args.player, &plan, &subject);
@@ -196,6 +204,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
     } else {
         print!("{words}");
+    }
+    if let Some(folder) = folder {
+        folder.keep(&trial, &words)?;
     }
     for (_, said) in &failed {
         eprintln!("kqps: {said}");
