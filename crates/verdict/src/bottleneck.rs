@@ -5,6 +5,7 @@ mod lack;
 
 use std::fmt;
 
+use kqps_catalogue::place::Side;
 use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::UNSENT_IDS;
@@ -263,8 +264,9 @@ struct Losses {
 impl Losses {
     fn from_trials(trials: &[&Trial]) -> Self {
         let sum = |count: &dyn Fn(&Trial) -> u64| trials.iter().map(|trial| count(trial)).sum();
-        let at = |places: &'static [Place]| {
-            move |trial: &Trial| places.iter().map(|place| trial.ledger.at(*place)).sum::<u64>()
+        let on_path = |trial: &Trial| {
+            let places = Place::ALL.into_iter().filter(|place| place.side() == Side::Path);
+            places.map(|place| trial.ledger.at(place)).sum::<u64>()
         };
         Self {
             bad: sum(&|trial| trial.accounts.intended.saturating_sub(trial.accounts.correct)),
@@ -276,16 +278,8 @@ impl Losses {
             dropped: sum(&Trial::player_socket_drops),
             without_id: sum(&|trial| trial.unsent_causes.get(UNSENT_IDS).copied().unwrap_or(0)),
             places: sum(&Trial::held_back),
-            path: sum(&at(&[
-                Place::PathOut,
-                Place::NicOut,
-                Place::NicIn,
-                Place::Softnet,
-                Place::FilterIn,
-                Place::FilterOut,
-                Place::PathBack,
-            ])),
-            subject_buffer: sum(&at(&[Place::SubjectSocketBuffer])),
+            path: sum(&on_path),
+            subject_buffer: sum(&|trial| trial.ledger.at(Place::SubjectSocketBuffer)),
             memory: sum(&refused_for_memory),
         }
     }
