@@ -19,7 +19,7 @@ use std::fmt::{self, Write as _};
 use kqps_observation::Trial;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{Display, IntoStaticStr, VariantArray};
+use strum::{Display, EnumProperty, IntoStaticStr, VariantArray};
 
 use crate::rate::rate;
 
@@ -42,28 +42,36 @@ pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wr
 /// The kind of a warning, with the names of METHOD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[derive(Display, IntoStaticStr, VariantArray)]
+#[derive(Display, EnumProperty, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum Code {
     WrongAnswers,
     RateLimited,
     Truncated,
+    #[strum(props(flags = "-T, --cpus"))]
     PlayerLimited,
+    #[strum(props(flags = "-c, -q"))]
     FewPlaces,
+    #[strum(props(flags = "-T, --cpus, --subject-cpus"))]
     Lagging,
     SendFailed,
+    #[strum(props(flags = "-b, -c, -T"))]
     ClientDrops,
     LatePlayer,
     SkewedStart,
     ClockStep,
+    #[strum(props(flags = "--cpus, --subject-cpus"))]
     SharedCores,
+    #[strum(props(flags = "--subject-cpus"))]
     SubjectCores,
     SingleHost,
     NoisyHost,
+    #[strum(props(flags = "-c"))]
     Uneven,
     Drifted,
     NoSteadyState,
+    #[strum(props(flags = "--max"))]
     Irregular,
     ListenOverflow,
     LostSyn,
@@ -83,32 +91,7 @@ impl Code {
 
     /// The flags of `kqps load` and `kqps find` that carry out the advice.
     fn flags(self) -> Option<&'static str> {
-        match self {
-            Self::PlayerLimited => Some("-T, --cpus"),
-            Self::FewPlaces => Some("-c, -q"),
-            Self::Lagging => Some("-T, --cpus, --subject-cpus"),
-            Self::ClientDrops => Some("-b, -c, -T"),
-            Self::SharedCores => Some("--cpus, --subject-cpus"),
-            Self::SubjectCores => Some("--subject-cpus"),
-            Self::Uneven => Some("-c"),
-            Self::Irregular => Some("--max"),
-            Self::SingleHost
-            | Self::LatePlayer
-            | Self::SkewedStart
-            | Self::ClockStep
-            | Self::SendFailed
-            | Self::NoisyHost
-            | Self::WrongAnswers
-            | Self::RateLimited
-            | Self::Truncated
-            | Self::Drifted
-            | Self::NoSteadyState
-            | Self::ListenOverflow
-            | Self::LostSyn
-            | Self::DelayedAck
-            | Self::UnexplainedLoss
-            | Self::Canary => None,
-        }
+        self.get_str("flags")
     }
 }
 
