@@ -8,7 +8,9 @@ use kqps_verdict::figure::{Figures, State};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};
 
-use super::sheet::{Sheet, Value, cell, count, counted, ends, name, named, number, numbers, text, trials, words};
+use super::sheet::{
+    Sheet, Value, cell, count, counted, ends, name, named, number, numbers, text, trials, words,
+};
 
 /// A column after the factors: its name, its content, and its value of a cell.
 type Rest = (&'static str, &'static str, fn(&CellVerdict, &Figures) -> Value);
