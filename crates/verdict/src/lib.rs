@@ -24,6 +24,7 @@ pub mod holm;
 pub mod interval;
 pub mod judge;
 mod lack;
+mod mean;
 pub mod percent;
 pub mod plan;
 pub mod promise;
