@@ -20,6 +20,7 @@ pub mod expected;
 pub mod figure;
 pub mod finding;
 pub mod grade;
+mod groups;
 pub mod holm;
 pub mod interval;
 pub mod judge;
