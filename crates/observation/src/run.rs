@@ -10,7 +10,7 @@ use strum::IntoStaticStr;
 use crate::factors::Factors;
 use crate::fingerprint::Fingerprint;
 use crate::goal::GoalFacts;
-use crate::question::Question;
+use crate::question::{Experiment, Question};
 use crate::run_host::{HostRole, RunHost};
 use crate::trial::{Trial, rate_unit};
 
@@ -285,6 +285,11 @@ pub enum Outcome {
 }
 
 impl Run {
+    /// The experiments of its study; none if it has no question.
+    pub fn experiments(&self) -> impl Iterator<Item = &Experiment> {
+        self.question.iter().flat_map(|question| &question.experiments)
+    }
+
     /// The host that subjects ran on, if the run names its hosts.
     pub fn server_host(&self) -> Option<&RunHost> {
         self.hosts.iter().find(|host| host.role == HostRole::Server)

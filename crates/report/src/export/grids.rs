@@ -10,14 +10,10 @@ use super::cells::absence;
 use super::sheet::{Sheet, Value, count, ends, number, numbers, text, words};
 use crate::section::plot;
 
-fn experiments(run: &Run) -> impl Iterator<Item = &Experiment> {
-    run.question.iter().flat_map(|question| &question.experiments)
-}
-
 /// A row for every figure of every table and chart.
 pub(super) fn figures(run: &Run, verdict: &RunVerdict) -> Sheet {
     let mut sheet = Sheet::new("figures", "one figure of a table or chart of an experiment");
-    for experiment in experiments(run) {
+    for experiment in run.experiments() {
         for grid in tables_of(run, &verdict.figures, experiment) {
             add(&mut sheet, verdict, experiment, "table", &grid);
         }
@@ -126,7 +122,7 @@ fn without(verdict: &RunVerdict, slot: &Slot) -> String {
 /// A row for every figure that others published as the best of all.
 pub(super) fn best(run: &Run, verdict: &RunVerdict) -> Sheet {
     let mut sheet = Sheet::new("best", "the best published figure of an experiment");
-    for experiment in experiments(run) {
+    for experiment in run.experiments() {
         for best in best_of(run, &verdict.figures, experiment) {
             let subject = best.measured.map(|index| &verdict.subjects[index]);
             let name = subject.map_or(Value::None, |subject| text(&subject.name));
@@ -154,7 +150,7 @@ pub(super) fn best(run: &Run, verdict: &RunVerdict) -> Sheet {
 /// A row for every cell of a chart of links, and for every point of the line of every link.
 pub(super) fn links(run: &Run, verdict: &RunVerdict) -> Sheet {
     let mut sheet = Sheet::new("links", "a cell, or what a link carries at one size of replies");
-    for experiment in experiments(run) {
+    for experiment in run.experiments() {
         let points = links::points_of(run, &verdict.figures, experiment);
         if points.is_empty() {
             continue;

@@ -1,7 +1,7 @@
 //! Every trial, and what was left out.
 
 use kqps_observation::run::Outcome;
-use kqps_observation::{Accounts, Quantiles, Run};
+use kqps_observation::{Accounts, Quantiles, Run, SubjectFacts};
 use kqps_verdict::judge::RunVerdict;
 
 use crate::section::trials::{behind, notes};
@@ -64,11 +64,7 @@ pub(super) fn trials(run: &Run, verdict: &RunVerdict) -> Sheet {
             p99_at_most(&latency),
             ("p999_us", "p99.9 latency", counted(latency.p999)),
             ("max_us", "greatest latency", counted(latency.max)),
-            (
-                "cpu_s",
-                "CPU seconds of the subject",
-                number(subject.map(|subject| subject.cpu_user_s + subject.cpu_system_s)),
-            ),
+            ("cpu_s", "CPU seconds of the subject", number(subject.map(SubjectFacts::cpu_s))),
             (
                 "rss_bytes",
                 "resident memory of the subject",

@@ -170,7 +170,7 @@ fn of_trial(trial: &Trial, figure: Figure, at: Speed) -> Option<f64> {
         Figure::CpuPerAnswer => {
             let subject = trial.subject.as_ref()?;
             // Work that takes 1 s at half the speed takes 0.5 s at the full speed.
-            let cpu_s = (subject.cpu_user_s + subject.cpu_system_s) * speed;
+            let cpu_s = subject.cpu_s() * speed;
             cpu_s / trial.accounts.correct as f64
         }
         Figure::P99Latency => trial.latency_us.p99? as f64,

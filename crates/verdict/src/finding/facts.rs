@@ -19,12 +19,11 @@ const WITHOUT: &str = "none";
 /// `figures` their figures, in the same order.
 pub(crate) fn of_run(run: &Run, subjects: &[CellVerdict], figures: &[Figures]) -> Vec<ExperimentFinding> {
     let starts = Starts::new(run, subjects);
-    let experiments = run.question.iter().flat_map(|question| &question.experiments);
     let found = |experiment: &Experiment| {
         let finding = found_in(run, subjects, figures, &starts, experiment);
         ExperimentFinding { experiment: experiment.name.clone(), sentence: finding.to_string(), finding }
     };
-    experiments.map(found).collect()
+    run.experiments().map(found).collect()
 }
 
 /// The finding of one experiment of a run.

@@ -105,6 +105,13 @@ pub struct CellVerdict {
     pub residence: Option<CellResidence>,
 }
 
+impl CellVerdict {
+    /// The starts that could be measured.
+    pub fn measured_starts(&self) -> impl Iterator<Item = &StartVerdict> {
+        self.starts.iter().filter(|start| start.failure.is_none())
+    }
+}
+
 /// The goal of a run. A run whose goal this version does not know is judged by the default goal.
 pub(super) fn goal_to_judge_by(run: &Run) -> Goal {
     goal_of(run).unwrap_or_else(|| Goal { name: run.goal.clone(), ..Preset::Default.goal() })

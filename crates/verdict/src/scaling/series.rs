@@ -83,8 +83,7 @@ pub fn of_run(run: &Run, verdicts: &[CellVerdict], figures: &[Figures]) -> Vec<S
         .filter(|(_, members)| members.iter().any(|one| one.0 != members[0].0));
     let mut series: Vec<ScalingSeries> =
         several.map(|(family, members)| measured(run, verdicts, figures, &family, members)).collect();
-    let experiments = run.question.iter().flat_map(|question| &question.experiments);
-    series.extend(experiments.flat_map(published));
+    series.extend(run.experiments().flat_map(published));
     series
 }
 
@@ -196,8 +195,7 @@ fn has_own_cores(cell: &Cell, workers: u32) -> bool {
 
 /// The values of the factors that the experiment varies beside the workers, with the subject if there are several.
 fn name(run: &Run, cell: &Cell, family: &Family) -> String {
-    let experiments = run.question.iter().flat_map(|question| &question.experiments);
-    let own = experiments.filter(|one| one.name == cell.experiment).flat_map(|one| &one.factors);
+    let own = run.experiments().filter(|one| one.name == cell.experiment).flat_map(|one| &one.factors);
     let varied: Vec<&str> = own.filter(|one| one.values.len() > 1).map(|one| one.name.as_str()).collect();
     let shown = varied.iter().filter(|name| **name != family.factor);
     let mut parts: Vec<String> = shown.filter_map(|name| Some(setting(name, &factor(cell, name)?))).collect();
