@@ -147,10 +147,8 @@ fn common_speed(a: &Cell, b: &Cell) -> Speed {
 /// Block → the figure of the cell's start in it.
 fn of_starts(run: &Run, cell: usize, figure: Figure, at: Speed) -> BTreeMap<u32, f64> {
     if figure == Figure::ReliableRate {
-        let starts = judge_cell_of(run, cell).starts;
-        return starts
-            .iter()
-            .filter(|start| start.failure.is_none())
+        return judge_cell_of(run, cell)
+            .measured_starts()
             .filter_map(|start| Some((start.block, start.bounds.as_ref()?.throughput_qps?)))
             .collect();
     }
