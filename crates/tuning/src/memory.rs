@@ -15,6 +15,16 @@ use card::Card;
 /// The highest value of a sysctl. The kernel takes a higher one for this.
 pub(crate) const HIGHEST: u64 = 2_147_483_647;
 
+/// The changes that these words mean.
+pub(crate) fn changes(words: &[&str]) -> Vec<Change> {
+    words.iter().map(|word| word.parse().unwrap()).collect()
+}
+
+/// The values of a host's settings.
+pub(crate) fn values(memory: &Memory) -> BTreeMap<Setting, String> {
+    memory.values.borrow().clone()
+}
+
 /// How the test ends the program.
 pub(crate) struct Killed;
 

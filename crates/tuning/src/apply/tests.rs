@@ -3,12 +3,11 @@
 mod cards;
 mod outcomes;
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use super::*;
-use crate::memory::{Killed, Memory, Steps};
+use crate::memory::{Killed, Memory, Steps, changes, values};
 use crate::undo::{Undone, undo};
 
 const HOST: [(&str, &str); 12] = [
@@ -37,14 +36,6 @@ const CHANGES: [&str; 9] = [
     "sysctl.net.ipv4.udp_mem=4 5 6",
     "governor.0=performance",
 ];
-
-fn changes(words: &[&str]) -> Vec<Change> {
-    words.iter().map(|word| word.parse().unwrap()).collect()
-}
-
-fn values(memory: &Memory) -> BTreeMap<Setting, String> {
-    memory.values.borrow().clone()
-}
 
 fn journal(folder: &Path, steps: &Steps) -> Journal {
     let steps = steps.clone();

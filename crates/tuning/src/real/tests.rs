@@ -9,6 +9,7 @@ use kqps_skips::{Capability, skip};
 use super::*;
 use crate::apply::{ApplyError, apply};
 use crate::journal::Journal;
+use crate::memory::changes;
 use crate::owner::Owner;
 use crate::receive_core::receive_core;
 use crate::undo::undo;
@@ -39,10 +40,6 @@ fn files(namespace: &NetNs) -> Vec<(String, Vec<u8>)> {
         all.map(|path| Ok((path.clone(), fs::read(path)?))).collect::<io::Result<Vec<_>>>()
     };
     namespace.within(read).unwrap()
-}
-
-fn changes(words: &[&str]) -> Vec<Change> {
-    words.iter().map(|word| word.parse().unwrap()).collect()
 }
 
 #[test]

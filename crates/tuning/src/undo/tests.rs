@@ -2,13 +2,11 @@
 
 mod devices;
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use super::*;
 use crate::apply::apply;
-use crate::memory::Memory;
-use crate::setting::Change;
+use crate::memory::{Memory, changes, values};
 
 const HOST: [(&str, &str); 8] = [
     ("channels.eth0", "rx=0,tx=0,combined=2"),
@@ -20,14 +18,6 @@ const HOST: [(&str, &str); 8] = [
     ("sysctl.net.core.rmem_max", "212992"),
     ("governor.0", "powersave"),
 ];
-
-fn changes(words: &[&str]) -> Vec<Change> {
-    words.iter().map(|word| word.parse().unwrap()).collect()
-}
-
-fn values(memory: &Memory) -> BTreeMap<Setting, String> {
-    memory.values.borrow().clone()
-}
 
 /// A host, its journal, and the folder of that.
 fn host() -> (Memory, Journal, tempfile::TempDir) {
