@@ -304,6 +304,15 @@ impl Run {
     pub fn trials_of(&self, cell: usize) -> impl Iterator<Item = &RunTrial> {
         self.trials.iter().filter(move |one| one.cell as usize == cell && !one.purpose.is_extra())
     }
+
+    /// Block → the trials of a cell that count for its figures.
+    pub fn trials_by_block(&self, cell: usize) -> BTreeMap<u32, Vec<&RunTrial>> {
+        let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
+        for trial in self.trials_of(cell) {
+            blocks.entry(trial.block).or_default().push(trial);
+        }
+        blocks
+    }
 }
 
 impl RunTrial {

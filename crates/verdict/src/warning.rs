@@ -16,7 +16,7 @@ mod subject;
 
 use std::fmt::{self, Write as _};
 
-use kqps_observation::Trial;
+use kqps_observation::{Cell, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, EnumMessage, EnumProperty, IntoStaticStr, VariantArray};
@@ -226,6 +226,18 @@ pub struct Surroundings {
     pub workers: Option<u32>,
     /// Whether the trial measures a ceiling, so that the player is meant to be at its limit.
     pub ceiling: bool,
+}
+
+impl Surroundings {
+    /// The surroundings of a cell's trials, as if none of them measured a ceiling.
+    pub fn from_cell(cell: &Cell) -> Self {
+        Self {
+            one_host: cell.target.map(|target| target.on_this_host),
+            subject_cpus: cell.subject_cpus.clone(),
+            workers: (cell.workers > 0).then_some(cell.workers),
+            ceiling: false,
+        }
+    }
 }
 
 /// The warnings that one trial's record causes, in the order of METHOD's table.

@@ -250,12 +250,7 @@ fn dropped(trial: &Trial) -> Option<String> {
 /// The names of a trial's own warnings. The warning about a single host is left out, since the answer has it
 /// once.
 fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
-    let surroundings = Surroundings {
-        one_host: cell.target.map(|target| target.on_this_host),
-        subject_cpus: cell.subject_cpus.clone(),
-        workers: (cell.workers > 0).then_some(cell.workers),
-        ceiling: cell.role != Role::Subject,
-    };
+    let surroundings = Surroundings { ceiling: cell.role != Role::Subject, ..Surroundings::from_cell(cell) };
     let warnings = warning::of_trial(trial, &surroundings);
     let shown = warnings.iter().filter(|warning| warning.code != Code::SingleHost);
     shown.map(|warning| warning.code.to_string()).collect()

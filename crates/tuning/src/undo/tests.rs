@@ -6,7 +6,7 @@ use std::fs;
 
 use super::*;
 use crate::apply::apply;
-use crate::memory::{Memory, changes, values};
+use crate::memory::{Memory, changes, journaled, values};
 
 const HOST: [(&str, &str); 8] = [
     ("channels.eth0", "rx=0,tx=0,combined=2"),
@@ -21,8 +21,7 @@ const HOST: [(&str, &str); 8] = [
 
 /// A host, its journal, and the folder of that.
 fn host() -> (Memory, Journal, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    (Memory::with_values(&HOST), Journal::at(folder.path()).unwrap(), folder)
+    journaled(Memory::with_values(&HOST))
 }
 
 /// A process that has ended.

@@ -10,11 +10,7 @@ use crate::evidence::{self, counted_at_last, is_sound};
 /// Block → the trials that give the figure of the cell's start in it, for a given load. A start that failed has
 /// none. Trials that the player or the host spoiled count only if all trials of the start are spoiled.
 pub(super) fn figure_trials(run: &Run, cell: usize) -> BTreeMap<u32, Vec<&Trial>> {
-    let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
-    for trial in run.trials_of(cell) {
-        blocks.entry(trial.block).or_default().push(trial);
-    }
-    blocks
+    run.trials_by_block(cell)
         .into_iter()
         .map(|(block, trials)| (block, of_start(&trials)))
         .filter(|(_, trials)| !trials.is_empty())

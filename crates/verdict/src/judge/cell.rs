@@ -154,12 +154,7 @@ impl<'a> Judging<'a> {
         let Self { run, goal, .. } = *self;
         let cell = &run.cells[index];
         let mut starts = start::of_cell(run, index, goal);
-        let surroundings = Surroundings {
-            one_host: cell.target.map(|target| target.on_this_host),
-            subject_cpus: cell.subject_cpus.clone(),
-            workers: (cell.workers > 0).then_some(cell.workers),
-            ..Surroundings::default()
-        };
+        let surroundings = Surroundings::from_cell(cell);
         let echo = self.ceilings.for_cell(run, index);
         let estimated = is_estimated(&starts).then(|| estimate::of_cell(run, index, goal, Speed::Reference));
         let estimate = estimated.flatten().and_then(|estimate| estimate.up_to(goal.max_qps));
