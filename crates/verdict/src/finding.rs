@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 use kqps_observation::question::Figure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::Display;
+use strum::{Display, VariantArray};
 
 use contrast::{Difference, MeasuredCell, Tests, contrasts, interactions};
 pub(crate) use facts::of_run;
 
 /// A quantity that is compared between the cells of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, VariantArray, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// Correct answers a second.

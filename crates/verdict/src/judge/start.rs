@@ -1,7 +1,6 @@
 //! A start of a subject: the trials of its search, and the bounds that follow from them. The start is the unit of
 //! repetition.
 
-
 use kqps_observation::Trial;
 use kqps_observation::run::{CellLoad, Purpose, Run, RunTrial};
 use kqps_observation::trial::Interval;
