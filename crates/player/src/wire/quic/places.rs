@@ -19,7 +19,7 @@ use kqps_quic::{Client, End, SEGMENTS_MOST, Timers};
 
 use crate::books::Due;
 use crate::connections::{ConnectionCounts, Ending, QuicCounts, TlsCounts};
-use crate::loss::Loss;
+use crate::loss::{Loss, by_end};
 use crate::plan::{Plan, QuicPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
@@ -358,7 +358,7 @@ impl<'a> Places<'a> {
         if self.places[flow].is_open {
             self.ended(state, flow, ending, now_ns);
         } else {
-            self.failed(state, flow, Loss::of_quic(end), now_ns);
+            self.failed(state, flow, by_end(end), now_ns);
         }
     }
 
