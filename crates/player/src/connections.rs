@@ -304,6 +304,11 @@ impl Ending {
 }
 
 impl ConnectionCounts {
+    /// Whether TCP carried the connections. Over QUIC a connection is made by its handshake, and has no records of TLS.
+    pub fn are_of_tcp(&self) -> bool {
+        self.quic.is_none()
+    }
+
     /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
         for (ours, theirs) in [

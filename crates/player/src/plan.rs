@@ -1,6 +1,7 @@
 //! The options of a trial, typed. They are parsed once at the program's edge, or arrive as one message.
 
 mod check;
+mod connection_use;
 mod load;
 mod part;
 mod per_query;
@@ -20,6 +21,7 @@ use serde::{Deserialize, Serialize};
 use crate::sources::Sources;
 
 pub use check::{BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, PlanError, SOCKETS_MOST, THREADS_MOST};
+pub(crate) use connection_use::ConnectionUse;
 pub use load::{Arrivals, LoadPlan, Stop};
 pub use part::Part;
 pub use per_query::{PerQueryPlan, Prefix, TsigKey};
@@ -130,21 +132,25 @@ impl Wire {
 
     /// The part that only TLS needs; `None` without TLS. Of lanes it is that of the first with TLS.
     pub(crate) fn tls(&self) -> Option<&TlsPlan> {
-        match self {
-            Self::Udp(_) => None,
-            Self::Tcp(tcp) => tcp.tls.as_ref(),
-            Self::Quic(quic) => Some(&quic.tls),
-            Self::Captured(lanes) => lanes.iter().find_map(|lane| lane.wire.tls()),
-        }
+        self.each().into_iter().find_map(|wire| wire.connection_use()?.tls)
     }
 
     /// Sockets or connections that it asks for.
     fn flows(&self) -> usize {
         match self {
             Self::Udp(udp) => udp.sockets,
-            Self::Tcp(tcp) => tcp.connections,
-            Self::Quic(quic) => quic.connections,
             Self::Captured(lanes) => lanes.iter().map(|lane| lane.wire.flows()).sum(),
+            one => one.connection_use().map_or(0, |of| of.connections),
+        }
+    }
+
+    /// Asks for this many sockets or connections instead. Lanes stay as they are.
+    pub(crate) fn set_flows(&mut self, flows: usize) {
+        match self {
+            Self::Udp(udp) => udp.sockets = flows,
+            Self::Tcp(tcp) => tcp.connections = flows,
+            Self::Quic(quic) => quic.connections = flows,
+            Self::Captured(_) => {}
         }
     }
 }
@@ -202,18 +208,6 @@ pub struct TcpPlan {
     pub local_port: Option<u16>,
 }
 
-impl TcpPlan {
-    /// Whether connections alone are the load.
-    pub fn has_connections_alone(&self) -> bool {
-        self.queries_per_connection == Some(0)
-    }
-
-    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
-    pub fn uses_of_connection(&self) -> Option<u32> {
-        self.queries_per_connection.map(|queries| queries.max(1))
-    }
-}
-
 /// The part of a plan that only QUIC needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -236,18 +230,6 @@ pub struct QuicPlan {
     pub tls: TlsPlan,
     /// How many bytes may be on their way at once.
     pub congestion: Congestion,
-}
-
-impl QuicPlan {
-    /// Whether connections alone are the load.
-    pub fn has_connections_alone(&self) -> bool {
-        self.queries_per_connection == Some(0)
-    }
-
-    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
-    pub fn uses_of_connection(&self) -> Option<u32> {
-        self.queries_per_connection.map(|queries| queries.max(1))
-    }
 }
 
 /// The part of a plan that only TLS needs.
@@ -288,11 +270,7 @@ impl Plan {
 
     /// Whether connections alone are the load: each query stands for a connection, and none is sent.
     pub fn has_connections_alone(&self) -> bool {
-        match &self.wire {
-            Wire::Udp(_) | Wire::Captured(_) => false,
-            Wire::Tcp(tcp) => tcp.has_connections_alone(),
-            Wire::Quic(quic) => quic.has_connections_alone(),
-        }
+        self.wire.connection_use().is_some_and(|of| of.has_connections_alone())
     }
 
     /// Whether queries leave on a schedule.

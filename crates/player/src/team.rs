@@ -110,12 +110,7 @@ impl OfAll<'_> {
         let follows = lane.is_some_and(Lane::has_places);
         let carried = lane.map(|lane| lane.carried);
         let flows = self.flows(&plan, carried, follows);
-        match &mut plan.wire {
-            Wire::Udp(udp) => udp.sockets = flows.all() / flows.together(),
-            Wire::Tcp(tcp) => tcp.connections = flows.all(),
-            Wire::Quic(quic) => quic.connections = flows.all(),
-            Wire::Captured(_) => {}
-        }
+        plan.wire.set_flows(flows.all() / flows.together());
         let replay = Replayed {
             window: Arc::clone(&self.window),
             crowd: Arc::clone(&self.crowd),
@@ -152,12 +147,10 @@ impl OfAll<'_> {
                 Flows::of_places(self.capture.places.max(1), self.replay.pile, threads, connections_most / 2)
             }
             // Each query has a connection of its own, from the address of its client.
-            Wire::Tcp(tcp) if tcp.uses_of_connection() == Some(1) => {
+            Wire::Tcp(tcp) if tcp.connection_use().uses_of_connection() == Some(1) => {
                 Flows::of_any(crowd, threads, tcp.connections)
             }
-            Wire::Tcp(_) | Wire::Quic(_) | Wire::Captured(_) => {
-                Flows::of_clients(crowd, carried, threads, connections_most)
-            }
+            _ => Flows::of_clients(crowd, carried, threads, connections_most),
         }
     }
 }

@@ -2,6 +2,7 @@
 //! thread gets its part of it.
 
 mod attempts;
+mod over_connections;
 pub mod quic;
 mod stamps;
 pub mod tcp;

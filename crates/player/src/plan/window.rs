@@ -1,6 +1,6 @@
 //! The largest window that a plan can have.
 
-use super::{CONNECTIONS_MOST, OUTSTANDING_MOST, Plan, PlanError, SOCKETS_MOST, Wire};
+use super::{CONNECTIONS_MOST, OUTSTANDING_MOST, Plan, PlanError, SOCKETS_MOST};
 
 /// The largest window of as many sockets or connections: each has 65,536 queries outstanding at most.
 pub fn window_most(flows: usize) -> u64 {
@@ -16,8 +16,8 @@ impl Plan {
         // The clients of a capture have as many flows as they need.
         let flows = match &self.wire {
             _ if !is_replay => self.flows(),
-            Wire::Udp(_) | Wire::Captured(_) => SOCKETS_MOST,
-            Wire::Tcp(_) | Wire::Quic(_) => CONNECTIONS_MOST,
+            wire if wire.connection_use().is_some() => CONNECTIONS_MOST,
+            _ => SOCKETS_MOST,
         };
         let most = window_most(flows);
         if window > most {

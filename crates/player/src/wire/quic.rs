@@ -12,10 +12,10 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
-use kqps_tls::client::server_name;
-use kqps_tls::{Client, Connector};
+use kqps_tls::Client;
 
-use super::tickets::tickets_most;
+use super::attempts::limit_flows;
+use super::tickets::{connectors, tickets_most};
 use super::udp::offers;
 use super::udp::sockets::too_many;
 use crate::error::PlayError;
@@ -119,17 +119,9 @@ pub(super) fn play(
 ) -> Result<Option<ThreadResult>, PlayError> {
     let failed = |error| PlayError::Loop { io: IO, error };
     let tickets = tickets_most(plan, sockets.len());
-    let connectors: Result<Vec<Connector>, _> = quic
-        .tls
-        .names
-        .iter()
-        .map(|name| server_name(name).map(|name| client.connector(name, tickets)))
-        .collect();
-    let client = kqps_quic::Client::new(connectors?, sockets.len(), tickets, quic.congestion);
-    state.books.limit_unsettled(quic.outstanding);
-    if let Some(uses) = quic.uses_of_connection() {
-        (0..sockets.len()).for_each(|flow| state.books.allow(flow, uses));
-    }
+    let connectors = connectors(&quic.tls, client, tickets)?;
+    let client = kqps_quic::Client::new(connectors, sockets.len(), tickets, quic.congestion);
+    limit_flows(&quic.connection_use(), &mut state, sockets.len());
     let places = Places::new((plan, quic), client, first, sockets).map_err(failed)?;
     let thread = PlayerThread::new(plan, plan.burst, places, state, signals);
     let mut thread = thread.map_err(|error| too_many(plan, error, failed))?;
