@@ -135,6 +135,15 @@ impl Wire {
         self.each().into_iter().find_map(|wire| wire.connection_use()?.tls)
     }
 
+    /// How it uses connections; `None` over UDP, and for lanes, of which each has a wire of its own.
+    pub(crate) fn connection_use(&self) -> Option<ConnectionUse<'_>> {
+        match self {
+            Self::Udp(_) | Self::Captured(_) => None,
+            Self::Tcp(tcp) => Some(tcp.connection_use()),
+            Self::Quic(quic) => Some(quic.connection_use()),
+        }
+    }
+
     /// Sockets or connections that it asks for.
     fn flows(&self) -> usize {
         match self {
@@ -208,6 +217,19 @@ pub struct TcpPlan {
     pub local_port: Option<u16>,
 }
 
+impl TcpPlan {
+    /// How it uses connections.
+    pub(crate) fn connection_use(&self) -> ConnectionUse<'_> {
+        ConnectionUse {
+            connections: self.connections,
+            queries_per_connection: self.queries_per_connection,
+            outstanding: self.outstanding,
+            connect_timeout: self.connect_timeout,
+            tls: self.tls.as_ref(),
+        }
+    }
+}
+
 /// The part of a plan that only QUIC needs.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -230,6 +252,19 @@ pub struct QuicPlan {
     pub tls: TlsPlan,
     /// How many bytes may be on their way at once.
     pub congestion: Congestion,
+}
+
+impl QuicPlan {
+    /// How it uses connections.
+    pub(crate) fn connection_use(&self) -> ConnectionUse<'_> {
+        ConnectionUse {
+            connections: self.connections,
+            queries_per_connection: self.queries_per_connection,
+            outstanding: self.outstanding,
+            connect_timeout: self.connect_timeout,
+            tls: Some(&self.tls),
+        }
+    }
 }
 
 /// The part of a plan that only TLS needs.

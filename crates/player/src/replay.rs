@@ -25,22 +25,9 @@ use flows::Flows;
 use window::Window;
 
 /// The transports of captures.
-pub(crate) const TRANSPORTS: [Carried; 5] =
-    [Carried::Udp, Carried::Tcp, Carried::Tls, Carried::Https, Carried::Quic];
+pub(crate) const TRANSPORTS: [Carried; Carried::ALL.len()] = Carried::ALL;
 
-/// The place of a transport in [`TRANSPORTS`].
-#[inline]
-pub(crate) fn number_of(carried: Carried) -> usize {
-    match carried {
-        Carried::Udp => 0,
-        Carried::Tcp => 1,
-        Carried::Tls => 2,
-        Carried::Https => 3,
-        Carried::Quic => 4,
-    }
-}
-
-/// The transports that have a lane in a plan, by [`number_of`]; all if there are no lanes.
+/// The transports that have a lane in a plan, by [`Carried::number`]; all if there are no lanes.
 pub(crate) fn lanes_of(wire: &Wire) -> [bool; TRANSPORTS.len()] {
     let Wire::Captured(lanes) = wire else { return [true; TRANSPORTS.len()] };
     TRANSPORTS.map(|carried| lanes.iter().any(|lane| lane.carried == carried))

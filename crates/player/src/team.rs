@@ -11,7 +11,7 @@ use crate::replay::census::Census;
 use crate::replay::crowd::Crowd;
 use crate::replay::flows::Flows;
 use crate::replay::window::Window;
-use crate::replay::{Replayed, TRANSPORTS, lanes_of, number_of};
+use crate::replay::{Replayed, TRANSPORTS, lanes_of};
 use crate::share::{share_of, tables};
 
 /// Threads that share one wire.
@@ -61,7 +61,7 @@ struct OfAll<'a> {
     capture: &'a CaptureFacts,
     window: Arc<Window>,
     crowd: Arc<Crowd>,
-    /// The queries of one pass, and the transports that have a lane, by [`number_of`].
+    /// The queries of one pass, and the transports that have a lane, by [`Carried::number`].
     queries: [u64; TRANSPORTS.len()],
     lanes: [bool; TRANSPORTS.len()],
 }
@@ -88,7 +88,7 @@ impl OfAll<'_> {
     fn load(&self, lane: &Lane, threads: &Range<usize>) -> LoadPlan {
         let played = self.queries.iter().zip(self.lanes).filter(|(_, has_lane)| *has_lane);
         let queries: u64 = played.map(|(count, _)| count).sum();
-        let of_lane = self.queries[number_of(lane.carried)];
+        let of_lane = self.queries[lane.carried.number()];
         let share = of_lane.max(1) as f64 / queries.max(1) as f64;
         let all = self.plan.threads;
         let of_window = |window: u64| {

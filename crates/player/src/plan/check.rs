@@ -178,8 +178,9 @@ impl Plan {
             return if needs_capture { Err(PlanError::NoReplay) } else { Ok(()) };
         };
         let ReplayPlan { from, to, speed, repeat, pile, .. } = *replay;
+        let has_lanes = matches!(self.wire, Wire::Captured(_));
         let refused = self.wire.each().into_iter().find_map(|wire| match wire {
-            _ if wire.is_past_kernel() && matches!(self.wire, Wire::Captured(_)) => Some(PlanError::LanesPast),
+            _ if wire.is_past_kernel() && has_lanes => Some(PlanError::LanesPast),
             Wire::Udp(udp) if !matches!(udp.io, Io::Auto | Io::Mmsg | Io::Xdp) => {
                 Some(PlanError::ReplayIo(udp.io.word()))
             }
@@ -215,21 +216,19 @@ impl Plan {
 
     fn check_wire(&self, wire: &Wire) -> Result<(), PlanError> {
         let targets = self.targets.len();
-        match wire {
-            Wire::Captured(lanes) => self.check_lanes(lanes),
-            Wire::Udp(udp) => {
+        if let Wire::Udp(UdpPlan { io, device, .. }) | Wire::Tcp(TcpPlan { io, device, .. }) = wire {
+            check_device(*io, device.as_deref())?;
+        }
+        match (wire, wire.connection_use()) {
+            (Wire::Captured(lanes), _) => self.check_lanes(lanes),
+            (Wire::Udp(udp), _) => {
                 let sockets = udp.sockets;
-                check_device(udp.io, udp.device.as_deref())?;
                 first_of([
                     (!(1..=SOCKETS_MOST).contains(&sockets), PlanError::Sockets(sockets)),
                     (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
                 ])
             }
-            Wire::Tcp(tcp) => {
-                check_device(tcp.io, tcp.device.as_deref())?;
-                check_use(&tcp.connection_use(), targets)
-            }
-            other => other.connection_use().map_or(Ok(()), |of| check_use(&of, targets)),
+            (_, used) => used.map_or(Ok(()), |of| check_use(&of, targets)),
         }
     }
 }

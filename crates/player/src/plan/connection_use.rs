@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{QuicPlan, TcpPlan, TlsPlan, Wire};
+use super::TlsPlan;
 
 /// How a wire uses connections, whatever carries them.
 #[derive(Clone, Copy, Debug)]
@@ -33,42 +33,5 @@ impl ConnectionUse<'_> {
     /// Whether connections are kept for the whole trial.
     pub(crate) fn are_kept(&self) -> bool {
         self.queries_per_connection.is_none()
-    }
-}
-
-impl TcpPlan {
-    /// How it uses connections.
-    pub(crate) fn connection_use(&self) -> ConnectionUse<'_> {
-        ConnectionUse {
-            connections: self.connections,
-            queries_per_connection: self.queries_per_connection,
-            outstanding: self.outstanding,
-            connect_timeout: self.connect_timeout,
-            tls: self.tls.as_ref(),
-        }
-    }
-}
-
-impl QuicPlan {
-    /// How it uses connections.
-    pub(crate) fn connection_use(&self) -> ConnectionUse<'_> {
-        ConnectionUse {
-            connections: self.connections,
-            queries_per_connection: self.queries_per_connection,
-            outstanding: self.outstanding,
-            connect_timeout: self.connect_timeout,
-            tls: Some(&self.tls),
-        }
-    }
-}
-
-impl Wire {
-    /// How it uses connections; `None` over UDP, and for lanes, of which each has a wire of its own.
-    pub(crate) fn connection_use(&self) -> Option<ConnectionUse<'_>> {
-        match self {
-            Self::Udp(_) | Self::Captured(_) => None,
-            Self::Tcp(tcp) => Some(tcp.connection_use()),
-            Self::Quic(quic) => Some(quic.connection_use()),
-        }
     }
 }

@@ -14,10 +14,12 @@ impl Plan {
         let Some(window) = self.load.window() else { return Ok(()) };
         let is_replay = self.replay.is_some();
         // The clients of a capture have as many flows as they need.
-        let flows = match &self.wire {
-            _ if !is_replay => self.flows(),
-            wire if wire.connection_use().is_some() => CONNECTIONS_MOST,
-            _ => SOCKETS_MOST,
+        let flows = if !is_replay {
+            self.flows()
+        } else if self.wire.connection_use().is_some() {
+            CONNECTIONS_MOST
+        } else {
+            SOCKETS_MOST
         };
         let most = window_most(flows);
         if window > most {

@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use kqps_dataset::{Carried, Dataset};
 
-use super::{TRANSPORTS, number_of};
+use super::TRANSPORTS;
 use crate::plan::ReplayPlan;
 use crate::sources::Sources;
 
@@ -80,7 +80,7 @@ impl Crowd {
 
     /// Whether a client asks by a transport; by any for `None`.
     pub(crate) fn asks_by(&self, client: u32, carried: Option<Carried>) -> bool {
-        let wanted = carried.map_or(u8::MAX, |carried| 1 << number_of(carried));
+        let wanted = carried.map_or(u8::MAX, |carried| 1 << carried.number());
         self.asks[client as usize] & wanted != 0
     }
 

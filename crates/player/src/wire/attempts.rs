@@ -1,8 +1,7 @@
 //! Attempts to make connections, whatever carries these: how a thread's connections are used, the pauses between
 //! attempts that fail, and the end of opening kept connections at a target that lets most attempts fail.
 
-use kqps_quic::Timers;
-
+use super::Timers;
 use super::tickets::TicketWaits;
 use crate::connections::{ConnectionCounts, Ending};
 use crate::loss::Loss;
@@ -67,6 +66,11 @@ impl Attempts {
     /// Whether opening further connections before the load is in vain.
     pub(super) fn are_vain(&self) -> bool {
         is_vain(&self.counts, self.failed_ns, self.connect_timeout_ns)
+    }
+
+    /// Forgets when something is due.
+    pub(super) fn forget_times(&mut self) {
+        self.timers = Timers::default();
     }
 
     /// The place that is checked next, of so many in turn.

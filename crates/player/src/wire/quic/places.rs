@@ -136,7 +136,8 @@ impl<'a> Places<'a> {
                 epoll.add(socket, key)?;
             }
         }
-        let counts = ConnectionCounts { ports: ephemeral::ports().len() as u64, ..ConnectionCounts::default() };
+        let counts =
+            ConnectionCounts { ports: ephemeral::ports().len() as u64, ..ConnectionCounts::default() };
         Ok(Self {
             places: (first..).zip(sockets).map(place).collect::<io::Result<_>>()?,
             sockets,

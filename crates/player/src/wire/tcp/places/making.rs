@@ -43,7 +43,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         }
         self.attempts.counts.before_load = self.attempts.counts.established;
         // The clock of the load is another one.
-        self.attempts.timers = Default::default();
+        self.attempts.forget_times();
         for place in &mut self.places {
             place.tries.paused_until_ns = None;
         }
