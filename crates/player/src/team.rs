@@ -61,7 +61,7 @@ struct OfAll<'a> {
     capture: &'a CaptureFacts,
     window: Arc<Window>,
     crowd: Arc<Crowd>,
-    /// The queries of one pass, and the transports that have a lane, by [`Carried::number`].
+    /// The queries of one pass, and the transports that have a lane, by their numbers.
     queries: [u64; TRANSPORTS.len()],
     lanes: [bool; TRANSPORTS.len()],
 }

@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
-use kqps_tls::{Acceptor, TlsError};
+use kqps_tls::{Acceptor, Identity, TlsError};
 
 use crate::frames::Queue;
 use crate::setup::{Listen, Listeners, Reply, ServerSetup, Sockets, TlsSetup};
@@ -46,11 +46,11 @@ pub struct WorkerSockets {
     pub queue: Option<Queue>,
 }
 
-/// All sockets of a server.
-#[derive(Debug)]
-pub struct Bound {
+/// The addresses of a server, with the ports that the kernel chose.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
     /// The addresses at which the server takes datagrams, each once.
-    pub addresses: Vec<SocketAddr>,
+    pub datagrams: Vec<SocketAddr>,
     /// The addresses at which it accepts connections by TCP alone.
     pub tcp: Vec<SocketAddr>,
     /// The addresses at which it accepts connections in TLS.
@@ -59,6 +59,13 @@ pub struct Bound {
     pub https: Vec<SocketAddr>,
     /// The addresses at which it accepts connections over QUIC.
     pub quic: Vec<SocketAddr>,
+}
+
+/// All sockets of a server.
+#[derive(Debug)]
+pub struct Bound {
+    /// The addresses of the sockets.
+    pub addresses: Addresses,
     /// The sockets of each worker.
     pub workers: Vec<WorkerSockets>,
     /// Every receiving socket once.
@@ -115,8 +122,8 @@ impl ListeningSocket {
         })
     }
 
-    /// Whether it is of QUIC.
-    pub fn is_quic(&self) -> bool {
+    /// Whether a thread apart serves its connections: those of QUIC.
+    pub fn needs_own_thread(&self) -> bool {
         matches!(self, Self::Quic(..))
     }
 
@@ -139,6 +146,23 @@ impl AsFd for ListeningSocket {
     }
 }
 
+/// The TLS of a server's connections. All sockets of a transport in one process share the key of its tickets.
+pub(crate) struct Acceptors {
+    pub(crate) tls: Acceptor,
+    pub(crate) https: Acceptor,
+    pub(crate) quic: Acceptor,
+}
+
+impl Acceptors {
+    pub(crate) fn new(identity: &Identity, early_data: bool) -> Result<Self, TlsError> {
+        Ok(Self {
+            tls: Acceptor::over_tcp(kqps_tls::ALPN, identity, early_data)?,
+            https: Acceptor::over_tcp(kqps_http::ALPN, identity, early_data)?,
+            quic: Acceptor::over_quic(identity, early_data)?,
+        })
+    }
+}
+
 /// The server could not listen on an address or at the path of a Unix socket.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {place}: {reason}")]
@@ -157,14 +181,13 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
         WorkerSockets { cpu: setup.cpu(number), endpoints, listeners, queue: None }
     };
     let workers = (0..setup.workers()).map(worker).collect();
-    let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (tcp, tls, https, quic) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut bound = Bound { addresses, tcp, tls, https, quic, workers, receivers, listeners, files };
+    let (addresses, receivers, listeners, files) = (Addresses::default(), Vec::new(), Vec::new(), Vec::new());
+    let mut bound = Bound { addresses, workers, receivers, listeners, files };
     for &Listen { address, with_tcp: may_have_tcp } in &setup.listen {
         let with_tcp = with_tcp && may_have_tcp;
         let mut add = |address, workers: &mut [WorkerSockets]| -> io::Result<()> {
             let (receivers, listeners) = open(setup, address, workers.len(), with_tcp)?;
-            bound.addresses.push(receivers[0].local_addr()?);
+            bound.addresses.datagrams.push(receivers[0].local_addr()?);
             for (index, worker) in workers.iter_mut().enumerate() {
                 let receiver = receivers[index % receivers.len()].clone();
                 let sender = match setup.reply {
@@ -187,12 +210,9 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             add(address, &mut bound.workers).map_err(|error| refused(address, &error))?;
         }
     }
-    bound.tcp = listen_apart(setup, &setup.tcp, &mut bound, ListeningSocket::Tcp)?;
+    bound.addresses.tcp = listen_apart(setup, &setup.tcp, &mut bound, ListeningSocket::Tcp)?;
     if let Some(tls) = &setup.tls {
         bind_tls(setup, tls, &mut bound)?;
-    }
-    if let Some(quic) = &setup.quic {
-        quic::bind(setup, quic, &mut bound)?;
     }
     for path in unix {
         let (listener, file) = unix::listen(path)?;
@@ -202,17 +222,17 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
     Ok(bound)
 }
 
-/// Adds the sockets at which connections in TLS are accepted, and those by HTTP in TLS.
+/// Adds the sockets at which connections in TLS are accepted, those by HTTP in TLS, and those over QUIC.
 fn bind_tls(setup: &ServerSetup, tls: &TlsSetup, bound: &mut Bound) -> Result<(), BindError> {
     let unfit =
         |error: TlsError| BindError { place: "the addresses of TLS".to_owned(), reason: error.to_string() };
-    let acceptor = |protocol| Acceptor::over_tcp(protocol, &tls.identity, tls.early_data).map_err(unfit);
-    let (of_tls, of_https) = (acceptor(kqps_tls::ALPN)?, acceptor(kqps_http::ALPN)?);
-    bound.tls =
+    let Acceptors { tls: of_tls, https: of_https, quic: of_quic } =
+        Acceptors::new(&tls.identity, tls.early_data).map_err(unfit)?;
+    bound.addresses.tls =
         listen_apart(setup, &tls.listen, bound, |socket| ListeningSocket::Tls(socket, of_tls.clone()))?;
-    bound.https =
+    bound.addresses.https =
         listen_apart(setup, &tls.https, bound, |socket| ListeningSocket::Https(socket, of_https.clone()))?;
-    Ok(())
+    quic::bind(setup, tls, &of_quic, bound)
 }
 
 /// Adds the sockets of these addresses for connections alone, which `of` makes of TCP sockets. Returns the addresses

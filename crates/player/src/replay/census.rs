@@ -9,9 +9,9 @@ use super::TRANSPORTS;
 /// The queries and clients of the window.
 #[derive(Debug)]
 pub(crate) struct Census {
-    /// The queries of one pass by [`number_of`] their transports.
+    /// The queries of one pass by the numbers of their transports.
     pub(crate) queries: [u64; TRANSPORTS.len()],
-    /// The transports by which each client asks, slice by slice: a bit for each, by [`number_of`].
+    /// The transports by which each client asks, slice by slice: a bit for each, by its number.
     pub(crate) asks: Box<[u8]>,
 }
 
@@ -37,7 +37,7 @@ impl Census {
     }
 }
 
-/// The queries of one pass over a window by [`number_of`] their transports.
+/// The queries of one pass over a window by the numbers of their transports.
 pub(crate) fn queries(dataset: &Dataset, window: &Window, capture: &CaptureFacts) -> [u64; TRANSPORTS.len()] {
     queries_of_all(dataset, window, capture).unwrap_or_else(|| {
         let mut queries = [0; TRANSPORTS.len()];

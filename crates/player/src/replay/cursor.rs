@@ -81,7 +81,7 @@ pub(crate) struct Cursor<'a> {
     begun: u64,
     /// Nothing is left in the slices of the last pass.
     has_ended: bool,
-    /// Queries that no thread plays, by [`number_of`] their transports.
+    /// Queries that no thread plays, by the numbers of their transports.
     not_played: [u64; TRANSPORTS.len()],
 }
 
@@ -197,7 +197,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Queries so far that no thread plays, by [`number_of`] their transports.
+    /// Queries so far that no thread plays, by the numbers of their transports.
     pub(crate) fn not_played(&self) -> [u64; TRANSPORTS.len()] {
         self.not_played
     }

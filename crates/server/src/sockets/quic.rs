@@ -14,18 +14,19 @@ use kqps_tls::Acceptor;
 
 use super::{BindError, Bound, ListeningSocket, QuicSocket, ports_of, refused};
 use crate::model::Model;
-use crate::setup::{Listeners, QuicSetup, ServerSetup};
+use crate::setup::{Listeners, ServerSetup, TlsSetup};
 
 /// Gives workers their sockets.
-pub(super) fn bind(setup: &ServerSetup, quic: &QuicSetup, bound: &mut Bound) -> Result<(), BindError> {
-    let acceptor = Acceptor::over_quic(&quic.identity, quic.early_data).map_err(|error| BindError {
-        place: "the addresses of QUIC".to_owned(),
-        reason: error.to_string(),
-    })?;
-    for &address in &quic.listen {
+pub(super) fn bind(
+    setup: &ServerSetup,
+    tls: &TlsSetup,
+    acceptor: &Acceptor,
+    bound: &mut Bound,
+) -> Result<(), BindError> {
+    for &address in &tls.quic {
         let mut add = |address: SocketAddr, count: usize| -> Result<Vec<ListeningSocket>, BindError> {
             let opened = open(setup, address, count).and_then(|sockets| {
-                bound.quic.push(sockets[0].local_addr()?);
+                bound.addresses.quic.push(sockets[0].local_addr()?);
                 Ok(sockets)
             });
             let sockets = opened.map_err(|error| refused(address, &error))?;
@@ -35,7 +36,7 @@ pub(super) fn bind(setup: &ServerSetup, quic: &QuicSetup, bound: &mut Bound) -> 
             });
             Ok(numbered.collect())
         };
-        match quic.listeners {
+        match tls.quic_listeners {
             Listeners::Shared => bound.listeners.extend(add(address, 1)?),
             Listeners::ReusePort => {
                 let sockets = add(address, bound.workers.len())?;
