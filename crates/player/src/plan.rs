@@ -135,6 +135,15 @@ impl Wire {
         self.each().into_iter().find_map(|wire| wire.connection_use()?.tls)
     }
 
+    /// TLS of its connections, to be changed; `None` without it, and for lanes.
+    pub fn tls_mut(&mut self) -> Option<&mut TlsPlan> {
+        match self {
+            Self::Udp(_) | Self::Captured(_) => None,
+            Self::Tcp(tcp) => tcp.tls.as_mut(),
+            Self::Quic(quic) => Some(&mut quic.tls),
+        }
+    }
+
     /// How it uses connections; `None` over UDP, and for lanes, of which each has a wire of its own.
     pub(crate) fn connection_use(&self) -> Option<ConnectionUse<'_>> {
         match self {
