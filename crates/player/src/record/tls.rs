@@ -1,9 +1,9 @@
 //! The facts of TLS on connections, and notes on what it could not do as asked.
 
-use kqps_observation::{EarlyFacts, SessionFacts, TlsFacts};
+use kqps_observation::{SessionFacts, TlsFacts};
 use kqps_tls::{Failure, Kind, Session, Trust};
 
-use crate::connections::{ConnectionCounts, EarlyCounts, TlsCounts};
+use crate::connections::{ConnectionCounts, TlsCounts};
 use crate::loss::Loss;
 use crate::plan::{Plan, TcpPlan, TlsPlan, Wire};
 use crate::tally::Tally;
@@ -38,19 +38,8 @@ pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan, has_records: bool) -
         sessions,
         tickets_received: counts.tickets.received,
         tickets_offered: counts.tickets.offered,
-        early: plan.client.early_data.then(|| early_facts(&counts.early)),
+        early: plan.client.early_data.then_some(counts.early),
         failures: counts.failures.clone(),
-    }
-}
-
-fn early_facts(counts: &EarlyCounts) -> EarlyFacts {
-    EarlyFacts {
-        offered: counts.offered,
-        accepted: counts.accepted,
-        rejected: counts.rejected,
-        undecided: counts.undecided,
-        queries: counts.queries,
-        queries_again: counts.again,
     }
 }
 

@@ -9,7 +9,7 @@ mod places;
 
 use std::collections::HashSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use kqps_tls::Client;
@@ -22,6 +22,7 @@ use crate::error::PlayError;
 use crate::plan::{BUFFER_BYTES, Io, Plan, QuicPlan};
 use crate::record::ThreadResult;
 use crate::replay::Replayed;
+use crate::sources::unspecified;
 use crate::state::ThreadState;
 use crate::thread::{PlayerThread, Signals};
 use places::Places;
@@ -61,7 +62,7 @@ pub(super) fn bind(
         let of_client = replay.zip(clients.as_ref());
         let of_client = of_client.and_then(|(replay, clients)| replay.crowd.address(clients[number]));
         let from = plan.local.map_or_else(
-            || any(to),
+            || unspecified(to),
             |local| of_client.map_or_else(|| local.of_socket(number), |address| local.of_number(address)),
         );
         if without_port.contains(&from) {
@@ -101,11 +102,6 @@ fn may_fail_later(connected: io::Result<()>) -> io::Result<()> {
         }
         connected => connected,
     }
-}
-
-/// The unspecified address, with which the kernel chooses one that reaches the target.
-fn any(target: SocketAddr) -> IpAddr {
-    if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
 /// Plays a thread's part of a trial through these sockets. `first` is the number, among all, of the first one. Returns

@@ -86,7 +86,7 @@ impl Places<'_> {
         client.poll(flow, state.clock.clock_ns(now_ns), |event| match event {
             ClientEvent::Opened { session, early } => opened = Some((session, early)),
             ClientEvent::Again(key) => {
-                tls.early.again += 1;
+                tls.early.queries_again += 1;
                 place.waiting.push_back(key);
             }
             ClientEvent::Reply(key, reply) => {
