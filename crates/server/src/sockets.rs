@@ -198,7 +198,7 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             }
             bound.receivers.extend(receivers);
             let listeners = listeners.into_iter().map(ListeningSocket::Tcp);
-            distribute(setup, listeners, &mut bound.listeners, workers);
+            distribute(setup.listeners, listeners, &mut bound.listeners, workers);
             Ok(())
         };
         if setup.sockets == Sockets::PortEach {
@@ -210,7 +210,8 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             add(address, &mut bound.workers).map_err(|error| refused(address, &error))?;
         }
     }
-    bound.addresses.tcp = listen_apart(setup, &setup.tcp, &mut bound, ListeningSocket::Tcp)?;
+    let over_tcp = open_tcp(setup, ListeningSocket::Tcp);
+    bound.addresses.tcp = listen_apart(&setup.tcp, setup.listeners, &mut bound, over_tcp)?;
     if let Some(tls) = &setup.tls {
         bind_tls(setup, tls, &mut bound)?;
     }
@@ -228,34 +229,35 @@ fn bind_tls(setup: &ServerSetup, tls: &TlsSetup, bound: &mut Bound) -> Result<()
         |error: TlsError| BindError { place: "the addresses of TLS".to_owned(), reason: error.to_string() };
     let Acceptors { tls: of_tls, https: of_https, quic: of_quic } =
         Acceptors::new(&tls.identity, tls.early_data).map_err(unfit)?;
-    bound.addresses.tls =
-        listen_apart(setup, &tls.listen, bound, |socket| ListeningSocket::Tls(socket, of_tls.clone()))?;
-    bound.addresses.https =
-        listen_apart(setup, &tls.https, bound, |socket| ListeningSocket::Https(socket, of_https.clone()))?;
-    quic::bind(setup, tls, &of_quic, bound)
+    let over_tls = open_tcp(setup, |socket| ListeningSocket::Tls(socket, of_tls.clone()));
+    bound.addresses.tls = listen_apart(&tls.listen, setup.listeners, bound, over_tls)?;
+    let over_https = open_tcp(setup, |socket| ListeningSocket::Https(socket, of_https.clone()));
+    bound.addresses.https = listen_apart(&tls.https, setup.listeners, bound, over_https)?;
+    let over_quic = |address, count| quic::open(setup, address, count, &of_quic);
+    bound.addresses.quic = listen_apart(&tls.quic, tls.quic_listeners, bound, over_quic)?;
+    Ok(())
 }
 
-/// Adds the sockets of these addresses for connections alone, which `of` makes of TCP sockets. Returns the addresses
-/// with their ports.
+/// Opens the sockets of these addresses for connections alone, and hands them to workers in this way. `open` opens the
+/// given number at an address, and returns the address with its port. Returns all addresses with their ports.
 fn listen_apart(
-    setup: &ServerSetup,
     addresses: &[SocketAddr],
+    how: Listeners,
     bound: &mut Bound,
-    of: impl Fn(TcpListener) -> ListeningSocket,
+    open: impl Fn(SocketAddr, usize) -> io::Result<(SocketAddr, Vec<ListeningSocket>)>,
 ) -> Result<Vec<SocketAddr>, BindError> {
     let mut listening = Vec::new();
     for &address in addresses {
         let mut add =
             |address, shared: &mut Vec<_>, workers: &mut [WorkerSockets]| -> Result<(), BindError> {
-                let opened = listen_tcp(setup, address, workers.len()).and_then(|listeners| {
-                    listening.push(listeners[0].local_addr()?);
-                    Ok(listeners)
-                });
-                let listeners = opened.map_err(|error| refused(address, &error))?;
-                distribute(setup, listeners.into_iter().map(&of), shared, workers);
+                let count = if how == Listeners::ReusePort { workers.len() } else { 1 };
+                let opened = open(address, count);
+                let (with_port, listeners) = opened.map_err(|error| refused(address, &error))?;
+                listening.push(with_port);
+                distribute(how, listeners, shared, workers);
                 Ok(())
             };
-        if setup.listeners == Listeners::PortEach {
+        if how == Listeners::PortEach {
             for (worker, address) in bound.workers.iter_mut().zip(ports_of(address)) {
                 add(address?, &mut bound.listeners, std::slice::from_mut(worker))?;
             }
@@ -264,6 +266,17 @@ fn listen_apart(
         }
     }
     Ok(listening)
+}
+
+/// Opens TCP sockets for [`listen_apart`], of which `of` makes sockets for connections.
+fn open_tcp(
+    setup: &ServerSetup,
+    of: impl Fn(TcpListener) -> ListeningSocket,
+) -> impl Fn(SocketAddr, usize) -> io::Result<(SocketAddr, Vec<ListeningSocket>)> {
+    move |address, count| {
+        let sockets = listen_tcp(setup, address, count)?;
+        Ok((sockets[0].local_addr()?, sockets.into_iter().map(&of).collect()))
+    }
 }
 
 /// Opens the TCP sockets of an address: one for each of these workers if they have their own, or else one.
@@ -278,12 +291,12 @@ fn listen_tcp(setup: &ServerSetup, address: SocketAddr, workers: usize) -> io::R
 
 /// Hands the listening sockets of one address to all workers together, or one to each.
 fn distribute(
-    setup: &ServerSetup,
-    listeners: impl Iterator<Item = ListeningSocket>,
+    how: Listeners,
+    listeners: impl IntoIterator<Item = ListeningSocket>,
     shared: &mut Vec<ListeningSocket>,
     workers: &mut [WorkerSockets],
 ) {
-    match setup.listeners {
+    match how {
         Listeners::Shared => shared.extend(listeners),
         Listeners::ReusePort | Listeners::PortEach => {
             workers.iter_mut().zip(listeners).for_each(|(worker, own)| worker.listeners.push(own));
