@@ -1,13 +1,9 @@
 //! A query in its buffer, and the reply that is written over it. ID, RD, CD and the question stay as they are.
 
-use kqps_message::edns::{DO, UDP_PAYLOAD_BYTES};
+use kqps_message::edns::{OPT_BYTES, UDP_PAYLOAD_BYTES, opt_record};
 use kqps_message::header::{AD, CD, HEADER_BYTES, QR, RA, RD, TC};
-use kqps_message::rtype;
 
 use crate::block::Block;
-
-/// The length of an OPT record without options, in bytes.
-const OPT_BYTES: usize = 11;
 
 /// Facts that a server has read of a query, so that the cache does not read it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -133,10 +129,7 @@ impl Query {
         message[8..10].copy_from_slice(&counts[1].to_be_bytes());
         message[10..HEADER_BYTES].copy_from_slice(&[0, u8::from(self.opt.is_some())]);
         let Some(dnssec_ok) = self.opt else { return end };
-        let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), UDP_PAYLOAD_BYTES.to_be_bytes());
-        let flags = if dnssec_ok { (DO >> 8) as u8 } else { 0 };
-        let opt = [0, t0, t1, p0, p1, 0, 0, flags, 0, 0, 0];
-        message[end..end + OPT_BYTES].copy_from_slice(&opt);
+        message[end..end + OPT_BYTES].copy_from_slice(&opt_record(UDP_PAYLOAD_BYTES, 0, dnssec_ok));
         end + OPT_BYTES
     }
 }

@@ -60,8 +60,8 @@ impl Shared {
         Key::from_question(question, &self.hasher)
     }
 
-    /// Answers a query that the server has read: `message` begins with a query for the question of `key`, which has this
-    /// form. The reply overwrites it; only after a miss is `message` unchanged.
+    /// Answers a query that the server has read: `message` begins with a query for the question of `key`, and the query
+    /// has this form. The reply overwrites it; only after a miss is `message` unchanged.
     ///
     /// ID, RD, CD and the question are those of the query, RA is set and AA is not. AD is set if the upstream server
     /// set it and the client set DO or AD. If the query has EDNS, the reply has an OPT record of version 0 with the
@@ -87,9 +87,9 @@ impl Shared {
     }
 
     /// Reads the reply to a question, from a server that speaks for these names. It must have come from the server that
-    /// was asked, with the ID and from the port of the query: the cache cannot see this. Records outside of the names are
-    /// dropped, and so are records that the question did not ask for, such as the whole additional section. A question
-    /// for ANY gets one RRset (RFC 8482, section 4.1). TTLs are changed to those of the settings.
+    /// was asked, with the ID and from the port of the query: the cache cannot see this. It drops records outside of the
+    /// names, and records that the question did not ask for, such as the whole additional section. A question for ANY
+    /// gets one RRset (RFC 8482, section 4.1). TTLs are changed to those of the settings.
     ///
     /// # Errors
     ///
@@ -98,7 +98,7 @@ impl Shared {
         Reply::read(question, reply, Some(names), &self.rules)
     }
 
-    /// Keeps the whole reply to a question, in place of what was known of it, for as long as all its records may be kept.
+    /// Keeps the whole reply to a question, in place of what was known of it. It stays for as long as all its records may.
     pub fn keep(&self, question: &Question<'_>, reply: &Reply, now_s: u64) -> Put {
         let Some(key) = self.key(question) else { return Put::NotKept(Why::OtherQuestion) };
         self.shard(&key).keep(&key, reply, now_s)
