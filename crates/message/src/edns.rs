@@ -12,6 +12,9 @@ pub const UDP_PAYLOAD_BYTES: u16 = 1232;
 /// The bit of an OPT record's TTL that asks for DNSSEC records (RFC 3225, section 3).
 pub const DO: u32 = 0x8000;
 
+/// The option code of cookies (RFC 7873, section 4).
+pub const COOKIE: u16 = 10;
+
 /// The option code of edns-tcp-keepalive, which is for TCP alone (RFC 7828, section 3.2.1; RFC 9250, section 5.5.2).
 pub const TCP_KEEPALIVE: u16 = 11;
 

@@ -2,8 +2,8 @@
 
 use kqps_message::edns::{self, DO, OPT_BYTES, UDP_PAYLOAD_BYTES, opt_record};
 use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RA, RD};
-use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::name;
+use kqps_message::question::QUESTION_TAIL_BYTES;
 
 /// Writes a reply with this rcode over the query in the first `bytes` bytes of a buffer, which has a header. Returns
 /// its length. It has an OPT record if the query has one (RFC 6891, section 6.1.1) and there is room.

@@ -1,14 +1,12 @@
 //! EDNS (RFC 6891): the OPT records of a query and of its reply.
 
-use kqps_message::edns::{DO, OPT_BYTES, OPTION_BYTES, TCP_KEEPALIVE, opt_record};
+use kqps_message::edns::{COOKIE, DO, OPT_BYTES, OPTION_BYTES, TCP_KEEPALIVE, opt_record};
 
 use crate::respond::ResponderSettings;
 use crate::respond::cookie::{self, Cookie, Malformed};
 
 /// The option code of the name server identifier (RFC 5001).
 const NSID: u16 = 3;
-/// The option code of cookies (RFC 7873).
-const COOKIE: u16 = 10;
 /// The bytes of a connection's idle time in its option (RFC 7828, section 3.1).
 const IDLE_BYTES: usize = 2;
 /// The message size that every client can receive over UDP, bytes (RFC 1035, section 4.2.1; RFC 6891, section
