@@ -1,6 +1,6 @@
 //! The target for the cache: any bytes as a query, and as the reply that is put in for its question.
 
-use kqps_cache::{Answered, Cache, Failure, Put, Question, Settings, Stale};
+use kqps_cache::{Answered, Bailiwick, Failure, Form, Purpose, Put, Question, Settings, Shared, Stale};
 use kqps_message::question::QUESTION_TAIL_BYTES;
 use kqps_message::{HEADER_BYTES, Header, canonical, edns, name, question, record};
 
@@ -30,19 +30,19 @@ pub fn cache(bytes: &[u8]) {
     };
     let zone = if choice & IN_ZONE == 0 { &b"\0"[..] } else { b"\x07example\0" };
     let Some(asked) = asked(query, choice) else { return };
-    let mut cache = Cache::new(&settings, [1, 2]);
-    assert_eq!(answer(&mut cache, query, &asked, 65_535, NOW_S), None, "nothing was put in");
-    if let Put::Kept { ttl_s } = cache.put(&asked, reply, zone, NOW_S) {
+    let cache = Shared::for_one(&settings, [1, 2]);
+    assert_eq!(answer(&cache, query, &asked, 65_535, NOW_S), None, "nothing was put in");
+    if let Put::Kept { ttl_s } = put(&cache, &asked, zone, reply) {
         assert!(ttl_s > 0 && ttl_s <= *settings.ttl.end());
-        keeps(&mut cache, &asked, zone, ttl_s);
-        is_sound(&mut cache, query, &asked);
+        keeps(&cache, &asked, zone, ttl_s);
+        is_sound(&cache, query, &asked);
     } else {
-        assert_eq!(answer(&mut cache, query, &asked, 65_535, NOW_S), None, "nothing was kept");
+        assert_eq!(answer(&cache, query, &asked, 65_535, NOW_S), None, "nothing was kept");
     }
     cache.failed(&asked, Failure::Unusable, NOW_S + 100_000);
-    answer(&mut cache, query, &asked, 512, NOW_S + 100_000);
+    answer(&cache, query, &asked, 512, NOW_S + 100_000);
     let own = own_query(&asked);
-    assert!(answer(&mut cache, &own, &asked, 512, NOW_S + 100_001).is_some(), "a failure is an answer");
+    assert!(answer(&cache, &own, &asked, 512, NOW_S + 100_001).is_some(), "a failure is an answer");
     assert!(cache.memory_bytes() <= MEMORY_BYTES);
 }
 
@@ -65,17 +65,40 @@ fn own_query(asked: &Question<'_>) -> Vec<u8> {
     [&header, asked.name, &asked.rtype.to_be_bytes(), &asked.class.to_be_bytes()].concat()
 }
 
+/// Puts a reply of a server for this zone in.
+fn put(cache: &Shared, asked: &Question<'_>, zone: &[u8], reply: &[u8]) -> Put {
+    let name = asked.name.to_ascii_lowercase();
+    let asked = Question { name: &name, ..*asked };
+    match cache.read(&asked, reply, &Bailiwick::from_zone(zone)) {
+        Ok(reply) => cache.keep(&asked, &reply, NOW_S),
+        Err(why) => Put::NotKept(why),
+    }
+}
+
+/// The form of a query for this question; `None` if a server refuses the query itself.
+fn form(query: &[u8], asked: &Question<'_>) -> Option<Form> {
+    let header = Header::from_bytes(query)?;
+    let opt = edns::find(query).ok()?;
+    let is_known = opt.as_ref().is_none_or(|opt| (opt.ttl_s >> 16) & 0xff == 0);
+    let is_query = !header.is_reply() && header.opcode() == 0 && header.questions() == 1;
+    (is_known && is_query).then(|| Form {
+        question_end: HEADER_BYTES + asked.name.len() + QUESTION_TAIL_BYTES,
+        dnssec_ok: opt.map(|opt| opt.ttl_s & edns::DO != 0),
+    })
+}
+
 /// The answer to a query. Without one the buffer must be unchanged.
 fn answer(
-    cache: &mut Cache,
+    cache: &Shared,
     query: &[u8],
     asked: &Question<'_>,
     limit_bytes: usize,
     now_s: u64,
 ) -> Option<Vec<u8>> {
+    let (form, key) = (form(query, asked)?, cache.key(asked)?);
     let mut buffer = query.to_vec();
     buffer.resize(65_535, 0xa5);
-    let answered = cache.answer(&mut buffer, query.len(), asked, limit_bytes, now_s);
+    let answered = cache.answer_read(&key, form, &mut buffer, limit_bytes, now_s, Purpose::Client);
     let (Answered::Hit { bytes, .. } | Answered::Stale { bytes } | Answered::Failed { bytes }) = answered
     else {
         assert_eq!(&buffer[..query.len()], query);
@@ -86,7 +109,7 @@ fn answer(
 }
 
 /// A kept reply is the answer until its TTL ends, and an answer that is put in again has the same answer.
-fn keeps(cache: &mut Cache, asked: &Question<'_>, zone: &[u8], ttl_s: u32) {
+fn keeps(cache: &Shared, asked: &Question<'_>, zone: &[u8], ttl_s: u32) {
     let query = own_query(asked);
     let end_s = NOW_S + u64::from(ttl_s);
     let first = answer(cache, &query, asked, 65_535, NOW_S).expect("it was kept");
@@ -95,12 +118,12 @@ fn keeps(cache: &mut Cache, asked: &Question<'_>, zone: &[u8], ttl_s: u32) {
     assert_eq!(answer(cache, &query, asked, 65_535, end_s), None, "its TTL has ended");
     let cut = answer(cache, &query, asked, first.len() - 1, NOW_S).expect("it was kept");
     assert!(cut.len() == query.len() && Header::from_bytes(&cut).is_some_and(Header::is_truncated));
-    assert_eq!(cache.put(asked, &first, zone, NOW_S), Put::Kept { ttl_s }, "{first:x?}");
+    assert_eq!(put(cache, asked, zone, &first), Put::Kept { ttl_s }, "{first:x?}");
     assert_eq!(answer(cache, &query, asked, 65_535, NOW_S).as_ref(), Some(&first));
 }
 
 /// The answer to any query belongs to it and can be read to its end, with its names.
-fn is_sound(cache: &mut Cache, query: &[u8], asked: &Question<'_>) {
+fn is_sound(cache: &Shared, query: &[u8], asked: &Question<'_>) {
     let Some(reply) = answer(cache, query, asked, 65_535, NOW_S) else { return };
     let (before, header) =
         (Header::from_bytes(query).expect("asked"), Header::from_bytes(&reply).expect("a header"));

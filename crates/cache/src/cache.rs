@@ -1,69 +1,34 @@
-//! A cache for one worker.
-
-use std::fmt;
+//! A shard of a cache.
 
 use kqps_message::rcode;
 use siphasher::sip::SipHasher13;
 
 use crate::answered::{Answered, Failure, Purpose, Put, Why};
-use crate::bailiwick::Bailiwick;
 use crate::block::{Content, outcome};
 use crate::compose::{Reply, question_of};
 use crate::counts::Counts;
-use crate::key::{Key, Kind, Question};
+use crate::key::{Key, Kind};
 use crate::query::{Query, Ttl, Written};
 use crate::settings::{FAILURE_S_MOST, Rules, Settings};
 use crate::store::Store;
 
-/// Kept answers, for one worker. [`crate::Shared`] is for all workers.
-pub struct Cache {
+/// Kept answers of one shard of a [`crate::Shared`].
+pub(crate) struct Cache {
     store: Store,
     rules: Rules,
-    hasher: SipHasher13,
     counts: Counts,
 }
 
 impl Cache {
-    /// An empty cache. The seed is a secret, without which no client can choose names whose hashes are equal.
-    pub fn new(settings: &Settings, seed: [u64; 2]) -> Self {
+    /// An empty shard.
+    pub(crate) fn new(settings: &Settings, seed: [u64; 2]) -> Self {
         let hasher = SipHasher13::new_with_keys(seed[0], seed[1]);
         let rules = Rules::from_settings(settings);
         let store = Store::new(settings.memory_bytes, hasher, rules.stale_most_s());
-        Self { store, rules, hasher, counts: Counts::default() }
+        Self { store, rules, counts: Counts::default() }
     }
 
-    /// Answers the query in the first `query_bytes` bytes of `message`, whose question is `question`. The reply
-    /// overwrites it; only after a miss is `message` unchanged.
-    ///
-    /// ID, RD, CD and the question are those of the query, RA is set and AA is not. AD is set if the upstream server
-    /// set it and the client set DO or AD. If the query has EDNS, the reply has an OPT record of version 0 with the
-    /// query's DO flag and without options. A reply that is longer than `limit_bytes` or `message` becomes one with
-    /// TC and without records, which is not longer than the query. `now_s` is the time in seconds since any moment.
-    ///
-    /// A query with another version of EDNS, or with records that cannot be read, is a miss. The server must refuse it
-    /// before.
-    #[inline]
-    pub fn answer(
-        &mut self,
-        message: &mut [u8],
-        query_bytes: usize,
-        question: &Question<'_>,
-        limit_bytes: usize,
-        now_s: u64,
-    ) -> Answered {
-        let Some(key) = Key::from_question(question, &self.hasher) else {
-            self.counts.misses += 1;
-            return Answered::Miss;
-        };
-        if let Some(query) = Query::from_message(message, query_bytes, &key) {
-            self.answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client)
-        } else {
-            self.counts.misses += 1;
-            Answered::Miss
-        }
-    }
-
-    /// Like [`Self::answer`], for the key of a question and a query that was read.
+    /// Answers a query for the question of a key: see [`crate::Shared::answer_read`].
     #[inline]
     pub(crate) fn answer_key(
         &mut self,
@@ -181,27 +146,6 @@ impl Cache {
         Some(written)
     }
 
-    /// Keeps the reply to a question, for as long as all its records may be kept. The reply must have come from the
-    /// server that was asked, with the ID and from the port of the query: the cache cannot see this. It checks that the
-    /// reply repeats the question and is complete.
-    ///
-    /// `zone` is the name of the zone that the server answers for, in wire form: the root for a resolver. Records
-    /// outside of it are dropped, and so are records that the question did not ask for, such as the whole additional
-    /// section. A question for ANY gets one RRset (RFC 8482, section 4.1). What was known of the question is replaced.
-    pub fn put(&mut self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
-        let Some(key) = Key::from_question(question, &self.hasher) else {
-            self.counts.not_kept += 1;
-            return Put::NotKept(Why::OtherQuestion);
-        };
-        match Reply::read(&key.question(), reply, Some(&Bailiwick::from_zone(zone)), &self.rules) {
-            Ok(reply) => self.keep(&key, &reply, now_s),
-            Err(why) => {
-                self.counts.not_kept += 1;
-                Put::NotKept(why)
-            }
-        }
-    }
-
     /// Keeps the whole reply to the question of a key, in place of what was known of it.
     pub(crate) fn keep(&mut self, key: &Key, reply: &Reply, now_s: u64) -> Put {
         let put = self.store(key, reply.kind, reply, now_s);
@@ -273,18 +217,8 @@ impl Cache {
         Some((message, kind != Kind::Part))
     }
 
-    /// Keeps that a question failed: no server gave an answer that is of use. For the time of `failure_s` its queries
-    /// are answered SERVFAIL, or stale if that is allowed. If servers answer it with nothing of use again within as
-    /// long after that, the time doubles, up to 300 s (RFC 9520, section 3.2). It does not double while no server
-    /// answers: an outage is no property of the question, and must not go on for clients when it is over.
-    pub fn failed(&mut self, question: &Question<'_>, failure: Failure, now_s: u64) {
-        if let Some(key) = Key::from_question(question, &self.hasher) {
-            self.failed_key(&key, failure, now_s);
-        }
-    }
-
-    /// Like [`Self::failed`], for the key of a question.
-    pub(crate) fn failed_key(&mut self, key: &Key, failure: Failure, now_s: u64) {
+    /// Keeps that the question of a key failed: see [`crate::Shared::failed`].
+    pub(crate) fn failed(&mut self, key: &Key, failure: Failure, now_s: u64) {
         let stored_s = now_s as u32;
         let mut ttl_s = self.rules.failure_s;
         if let Some(address) = self.store.find(key, Kind::Failure) {
@@ -311,18 +245,12 @@ impl Cache {
     }
 
     /// The counts of the cache and its entries.
-    pub fn counts(&self) -> &Counts {
+    pub(crate) fn counts(&self) -> &Counts {
         &self.counts
     }
 
     /// The memory that the cache has in use, in bytes. It grows with what is kept, up to the bound.
-    pub fn memory_bytes(&self) -> u64 {
+    pub(crate) fn memory_bytes(&self) -> u64 {
         (self.store.memory_bytes() + size_of::<Self>()) as u64
-    }
-}
-
-impl fmt::Debug for Cache {
-    fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
-        out.debug_struct("Cache").field("counts", &self.counts).finish_non_exhaustive()
     }
 }

@@ -25,7 +25,6 @@ mod store;
 
 pub use answered::{Answered, Failure, Purpose, Put, Why};
 pub use bailiwick::Bailiwick;
-pub use cache::Cache;
 pub use compose::{ALIASES_MOST, Reply};
 pub use counts::Counts;
 pub use key::{Key, Question};

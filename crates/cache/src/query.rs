@@ -1,15 +1,9 @@
 //! A query in its buffer, and the reply that is written over it. ID, RD, CD and the question stay as they are.
 
-use kqps_message::edns::{self, DO, UDP_PAYLOAD_BYTES};
+use kqps_message::edns::{OPT_BYTES, UDP_PAYLOAD_BYTES, opt_record};
 use kqps_message::header::{AD, CD, HEADER_BYTES, QR, RA, RD, TC};
-use kqps_message::question::QUESTION_TAIL_BYTES;
-use kqps_message::{Header, record, rtype};
 
 use crate::block::Block;
-use crate::key::Key;
-
-/// The length of an OPT record without options, in bytes.
-const OPT_BYTES: usize = 11;
 
 /// Facts that a server has read of a query, so that the cache does not read it again.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -60,35 +54,6 @@ pub(crate) struct Written {
 }
 
 impl Query {
-    /// Reads the query in the first `query_bytes` bytes of a buffer. `None` if it does not ask the question of the key,
-    /// if its records cannot be read, or if its version of EDNS is not 0: a server refuses such a query itself.
-    #[inline]
-    pub(crate) fn from_message(message: &[u8], query_bytes: usize, key: &Key) -> Option<Self> {
-        let query = message.get(..query_bytes)?;
-        let header = Header::from_bytes(query)?;
-        if header.is_reply() || header.opcode() != 0 || header.questions() != 1 {
-            return None;
-        }
-        let name = key.name();
-        let end = HEADER_BYTES + name.len() + QUESTION_TAIL_BYTES;
-        let (asked, tail) = query.get(HEADER_BYTES..end)?.split_at(name.len());
-        let ([t0, t1], [c0, c1]) = (key.rtype.to_be_bytes(), key.class.to_be_bytes());
-        if *tail != [t0, t1, c0, c1] || !asked.eq_ignore_ascii_case(name) {
-            return None;
-        }
-        let record = match query[6..HEADER_BYTES] {
-            [0, 0, 0, 0, 0, 0] => None,
-            [0, 0, 0, 0, 0, 1] => Some(record::read(query, end)?),
-            _ => edns::find(query).ok()?,
-        };
-        let opt = record.filter(|record| record.rtype == rtype::OPT);
-        if opt.is_some_and(|opt| (opt.ttl_s >> 16) & 0xff != 0) {
-            return None;
-        }
-        let sees_authentic = key.dnssec_ok() || query[3] & AD != 0;
-        Some(Self { end, opt: opt.map(|opt| opt.ttl_s & DO != 0), sees_authentic })
-    }
-
     /// The query at the beginning of a buffer, of which the server has read this.
     #[inline]
     pub(crate) fn read(message: &[u8], form: Form) -> Self {
@@ -164,10 +129,7 @@ impl Query {
         message[8..10].copy_from_slice(&counts[1].to_be_bytes());
         message[10..HEADER_BYTES].copy_from_slice(&[0, u8::from(self.opt.is_some())]);
         let Some(dnssec_ok) = self.opt else { return end };
-        let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), UDP_PAYLOAD_BYTES.to_be_bytes());
-        let flags = if dnssec_ok { (DO >> 8) as u8 } else { 0 };
-        let opt = [0, t0, t1, p0, p1, 0, 0, flags, 0, 0, 0];
-        message[end..end + OPT_BYTES].copy_from_slice(&opt);
+        message[end..end + OPT_BYTES].copy_from_slice(&opt_record(UDP_PAYLOAD_BYTES, 0, dnssec_ok));
         end + OPT_BYTES
     }
 }

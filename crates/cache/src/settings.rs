@@ -15,7 +15,7 @@ const SHARE_BITS: u32 = 16;
 #[derive(Clone, Debug, PartialEq)]
 pub struct Settings {
     /// The most memory that the cache takes, in bytes: replies, index and all else. Values below 64 KiB count as 64
-    /// KiB. One [`crate::Cache`] uses at most 32 GiB, and a [`crate::Shared`] that for each of its shards.
+    /// KiB. Each shard of a [`crate::Shared`] uses at most 32 GiB.
     pub memory_bytes: u64,
     /// The shortest and the longest TTL of a record in seconds. Shorter and longer ones are changed to these.
     pub ttl: RangeInclusive<u32>,

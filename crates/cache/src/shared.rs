@@ -33,7 +33,8 @@ pub struct Shared {
 struct Shard(Mutex<Cache>);
 
 impl Shared {
-    /// An empty cache. The shards divide the memory of the settings. The seed is that of [`Cache::new`].
+    /// An empty cache. The shards divide the memory of the settings. The seed is a secret, without which no client can
+    /// choose names whose hashes are equal.
     pub fn new(settings: &Settings, seed: [u64; 2]) -> Self {
         Self::with_shards(settings, seed, shards(settings.memory_bytes))
     }
@@ -53,29 +54,19 @@ impl Shared {
         }
     }
 
-    /// Like [`Cache::answer`].
-    #[inline]
-    pub fn answer(
-        &self,
-        message: &mut [u8],
-        query_bytes: usize,
-        question: &Question<'_>,
-        limit_bytes: usize,
-        now_s: u64,
-    ) -> Answered {
-        let Some(key) = self.key(question) else { return Answered::Miss };
-        let Some(query) = Query::from_message(message, query_bytes, &key) else { return Answered::Miss };
-        self.shard(&key).answer_key(&key, query, message, limit_bytes, now_s, Purpose::Client)
-    }
-
     /// The key of a question in this cache; `None` if its name is malformed.
     #[inline]
     pub fn key(&self, question: &Question<'_>) -> Option<Key> {
         Key::from_question(question, &self.hasher)
     }
 
-    /// Like [`Self::answer`], for a query that the server has read: `message` begins with a query for the question of
-    /// `key`, which has this form.
+    /// Answers a query that the server has read: `message` begins with a query for the question of `key`, and the query
+    /// has this form. The reply overwrites it; only after a miss is `message` unchanged.
+    ///
+    /// ID, RD, CD and the question are those of the query, RA is set and AA is not. AD is set if the upstream server
+    /// set it and the client set DO or AD. If the query has EDNS, the reply has an OPT record of version 0 with the
+    /// query's DO flag and without options. A reply that is longer than `limit_bytes` or `message` becomes one with
+    /// TC and without records, which is not longer than the query. `now_s` is the time in seconds since any moment.
     #[inline]
     pub fn answer_read(
         &self,
@@ -95,16 +86,10 @@ impl Shared {
         self.shard(key).forget_prefetch(key);
     }
 
-    /// Like [`Cache::put`].
-    pub fn put(&self, question: &Question<'_>, reply: &[u8], zone: &[u8], now_s: u64) -> Put {
-        match self.read(question, reply, &Bailiwick::from_zone(zone)) {
-            Ok(reply) => self.keep(question, &reply, now_s),
-            Err(why) => Put::NotKept(why),
-        }
-    }
-
     /// Reads the reply to a question, from a server that speaks for these names. It must have come from the server that
-    /// was asked, with the ID and from the port of the query. TTLs are changed to those of the settings.
+    /// was asked, with the ID and from the port of the query: the cache cannot see this. It drops records outside of the
+    /// names, and records that the question did not ask for, such as the whole additional section. A question for ANY
+    /// gets one RRset (RFC 8482, section 4.1). TTLs are changed to those of the settings.
     ///
     /// # Errors
     ///
@@ -113,7 +98,7 @@ impl Shared {
         Reply::read(question, reply, Some(names), &self.rules)
     }
 
-    /// Keeps the whole reply to a question, in place of what was known of it.
+    /// Keeps the whole reply to a question, in place of what was known of it. It stays for as long as all its records may.
     pub fn keep(&self, question: &Question<'_>, reply: &Reply, now_s: u64) -> Put {
         let Some(key) = self.key(question) else { return Put::NotKept(Why::OtherQuestion) };
         self.shard(&key).keep(&key, reply, now_s)
@@ -135,15 +120,18 @@ impl Shared {
         Some((reply, is_whole))
     }
 
-    /// Like [`Cache::failed`].
+    /// Keeps that a question failed: no server gave an answer that is of use. For the time of `failure_s` its queries
+    /// are answered SERVFAIL, or stale if that is allowed. If servers answer it with nothing of use again within as
+    /// long after that, the time doubles, up to 300 s (RFC 9520, section 3.2). It does not double while no server
+    /// answers: an outage is no property of the question, and must not go on for clients when it is over.
     pub fn failed(&self, question: &Question<'_>, failure: Failure, now_s: u64) {
         if let Some(key) = self.key(question) {
-            self.shard(&key).failed_key(&key, failure, now_s);
+            self.shard(&key).failed(&key, failure, now_s);
         }
     }
 
     /// The sum of the counts of all shards. Questions whose name is malformed are in no shard and are not counted, nor
-    /// are queries that cannot be read.
+    /// are replies that cannot be read.
     pub fn counts(&self) -> Counts {
         let mut sum = Counts::default();
         for shard in &self.shards {

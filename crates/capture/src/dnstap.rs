@@ -119,9 +119,7 @@ impl Taps {
         let ends = (message.client, message.server, message.transport);
         let connection = match message.transport {
             Transport::Udp => None,
-            Transport::Tcp | Transport::Tls | Transport::Https | Transport::Quic => {
-                Some(self.connections.meet(ends, &mut self.closed))
-            }
+            _ => Some(self.connections.meet(ends, &mut self.closed)),
         };
         if message.kind == Kind::Query {
             self.asked.remember(&message);

@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 /// The next event of the capture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -48,9 +49,11 @@ pub enum Kind {
     Response,
 }
 
-/// The transport of a message. Packets show UDP and TCP; dnstap records the others as well.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+/// The transport of a message. Packets show UDP and TCP; dnstap records the others as well. Stored captures have the
+/// number of a transport, so the order stays as it is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Transport {
     /// UDP.
     Udp,
@@ -65,14 +68,26 @@ pub enum Transport {
 }
 
 impl Transport {
+    /// All of them, by [`Self::number`].
+    pub const ALL: [Self; 5] = [Self::Udp, Self::Tcp, Self::Tls, Self::Https, Self::Quic];
+
+    /// The index among [`Self::ALL`].
+    #[inline]
+    pub const fn number(self) -> usize {
+        self as usize
+    }
+
     /// The word for the transport, as it is serialised.
-    pub const fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
+        self.into()
+    }
+
+    /// The port of a server without another one.
+    pub(crate) const fn usual_port(self) -> u16 {
         match self {
-            Self::Udp => "udp",
-            Self::Tcp => "tcp",
-            Self::Tls => "tls",
-            Self::Https => "https",
-            Self::Quic => "quic",
+            Self::Udp | Self::Tcp => 53,
+            Self::Tls | Self::Quic => 853,
+            Self::Https => 443,
         }
     }
 }

@@ -73,6 +73,11 @@ impl Transport {
         self != Self::Udp
     }
 
+    /// Whether its packets are datagrams of UDP. Otherwise it has connections of TCP.
+    pub fn is_over_udp(self) -> bool {
+        matches!(self, Self::Udp | Self::Quic)
+    }
+
     /// Whether messages are encrypted, for which a server needs a certificate.
     pub fn is_encrypted(self) -> bool {
         matches!(self, Self::Tls | Self::Https | Self::Quic)

@@ -205,18 +205,35 @@ pub enum Over {
 impl Over {
     /// Whether a setting with this word has an effect over a transport.
     pub fn has_effect(self, word: &str, transport: Transport) -> bool {
-        let is_quic = transport == Transport::Quic;
         match self {
             Self::Every => true,
             Self::Udp => transport == Transport::Udp,
             Self::Connections => transport.has_connections(),
-            Self::Tcp => transport.has_connections() && !is_quic,
+            Self::Tcp => !transport.is_over_udp(),
             Self::Encrypted => transport.is_encrypted(),
-            Self::Records => transport.is_encrypted() && !is_quic,
+            Self::Records => transport.is_encrypted() && !transport.is_over_udp(),
             Self::Https => transport == Transport::Https,
-            Self::Quic => is_quic,
+            Self::Quic => transport == Transport::Quic,
             // An unknown word is refused for what it is, and not for its transport.
-            Self::Io => Io::from_word(word).map_or(!is_quic, |io| Io::over(transport).contains(&io)),
+            Self::Io => {
+                let all = Io::over(transport);
+                Io::from_word(word).map_or(!all.is_empty(), |io| all.contains(&io))
+            }
+        }
+    }
+
+    /// Its words in the table of settings.
+    pub(crate) fn words(self) -> &'static str {
+        match self {
+            Self::Every => "all",
+            Self::Udp => "UDP",
+            Self::Connections => "all but UDP",
+            Self::Tcp => "TCP, TLS, HTTPS",
+            Self::Encrypted => "TLS, HTTPS, QUIC",
+            Self::Records => "TLS, HTTPS",
+            Self::Https => "HTTPS",
+            Self::Quic => "QUIC",
+            Self::Io => "all but QUIC, by word",
         }
     }
 }

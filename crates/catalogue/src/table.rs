@@ -1,6 +1,6 @@
 //! The table of settings in `docs/STUDIES.md`.
 
-use crate::setting::{Kind, Over, Setting};
+use crate::setting::{Kind, Setting};
 use crate::settings;
 
 /// The settings that studies give as a table in Markdown, a line for each.
@@ -11,7 +11,7 @@ pub fn of_studies() -> String {
 
 fn row(setting: &Setting) -> String {
     let Setting { name, meaning, kind, over, .. } = setting;
-    format!("| `{name}` | {} | {} | {meaning} |\n", values(kind), transports(*over))
+    format!("| `{name}` | {} | {} | {meaning} |\n", values(kind), over.words())
 }
 
 fn values(kind: &Kind) -> String {
@@ -20,20 +20,6 @@ fn values(kind: &Kind) -> String {
             kind.words().iter().map(|word| format!("`{word}`")).collect::<Vec<_>>().join(", ")
         }
         _ => kind.expected_of_people(),
-    }
-}
-
-fn transports(over: Over) -> &'static str {
-    match over {
-        Over::Every => "all",
-        Over::Udp => "UDP",
-        Over::Connections => "all but UDP",
-        Over::Tcp => "TCP, TLS, HTTPS",
-        Over::Encrypted => "TLS, HTTPS, QUIC",
-        Over::Records => "TLS, HTTPS",
-        Over::Https => "HTTPS",
-        Over::Quic => "QUIC",
-        Over::Io => "all but QUIC, by word",
     }
 }
 

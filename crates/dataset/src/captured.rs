@@ -59,30 +59,14 @@ impl Captured {
     fn bits(self) -> u32 {
         let begins = if self.begins { BEGINS } else { 0 };
         let ends = if self.ends { ENDS } else { 0 };
-        number_of(self.carried) | begins | ends
+        self.carried.number() as u32 | begins | ends
     }
 }
 
-/// The number of a transport in the encoded form.
-fn number_of(carried: Carried) -> u32 {
-    match carried {
-        Carried::Udp => 0,
-        Carried::Tcp => 1,
-        Carried::Tls => 2,
-        Carried::Https => 3,
-        Carried::Quic => 4,
-    }
-}
-
+/// The transport of a number in the encoded form.
 #[inline]
 fn carried_of(number: u32) -> Carried {
-    match number {
-        1 => Carried::Tcp,
-        2 => Carried::Tls,
-        3 => Carried::Https,
-        4 => Carried::Quic,
-        _ => Carried::Udp,
-    }
+    Carried::ALL.get(number as usize).copied().unwrap_or(Carried::Udp)
 }
 
 #[cfg(test)]
@@ -91,7 +75,7 @@ mod tests {
 
     #[test]
     fn everything_is_read_back() {
-        for carried in [Carried::Udp, Carried::Tcp, Carried::Tls, Carried::Https, Carried::Quic] {
+        for carried in Carried::ALL {
             for (begins, ends) in [(false, false), (true, false), (false, true), (true, true)] {
                 let captured = Captured {
                     due_ns: 0x0102_0304_0506_0708,

@@ -3,10 +3,8 @@
 
 use std::io;
 
-use kqps_message::{Header, edns};
-
-/// The code of the option.
-const COOKIE: u16 = 10;
+use kqps_message::edns::{self, COOKIE};
+use kqps_message::{Header, rcode};
 
 /// The bytes of an option's code and length, of a client cookie, and of the longest server cookie (section 4).
 const HEAD_BYTES: usize = 4;
@@ -15,9 +13,6 @@ const SERVER_MOST: usize = 32;
 
 /// The longest option in bytes.
 pub(super) const OPTION_MOST: usize = HEAD_BYTES + CLIENT_BYTES + SERVER_MOST;
-
-/// The rcode BADCOOKIE (section 8).
-const BADCOOKIE: u16 = 23;
 
 /// The cookies of one back end.
 #[derive(Debug)]
@@ -84,7 +79,8 @@ impl Cookies {
             self.server.clear();
             self.server.extend_from_slice(server);
         }
-        let is_bad = Header::from_bytes(reply).is_some_and(|header| edns::rcode(header, reply) == BADCOOKIE);
+        let is_bad =
+            Header::from_bytes(reply).is_some_and(|header| edns::rcode(header, reply) == rcode::BADCOOKIE);
         if is_bad { CookieVerdict::Refused } else { CookieVerdict::Right }
     }
 

@@ -1,15 +1,9 @@
 //! EDNS between a client and the front (RFC 6891), which is negotiated per hop: reading the OPT record of a query,
 //! and writing that of the front's own replies. The front supports version 0.
 
-use kqps_message::edns::{DO, UDP_PAYLOAD_BYTES};
+use kqps_message::edns::{DO, OPT_BYTES, UDP_PAYLOAD_BYTES, are_options, opt_record};
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::{Header, rcode, record, rtype};
-
-/// The length of an OPT record without options, in bytes.
-pub(super) const OPT_BYTES: usize = 11;
-
-/// The bytes of an option's code and length.
-const OPTION_BYTES: usize = 4;
 
 /// The result of looking for EDNS in the records of a query.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -67,34 +61,18 @@ pub(super) fn objection(query: &[u8], at: usize) -> Option<u16> {
     is_other_version.then_some(rcode::BADVERS)
 }
 
-/// Whether these bytes consist of whole options.
-fn are_options(mut data: &[u8]) -> bool {
-    while let Some((&[_, _, high, low], rest)) = data.split_first_chunk::<OPTION_BYTES>() {
-        let Some(rest) = rest.get(usize::from(u16::from_be_bytes([high, low]))..) else { return false };
-        data = rest;
-    }
-    data.is_empty()
-}
-
 /// The OPT record of the front's own reply: no options, and DO as in the query (RFC 3225, section 3).
 pub(super) fn own(opt: Opt, rcode: u16) -> [u8; OPT_BYTES] {
-    written(UDP_PAYLOAD_BYTES, rcode, opt.dnssec_ok)
+    opt_record(UDP_PAYLOAD_BYTES, rcode, opt.dnssec_ok)
 }
 
 /// The OPT record of a reply that the front truncated. Size and rcode are those of the back end's OPT record, if
 /// there is one.
 pub(super) fn of_cut(opt: Opt, back_ends: Option<record::Record<'_>>) -> [u8; OPT_BYTES] {
     match back_ends {
-        Some(said) => written(said.class, (said.ttl_s >> 20) as u16 & 0xff0, opt.dnssec_ok),
+        Some(said) => opt_record(said.class, (said.ttl_s >> 20) as u16 & 0xff0, opt.dnssec_ok),
         None => own(opt, rcode::NOERROR),
     }
-}
-
-/// An OPT record of version 0 with the upper eight bits of an rcode.
-fn written(payload_bytes: u16, rcode: u16, dnssec_ok: bool) -> [u8; OPT_BYTES] {
-    let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), payload_bytes.to_be_bytes());
-    let flags = if dnssec_ok { (DO >> 8) as u8 } else { 0 };
-    [0, t0, t1, p0, p1, (rcode >> 4) as u8, 0, flags, 0, 0, 0]
 }
 
 #[cfg(test)]

@@ -3,11 +3,12 @@
 use std::net::IpAddr;
 
 use kqps_kernel::Address;
+use kqps_message::edns::OPT_BYTES;
 use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RD, TC};
 use kqps_message::question::{self, QUESTION_TAIL_BYTES};
 use kqps_message::{Header, edns as message_edns, name, rcode};
 
-use super::edns::{self, OPT_BYTES};
+use super::edns;
 use super::parsed_query::ParsedQuery;
 
 /// The longest reply over UDP to a client without EDNS, in bytes (RFC 1035, section 4.2.1).

@@ -13,6 +13,8 @@ use kqps_kernel::namespace::{NetNs, drops};
 use kqps_observation::NetworkFacts;
 use kqps_observation::network::{DeviceFacts, IpFacts, TcpFacts, UdpFacts};
 
+use crate::unreadable::noted;
+
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Reading {
     /// `Udp.InDatagrams` and the like for IPv4, `Udp6InDatagrams` and the like for IPv6.
@@ -60,24 +62,16 @@ impl Reading {
         let folder = whose.folder();
         let mut read = |name: &str| {
             let path = format!("{folder}/net/{name}");
-            fs::read_to_string(&path).unwrap_or_else(|error| {
-                unreadable.insert(path, error.to_string());
-                String::new()
-            })
+            let text = fs::read_to_string(&path);
+            noted(path, text, unreadable)
         };
         let mut protocols = parse_pairs(&read("snmp"));
         protocols.extend(parse_pairs(&read("netstat")));
         protocols.extend(parse_lines(&read("snmp6")));
         let time_wait = parse_time_wait(&read("sockstat"));
         let devices = parse_devices(&read("dev"));
-        let asked = whose.within(|| Ok((drops::of_queues()?, drivers(devices.keys()))));
-        let (queues, drivers) = match asked {
-            Ok((queues, drivers)) => (Some(queues), drivers),
-            Err(error) => {
-                unreadable.insert(format!("queues of {folder}"), error.to_string());
-                (None, BTreeMap::new())
-            }
-        };
+        let asked = whose.within(|| Ok((Some(drops::of_queues()?), drivers(devices.keys()))));
+        let (queues, drivers) = noted(format!("queues of {folder}"), asked, unreadable);
         Self { protocols, time_wait, devices, queues, drivers }
     }
 

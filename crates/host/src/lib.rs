@@ -36,6 +36,7 @@ mod split;
 mod subject;
 mod subject_cores;
 mod sysctls;
+mod unreadable;
 
 pub use files::Root;
 pub use fingerprint::memory_available;

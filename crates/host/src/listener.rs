@@ -62,10 +62,7 @@ enum Kind {
 
 impl Kind {
     fn from_transport(transport: Transport) -> Self {
-        match transport {
-            Transport::Udp | Transport::Quic => Self::Udp,
-            Transport::Tcp | Transport::Tls | Transport::Https => Self::Tcp,
-        }
+        if transport.is_over_udp() { Self::Udp } else { Self::Tcp }
     }
 
     /// The names of its tables in `/proc/net`, IPv4 first.

@@ -23,6 +23,7 @@ pub use facts::{
 };
 
 use crate::files::Root;
+use crate::unreadable::noted;
 use crate::{interrupts as all_interrupts, sysctls};
 
 impl HostSetup {
@@ -34,10 +35,7 @@ impl HostSetup {
     /// Reads the machine whose files are below `root`, and whose drivers answer by `ask`.
     pub fn read_at(root: &Root, ask: &dyn Driver) -> Self {
         let mut unreadable = BTreeMap::new();
-        let interrupts = all_interrupts::read(root).unwrap_or_else(|error| {
-            unreadable.insert("interrupts".into(), error.to_string());
-            Vec::new()
-        });
+        let interrupts = noted("interrupts", all_interrupts::read(root), &mut unreadable);
         let routed = routes::default_devices(root);
         let names = root.names("sys/class/net").into_iter();
         // Other files are there too: `bonding_masters` is no device.

@@ -9,6 +9,7 @@ use kqps_observation::subject::ThreadFacts;
 
 use crate::network::parse_sockets;
 use crate::process::{self, Process, Status, Thread};
+use crate::unreadable::noted;
 
 /// CPU time of the subject at one moment.
 #[derive(Debug, Default)]
@@ -54,17 +55,10 @@ impl CounterReading {
             })
             .filter_map(|(pid, tid)| Some((tid, process::read_status(pid, tid).ok()?)))
             .collect();
-        let sockets = match udp_sockets(&family) {
-            Ok(sockets) if sockets.is_empty() => {
-                unreadable.insert("subject sockets".into(), "none of its UDP sockets was found".into());
-                None
-            }
-            Ok(sockets) => Some(sockets),
-            Err(error) => {
-                unreadable.insert("subject sockets".into(), error.to_string());
-                None
-            }
-        };
+        let none = || io::Error::other("none of its UDP sockets was found");
+        let sockets = udp_sockets(&family)
+            .and_then(|sockets| if sockets.is_empty() { Err(none()) } else { Ok(Some(sockets)) });
+        let sockets = noted("subject sockets", sockets, unreadable);
         Self { switches, sockets }
     }
 }
@@ -263,7 +257,7 @@ fn rss_bytes(reading: &CpuReading) -> u64 {
 fn pss_bytes(reading: &CpuReading, unreadable: &mut BTreeMap<String, String>) -> Option<u64> {
     let sum =
         reading.processes.iter().map(|process| process::read_pss_bytes(process.pid)).sum::<io::Result<u64>>();
-    sum.map_err(|error| unreadable.insert("subject pss".into(), error.to_string())).ok()
+    noted("subject pss", sum.map(Some), unreadable)
 }
 
 #[cfg(test)]

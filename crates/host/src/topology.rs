@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::files::Root;
 use crate::interrupts;
+use crate::unreadable::noted;
 
 pub use crate::interrupts::Interrupt;
 
@@ -28,10 +29,7 @@ impl Topology {
     /// number in the mask counts as a core without siblings.
     pub fn read() -> Self {
         let mut unreadable = BTreeMap::new();
-        let allowed = kqps_kernel::affinity::allowed().unwrap_or_else(|error| {
-            unreadable.insert("affinity".into(), error.to_string());
-            Vec::new()
-        });
+        let allowed = noted("affinity", kqps_kernel::affinity::allowed(), &mut unreadable);
         Self::from(&Root::real(), &allowed, unreadable)
     }
 
@@ -50,10 +48,7 @@ impl Topology {
         let mut cores: Vec<CoreFacts> =
             cpus.iter().map(|&cpu| core(root, cpu, &nodes, &mut unreadable)).collect();
         cores.sort_by_key(|core| core.cpu);
-        let interrupts = interrupts::read(root).unwrap_or_else(|error| {
-            unreadable.insert("interrupts".into(), error.to_string());
-            Vec::new()
-        });
+        let interrupts = noted("interrupts", interrupts::read(root), &mut unreadable);
         Self { cores, interrupts, unreadable }
     }
 

@@ -29,6 +29,7 @@ use crate::counters::Whose;
 use crate::files::Root;
 use crate::frequency;
 use crate::ledger::SubjectSide;
+use crate::unreadable::noted;
 use cores::Cores;
 
 pub use crate::drop_reasons::DropReasons as Reasons;
@@ -117,7 +118,7 @@ pub fn join(mut player: PlayerSeen, subject: SubjectSeen) -> WatchResult {
     } else {
         set_frequencies(&mut host.cpus, &[&cores]);
     }
-    host.foreign_cpu_s = read_or_noted(foreign_cpu_s, FOREIGN_CPU, &mut host.unreadable);
+    host.foreign_cpu_s = noted(FOREIGN_CPU, foreign_cpu_s.map(Some), &mut host.unreadable);
     WatchResult { host, subject: subject.facts, side: subject.side, player_threads, player_cpu_s }
 }
 
@@ -162,21 +163,9 @@ const DROP_REASONS: &str = "drop reasons";
 /// The name of the CPU time of others in `unreadable`.
 const FOREIGN_CPU: &str = "foreign CPU time";
 
-/// The value that was read, or `None` and an entry in `unreadable`.
-fn read_or_noted<T>(
-    read: Result<T, String>,
-    what: &str,
-    unreadable: &mut BTreeMap<String, String>,
-) -> Option<T> {
-    read.map_err(|why| unreadable.insert(what.into(), why)).ok()
-}
-
 /// A file's text, or empty text and an entry in `unreadable`.
 fn read(path: &str, unreadable: &mut BTreeMap<String, String>) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| {
-        unreadable.insert(path.into(), error.to_string());
-        String::new()
-    })
+    noted(path, fs::read_to_string(path), unreadable)
 }
 
 #[cfg(test)]

@@ -117,11 +117,9 @@ fn echo_there(input: &DefaultStudyInput, running: &[Cell], layout: &mut Layout) 
 /// Why the player's ceiling is not known if it plays at another host over this transport.
 fn no_echo_there(transport: Transport) -> String {
     let how = match transport {
-        Transport::Udp => "--io segment --listen ADDR:PORT",
-        Transport::Tcp => "--tcp --listen ADDR:PORT",
-        Transport::Tls => "--listen tls://ADDR:PORT --cert FILE --key FILE",
-        Transport::Https => "--listen https://ADDR:PORT --cert FILE --key FILE",
-        Transport::Quic => "--listen quic://ADDR:PORT --cert FILE --key FILE",
+        Transport::Udp => "--io segment --listen ADDR:PORT".to_owned(),
+        Transport::Tcp => "--tcp --listen ADDR:PORT".to_owned(),
+        encrypted => format!("--listen {}://ADDR:PORT --cert FILE --key FILE", encrypted.word()),
     };
     format!(
         "no echo runs beside the server, so nothing shows that the player was not the limit, and the grade is at best \

@@ -12,6 +12,9 @@ pub const UDP_PAYLOAD_BYTES: u16 = 1232;
 /// The bit of an OPT record's TTL that asks for DNSSEC records (RFC 3225, section 3).
 pub const DO: u32 = 0x8000;
 
+/// The option code of cookies (RFC 7873, section 4).
+pub const COOKIE: u16 = 10;
+
 /// The option code of edns-tcp-keepalive, which is for TCP alone (RFC 7828, section 3.2.1; RFC 9250, section 5.5.2).
 pub const TCP_KEEPALIVE: u16 = 11;
 
@@ -19,6 +22,8 @@ pub const TCP_KEEPALIVE: u16 = 11;
 const CLIENT_SUBNET: u16 = 8;
 /// The bytes of an OPT record's root name, type, class, TTL and RDLENGTH.
 pub const OPT_BYTES: usize = 11;
+/// The bytes of an option's code and length.
+pub const OPTION_BYTES: usize = 4;
 
 /// The EDNS parameters of a query, as its OPT record holds them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -92,18 +97,32 @@ pub fn append(out: &mut Vec<u8>, start: usize, edns: &Edns) -> bool {
     };
     out[start + 10..start + 12].copy_from_slice(&count.to_be_bytes());
     let opt = out.len();
-    out.push(0);
-    out.extend_from_slice(&rtype::OPT.to_be_bytes());
-    out.extend_from_slice(&edns.udp_payload_bytes.to_be_bytes());
-    let ttl = if edns.dnssec_ok { DO } else { 0 };
-    out.extend_from_slice(&ttl.to_be_bytes());
-    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&opt_record(edns.udp_payload_bytes, 0, edns.dnssec_ok));
     if let Some(subnet) = edns.client_subnet {
         subnet.write(out);
     }
     let data_bytes = (out.len() - opt - OPT_BYTES) as u16;
     out[opt + OPT_BYTES - 2..opt + OPT_BYTES].copy_from_slice(&data_bytes.to_be_bytes());
     true
+}
+
+/// An OPT record of version 0 without options: the largest reply over UDP that the sender takes, in bytes, the upper
+/// eight bits of an rcode, and DO.
+#[inline]
+pub fn opt_record(udp_payload_bytes: u16, rcode: u16, dnssec_ok: bool) -> [u8; OPT_BYTES] {
+    let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), udp_payload_bytes.to_be_bytes());
+    let flags = if dnssec_ok { (DO >> 8) as u8 } else { 0 };
+    [0, t0, t1, p0, p1, (rcode >> 4) as u8, 0, flags, 0, 0, 0]
+}
+
+/// Whether these bytes consist of whole options.
+#[inline]
+pub fn are_options(mut data: &[u8]) -> bool {
+    while let Some((&[_, _, high, low], rest)) = data.split_first_chunk::<OPTION_BYTES>() {
+        let Some(rest) = rest.get(usize::from(u16::from_be_bytes([high, low]))..) else { return false };
+        data = rest;
+    }
+    data.is_empty()
 }
 
 /// Appends an option to a row of options: its code, the length of its data, and the data. Returns false and changes

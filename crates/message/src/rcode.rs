@@ -20,6 +20,8 @@ pub const YXDOMAIN: u16 = 6;
 /// The server does not support this version of EDNS (RFC 6891, section 6.1.3). It is the lowest rcode that needs an
 /// OPT record.
 pub const BADVERS: u16 = 16;
+/// The server accepts no such cookie, and sends a better one (RFC 7873, section 8).
+pub const BADCOOKIE: u16 = 23;
 
 /// The largest rcode: four bits in the header and eight in an OPT record (RFC 6891, section 6.1.3).
 pub const MAX: u16 = 0x0fff;
@@ -45,7 +47,7 @@ pub const RCODES: &[(&str, u16)] = &[
     ("BADNAME", 20),
     ("BADALG", 21),
     ("BADTRUNC", 22),
-    ("BADCOOKIE", 23),
+    ("BADCOOKIE", BADCOOKIE),
 ];
 
 /// The number of the rcode `text`: a name or `RCODEnn`, in any case. `None` if `text` is neither.

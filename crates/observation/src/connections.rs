@@ -96,6 +96,16 @@ impl ConnectionFacts {
         early.or_else(|| of_quic.filter(|early| early.offered > 0))
     }
 
+    /// The protocol of the handshakes, if there are any: TLS, or that which has TLS in its own handshake.
+    pub fn handshake_protocol(&self) -> &'static str {
+        if self.quic.is_some() { "QUIC" } else { "TLS" }
+    }
+
+    /// Whether an attempt to connect begins with the handshake. Otherwise a connection of TCP precedes it.
+    pub fn begins_with_handshake(&self) -> bool {
+        self.quic.is_some()
+    }
+
     /// Checks the identities. `sent` are the queries that were sent over connections
     /// ([`crate::Trial::sent_on_connections`]).
     pub fn check(&self, sent: u64) -> Result<(), IdentityViolated> {

@@ -1,27 +1,8 @@
 //! Where packets were lost: `docs/method/ledger.md`.
 
+pub use kqps_catalogue::Place;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-
-/// The places where a query or its reply can be lost, in the order in which it passes them.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-#[allow(missing_docs)] // the names are METHOD's
-pub enum Place {
-    PlayerUnsent,
-    PlayerSend,
-    PathOut,
-    NicOut,
-    NicIn,
-    Softnet,
-    FilterIn,
-    SubjectSocketBuffer,
-    SubjectUnanswered,
-    SubjectSend,
-    FilterOut,
-    PathBack,
-    PlayerSocketBuffer,
-}
 
 /// How a loss was found: by a counter of drops, or by the difference of two counters of passages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -10,7 +10,7 @@ use strum::IntoStaticStr;
 use crate::factors::Factors;
 use crate::fingerprint::Fingerprint;
 use crate::goal::GoalFacts;
-use crate::question::Question;
+use crate::question::{Experiment, Question};
 use crate::run_host::{HostRole, RunHost};
 use crate::trial::{Trial, rate_unit};
 
@@ -285,6 +285,11 @@ pub enum Outcome {
 }
 
 impl Run {
+    /// The experiments of its study; none if it has no question.
+    pub fn experiments(&self) -> impl Iterator<Item = &Experiment> {
+        self.question.iter().flat_map(|question| &question.experiments)
+    }
+
     /// The host that subjects ran on, if the run names its hosts.
     pub fn server_host(&self) -> Option<&RunHost> {
         self.hosts.iter().find(|host| host.role == HostRole::Server)
@@ -298,6 +303,15 @@ impl Run {
     /// The trials of a cell that count for its figures: all except those for drop reasons, for profiles and for residence.
     pub fn trials_of(&self, cell: usize) -> impl Iterator<Item = &RunTrial> {
         self.trials.iter().filter(move |one| one.cell as usize == cell && !one.purpose.is_extra())
+    }
+
+    /// Block → the trials of a cell that count for its figures.
+    pub fn trials_by_block(&self, cell: usize) -> BTreeMap<u32, Vec<&RunTrial>> {
+        let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
+        for trial in self.trials_of(cell) {
+            blocks.entry(trial.block).or_default().push(trial);
+        }
+        blocks
     }
 }
 

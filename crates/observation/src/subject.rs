@@ -58,6 +58,11 @@ pub struct SubjectFacts {
 }
 
 impl SubjectFacts {
+    /// CPU seconds of the subject, in user space and in the kernel.
+    pub fn cpu_s(&self) -> f64 {
+        self.cpu_user_s + self.cpu_system_s
+    }
+
     /// Whether there are any facts of what it did. If it ended before the trial did, its counters cannot be read.
     pub fn was_seen(&self) -> bool {
         self.alive || !self.threads.is_empty()

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use derive_more::AddAssign;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -64,8 +65,8 @@ impl TlsFacts {
     }
 }
 
-/// Early data (0-RTT) of the connections of a trial.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Early data (0-RTT) of the connections of a trial, or of those of one thread.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema, AddAssign)]
 #[serde(default)]
 pub struct EarlyFacts {
     /// Attempts that offered early data: a ticket allowed it, and over TCP they had some. Records without `undecided`

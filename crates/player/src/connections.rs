@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 use std::io;
 
-use derive_more::AddAssign;
-use kqps_observation::Histogram;
+use kqps_observation::{EarlyFacts, Histogram};
 use kqps_quic::{ClientCounts, End};
 use kqps_tls::{Failure, Kind, Session, TicketCounts};
 use strum::VariantNames;
@@ -85,26 +84,9 @@ pub struct TlsCounts {
     /// Tickets.
     pub tickets: TicketCounts,
     /// Early data.
-    pub early: EarlyCounts,
+    pub early: EarlyFacts,
     /// Failures, in words → how often.
     pub failures: BTreeMap<String, u64>,
-}
-
-/// The counts of early data (0-RTT) of one thread's connections.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, AddAssign)]
-pub struct EarlyCounts {
-    /// Attempts that offered early data.
-    pub offered: u64,
-    /// Connections of which the subject took early data.
-    pub accepted: u64,
-    /// Connections of which it did not, although they offered some.
-    pub rejected: u64,
-    /// Attempts that offered some, and failed or were not made in time.
-    pub undecided: u64,
-    /// Queries sent as early data.
-    pub queries: u64,
-    /// How many of them were sent again.
-    pub again: u64,
 }
 
 impl TlsCounts {
@@ -304,6 +286,11 @@ impl Ending {
 }
 
 impl ConnectionCounts {
+    /// Whether TCP carried the connections. Over QUIC a connection is made by its handshake, and has no records of TLS.
+    pub fn are_of_tcp(&self) -> bool {
+        self.quic.is_none()
+    }
+
     /// Adds the counts of another thread.
     pub fn add(&mut self, other: &Self) {
         for (ours, theirs) in [

@@ -1,6 +1,7 @@
 //! The options of a trial, typed. They are parsed once at the program's edge, or arrive as one message.
 
 mod check;
+mod connection_use;
 mod load;
 mod part;
 mod per_query;
@@ -21,6 +22,7 @@ use serde::{Deserialize, Serialize};
 use crate::sources::Sources;
 
 pub use check::{BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, PlanError, SOCKETS_MOST, THREADS_MOST};
+pub(crate) use connection_use::ConnectionUse;
 pub use load::{Arrivals, LoadPlan, Stop};
 pub use part::Part;
 pub use per_query::{PerQueryPlan, Prefix, TsigKey};
@@ -137,11 +139,24 @@ impl Wire {
 
     /// The part that only TLS needs; `None` without TLS. Of lanes it is that of the first with TLS.
     pub(crate) fn tls(&self) -> Option<&TlsPlan> {
+        self.each().into_iter().find_map(|wire| wire.connection_use()?.tls)
+    }
+
+    /// TLS of its connections, to be changed; `None` without it, and for lanes.
+    pub fn tls_mut(&mut self) -> Option<&mut TlsPlan> {
         match self {
-            Self::Udp(_) => None,
-            Self::Tcp(tcp) => tcp.tls.as_ref(),
-            Self::Quic(quic) => Some(&quic.tls),
-            Self::Captured(lanes) => lanes.iter().find_map(|lane| lane.wire.tls()),
+            Self::Udp(_) | Self::Captured(_) => None,
+            Self::Tcp(tcp) => tcp.tls.as_mut(),
+            Self::Quic(quic) => Some(&mut quic.tls),
+        }
+    }
+
+    /// How it uses connections; `None` over UDP, and for lanes, of which each has a wire of its own.
+    pub(crate) fn connection_use(&self) -> Option<ConnectionUse<'_>> {
+        match self {
+            Self::Udp(_) | Self::Captured(_) => None,
+            Self::Tcp(tcp) => Some(tcp.connection_use()),
+            Self::Quic(quic) => Some(quic.connection_use()),
         }
     }
 
@@ -149,9 +164,18 @@ impl Wire {
     fn flows(&self) -> usize {
         match self {
             Self::Udp(udp) => udp.sockets,
-            Self::Tcp(tcp) => tcp.connections,
-            Self::Quic(quic) => quic.connections,
             Self::Captured(lanes) => lanes.iter().map(|lane| lane.wire.flows()).sum(),
+            one => one.connection_use().map_or(0, |of| of.connections),
+        }
+    }
+
+    /// Asks for this many sockets or connections instead. Lanes stay as they are.
+    pub(crate) fn set_flows(&mut self, flows: usize) {
+        match self {
+            Self::Udp(udp) => udp.sockets = flows,
+            Self::Tcp(tcp) => tcp.connections = flows,
+            Self::Quic(quic) => quic.connections = flows,
+            Self::Captured(_) => {}
         }
     }
 }
@@ -210,14 +234,15 @@ pub struct TcpPlan {
 }
 
 impl TcpPlan {
-    /// Whether connections alone are the load.
-    pub fn has_connections_alone(&self) -> bool {
-        self.queries_per_connection == Some(0)
-    }
-
-    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
-    pub fn uses_of_connection(&self) -> Option<u32> {
-        self.queries_per_connection.map(|queries| queries.max(1))
+    /// How it uses connections.
+    pub(crate) fn connection_use(&self) -> ConnectionUse<'_> {
+        ConnectionUse {
+            connections: self.connections,
+            queries_per_connection: self.queries_per_connection,
+            outstanding: self.outstanding,
+            connect_timeout: self.connect_timeout,
+            tls: self.tls.as_ref(),
+        }
     }
 }
 
@@ -246,14 +271,15 @@ pub struct QuicPlan {
 }
 
 impl QuicPlan {
-    /// Whether connections alone are the load.
-    pub fn has_connections_alone(&self) -> bool {
-        self.queries_per_connection == Some(0)
-    }
-
-    /// How many queries use a connection, or stand for it, before it is closed; `None` if it is kept.
-    pub fn uses_of_connection(&self) -> Option<u32> {
-        self.queries_per_connection.map(|queries| queries.max(1))
+    /// How it uses connections.
+    pub(crate) fn connection_use(&self) -> ConnectionUse<'_> {
+        ConnectionUse {
+            connections: self.connections,
+            queries_per_connection: self.queries_per_connection,
+            outstanding: self.outstanding,
+            connect_timeout: self.connect_timeout,
+            tls: Some(&self.tls),
+        }
     }
 }
 
@@ -295,11 +321,7 @@ impl Plan {
 
     /// Whether connections alone are the load: each query stands for a connection, and none is sent.
     pub fn has_connections_alone(&self) -> bool {
-        match &self.wire {
-            Wire::Udp(_) | Wire::Captured(_) => false,
-            Wire::Tcp(tcp) => tcp.has_connections_alone(),
-            Wire::Quic(quic) => quic.has_connections_alone(),
-        }
+        self.wire.connection_use().is_some_and(|of| of.has_connections_alone())
     }
 
     /// Whether queries leave on a schedule.

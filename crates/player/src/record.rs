@@ -249,8 +249,7 @@ fn histograms(tally: &Tally, connections: Option<&ConnectionCounts>) -> BTreeMap
         [("first query", &counts.first_query), ("write to reply", &counts.write_to_reply)]
     });
     let of_replies = of_replies.filter(|(_, times)| !times.is_empty());
-    // Over QUIC a connection is made by its handshake.
-    let of_tcp = connections.into_iter().filter(|counts| counts.quic.is_none());
+    let of_tcp = connections.into_iter().filter(|counts| counts.are_of_tcp());
     let of_connections = of_tcp.map(|counts| ("connect", &counts.connect)).chain(of_replies);
     let named =
         of_all.into_iter().chain(of_connections).map(|(name, times)| (name.to_owned(), times.encode()));

@@ -25,22 +25,9 @@ use flows::Flows;
 use window::Window;
 
 /// The transports of captures.
-pub(crate) const TRANSPORTS: [Carried; 5] =
-    [Carried::Udp, Carried::Tcp, Carried::Tls, Carried::Https, Carried::Quic];
+pub(crate) const TRANSPORTS: [Carried; Carried::ALL.len()] = Carried::ALL;
 
-/// The place of a transport in [`TRANSPORTS`].
-#[inline]
-pub(crate) fn number_of(carried: Carried) -> usize {
-    match carried {
-        Carried::Udp => 0,
-        Carried::Tcp => 1,
-        Carried::Tls => 2,
-        Carried::Https => 3,
-        Carried::Quic => 4,
-    }
-}
-
-/// The transports that have a lane in a plan, by [`number_of`]; all if there are no lanes.
+/// The transports that have a lane in a plan, by their numbers; all if there are no lanes.
 pub(crate) fn lanes_of(wire: &Wire) -> [bool; TRANSPORTS.len()] {
     let Wire::Captured(lanes) = wire else { return [true; TRANSPORTS.len()] };
     TRANSPORTS.map(|carried| lanes.iter().any(|lane| lane.carried == carried))
@@ -82,9 +69,9 @@ pub(crate) struct Replayed {
     pub(crate) flows: Flows,
     /// The transport whose queries they play; `None` for those of all.
     pub(crate) carried: Option<Carried>,
-    /// The transports that have a lane, by [`number_of`].
+    /// The transports that have a lane, by their numbers.
     pub(crate) lanes: [bool; TRANSPORTS.len()],
-    /// The queries of one pass, of all wires, by [`number_of`] their transports.
+    /// The queries of one pass, of all wires, by the numbers of their transports.
     pub(crate) queries: [u64; TRANSPORTS.len()],
     /// Whether the first of these threads counts the queries that no thread plays.
     pub(crate) counts_unplayed: bool,
@@ -119,7 +106,7 @@ impl Replayed {
     #[inline]
     pub(crate) fn whose(&self, captured: &Captured, slice: u32, thread: usize) -> Whose {
         if self.carried.is_some_and(|carried| carried != captured.carried) {
-            return if self.lanes[number_of(captured.carried)] { Whose::Others } else { Whose::NoOnes };
+            return if self.lanes[captured.carried.number()] { Whose::Others } else { Whose::NoOnes };
         }
         let number = self.flows.number(captured, slice);
         if self.flows.owner(number) == thread { Whose::Own } else { Whose::Others }

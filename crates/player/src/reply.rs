@@ -1,9 +1,9 @@
 //! Checks whether a reply answers its query, from the bytes alone.
 
+use kqps_catalogue::cause::Wrong;
 use kqps_dataset::{Digest, Query};
 use kqps_message::header::{HEADER_BYTES, Header};
 use kqps_message::{edns, question, rcode as code};
-use strum::VariantNames;
 
 /// The opcode UPDATE (RFC 2136, section 1.3).
 const UPDATE: u8 = 5;
@@ -46,8 +46,7 @@ pub enum Extent {
 }
 
 /// Why a reply is wrong.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, VariantNames)]
-#[strum(serialize_all = "kebab-case")]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cause {
     /// QR is 0: the datagram is a query.
     NotAResponse,
@@ -79,25 +78,31 @@ pub enum Cause {
 
 impl Cause {
     /// The names in records, in the order of [`Self::number`].
-    pub const NAMES: &[&str] = Self::VARIANTS;
+    pub const NAMES: &[&str] = &Wrong::WORDS;
 
     /// The name of a status that is not 2xx. In records the status follows it.
-    pub const STATUS: &str = "status";
+    pub const STATUS: &str = Wrong::WORDS[Wrong::Status as usize];
+
+    /// The cause without what it was.
+    #[inline]
+    pub fn kind(self) -> Wrong {
+        match self {
+            Self::NotAResponse => Wrong::NotAResponse,
+            Self::Question => Wrong::Question,
+            Self::Rcode { .. } => Wrong::Rcode,
+            Self::Short => Wrong::Short,
+            Self::Answer { .. } => Wrong::Answer,
+            Self::Id => Wrong::Id,
+            Self::Status(_) => Wrong::Status,
+            Self::ContentType => Wrong::ContentType,
+            Self::TooLong => Wrong::TooLong,
+        }
+    }
 
     /// The index of the cause's name in [`Self::NAMES`].
     #[inline]
     pub fn number(self) -> usize {
-        match self {
-            Self::NotAResponse => 0,
-            Self::Question => 1,
-            Self::Rcode { .. } => 2,
-            Self::Short => 3,
-            Self::Answer { .. } => 4,
-            Self::Id => 5,
-            Self::Status(_) => 6,
-            Self::ContentType => 7,
-            Self::TooLong => 8,
-        }
+        self.kind() as usize
     }
 }
 
@@ -210,9 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn names_stay_as_they_are() {
-        let expected = "not-a-response question rcode short answer id status content-type too-long";
-        assert_eq!(Cause::NAMES.join(" "), expected);
+    fn a_cause_has_the_number_of_its_name() {
         assert_eq!(Cause::NAMES[Cause::TooLong.number()], "too-long");
         assert_eq!(Cause::NAMES[Cause::Status(503).number()], Cause::STATUS);
     }

@@ -15,6 +15,11 @@ pub struct Sources {
     count: NonZeroU128,
 }
 
+/// The unspecified address of this target's family. With it the kernel chooses an address that reaches the target.
+pub(crate) fn unspecified(target: SocketAddr) -> IpAddr {
+    if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+}
+
 /// The text is neither an address nor a prefix.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("expected an address of this host, or a prefix of such addresses as 127.1.0.0/16")]

@@ -11,7 +11,7 @@ use crate::replay::census::Census;
 use crate::replay::crowd::Crowd;
 use crate::replay::flows::Flows;
 use crate::replay::window::Window;
-use crate::replay::{Replayed, TRANSPORTS, lanes_of, number_of};
+use crate::replay::{Replayed, TRANSPORTS, lanes_of};
 use crate::share::{share_of, tables};
 
 /// Threads that share one wire.
@@ -61,7 +61,7 @@ struct OfAll<'a> {
     capture: &'a CaptureFacts,
     window: Arc<Window>,
     crowd: Arc<Crowd>,
-    /// The queries of one pass, and the transports that have a lane, by [`number_of`].
+    /// The queries of one pass, and the transports that have a lane, by their numbers.
     queries: [u64; TRANSPORTS.len()],
     lanes: [bool; TRANSPORTS.len()],
 }
@@ -88,7 +88,7 @@ impl OfAll<'_> {
     fn load(&self, lane: &Lane, threads: &Range<usize>) -> LoadPlan {
         let played = self.queries.iter().zip(self.lanes).filter(|(_, has_lane)| *has_lane);
         let queries: u64 = played.map(|(count, _)| count).sum();
-        let of_lane = self.queries[number_of(lane.carried)];
+        let of_lane = self.queries[lane.carried.number()];
         let share = of_lane.max(1) as f64 / queries.max(1) as f64;
         let all = self.plan.threads;
         let of_window = |window: u64| {
@@ -110,12 +110,7 @@ impl OfAll<'_> {
         let follows = lane.is_some_and(Lane::has_places);
         let carried = lane.map(|lane| lane.carried);
         let flows = self.flows(&plan, carried, follows);
-        match &mut plan.wire {
-            Wire::Udp(udp) => udp.sockets = flows.all() / flows.together(),
-            Wire::Tcp(tcp) => tcp.connections = flows.all(),
-            Wire::Quic(quic) => quic.connections = flows.all(),
-            Wire::Captured(_) => {}
-        }
+        plan.wire.set_flows(flows.all() / flows.together());
         let replay = Replayed {
             window: Arc::clone(&self.window),
             crowd: Arc::clone(&self.crowd),
@@ -152,12 +147,10 @@ impl OfAll<'_> {
                 Flows::of_places(self.capture.places.max(1), self.replay.pile, threads, connections_most / 2)
             }
             // Each query has a connection of its own, from the address of its client.
-            Wire::Tcp(tcp) if tcp.uses_of_connection() == Some(1) => {
+            Wire::Tcp(tcp) if tcp.connection_use().uses_of_connection() == Some(1) => {
                 Flows::of_any(crowd, threads, tcp.connections)
             }
-            Wire::Tcp(_) | Wire::Quic(_) | Wire::Captured(_) => {
-                Flows::of_clients(crowd, carried, threads, connections_most)
-            }
+            _ => Flows::of_clients(crowd, carried, threads, connections_most),
         }
     }
 }

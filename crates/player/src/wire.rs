@@ -2,6 +2,7 @@
 //! thread gets its part of it.
 
 mod attempts;
+mod over_connections;
 pub mod quic;
 mod stamps;
 pub mod tcp;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use kqps_kernel::ephemeral;
 use kqps_kernel::udp::UdpSocket;
 use kqps_kernel::xdp::{Protocols, XdpSocket};
+use kqps_quic::Timers;
 use kqps_tls::Client;
 
 use crate::error::PlayError;

@@ -59,6 +59,11 @@ pub(crate) fn time_us(time_us: f64) -> String {
     }
 }
 
+/// Microseconds, if they are known.
+pub(crate) fn known_us(time: Option<u64>) -> String {
+    time.map_or(NONE.to_owned(), |us| time_us(us as f64))
+}
+
 /// A percentile: `87 µs`, by its bound `≤ 87 µs`, or as the greatest of too few times `greatest 87 µs`.
 pub(crate) fn percentile(seen: Option<Percentile>) -> String {
     let time = |us: u64| time_us(us as f64);
@@ -150,6 +155,11 @@ pub(crate) fn count(value: u64) -> String {
         grouped.push(digit);
     }
     grouped
+}
+
+/// How many there are of a thing: `1 trial`, `3 trials`.
+pub(crate) fn counted(count: usize, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
 }
 
 /// Bytes: `561 MiB`.

@@ -2,9 +2,8 @@
 //! DNSSEC records and answers that were not validated.
 
 use kqps_cache::Question;
-use kqps_message::edns::{DO, UDP_PAYLOAD_BYTES};
+use kqps_message::edns::{UDP_PAYLOAD_BYTES, opt_record};
 use kqps_message::header::{AD, CD, RD};
-use kqps_message::rtype;
 
 /// Writes a query to `out`. Every letter of its name gets a random case, from 16 bits at a time of `random`: an
 /// attacker who does not see the query must guess them (draft-vixie-dnsext-dns0x20). `is_forwarded` says whether the
@@ -35,12 +34,7 @@ pub(crate) fn write(
     }
     out.extend_from_slice(&question.rtype.to_be_bytes());
     out.extend_from_slice(&question.class.to_be_bytes());
-    out.push(0);
-    out.extend_from_slice(&rtype::OPT.to_be_bytes());
-    out.extend_from_slice(&UDP_PAYLOAD_BYTES.to_be_bytes());
-    let ttl: u32 = if question.dnssec_ok { DO } else { 0 };
-    out.extend_from_slice(&ttl.to_be_bytes());
-    out.extend_from_slice(&[0, 0]);
+    out.extend_from_slice(&opt_record(UDP_PAYLOAD_BYTES, 0, question.dnssec_ok));
 }
 
 #[cfg(test)]

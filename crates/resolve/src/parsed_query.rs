@@ -1,7 +1,7 @@
 //! The parts of a query that the server reads.
 
 use kqps_cache::Form;
-use kqps_message::edns::DO;
+use kqps_message::edns::{DO, are_options, opt_record};
 use kqps_message::header::{AD, CD, HEADER_BYTES, Header, OPCODE, QR, RD};
 use kqps_message::query::CLASS_IN;
 use kqps_message::question::QUESTION_TAIL_BYTES;
@@ -11,9 +11,6 @@ use kqps_server::counts::Cause;
 /// The longest reply over UDP to a client without EDNS, in bytes (RFC 1035, section 4.2.1), and the least that a client
 /// with EDNS takes (RFC 6891, section 6.2.3).
 const PLAIN_PAYLOAD_BYTES: u16 = 512;
-
-/// The bytes of an option's code and length.
-const OPTION_BYTES: usize = 4;
 
 /// The one question of a query, and what its client takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -100,9 +97,7 @@ impl ParsedQuery {
         out.extend([query[2] & RD, query[3] & (AD | CD), 0, 1, 0, 0, 0, 0, 0, has_opt]);
         out.extend_from_slice(&query[HEADER_BYTES..self.end()]);
         if let Some(payload_bytes) = self.payload_bytes {
-            let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), payload_bytes.to_be_bytes());
-            let flags = if self.dnssec_ok { (DO >> 8) as u8 } else { 0 };
-            out.extend([0, t0, t1, p0, p1, 0, 0, flags, 0, 0, 0]);
+            out.extend(opt_record(payload_bytes, 0, self.dnssec_ok));
         }
     }
 
@@ -144,15 +139,6 @@ fn opt(query: &[u8], mut at: usize) -> Result<Option<(u16, u32)>, u16> {
         Some((_, flags)) if flags >> 16 & 0xff > 0 => Err(rcode::BADVERS),
         found => Ok(found),
     }
-}
-
-/// Whether these bytes consist of whole options.
-fn are_options(mut data: &[u8]) -> bool {
-    while let Some((&[_, _, high, low], rest)) = data.split_first_chunk::<OPTION_BYTES>() {
-        let Some(rest) = rest.get(usize::from(u16::from_be_bytes([high, low]))..) else { return false };
-        data = rest;
-    }
-    data.is_empty()
 }
 
 #[cfg(test)]

@@ -1,12 +1,9 @@
 //! Replies that no server gave: errors of the server itself.
 
-use kqps_message::edns::{self, DO, UDP_PAYLOAD_BYTES};
+use kqps_message::edns::{self, DO, OPT_BYTES, UDP_PAYLOAD_BYTES, opt_record};
 use kqps_message::header::{CD, HEADER_BYTES, OPCODE, QR, RA, RD};
+use kqps_message::name;
 use kqps_message::question::QUESTION_TAIL_BYTES;
-use kqps_message::{name, rtype};
-
-/// The length of an OPT record without options, in bytes.
-const OPT_BYTES: usize = 11;
 
 /// Writes a reply with this rcode over the query in the first `bytes` bytes of a buffer, which has a header. Returns
 /// its length. It has an OPT record if the query has one (RFC 6891, section 6.1.1) and there is room.
@@ -20,15 +17,9 @@ pub(crate) fn refuse(buffer: &mut [u8], bytes: usize, rcode: u16) -> usize {
     buffer[4..HEADER_BYTES].fill(0);
     buffer[5] = u8::from(end > HEADER_BYTES);
     let Some((dnssec_ok, room)) = dnssec_ok.zip(buffer.get_mut(end..end + OPT_BYTES)) else { return end };
-    room.copy_from_slice(&opt(rcode, dnssec_ok));
+    room.copy_from_slice(&opt_record(UDP_PAYLOAD_BYTES, rcode, dnssec_ok));
     buffer[11] = 1;
     end + OPT_BYTES
-}
-
-/// The server's OPT record, with the upper bits of an rcode.
-fn opt(rcode: u16, dnssec_ok: bool) -> [u8; OPT_BYTES] {
-    let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), UDP_PAYLOAD_BYTES.to_be_bytes());
-    [0, t0, t1, p0, p1, (rcode >> 4) as u8, 0, if dnssec_ok { (DO >> 8) as u8 } else { 0 }, 0, 0, 0]
 }
 
 #[cfg(test)]

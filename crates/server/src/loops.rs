@@ -96,7 +96,7 @@ mod tests {
             let setup = ServerSetup::small(vec!["127.0.0.1:0".parse().unwrap(); sockets], model);
             let mut bound = bind(&setup, false, &[]).unwrap();
             let client = UdpSocket::bind("127.0.0.1:0").unwrap();
-            for address in &bound.addresses {
+            for address in &bound.addresses.datagrams {
                 for _ in 0..200 {
                     client.send_to(&[0; 12], address).unwrap();
                 }

@@ -7,6 +7,7 @@
 //! reload. They would then have to fork again and hand their connections over. If memory is short, one process with
 //! many threads is the better choice, since threads share the zones.
 
+mod listeners;
 mod message;
 mod patience;
 mod process;
@@ -18,7 +19,6 @@ use std::sync::Arc;
 use kqps_kernel::process::{Signal, handed_down};
 use kqps_kernel::signal::Signals;
 use kqps_kernel::{UdpSocket, affinity};
-use kqps_tls::Acceptor;
 
 use crate::deadline::{Deadline, Event};
 use crate::error::ServeError;
@@ -26,8 +26,9 @@ use crate::report::Ended;
 use crate::service::{Description, Service, Task};
 use crate::services::auth::ZonesLoaded;
 use crate::setup::ServerSetup;
-use crate::sockets::{Endpoint, ListeningSocket, QuicSocket, WorkerSockets};
-use message::{ListenerDescription, Message, TaskDescription, WorkerDescription};
+use crate::sockets::{Acceptors, Endpoint, ListeningSocket, WorkerSockets};
+use listeners::ListenerDescription;
+use message::{Message, TaskDescription, WorkerDescription};
 use patience::patience_ns;
 use process::WorkerProcess;
 
@@ -42,34 +43,10 @@ pub(crate) fn read_task() -> io::Result<(Task, Description)> {
         let sender = if sender == receiver { receiver_socket.clone() } else { open(sender)? };
         Ok(Endpoint { receiver: receiver_socket, sender })
     };
-    // All sockets of a process share the key of tickets of their protocol.
-    let acceptor = |protocol: &[u8]| {
-        let tls = described.tls.as_ref();
-        let acceptor = tls.map(|tls| Acceptor::over_tcp(protocol, &tls.identity, tls.early_data));
-        acceptor.transpose().map_err(io::Error::other)
-    };
-    let (tls, https) = (acceptor(kqps_tls::ALPN)?, acceptor(kqps_http::ALPN)?);
-    let quic = described.quic.as_ref().map(|quic| Acceptor::over_quic(&quic.identity, quic.early_data));
-    let quic = quic.transpose().map_err(io::Error::other)?;
-    let given = |acceptor: &Option<Acceptor>| {
-        acceptor.clone().ok_or_else(|| io::Error::other("no certificate for encrypted connections"))
-    };
-    let listener = |listener: &ListenerDescription| -> io::Result<_> {
-        Ok(match *listener {
-            ListenerDescription::Tcp(number) => ListeningSocket::Tcp(handed_down(number)?.into()),
-            ListenerDescription::Tls(number) => {
-                ListeningSocket::Tls(handed_down(number)?.into(), given(&tls)?)
-            }
-            ListenerDescription::Https(number) => {
-                ListeningSocket::Https(handed_down(number)?.into(), given(&https)?)
-            }
-            ListenerDescription::Unix(number) => ListeningSocket::Unix(handed_down(number)?.into()),
-            ListenerDescription::Quic { descriptor, number } => {
-                let (socket, acceptor) = (open(descriptor)?, given(&quic)?);
-                ListeningSocket::Quic(QuicSocket { socket, acceptor, number })
-            }
-        })
-    };
+    let tls = described.tls.as_ref();
+    let acceptors = tls.map(|tls| Acceptors::new(&tls.identity, tls.early_data));
+    let acceptors = acceptors.transpose().map_err(io::Error::other)?;
+    let listener = |listener: &ListenerDescription| listener.open(acceptors.as_ref());
     let sockets = |worker: &WorkerDescription| -> io::Result<WorkerSockets> {
         let endpoints = worker.endpoints.iter().map(endpoint).collect::<io::Result<_>>()?;
         let listeners = worker.listeners.iter().map(listener).collect::<io::Result<_>>()?;

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::connections::{QuicReport, TcpReport, add_counts};
+use crate::connections::{ConnectionReport, QuicReport, TcpReport, add_counts};
 use crate::counts::Counts;
 use crate::error::ServeError;
 
@@ -90,12 +90,10 @@ impl Report {
             dropped,
             response_rcodes,
             tcp,
-            quic: None,
             xdp,
-            cache: None,
             back_ends,
             workers,
-            socket_drops: 0,
+            ..Self::default()
         });
     }
 
@@ -104,6 +102,14 @@ impl Report {
         self.answered += counts.answered;
         add_counts(&mut self.dropped, counts.dropped());
         add_counts(&mut self.response_rcodes, rcodes);
+    }
+
+    /// Adds the counts of a thread that served connections.
+    pub(crate) fn add_connections(&mut self, counted: ConnectionReport) {
+        match counted {
+            ConnectionReport::Tcp(counted) => self.tcp.get_or_insert_default().add(counted),
+            ConnectionReport::Quic(counted) => self.quic.get_or_insert_default().add(counted),
+        }
     }
 
     /// Adds the report of another process.

@@ -19,16 +19,12 @@ use crate::report::Ended;
 use crate::service::{AfterHangUp, Description, RunningService, Service, Task, Transports};
 use crate::services::auth::{Auth, ZoneSource, ZonesLoaded};
 use crate::services::echo::Echo;
-use crate::setup::{Listeners, QuicSetup, ServerSetup, Sockets};
-use crate::sockets::{self, Bound, SocketFile};
+use crate::setup::ServerSetup;
+use crate::sockets::{self, Addresses, Bound, SocketFile};
 
 /// A server that can answer.
 pub struct Server {
-    addresses: Vec<SocketAddr>,
-    tcp: Vec<SocketAddr>,
-    tls: Vec<SocketAddr>,
-    https: Vec<SocketAddr>,
-    quic: Vec<SocketAddr>,
+    addresses: Addresses,
     files: Vec<SocketFile>,
     receivers: Vec<Arc<UdpSocket>>,
     program: Option<Arc<Program>>,
@@ -52,19 +48,19 @@ impl Server {
         let signals = Signals::take(service.reloads() || !ignores_hang_ups()?)?;
         let Transports { tcp, unix } = service.transports();
         let mut bound = sockets::bind(setup, tcp, unix)?;
-        let program = device::open(setup, &bound.addresses, &mut bound.workers)?;
+        let program = device::open(setup, &bound.addresses.datagrams, &mut bound.workers)?;
         if service.replies_pass() {
             bound.never_fragment()?;
         }
         let notes = notes(setup, &*service, bound.receivers.first().map(Arc::as_ref))?;
-        let Bound { addresses, tcp, tls, https, quic, workers, receivers, listeners, files } = bound;
+        let Bound { addresses, workers, receivers, listeners, files } = bound;
         let workers = if setup.processes == 1 {
             let task = Task { model: setup.io, workers, listeners, process: 0, processes: 1 };
             Workers::Here(service.begin(task, &signals)?)
         } else {
             Workers::Processes(Processes::start(setup, &*service, &workers, &listeners, &signals)?)
         };
-        Ok(Self { addresses, tcp, tls, https, quic, files, receivers, program, signals, workers, notes })
+        Ok(Self { addresses, files, receivers, program, signals, workers, notes })
     }
 
     /// The program on a device whose frames pass the kernel; `None` without `--io xdp`.
@@ -72,29 +68,9 @@ impl Server {
         self.program.as_deref()
     }
 
-    /// The addresses at which the server takes datagrams, with the ports that the kernel chose.
-    pub fn addresses(&self) -> &[SocketAddr] {
+    /// The addresses at which the server takes datagrams and accepts connections.
+    pub fn addresses(&self) -> &Addresses {
         &self.addresses
-    }
-
-    /// The addresses at which the server accepts connections by TCP alone.
-    pub fn tcp(&self) -> &[SocketAddr] {
-        &self.tcp
-    }
-
-    /// The addresses at which the server accepts connections in TLS.
-    pub fn tls(&self) -> &[SocketAddr] {
-        &self.tls
-    }
-
-    /// The addresses at which the server accepts connections by HTTP in TLS.
-    pub fn https(&self) -> &[SocketAddr] {
-        &self.https
-    }
-
-    /// The addresses at which the server accepts connections over QUIC.
-    pub fn quic(&self) -> &[SocketAddr] {
-        &self.quic
     }
 
     /// The paths of Unix sockets on which the server accepts connections.
@@ -155,21 +131,7 @@ fn check(setup: &ServerSetup, service: &dyn Service) -> Result<(), ServeError> {
         return Err(ServeError::Setup(why));
     }
     service.check(setup)?;
-    let shares = |quic: &QuicSetup| quic.listeners == Listeners::Shared;
-    if setup.processes > 1 && setup.quic.as_ref().is_some_and(shares) {
-        let why = "all packets of a connection over QUIC must reach one process: use --listeners reuseport, or --threads";
-        return Err(ServeError::Setup(format!("--listeners shared: {why}")));
-    }
-    if setup.steer && setup.sockets != Sockets::ReusePort && !setup.listen.is_empty() {
-        return Err(ServeError::Setup("--steer needs --sockets reuseport".to_owned()));
-    }
-    if setup.steer && setup.cpus.is_empty() {
-        return Err(ServeError::Setup(
-            "--steer cpu sends a flow to a worker on the core that receives it: give the workers cores with --cpus"
-                .to_owned(),
-        ));
-    }
-    Ok(())
+    setup.contradiction().map_or(Ok(()), |why| Err(ServeError::Setup(why.to_owned())))
 }
 
 /// Sentences about settings that the system did not grant in full. The buffers of one socket stand for those of all.

@@ -78,8 +78,7 @@ impl Task {
     /// connections of one client stays the same.
     pub fn limits_of_each(&self, limits: Limits) -> Limits {
         let sets = self.workers.iter().map(|worker| &worker.listeners).chain([&self.listeners]);
-        // Sockets of QUIC have a thread of their own.
-        let has = |set: &[ListeningSocket], is_quic| set.iter().any(|socket| socket.is_quic() == is_quic);
+        let has = |set: &[ListeningSocket], apart| set.iter().any(|one| one.needs_own_thread() == apart);
         let threads: usize = sets.map(|set| usize::from(has(set, true)) + usize::from(has(set, false))).sum();
         Limits { connections: limits.connections.div_ceil(threads.max(1)), ..limits }
     }

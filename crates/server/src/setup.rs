@@ -48,10 +48,8 @@ pub struct ServerSetup {
     pub listen: Vec<Listen>,
     /// The addresses for connections by TCP alone; port 0 picks a free port.
     pub tcp: Vec<SocketAddr>,
-    /// Where to accept connections in TLS, also by HTTP; `None` for nowhere.
+    /// Where to accept connections in TLS, also by HTTP, and over QUIC; `None` for nowhere.
     pub tls: Option<TlsSetup>,
-    /// Where to accept connections over QUIC; `None` for nowhere.
-    pub quic: Option<QuicSetup>,
     /// The I/O model of every worker.
     pub io: Model,
     /// The device whose frames pass the kernel, by its name; `None` for the device of the addresses.
@@ -85,29 +83,20 @@ pub struct Listen {
     pub with_tcp: bool,
 }
 
-/// Where a server accepts connections in TLS.
+/// Where a server accepts connections in TLS, and over QUIC.
 #[derive(Clone, Debug)]
 pub struct TlsSetup {
     /// The addresses to listen on; port 0 picks a free port.
     pub listen: Vec<SocketAddr>,
     /// The addresses to listen on for HTTP in TLS; port 0 picks a free port.
     pub https: Vec<SocketAddr>,
+    /// The addresses to listen on for QUIC; port 0 picks a free port.
+    pub quic: Vec<SocketAddr>,
+    /// The sockets that accept connections over QUIC.
+    pub quic_listeners: Listeners,
     /// The server's certificate and key.
     pub identity: Identity,
     /// Whether queries may arrive with the first packets of a resumed connection (0-RTT).
-    pub early_data: bool,
-}
-
-/// Where a server accepts connections over QUIC.
-#[derive(Clone, Debug)]
-pub struct QuicSetup {
-    /// The addresses to listen on; port 0 picks a free port.
-    pub listen: Vec<SocketAddr>,
-    /// The sockets that accept connections.
-    pub listeners: Listeners,
-    /// The server's certificate and key.
-    pub identity: Identity,
-    /// Whether queries may arrive with the first packet of a resumed connection (0-RTT).
     pub early_data: bool,
 }
 
@@ -121,6 +110,24 @@ impl ServerSetup {
     pub fn cpu(&self, worker: u32) -> Option<u32> {
         self.cpus.get(worker as usize % self.cpus.len().max(1)).copied()
     }
+
+    /// Why these settings contradict each other; `None` if they do not.
+    pub(crate) fn contradiction(&self) -> Option<&'static str> {
+        let shares = |tls: &TlsSetup| !tls.quic.is_empty() && tls.quic_listeners == Listeners::Shared;
+        if self.processes > 1 && self.tls.as_ref().is_some_and(shares) {
+            return Some(
+                "--listeners shared: all packets of a connection over QUIC must reach one process: use --listeners \
+                 reuseport, or --threads",
+            );
+        }
+        if self.steer && self.sockets != Sockets::ReusePort && !self.listen.is_empty() {
+            return Some("--steer needs --sockets reuseport");
+        }
+        let needs_cpus = self.steer && self.cpus.is_empty();
+        needs_cpus.then_some(
+            "--steer cpu sends a flow to a worker on the core that receives it: give the workers cores with --cpus",
+        )
+    }
 }
 
 #[cfg(test)]
@@ -132,7 +139,6 @@ impl ServerSetup {
             listen,
             tcp: Vec::new(),
             tls: None,
-            quic: None,
             io,
             device: None,
             processes: 1,

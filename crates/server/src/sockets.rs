@@ -17,7 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
-use kqps_tls::{Acceptor, TlsError};
+use kqps_tls::{Acceptor, Identity, TlsError};
 
 use crate::frames::Queue;
 use crate::setup::{Listen, Listeners, Reply, ServerSetup, Sockets, TlsSetup};
@@ -46,11 +46,11 @@ pub struct WorkerSockets {
     pub queue: Option<Queue>,
 }
 
-/// All sockets of a server.
-#[derive(Debug)]
-pub struct Bound {
+/// The addresses of a server, with the ports that the kernel chose.
+#[derive(Clone, Debug, Default)]
+pub struct Addresses {
     /// The addresses at which the server takes datagrams, each once.
-    pub addresses: Vec<SocketAddr>,
+    pub datagrams: Vec<SocketAddr>,
     /// The addresses at which it accepts connections by TCP alone.
     pub tcp: Vec<SocketAddr>,
     /// The addresses at which it accepts connections in TLS.
@@ -59,6 +59,13 @@ pub struct Bound {
     pub https: Vec<SocketAddr>,
     /// The addresses at which it accepts connections over QUIC.
     pub quic: Vec<SocketAddr>,
+}
+
+/// All sockets of a server.
+#[derive(Debug)]
+pub struct Bound {
+    /// The addresses of the sockets.
+    pub addresses: Addresses,
     /// The sockets of each worker.
     pub workers: Vec<WorkerSockets>,
     /// Every receiving socket once.
@@ -115,8 +122,8 @@ impl ListeningSocket {
         })
     }
 
-    /// Whether it is of QUIC.
-    pub fn is_quic(&self) -> bool {
+    /// Whether a thread apart serves its connections: those of QUIC.
+    pub fn needs_own_thread(&self) -> bool {
         matches!(self, Self::Quic(..))
     }
 
@@ -139,6 +146,23 @@ impl AsFd for ListeningSocket {
     }
 }
 
+/// The TLS of a server's connections. All sockets of a transport in one process share the key of its tickets.
+pub(crate) struct Acceptors {
+    pub(crate) tls: Acceptor,
+    pub(crate) https: Acceptor,
+    pub(crate) quic: Acceptor,
+}
+
+impl Acceptors {
+    pub(crate) fn new(identity: &Identity, early_data: bool) -> Result<Self, TlsError> {
+        Ok(Self {
+            tls: Acceptor::over_tcp(kqps_tls::ALPN, identity, early_data)?,
+            https: Acceptor::over_tcp(kqps_http::ALPN, identity, early_data)?,
+            quic: Acceptor::over_quic(identity, early_data)?,
+        })
+    }
+}
+
 /// The server could not listen on an address or at the path of a Unix socket.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen on {place}: {reason}")]
@@ -157,14 +181,13 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
         WorkerSockets { cpu: setup.cpu(number), endpoints, listeners, queue: None }
     };
     let workers = (0..setup.workers()).map(worker).collect();
-    let (addresses, receivers, listeners, files) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let (tcp, tls, https, quic) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
-    let mut bound = Bound { addresses, tcp, tls, https, quic, workers, receivers, listeners, files };
+    let (addresses, receivers, listeners, files) = (Addresses::default(), Vec::new(), Vec::new(), Vec::new());
+    let mut bound = Bound { addresses, workers, receivers, listeners, files };
     for &Listen { address, with_tcp: may_have_tcp } in &setup.listen {
         let with_tcp = with_tcp && may_have_tcp;
         let mut add = |address, workers: &mut [WorkerSockets]| -> io::Result<()> {
             let (receivers, listeners) = open(setup, address, workers.len(), with_tcp)?;
-            bound.addresses.push(receivers[0].local_addr()?);
+            bound.addresses.datagrams.push(receivers[0].local_addr()?);
             for (index, worker) in workers.iter_mut().enumerate() {
                 let receiver = receivers[index % receivers.len()].clone();
                 let sender = match setup.reply {
@@ -175,7 +198,7 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             }
             bound.receivers.extend(receivers);
             let listeners = listeners.into_iter().map(ListeningSocket::Tcp);
-            distribute(setup, listeners, &mut bound.listeners, workers);
+            distribute(setup.listeners, listeners, &mut bound.listeners, workers);
             Ok(())
         };
         if setup.sockets == Sockets::PortEach {
@@ -187,12 +210,10 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
             add(address, &mut bound.workers).map_err(|error| refused(address, &error))?;
         }
     }
-    bound.tcp = listen_apart(setup, &setup.tcp, &mut bound, ListeningSocket::Tcp)?;
+    let over_tcp = open_tcp(setup, ListeningSocket::Tcp);
+    bound.addresses.tcp = listen_apart(&setup.tcp, setup.listeners, &mut bound, over_tcp)?;
     if let Some(tls) = &setup.tls {
         bind_tls(setup, tls, &mut bound)?;
-    }
-    if let Some(quic) = &setup.quic {
-        quic::bind(setup, quic, &mut bound)?;
     }
     for path in unix {
         let (listener, file) = unix::listen(path)?;
@@ -202,40 +223,41 @@ pub fn bind(setup: &ServerSetup, with_tcp: bool, unix: &[PathBuf]) -> Result<Bou
     Ok(bound)
 }
 
-/// Adds the sockets at which connections in TLS are accepted, and those by HTTP in TLS.
+/// Adds the sockets at which connections in TLS are accepted, those by HTTP in TLS, and those over QUIC.
 fn bind_tls(setup: &ServerSetup, tls: &TlsSetup, bound: &mut Bound) -> Result<(), BindError> {
     let unfit =
         |error: TlsError| BindError { place: "the addresses of TLS".to_owned(), reason: error.to_string() };
-    let acceptor = |protocol| Acceptor::over_tcp(protocol, &tls.identity, tls.early_data).map_err(unfit);
-    let (of_tls, of_https) = (acceptor(kqps_tls::ALPN)?, acceptor(kqps_http::ALPN)?);
-    bound.tls =
-        listen_apart(setup, &tls.listen, bound, |socket| ListeningSocket::Tls(socket, of_tls.clone()))?;
-    bound.https =
-        listen_apart(setup, &tls.https, bound, |socket| ListeningSocket::Https(socket, of_https.clone()))?;
+    let Acceptors { tls: of_tls, https: of_https, quic: of_quic } =
+        Acceptors::new(&tls.identity, tls.early_data).map_err(unfit)?;
+    let over_tls = open_tcp(setup, |socket| ListeningSocket::Tls(socket, of_tls.clone()));
+    bound.addresses.tls = listen_apart(&tls.listen, setup.listeners, bound, over_tls)?;
+    let over_https = open_tcp(setup, |socket| ListeningSocket::Https(socket, of_https.clone()));
+    bound.addresses.https = listen_apart(&tls.https, setup.listeners, bound, over_https)?;
+    let over_quic = |address, count| quic::open(setup, address, count, &of_quic);
+    bound.addresses.quic = listen_apart(&tls.quic, tls.quic_listeners, bound, over_quic)?;
     Ok(())
 }
 
-/// Adds the sockets of these addresses for connections alone, which `of` makes of TCP sockets. Returns the addresses
-/// with their ports.
+/// Opens the sockets of these addresses for connections alone, and hands them to workers in this way. `open` opens the
+/// given number at an address, and returns the address with its port. Returns all addresses with their ports.
 fn listen_apart(
-    setup: &ServerSetup,
     addresses: &[SocketAddr],
+    how: Listeners,
     bound: &mut Bound,
-    of: impl Fn(TcpListener) -> ListeningSocket,
+    open: impl Fn(SocketAddr, usize) -> io::Result<(SocketAddr, Vec<ListeningSocket>)>,
 ) -> Result<Vec<SocketAddr>, BindError> {
     let mut listening = Vec::new();
     for &address in addresses {
         let mut add =
             |address, shared: &mut Vec<_>, workers: &mut [WorkerSockets]| -> Result<(), BindError> {
-                let opened = listen_tcp(setup, address, workers.len()).and_then(|listeners| {
-                    listening.push(listeners[0].local_addr()?);
-                    Ok(listeners)
-                });
-                let listeners = opened.map_err(|error| refused(address, &error))?;
-                distribute(setup, listeners.into_iter().map(&of), shared, workers);
+                let count = if how == Listeners::ReusePort { workers.len() } else { 1 };
+                let opened = open(address, count);
+                let (with_port, listeners) = opened.map_err(|error| refused(address, &error))?;
+                listening.push(with_port);
+                distribute(how, listeners, shared, workers);
                 Ok(())
             };
-        if setup.listeners == Listeners::PortEach {
+        if how == Listeners::PortEach {
             for (worker, address) in bound.workers.iter_mut().zip(ports_of(address)) {
                 add(address?, &mut bound.listeners, std::slice::from_mut(worker))?;
             }
@@ -244,6 +266,17 @@ fn listen_apart(
         }
     }
     Ok(listening)
+}
+
+/// Opens TCP sockets for [`listen_apart`], of which `of` makes sockets for connections.
+fn open_tcp(
+    setup: &ServerSetup,
+    of: impl Fn(TcpListener) -> ListeningSocket,
+) -> impl Fn(SocketAddr, usize) -> io::Result<(SocketAddr, Vec<ListeningSocket>)> {
+    move |address, count| {
+        let sockets = listen_tcp(setup, address, count)?;
+        Ok((sockets[0].local_addr()?, sockets.into_iter().map(&of).collect()))
+    }
 }
 
 /// Opens the TCP sockets of an address: one for each of these workers if they have their own, or else one.
@@ -258,12 +291,12 @@ fn listen_tcp(setup: &ServerSetup, address: SocketAddr, workers: usize) -> io::R
 
 /// Hands the listening sockets of one address to all workers together, or one to each.
 fn distribute(
-    setup: &ServerSetup,
-    listeners: impl Iterator<Item = ListeningSocket>,
+    how: Listeners,
+    listeners: impl IntoIterator<Item = ListeningSocket>,
     shared: &mut Vec<ListeningSocket>,
     workers: &mut [WorkerSockets],
 ) {
-    match setup.listeners {
+    match how {
         Listeners::Shared => shared.extend(listeners),
         Listeners::ReusePort | Listeners::PortEach => {
             workers.iter_mut().zip(listeners).for_each(|(worker, own)| worker.listeners.push(own));

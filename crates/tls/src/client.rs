@@ -11,7 +11,6 @@ use rustls::client::{
 use rustls::crypto::CryptoProvider;
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, ServerName};
-use rustls::version::TLS13;
 use rustls::{DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
@@ -21,7 +20,7 @@ use crate::failure::Failure;
 use crate::offer::{Group, Suite, provider};
 use crate::tickets::{OfClient, TicketCounts, Tickets};
 use crate::verifiers::{OfType, Trusting, Unchecked};
-use crate::{ALPN, ALPN_QUIC};
+use crate::ALPN;
 use kqps_catalogue::choice::KeyType;
 
 /// How a client speaks TLS. It can be sent to another process.
@@ -92,16 +91,7 @@ impl Client {
         Self::of_versions(ALPN, DEFAULT_VERSIONS, settings)
     }
 
-    /// A client over QUIC (RFC 9250), which has no TLS but 1.3.
-    pub fn over_quic(settings: &ClientSettings) -> Result<Self, TlsError> {
-        let suites = &settings.suites;
-        if !suites.is_empty() && !suites.iter().any(|suite| suite.is_of_tls13()) {
-            return Err(TlsError::SuitesForQuic(suites.clone()));
-        }
-        Self::of_versions(ALPN_QUIC, &[&TLS13], settings)
-    }
-
-    fn of_versions(
+    pub(crate) fn of_versions(
         protocol: &[u8],
         versions: &[&'static SupportedProtocolVersion],
         settings: &ClientSettings,

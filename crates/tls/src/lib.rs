@@ -16,6 +16,7 @@ pub mod fuzz;
 mod key;
 mod last_flight;
 pub mod offer;
+mod quic;
 pub mod server;
 pub mod session;
 mod sessions;
@@ -25,9 +26,6 @@ mod verifiers;
 
 /// The name of DNS over TLS in ALPN (RFC 7858 by way of the IANA registry of protocol IDs).
 pub const ALPN: &[u8] = b"dot";
-
-/// The name of DNS over QUIC in ALPN (RFC 9250, section 4.1.1).
-pub const ALPN_QUIC: &[u8] = b"doq";
 
 /// The port of DNS over TLS (RFC 7858, section 3.1).
 pub const PORT: u16 = 853;

@@ -8,7 +8,6 @@ use rustls::crypto::aws_lc_rs::{Ticketer, default_provider};
 use rustls::pki_types::pem::{self, PemObject as _};
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::server::{NoServerSessionStorage, ServerConfig, UnbufferedServerConnection};
-use rustls::version::TLS13;
 use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
@@ -16,7 +15,7 @@ use crate::connection::{ServerTls, Tls};
 use crate::error::TlsError;
 use crate::failure::Failure;
 use crate::sessions::Sessions;
-use crate::{ALPN, ALPN_QUIC};
+use crate::ALPN;
 
 /// A server's certificate with those of its issuers, and its key, all as PEM. It can be sent to another process.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -68,8 +67,7 @@ impl Acceptor {
     pub fn over_tcp(protocol: &[u8], identity: &Identity, takes_early_data: bool) -> Result<Self, TlsError> {
         let mut config = config(protocol, DEFAULT_VERSIONS, identity)?;
         if takes_early_data {
-            config.session_storage = Arc::new(Sessions::new(SESSIONS));
-            config.max_early_data_size = EARLY_BYTES;
+            take_early_data(&mut config, EARLY_BYTES);
             config.send_half_rtt_data = true;
         } else {
             resume_by_tickets(&mut config)?;
@@ -83,20 +81,6 @@ impl Acceptor {
         let mut config = config(ALPN, DEFAULT_VERSIONS, identity)?;
         config.alpn_protocols.clear();
         resume_by_tickets(&mut config)?;
-        Ok(Self { config: Arc::new(config) })
-    }
-
-    /// A server over QUIC (RFC 9250) with this identity, which accepts clients with ALPN `doq` alone. If it takes early
-    /// data, it keeps its sessions itself, so that each is resumed once and nothing can be replayed.
-    pub fn over_quic(identity: &Identity, takes_early_data: bool) -> Result<Self, TlsError> {
-        let mut config = config(ALPN_QUIC, &[&TLS13], identity)?;
-        if takes_early_data {
-            config.session_storage = Arc::new(Sessions::new(SESSIONS));
-            // QUIC has its own limits of data (RFC 9001, section 4.6.1).
-            config.max_early_data_size = u32::MAX;
-        } else {
-            resume_by_tickets(&mut config)?;
-        }
         Ok(Self { config: Arc::new(config) })
     }
 
@@ -117,15 +101,21 @@ const SESSIONS: usize = 1 << 16;
 /// Bytes of early data that a connection over TCP may have: a record in full.
 const EARLY_BYTES: u32 = 1 << 14;
 
+/// Keeps sessions, and takes so many bytes of early data on each connection that resumes one.
+pub(crate) fn take_early_data(config: &mut ServerConfig, bytes: u32) {
+    config.session_storage = Arc::new(Sessions::new(SESSIONS));
+    config.max_early_data_size = bytes;
+}
+
 /// Keeps no sessions: clients keep them, in tickets that this server can read.
-fn resume_by_tickets(config: &mut ServerConfig) -> Result<(), TlsError> {
+pub(crate) fn resume_by_tickets(config: &mut ServerConfig) -> Result<(), TlsError> {
     config.ticketer = Ticketer::new().map_err(TlsError::Settings)?;
     config.session_storage = Arc::new(NoServerSessionStorage {});
     Ok(())
 }
 
 /// The settings of a server with this identity that speaks one application protocol.
-fn config(
+pub(crate) fn config(
     protocol: &[u8],
     versions: &[&'static SupportedProtocolVersion],
     identity: &Identity,

@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
 
+use crate::journal::Journal;
 use crate::setting::value::{NONE, pairs};
 use crate::setting::{Change, Setting};
 use crate::system::{Identity, SettingError, System};
@@ -14,6 +15,22 @@ use card::Card;
 
 /// The highest value of a sysctl. The kernel takes a higher one for this.
 pub(crate) const HIGHEST: u64 = 2_147_483_647;
+
+/// The changes that these words mean.
+pub(crate) fn changes(words: &[&str]) -> Vec<Change> {
+    words.iter().map(|word| word.parse().unwrap()).collect()
+}
+
+/// A host, an empty journal, and the folder of that.
+pub(crate) fn journaled<S>(system: S) -> (S, Journal, tempfile::TempDir) {
+    let folder = tempfile::tempdir().unwrap();
+    (system, Journal::at(folder.path()).unwrap(), folder)
+}
+
+/// The values of a host's settings.
+pub(crate) fn values(memory: &Memory) -> BTreeMap<Setting, String> {
+    memory.values.borrow().clone()
+}
 
 /// How the test ends the program.
 pub(crate) struct Killed;

@@ -5,61 +5,92 @@ pub mod summary;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::EnumMessage;
 
 use crate::lack::PlayerLack;
 use crate::warning::Code;
 
 /// An action that removes a doubt.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
+#[derive(
+    Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, EnumMessage, Serialize, Deserialize, JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum Action {
     /// Check that the zones fit the queries.
+    #[strum(message = "Check the zones of {whom}, and which answers the query file expects.")]
     CheckZones,
     /// Switch off rate limits on responses.
+    #[strum(message = "Switch off the limit on the responses of {whom}.")]
     LiftLimit,
     /// Ask over TCP for answers that came truncated.
+    #[strum(message = "Ask {whom} over TCP for answers that came truncated: are they large, or limited?")]
     AskOverTcp,
     /// Find out why the kernel refused to send.
+    #[strum(message = "Find out why the kernel refuses to send to {whom}: look at routes and packet \
+                       filters.")]
     CheckRoute,
     /// Give the player more threads.
+    #[strum(message = "Give the player more threads on cores of their own.")]
     MoreThreads,
     /// Give the player more connections, or a larger window.
+    #[strum(message = "Give the player more connections, or a larger window.")]
     MorePlaces,
     /// Keep other work off the player's cores.
+    #[strum(message = "Keep other work and interrupts off the player's cores.")]
     PinPlayer,
     /// Give the player more sockets or larger receive buffers.
+    #[strum(message = "Give the player more sockets, or larger buffers for them.")]
     MoreSockets,
     /// Put the player and the subject on separate cores.
+    #[strum(message = "Give the player other cores than {whom}.")]
     PinApart,
     /// Let players on several hosts begin together.
+    #[strum(message = "Let the players begin together: by links to their hosts with less delay, or with \
+                       longer trials.")]
     StartTogether,
     /// Let no program set the wall clock.
+    #[strum(message = "Let no program set the wall clock while kqps measures.")]
     LeaveClock,
     /// State which cores the subject uses, or confine it to them.
+    #[strum(message = "Say which cores {whom} may use, or confine it to those (taskset).")]
     SayCores,
     /// Play from another host.
+    #[strum(message = "Play from a second host for rates that hold elsewhere.")]
     SecondHost,
     /// Stop other programs on this host.
+    #[strum(message = "Stop what else runs on this host, or use a machine of your own.")]
     QuietHost,
     /// Fix the clock of the cores.
+    #[strum(message = "Fix the clock of the cores: governor performance, no turbo.")]
     FixClock,
     /// Use more sockets, so that flows spread over the subject's workers.
+    #[strum(message = "Use more sockets, so that queries spread over the workers of {whom}.")]
     SpreadFlows,
     /// Warm up for longer.
+    #[strum(message = "Warm {whom} up for longer.")]
     WarmUp,
     /// Let the search try greater loads.
+    #[strum(message = "Let the search try greater loads at {whom}.")]
     GreaterLoads,
     /// Give the subject a longer listen queue, or more sockets that accept connections.
+    #[strum(message = "Give {whom} a longer listen queue, or more sockets that accept connections.")]
     AcceptFaster,
     /// Find out where requests for connections are lost.
+    #[strum(message = "Find out where requests for connections to {whom} are lost: its listen queue, or \
+                       the path.")]
     FindLostRequests,
     /// Let the subject send each reply at once.
+    #[strum(message = "Let {whom} send each reply at once (TCP_NODELAY): replies wait for delayed \
+                       acknowledgements.")]
     SendAtOnce,
     /// Look for a packet filter or a rate limit that drops queries.
+    #[strum(message = "Look for a packet filter before {whom}, or a limit on the rate of responses.")]
     FindFilter,
     /// Measure an echo as well.
+    #[strum(message = "Measure an echo beside {whom}, which shows whether the player was the limit.")]
     MeasureEcho,
     /// Give the run more time. It then makes more starts and finds closer bounds.
+    #[strum(message = "Measure {whom} for longer: more trials and starts bring closer ranges.")]
     MoreTime,
 }
 
@@ -104,57 +135,6 @@ impl Action {
 
     /// A sentence of advice. `whom` names the servers that it concerns.
     pub fn sentence(self, whom: &str) -> String {
-        match self {
-            Self::CheckZones => {
-                format!("Check the zones of {whom}, and which answers the query file expects.")
-            }
-            Self::LiftLimit => format!("Switch off the limit on the responses of {whom}."),
-            Self::AskOverTcp => {
-                format!("Ask {whom} over TCP for answers that came truncated: are they large, or limited?")
-            }
-            Self::CheckRoute => {
-                format!(
-                    "Find out why the kernel refuses to send to {whom}: look at routes and packet filters."
-                )
-            }
-            Self::MoreThreads => "Give the player more threads on cores of their own.".into(),
-            Self::MorePlaces => "Give the player more connections, or a larger window.".into(),
-            Self::PinPlayer => "Keep other work and interrupts off the player's cores.".into(),
-            Self::MoreSockets => "Give the player more sockets, or larger buffers for them.".into(),
-            Self::PinApart => format!("Give the player other cores than {whom}."),
-            Self::LeaveClock => "Let no program set the wall clock while kqps measures.".into(),
-            Self::StartTogether => {
-                "Let the players begin together: by links to their hosts with less delay, or with longer trials.".into()
-            }
-            Self::SayCores => format!("Say which cores {whom} may use, or confine it to those (taskset)."),
-            Self::SecondHost => "Play from a second host for rates that hold elsewhere.".into(),
-            Self::QuietHost => "Stop what else runs on this host, or use a machine of your own.".into(),
-            Self::FixClock => "Fix the clock of the cores: governor performance, no turbo.".into(),
-            Self::SpreadFlows => {
-                format!("Use more sockets, so that queries spread over the workers of {whom}.")
-            }
-            Self::WarmUp => format!("Warm {whom} up for longer."),
-            Self::GreaterLoads => format!("Let the search try greater loads at {whom}."),
-            Self::AcceptFaster => {
-                format!("Give {whom} a longer listen queue, or more sockets that accept connections.")
-            }
-            Self::FindLostRequests => {
-                format!(
-                    "Find out where requests for connections to {whom} are lost: its listen queue, or the path."
-                )
-            }
-            Self::SendAtOnce => {
-                format!("Let {whom} send each reply at once (TCP_NODELAY): replies wait for delayed acknowledgements.")
-            }
-            Self::FindFilter => {
-                format!("Look for a packet filter before {whom}, or a limit on the rate of responses.")
-            }
-            Self::MeasureEcho => {
-                format!("Measure an echo beside {whom}, which shows whether the player was the limit.")
-            }
-            Self::MoreTime => {
-                format!("Measure {whom} for longer: more trials and starts bring closer ranges.")
-            }
-        }
+        self.get_message().unwrap_or_default().replace("{whom}", whom)
     }
 }

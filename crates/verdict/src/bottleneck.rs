@@ -5,12 +5,14 @@ mod lack;
 
 use std::fmt;
 
+use kqps_catalogue::place::Side;
 use kqps_observation::host::CpuFacts;
 use kqps_observation::subject::ThreadFacts;
 use kqps_observation::trial::UNSENT_IDS;
 use kqps_observation::{HostFacts, Place, SubjectFacts, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::EnumMessage;
 
 use crate::disturbed::disturbed;
 use crate::warning;
@@ -20,34 +22,54 @@ use crate::lack::SATURATED;
 use lack::{of_full, of_losses, of_starved};
 
 /// The resource that ran out.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, EnumMessage, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Resource {
     /// The player could not send or receive more.
+    #[strum(message = "the player", detailed_message = "the player")]
     Player,
     /// The player had no place for more queries: its window, or every connection, was full, and the subject had CPU time
     /// left.
+    #[strum(message = "the player's window or connections, which were full while the subject had time")]
+    #[strum(detailed_message = "the player's window or connections, which were full")]
     Places,
     /// Something between the player and the subject: a network card, the kernel's backlog, a filter.
+    #[strum(message = "the path between player and subject")]
+    #[strum(detailed_message = "the path between player and subject")]
     Path,
     /// A thread of the subject used a whole core and needed more.
+    #[strum(message = "the subject's CPU", detailed_message = "the subject's CPU")]
     SubjectCpu,
     /// The subject's socket buffer overflowed although its threads had CPU time left.
+    #[strum(message = "the subject's socket buffer", detailed_message = "the subject's socket buffer")]
     SubjectSocketBuffer,
     /// The subject's socket buffer overflowed, and a witness thread saw that the subject's core was free: the
     /// subject stood still by itself.
+    #[strum(message = "the subject stood still while its core was free, and its socket buffer overflowed")]
+    #[strum(detailed_message = "the subject, which stood still while its core was free")]
     SubjectStill,
     /// The host spoiled every trial that failed.
+    #[strum(message = "the host, which disturbed every trial that failed: what the subject lacked is not \
+                       known")]
+    #[strum(detailed_message = "the host, which disturbed every trial that failed")]
     Host,
     /// Other programs used the subject's cores for more than a tenth of the time, and the subject used the
     /// rest.
+    #[strum(message = "the subject's cores, which other programs had for more than a tenth of the time")]
+    #[strum(detailed_message = "the subject's cores, which other programs had for part of the time")]
     SubjectCoreShared,
     /// The kernel had no memory left for packets.
+    #[strum(message = "the kernel's memory for packets")]
+    #[strum(detailed_message = "the kernel's memory for packets")]
     Memory,
     /// No resource that was watched ran out: the figure is no capacity.
+    #[strum(message = "nothing was saturated: the figure is no capacity")]
+    #[strum(detailed_message = "nothing was saturated, so this is no capacity")]
     NoneSaturated,
     /// Not the player. Either the subject was not watched, or it ended before its last reading, or no trial
     /// shows the cause.
+    #[strum(message = "unknown: it was not the player, and the subject was not watched (--subject)")]
+    #[strum(detailed_message = "unknown, as the subject was not watched")]
     Unknown,
 }
 
@@ -55,6 +77,11 @@ impl Resource {
     /// Whether the player ran out of it, so that the rate is no rate of the subject.
     pub fn is_of_player(self) -> bool {
         matches!(self, Self::Player | Self::Places)
+    }
+
+    /// The resource in a few words, without its evidence: `the subject's CPU`.
+    pub fn in_short(self) -> &'static str {
+        self.get_detailed_message().unwrap_or_default()
     }
 }
 
@@ -106,42 +133,20 @@ impl fmt::Display for Bottleneck {
                 thread.busy * 100.0
             )
         });
+        let words = self.resource.get_message().unwrap_or_default();
         match self.resource {
             Resource::Player => {
                 let busy = self.shown_player_busy();
                 let busy = busy.map_or_else(String::new, |busy| format!(" ({:.0} % busy)", busy * 100.0));
-                write!(f, "{}{busy}", self.player_lack.map_or("the player", PlayerLack::in_words))
+                write!(f, "{}{busy}", self.player_lack.map_or(words, PlayerLack::in_words))
             }
-            Resource::Places => {
-                write!(
-                    f,
-                    "the player's window or connections, which were full while the subject had time{thread}"
-                )
-            }
-            Resource::Path => write!(f, "the path between player and subject"),
-            Resource::SubjectCpu => write!(f, "the subject's CPU{thread}"),
-            Resource::SubjectSocketBuffer => write!(f, "the subject's socket buffer{thread}"),
-            Resource::SubjectStill => write!(
-                f,
-                "the subject stood still while its core was free, and its socket buffer overflowed{thread}"
-            ),
-            Resource::Host => {
-                write!(
-                    f,
-                    "the host, which disturbed every trial that failed: what the subject lacked is not known"
-                )
-            }
-            Resource::SubjectCoreShared => {
-                write!(f, "the subject's cores, which other programs had for more than a tenth of the time")
-            }
-            Resource::Memory => write!(f, "the kernel's memory for packets"),
-            Resource::NoneSaturated => write!(f, "nothing was saturated: the figure is no capacity{thread}"),
-            Resource::Unknown if self.trials == 0 => {
-                write!(f, "unknown: no trial showed what gave way")
-            }
-            Resource::Unknown => {
-                write!(f, "unknown: it was not the player, and the subject was not watched (--subject)")
-            }
+            Resource::Places
+            | Resource::SubjectCpu
+            | Resource::SubjectSocketBuffer
+            | Resource::SubjectStill
+            | Resource::NoneSaturated => write!(f, "{words}{thread}"),
+            Resource::Unknown if self.trials == 0 => f.write_str("unknown: no trial showed what gave way"),
+            _ => f.write_str(words),
         }
     }
 }
@@ -263,8 +268,9 @@ struct Losses {
 impl Losses {
     fn from_trials(trials: &[&Trial]) -> Self {
         let sum = |count: &dyn Fn(&Trial) -> u64| trials.iter().map(|trial| count(trial)).sum();
-        let at = |places: &'static [Place]| {
-            move |trial: &Trial| places.iter().map(|place| trial.ledger.at(*place)).sum::<u64>()
+        let on_path = |trial: &Trial| {
+            let places = Place::ALL.into_iter().filter(|place| place.side() == Side::Path);
+            places.map(|place| trial.ledger.at(place)).sum::<u64>()
         };
         Self {
             bad: sum(&|trial| trial.accounts.intended.saturating_sub(trial.accounts.correct)),
@@ -276,16 +282,8 @@ impl Losses {
             dropped: sum(&Trial::player_socket_drops),
             without_id: sum(&|trial| trial.unsent_causes.get(UNSENT_IDS).copied().unwrap_or(0)),
             places: sum(&Trial::held_back),
-            path: sum(&at(&[
-                Place::PathOut,
-                Place::NicOut,
-                Place::NicIn,
-                Place::Softnet,
-                Place::FilterIn,
-                Place::FilterOut,
-                Place::PathBack,
-            ])),
-            subject_buffer: sum(&at(&[Place::SubjectSocketBuffer])),
+            path: sum(&on_path),
+            subject_buffer: sum(&|trial| trial.ledger.at(Place::SubjectSocketBuffer)),
             memory: sum(&refused_for_memory),
         }
     }

@@ -23,8 +23,6 @@ mod scatter;
 mod sentence;
 mod trials;
 
-use std::fmt;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::Display;
@@ -51,19 +49,22 @@ pub const COARSE: f64 = 0.05;
 const CLAIMED: f64 = 0.6;
 
 /// The figure that a comparison is about.
-#[derive(
-    Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema,
-)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[derive(Display, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Figure {
     /// Correct answers a second in a closed loop.
+    #[strum(to_string = "answered rate")]
     #[default]
     AnsweredRate,
     /// The highest reliable rate that a search found, in queries a second.
+    #[strum(to_string = "highest reliable rate")]
     ReliableRate,
     /// CPU time of the subject per correct answer, at a fixed rate.
+    #[strum(to_string = "CPU time per answer")]
     CpuPerAnswer,
     /// The 99th percentile of latency, at a fixed rate.
+    #[strum(to_string = "p99 latency")]
     P99Latency,
 }
 
@@ -71,17 +72,6 @@ impl Figure {
     /// Whether the subject with the greater figure is faster.
     pub fn more_is_faster(self) -> bool {
         matches!(self, Self::AnsweredRate | Self::ReliableRate)
-    }
-}
-
-impl fmt::Display for Figure {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::AnsweredRate => "answered rate",
-            Self::ReliableRate => "highest reliable rate",
-            Self::CpuPerAnswer => "CPU time per answer",
-            Self::P99Latency => "p99 latency",
-        })
     }
 }
 

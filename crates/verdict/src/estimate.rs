@@ -203,6 +203,14 @@ fn is_near(starts: &[&Vec<Evidence>], qps: f64) -> bool {
     aways().any(|away| away <= BEYOND_MOST) && aways().any(|away| away >= -BEYOND_MOST)
 }
 
+/// The scatters that a subject may have, in steps of one factor.
+fn scatters() -> impl Iterator<Item = f64> {
+    (0..SCATTER_STEPS).map(|step| {
+        let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
+        SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent)
+    })
+}
+
 /// The points of a grid of rates.
 struct Grid {
     first: f64,
@@ -231,9 +239,7 @@ impl Grid {
     /// The likelihood of all trials for each scatter, and for each of these distances between starts.
     fn parts(&self, starts: &[&Vec<Evidence>], apart: &[(f64, f64)]) -> Vec<Part> {
         let mut parts = Vec::with_capacity(SCATTER_STEPS * apart.len());
-        for step in 0..SCATTER_STEPS {
-            let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
-            let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
+        for scatter in scatters() {
             let likelihoods: Vec<Likelihoods> =
                 starts.iter().map(|start| self.likelihoods(start, scatter)).collect();
             let usual_log = -0.5 * ((scatter / SCATTER_USUAL).ln() / SCATTER_SPREAD).powi(2);

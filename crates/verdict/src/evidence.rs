@@ -46,6 +46,11 @@ pub fn is_spoiled(trial: &Trial) -> bool {
     warnings.iter().flatten().any(|warning| warning.effect() == Effect::RedoThenRefuse)
 }
 
+/// Whether neither the player nor the host spoiled a trial.
+pub(crate) fn is_sound(trial: &Trial) -> bool {
+    !is_spoiled(trial) && disturbed(trial).is_none()
+}
+
 /// The trials that count while a search goes on, in the order in which they were made. Of successive trials
 /// with one purpose and one load, a spoiled one is left out until it was repeated as often as allowed. `facts`
 /// returns the purpose and the record of an item.

@@ -16,31 +16,41 @@ use std::collections::BTreeMap;
 use kqps_observation::question::Figure;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use strum::{Display, VariantArray};
 
 use contrast::{Difference, MeasuredCell, Tests, contrasts, interactions};
 pub(crate) use facts::of_run;
 
 /// A quantity that is compared between the cells of an experiment.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Display, VariantArray, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Quantity {
     /// Correct answers a second.
+    #[strum(to_string = "rate")]
     Rate,
     /// The median latency at a load that the study chose.
+    #[strum(to_string = "median latency")]
     Latency,
     /// The mean latency at the cell's rate.
+    #[strum(to_string = "mean latency")]
     LatencyMean,
     /// The p99 of latency at the cell's rate.
+    #[strum(to_string = "p99 latency")]
     LatencyP99,
     /// CPU time of the subject per correct answer.
+    #[strum(to_string = "CPU time per answer")]
     Cpu,
     /// Memory of the subject.
+    #[strum(to_string = "memory")]
     Memory,
     /// Memory divided by the number of records.
+    #[strum(to_string = "memory per record")]
     MemoryPerRecord,
     /// Memory beyond that with the fewest connections, divided by the further connections.
+    #[strum(to_string = "memory per connection")]
     MemoryPerConnection,
     /// Time from a start until the subject answers.
+    #[strum(to_string = "time to load")]
     LoadTime,
 }
 

@@ -114,8 +114,7 @@ struct Within {
 /// The least load that a start refuted, queries a second: one that it found too great, or that met the goal and failed when
 /// it was tried again. Infinite if there is none.
 fn refuted_qps(subject: &CellVerdict) -> f64 {
-    let starts = subject.starts.iter().filter(|start| start.failure.is_none());
-    let bounds = starts.filter_map(|start| start.bounds.as_ref());
+    let bounds = subject.measured_starts().filter_map(|start| start.bounds.as_ref());
     let refuted = bounds.flat_map(|bounds| [bounds.refuted_qps, bounds.upper_qps]);
     refuted.flatten().fold(f64::INFINITY, f64::min)
 }

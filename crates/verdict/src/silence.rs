@@ -82,7 +82,7 @@ fn over_connections(trial: &Trial, connections: &ConnectionFacts, target: &str) 
         ),
         Some("certificate") => certificate(connections, target),
         Some("connect-timeout") if is_mute(connections) => {
-            let of = if connections.quic.is_some() { "QUIC" } else { "TLS" };
+            let of = connections.handshake_protocol();
             format!(
                 "{target} did not answer the handshake of {of} in any of {attempts} attempts (connect-timeout): look \
                  whether {of} is spoken there"
@@ -105,7 +105,7 @@ fn wants_tls(trial: &Trial, connections: &ConnectionFacts) -> Option<&'static st
 /// Whether attempts that took too long waited for a handshake: over TLS the connections of TCP were made, and QUIC
 /// begins with its handshake.
 fn is_mute(connections: &ConnectionFacts) -> bool {
-    connections.quic.is_some() || (connections.tls.is_some() && connections.connect_us.max.is_some())
+    connections.begins_with_handshake() || (connections.tls.is_some() && connections.connect_us.max.is_some())
 }
 
 /// Why the certificate was not accepted, and which flag helps.

@@ -9,6 +9,8 @@ use kqps_observation::run::Role;
 use kqps_observation::trial::Interval;
 use kqps_observation::{Run, Trial};
 
+use crate::mean::{mean, squares};
+
 /// The number of one-second bins that are examined, from the end.
 pub const BINS: usize = STEADY_BINS as usize;
 
@@ -101,15 +103,6 @@ fn step(rates: &[f64]) -> Option<RateChange> {
     });
     let clear = steps.filter(|(step, error)| step.change.abs() > STEP_ERRORS * error);
     clear.map(|(step, _)| step).min_by(|a, b| a.rest.total_cmp(&b.rest))
-}
-
-fn mean(rates: &[f64]) -> f64 {
-    rates.iter().sum::<f64>() / rates.len() as f64
-}
-
-fn squares(rates: &[f64]) -> f64 {
-    let mean = mean(rates);
-    rates.iter().map(|rate| (rate - mean).powi(2)).sum()
 }
 
 /// The sentence about a run in which some subjects were not warmed up until their rate was steady; `None` if

@@ -16,10 +16,10 @@ mod subject;
 
 use std::fmt::{self, Write as _};
 
-use kqps_observation::Trial;
+use kqps_observation::{Cell, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use strum::{Display, IntoStaticStr, VariantArray};
+use strum::{Display, EnumMessage, EnumProperty, IntoStaticStr, VariantArray};
 
 use crate::rate::rate;
 
@@ -42,33 +42,82 @@ pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wr
 /// The kind of a warning, with the names of METHOD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-#[derive(Display, IntoStaticStr, VariantArray)]
+#[derive(Display, EnumMessage, EnumProperty, IntoStaticStr, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 #[allow(missing_docs)]
 pub enum Code {
+    #[strum(message = "replies were wrong. A fast wrong answer is no answer, so there is no figure.")]
     WrongAnswers,
+    #[strum(message = "the server, or a device in front of it, limits the rate of its responses. If the \
+                       limit itself was measured, there is no figure.")]
     RateLimited,
+    #[strum(message = "many replies were truncated, so clients would ask again over TCP: their answers are \
+                       too large for UDP, or the server limits the rate of its responses.")]
     Truncated,
+    #[strum(message = "the player, and not the server, may have been the limit: it was busy, or its ceiling \
+                       is too near to the figure.")]
+    #[strum(props(flags = "-T, --cpus"))]
     PlayerLimited,
+    #[strum(message = "the player's window, or every connection of it, was full while the server had time: \
+                       the server may be faster.")]
+    #[strum(props(flags = "-c, -q"))]
     FewPlaces,
+    #[strum(message = "queries left late, or not at all. Such trials are made again, and a figure that \
+                       rests on one is refused.")]
+    #[strum(props(flags = "-T, --cpus, --subject-cpus"))]
     Lagging,
+    #[strum(message = "the kernel refused to send many of the queries, for the reason that is named: they \
+                       say nothing about the server.")]
     SendFailed,
+    #[strum(message = "the player's own sockets dropped replies. Such trials are made again, and a figure \
+                       that rests on one is refused.")]
+    #[strum(props(flags = "-b, -c, -T"))]
     ClientDrops,
+    #[strum(message = "one of several players began later than asked. Such trials are made again, and a \
+                       figure that rests on one is refused.")]
     LatePlayer,
+    #[strum(message = "several players may have begun too far apart, as their clocks are not known well \
+                       enough. Such trials are made again, and a figure that rests on one is refused.")]
     SkewedStart,
+    #[strum(message = "the wall clock was set while a load was played, so that replies had wrong times. \
+                       Such trials are made again, and a figure that rests on one is refused.")]
     ClockStep,
+    #[strum(message = "player and server ran on a common core.")]
+    #[strum(props(flags = "--cpus, --subject-cpus"))]
     SharedCores,
+    #[strum(message = "the server's threads may run on other cores than those that it is said to have.")]
+    #[strum(props(flags = "--subject-cpus"))]
     SubjectCores,
+    #[strum(message = "player and server were on one machine, and share its memory, caches and kernel: the \
+                       figure is for comparison.")]
     SingleHost,
+    #[strum(message = "other programs, or the hypervisor, took time from the cores that were used.")]
     NoisyHost,
+    #[strum(message = "one of the server's workers did much more than the mean of all.")]
+    #[strum(props(flags = "-c"))]
     Uneven,
+    #[strum(message = "a load that had met the goal failed when it was tried again at the end of the \
+                       search: it does not count as a bound.")]
     Drifted,
+    #[strum(message = "the answered rate still moved when the warm-up ended.")]
     NoSteadyState,
+    #[strum(message = "even the greatest load that was tried met the goal: the server may be faster.")]
+    #[strum(props(flags = "--max"))]
     Irregular,
+    #[strum(message = "the queue of connections that the server had not accepted yet was full: the kernel \
+                       dropped requests.")]
     ListenOverflow,
+    #[strum(message = "requests for connections were lost and sent again: many connections took 1 s or 3 s \
+                       to be made.")]
     LostSyn,
+    #[strum(message = "the server's kernel held replies back until the client's acknowledged what came \
+                       before, about 40 ms later. Most clients wait as long, so the figure stands.")]
     DelayedAck,
+    #[strum(message = "queries vanished, and no counter says where, or the server read them and did not \
+                       answer, while it was not busy.")]
     UnexplainedLoss,
+    #[strum(message = "an echo at a fixed rate, which is played every few cells, gave other figures than \
+                       before: the host changed meanwhile.")]
     Canary,
 }
 
@@ -81,34 +130,14 @@ impl Code {
         self.into()
     }
 
+    /// Its meaning, as the glossary has it.
+    pub fn meaning(self) -> &'static str {
+        self.get_message().unwrap_or_default()
+    }
+
     /// The flags of `kqps load` and `kqps find` that carry out the advice.
     fn flags(self) -> Option<&'static str> {
-        match self {
-            Self::PlayerLimited => Some("-T, --cpus"),
-            Self::FewPlaces => Some("-c, -q"),
-            Self::Lagging => Some("-T, --cpus, --subject-cpus"),
-            Self::ClientDrops => Some("-b, -c, -T"),
-            Self::SharedCores => Some("--cpus, --subject-cpus"),
-            Self::SubjectCores => Some("--subject-cpus"),
-            Self::Uneven => Some("-c"),
-            Self::Irregular => Some("--max"),
-            Self::SingleHost
-            | Self::LatePlayer
-            | Self::SkewedStart
-            | Self::ClockStep
-            | Self::SendFailed
-            | Self::NoisyHost
-            | Self::WrongAnswers
-            | Self::RateLimited
-            | Self::Truncated
-            | Self::Drifted
-            | Self::NoSteadyState
-            | Self::ListenOverflow
-            | Self::LostSyn
-            | Self::DelayedAck
-            | Self::UnexplainedLoss
-            | Self::Canary => None,
-        }
+        self.get_str("flags")
     }
 }
 
@@ -199,6 +228,18 @@ pub struct Surroundings {
     pub ceiling: bool,
 }
 
+impl Surroundings {
+    /// The surroundings of a cell's trials, as if none of them measured a ceiling.
+    pub fn from_cell(cell: &Cell) -> Self {
+        Self {
+            one_host: cell.target.map(|target| target.on_this_host),
+            subject_cpus: cell.subject_cpus.clone(),
+            workers: (cell.workers > 0).then_some(cell.workers),
+            ceiling: false,
+        }
+    }
+}
+
 /// The warnings that one trial's record causes, in the order of METHOD's table.
 pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
     let of_player = if surroundings.ceiling { None } else { player_limited(trial) };
@@ -244,6 +285,7 @@ mod tests {
         for code in Code::ALL {
             assert_eq!(serde_json::to_value(code).unwrap(), code.name());
             assert_eq!(code.to_string(), code.name());
+            assert!(code.meaning().ends_with('.'));
         }
     }
 }

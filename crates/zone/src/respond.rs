@@ -40,7 +40,6 @@ use writer::{Owner, Writer};
 
 const CLASS_ANY: u16 = 255;
 const OPCODE_NOTIFY: u8 = 4;
-const BADCOOKIE: u16 = 23;
 /// The longest message over TCP.
 const TCP_BYTES_MAX: usize = 65_535;
 
@@ -293,13 +292,13 @@ fn objection(
         // A client may ask for nothing but a cookie (RFC 7873, section 5.4).
         return Some(match cookie {
             Some(cookie) if cookie.is_good || cookie.is_first => rcode::NOERROR,
-            Some(_) => BADCOOKIE,
+            Some(_) => rcode::BADCOOKIE,
             None => rcode::FORMERR,
         });
     }
     let is_cookie_bad = cookie.is_some_and(|cookie| !cookie.is_good);
     if settings.must_cookie_be_good && transport == Transport::Udp && is_cookie_bad {
-        return Some(BADCOOKIE);
+        return Some(rcode::BADCOOKIE);
     }
     None
 }

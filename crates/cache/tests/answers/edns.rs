@@ -31,13 +31,6 @@ fn edns_alone_makes_no_difference() {
 }
 
 #[test]
-fn another_version_of_edns_is_for_the_server_to_refuse() {
-    let mut server = Server::new(&Settings::default());
-    server.put(WWW, PLAIN, REPLY);
-    check(&mut server, WWW, Ask { edns: Some(1), ..EDNS }, "miss");
-}
-
-#[test]
 fn ad_is_shown_to_a_client_that_knows_it() {
     let mut server = Server::new(&Settings::default());
     let authentic = REPLY.replacen("NOERROR", "NOERROR ad", 1);

@@ -1,6 +1,6 @@
 //! Look-ups for clients that waited: they change nothing, and may take what is stale.
 
-use kqps_cache::{Answered, Failure, Form, Purpose, Question, Settings, Shared, Stale};
+use kqps_cache::{Answered, Bailiwick, Failure, Form, Purpose, Question, Settings, Shared, Stale};
 use kqps_message::question;
 
 use super::support::{PLAIN, query, reply, wire};
@@ -18,7 +18,8 @@ impl Rig {
         let settings = Settings { stale, prefetch_share: Some(0.5), ..Settings::default() };
         let rig = Self { cache: Shared::for_one(&settings, [1, 2]), name: wire("www.example.") };
         let reply = reply(WWW, "NOERROR\nan www.example. 10 IN A 192.0.2.1");
-        rig.cache.put(&rig.question(), &reply, &[0], 0);
+        let reply = rig.cache.read(&rig.question(), &reply, &Bailiwick::from_zone(&[0])).expect("an answer");
+        rig.cache.keep(&rig.question(), &reply, 0);
         rig
     }
 

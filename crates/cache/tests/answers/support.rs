@@ -9,7 +9,7 @@ use domain::base::rdata::ComposeRecordData;
 use domain::base::{Message, ParsedName, Record, ToName};
 use domain::rdata::AllRecordData;
 use domain::zonefile::inplace::{Entry as Line, Zonefile};
-use kqps_cache::{Answered, Cache, Failure, Put, Question, Settings};
+use kqps_cache::{Answered, Bailiwick, Failure, Form, Purpose, Put, Question, Settings, Shared};
 use kqps_message::header::{AA, AD as AD_BIT, CD as CD_BIT, QR, RA, RD, TC};
 use kqps_message::{HEADER_BYTES, edns, name, question, rcode, rtype};
 
@@ -115,7 +115,7 @@ fn append_record(line: &str, out: &mut Vec<u8>) {
 
 /// A cache with a clock that the test moves.
 pub(crate) struct Server {
-    pub(crate) cache: Cache,
+    pub(crate) cache: Shared,
     pub(crate) now_s: u64,
     /// The most bytes of an answer.
     pub(crate) limit_bytes: usize,
@@ -123,7 +123,7 @@ pub(crate) struct Server {
 
 impl Server {
     pub(crate) fn new(settings: &Settings) -> Self {
-        Self { cache: Cache::new(settings, [32, 9520]), now_s: BEGIN_S, limit_bytes: 65_535 }
+        Self { cache: Shared::for_one(settings, [32, 9520]), now_s: BEGIN_S, limit_bytes: 65_535 }
     }
 
     /// Puts a reply of a server for all names in.
@@ -134,7 +134,12 @@ impl Server {
     /// Puts the reply of a server for a zone in.
     pub(crate) fn put_of(&mut self, zone: &str, question: &str, ask: Ask, reply: &[u8]) -> Put {
         let (qname, rtype) = parts(question);
-        self.cache.put(&asked(&qname, rtype, ask), reply, &wire(zone), self.now_s)
+        let qname = qname.to_ascii_lowercase();
+        let asked = asked(&qname, rtype, ask);
+        match self.cache.read(&asked, reply, &Bailiwick::from_zone(&wire(zone))) {
+            Ok(reply) => self.cache.keep(&asked, &reply, self.now_s),
+            Err(why) => Put::NotKept(why),
+        }
     }
 
     /// Reports that a server answered a question with nothing of use.
@@ -161,7 +166,11 @@ impl Server {
         let mut buffer = query.clone();
         buffer.resize(65_535, 0xa5);
         let asked = asked(&qname, rtype, ask);
-        let answered = self.cache.answer(&mut buffer, query.len(), &asked, self.limit_bytes, self.now_s);
+        let key = self.cache.key(&asked).expect("a name");
+        let question_end = question::end(&query).expect("a question");
+        let form = Form { question_end, dnssec_ok: ask.edns.map(|_| ask.dnssec_ok) };
+        let (limit_bytes, now_s) = (self.limit_bytes, self.now_s);
+        let answered = self.cache.answer_read(&key, form, &mut buffer, limit_bytes, now_s, Purpose::Client);
         let (word, bytes) = match answered {
             Answered::Hit { bytes, prefetch: false } => ("", bytes),
             Answered::Hit { bytes, prefetch: true } => ("prefetch ", bytes),

@@ -18,7 +18,7 @@ fn a_ttl_counts_down_and_ends() {
     check(&mut server, WWW, PLAIN, "NOERROR\nan www.example. 1 A 192.0.2.1");
     server.now_s += 1;
     check(&mut server, WWW, PLAIN, "miss");
-    let counts = *server.cache.counts();
+    let counts = server.cache.counts();
     assert_eq!((counts.hits, counts.misses, counts.kept, counts.entries), (2, 2, 1, 1));
 }
 

@@ -2,9 +2,9 @@
 
 use std::collections::HashMap;
 
-use kqps_cache::{Cache, Failure, Put, Settings, Shared};
+use kqps_cache::{Failure, Put, Settings, Shared};
 
-use super::support::{ask, name, put, query, question, reply};
+use super::support::{ask, name, put, put_reply, question, reply};
 
 /// The entries of the test of an entry's memory, each with one address.
 const ENTRIES: u32 = 100_000;
@@ -22,7 +22,7 @@ fn random_names_stay_within_the_bound_and_are_answered_as_they_were_put() {
         [(64 << 10, 15_000), (300_000, 30_000), (512 << 10, 30_000), (2 << 20, 60_000)]
     {
         let mut random = fastrand::Rng::with_seed(memory_bytes);
-        let mut cache = Cache::new(&settings(memory_bytes), [random.u64(..), random.u64(..)]);
+        let cache = Shared::for_one(&settings(memory_bytes), [random.u64(..), random.u64(..)]);
         let mut model: HashMap<Vec<u8>, Vec<u32>> = HashMap::new();
         let (mut now_s, mut hits) = (1_u64, 0_u32);
         for step in 0..steps {
@@ -30,7 +30,7 @@ fn random_names_stay_within_the_bound_and_are_answered_as_they_were_put() {
             // Short labels come back.
             let label: String = (0..letters).map(|_| random.char('a'..='f')).collect();
             let name = name(&label);
-            if let Some(found) = ask(&mut cache, &name, now_s) {
+            if let Some(found) = ask(&cache, &name, now_s) {
                 assert_eq!(found, reply(&name, ttl_left(&found), &model[&name]), "{label}");
                 hits += 1;
             }
@@ -41,7 +41,7 @@ fn random_names_stay_within_the_bound_and_are_answered_as_they_were_put() {
                 cache.failed(&question(&name), Failure::Unusable, now_s);
             } else {
                 let reply = reply(&name, random.u32(1..5000), &addresses);
-                let put = cache.put(&question(&name), &reply, b"\0", now_s);
+                let put = put_reply(&cache, &name, &reply, now_s);
                 assert!(matches!(put, Put::Kept { .. }), "{put:?}");
                 model.insert(name, addresses);
             }
@@ -63,9 +63,9 @@ fn ttl_left(reply: &[u8]) -> u32 {
 
 #[test]
 fn an_entry_of_one_address_is_small() {
-    let mut cache = Cache::new(&settings(64 << 20), [1, 2]);
+    let cache = Shared::for_one(&settings(64 << 20), [1, 2]);
     for number in 0..ENTRIES {
-        put(&mut cache, &name(&format!("h{number:06}")), 1);
+        put(&cache, &name(&format!("h{number:06}")), 1);
     }
     assert_eq!(cache.counts().entries, u64::from(ENTRIES));
     let entry_bytes = cache.memory_bytes() / u64::from(ENTRIES);
@@ -74,12 +74,12 @@ fn an_entry_of_one_address_is_small() {
 
 #[test]
 fn what_fits_stays() {
-    let mut cache = Cache::new(&settings(8 << 20), [1, 2]);
+    let cache = Shared::for_one(&settings(8 << 20), [1, 2]);
     for _ in 0..3 {
         for number in 0..60_000 {
             let name = name(&format!("h{number:06}"));
-            if ask(&mut cache, &name, 1).is_none() {
-                put(&mut cache, &name, 1);
+            if ask(&cache, &name, 1).is_none() {
+                put(&cache, &name, 1);
             }
         }
     }
@@ -89,12 +89,12 @@ fn what_fits_stays() {
 
 #[test]
 fn entries_whose_time_ended_make_room_first() {
-    let mut cache = Cache::new(&settings(64 << 10), [1, 2]);
+    let cache = Shared::for_one(&settings(64 << 10), [1, 2]);
     for (now_s, number) in (1..).zip(0..10_000) {
         let name = name(&format!("h{number:06}"));
-        let kept = cache.put(&question(&name), &reply(&name, 10, &[1]), b"\0", now_s);
+        let kept = put_reply(&cache, &name, &reply(&name, 10, &[1]), now_s);
         assert_eq!(kept, Put::Kept { ttl_s: 10 });
-        ask(&mut cache, &name, now_s);
+        ask(&cache, &name, now_s);
     }
     assert_eq!(cache.counts().evicted, 0);
     assert!(cache.counts().expired > 9_000);
@@ -109,7 +109,7 @@ fn workers_share_what_is_kept() {
             scope.spawn(move || {
                 for number in 0..2_000 {
                     let name = name(&format!("h{worker}{number:05}"));
-                    let kept = shared.put(&question(&name), &reply(&name, 60, &[worker]), b"\0", 1);
+                    let kept = put_reply(shared, &name, &reply(&name, 60, &[worker]), 1);
                     assert_eq!(kept, Put::Kept { ttl_s: 60 });
                 }
             });
@@ -118,11 +118,7 @@ fn workers_share_what_is_kept() {
     for worker in 0..4_u32 {
         for number in 0..2_000 {
             let name = name(&format!("h{worker}{number:05}"));
-            let query = query(&name);
-            let mut buffer = [query.clone(), vec![0; 100]].concat();
-            shared.answer(&mut buffer, query.len(), &question(&name), 512, 1);
-            let expected = reply(&name, 60, &[worker]);
-            assert_eq!(buffer[..expected.len()], expected);
+            assert_eq!(ask(&shared, &name, 1), Some(reply(&name, 60, &[worker])));
         }
     }
     let counts = shared.counts();

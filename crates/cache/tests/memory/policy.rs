@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, HashMap};
 
-use kqps_cache::{Cache, Settings};
+use kqps_cache::{Settings, Shared};
 
 use super::support::{ask, name, put};
 
@@ -12,8 +12,8 @@ const REQUESTS: usize = 400_000;
 /// The first half of the requests fills the caches.
 const COUNTED_FROM: usize = REQUESTS / 2;
 
-fn cache() -> Cache {
-    Cache::new(&Settings { memory_bytes: MEMORY_BYTES, ..Settings::default() }, [3, 5])
+fn cache() -> Shared {
+    Shared::for_one(&Settings { memory_bytes: MEMORY_BYTES, ..Settings::default() }, [3, 5])
 }
 
 fn name_of(number: usize) -> Vec<u8> {
@@ -21,7 +21,7 @@ fn name_of(number: usize) -> Vec<u8> {
 }
 
 /// Whether the cache has a name, which it has afterwards.
-fn request(cache: &mut Cache, number: usize) -> bool {
+fn request(cache: &Shared, number: usize) -> bool {
     let name = name_of(number);
     let is_hit = ask(cache, &name, 1).is_some();
     if !is_hit {
@@ -61,9 +61,9 @@ impl Lru {
 
 /// The number of entries that fit into the cache.
 fn capacity() -> usize {
-    let mut cache = cache();
+    let cache = cache();
     for number in 0..20_000 {
-        put(&mut cache, &name_of(number), 1);
+        put(&cache, &name_of(number), 1);
     }
     cache.counts().entries as usize
 }
@@ -89,10 +89,10 @@ fn the_hit_rate_is_above_that_of_lru() {
     let names = 10 * capacity();
     let mut next = zipf(names);
     let requests: Vec<usize> = (0..REQUESTS).map(|_| next()).collect();
-    let mut cache = cache();
+    let cache = cache();
     let (mut ours, mut entries_most) = (0, 0);
     for (at, &number) in requests.iter().enumerate() {
-        let is_hit = request(&mut cache, number);
+        let is_hit = request(&cache, number);
         ours += u32::from(is_hit && at >= COUNTED_FROM);
         entries_most = entries_most.max(cache.counts().entries as usize);
     }
@@ -111,19 +111,19 @@ fn the_hit_rate_is_above_that_of_lru() {
 
 #[test]
 fn a_scan_does_not_drive_out_what_is_used() {
-    let mut cache = cache();
+    let cache = cache();
     let used = capacity() / 3;
     for _ in 0..3 {
         for number in 0..used {
-            request(&mut cache, number);
+            request(&cache, number);
         }
     }
     // Each used name comes again after more other names than LRU would keep.
     let (mut hits, mut asked) = (0_usize, 0_usize);
     for step in 0..20 * capacity() {
-        assert!(!request(&mut cache, 100_000 + step), "a scan meets nothing twice");
+        assert!(!request(&cache, 100_000 + step), "a scan meets nothing twice");
         if step % 5 == 0 {
-            hits += usize::from(request(&mut cache, asked % used));
+            hits += usize::from(request(&cache, asked % used));
             asked += 1;
         }
     }

@@ -1,6 +1,6 @@
 //! Replies with addresses, made without a parser, since these tests make very many.
 
-use kqps_cache::{Answered, Cache, Put, Question};
+use kqps_cache::{Answered, Bailiwick, Form, Purpose, Put, Question, Shared};
 
 /// A name of the zone `example.` with one label before it, in wire form.
 pub(crate) fn name(label: &str) -> Vec<u8> {
@@ -31,18 +31,26 @@ pub(crate) fn reply(name: &[u8], ttl_s: u32, addresses: &[u32]) -> Vec<u8> {
     reply
 }
 
+/// Puts a reply to the question for the address of a name in.
+pub(crate) fn put_reply(cache: &Shared, name: &[u8], reply: &[u8], now_s: u64) -> Put {
+    match cache.read(&question(name), reply, &Bailiwick::from_zone(b"\0")) {
+        Ok(reply) => cache.keep(&question(name), &reply, now_s),
+        Err(why) => Put::NotKept(why),
+    }
+}
+
 /// Keeps one address of a name.
-pub(crate) fn put(cache: &mut Cache, name: &[u8], now_s: u64) {
-    let kept = cache.put(&question(name), &reply(name, 3600, &[1]), b"\0", now_s);
-    assert_eq!(kept, Put::Kept { ttl_s: 3600 });
+pub(crate) fn put(cache: &Shared, name: &[u8], now_s: u64) {
+    assert_eq!(put_reply(cache, name, &reply(name, 3600, &[1]), now_s), Put::Kept { ttl_s: 3600 });
 }
 
 /// The reply that the cache has for the address of a name; `None` for a miss and for a failure.
-pub(crate) fn ask(cache: &mut Cache, name: &[u8], now_s: u64) -> Option<Vec<u8>> {
-    let query = query(name);
-    let mut buffer = query.clone();
-    buffer.resize(query.len() + 4096, 0);
-    let answered = cache.answer(&mut buffer, query.len(), &question(name), 65_535, now_s);
+pub(crate) fn ask(cache: &Shared, name: &[u8], now_s: u64) -> Option<Vec<u8>> {
+    let mut buffer = query(name);
+    let form = Form { question_end: buffer.len(), dnssec_ok: None };
+    let key = cache.key(&question(name)).expect("a name");
+    buffer.resize(buffer.len() + 4096, 0);
+    let answered = cache.answer_read(&key, form, &mut buffer, 65_535, now_s, Purpose::Client);
     let Answered::Hit { bytes, .. } = answered else { return None };
     buffer.truncate(bytes);
     Some(buffer)

@@ -1,5 +1,7 @@
 //! The messages of `dnstap.proto` (<https://github.com/dnstap/dnstap.pb>), with the fields that are read.
 
+use crate::message::Transport;
+
 /// `Dnstap`: a frame.
 #[derive(Clone, prost::Message)]
 pub(super) struct Dnstap {
@@ -61,3 +63,15 @@ pub(super) const TCP: i32 = 2;
 pub(super) const DOT: i32 = 3;
 pub(super) const DOH: i32 = 4;
 pub(super) const DOQ: i32 = 7;
+
+/// The transport of a `SocketProtocol`; `None` for one that is not read.
+pub(super) const fn transport(protocol: i32) -> Option<Transport> {
+    match protocol {
+        UDP => Some(Transport::Udp),
+        TCP => Some(Transport::Tcp),
+        DOT => Some(Transport::Tls),
+        DOH => Some(Transport::Https),
+        DOQ => Some(Transport::Quic),
+        _ => None,
+    }
+}

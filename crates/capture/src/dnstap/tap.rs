@@ -65,25 +65,13 @@ pub(super) fn read(frame: &[u8], servers: &[IpAddr]) -> Result<Frame, Why> {
 }
 
 fn transport(tap: &Tap) -> Result<Transport, Why> {
-    match tap.socket_protocol {
-        Some(proto::UDP) => Ok(Transport::Udp),
-        Some(proto::TCP) => Ok(Transport::Tcp),
-        Some(proto::DOT) => Ok(Transport::Tls),
-        Some(proto::DOH) => Ok(Transport::Https),
-        Some(proto::DOQ) => Ok(Transport::Quic),
-        Some(_) => Err(Why::OtherProtocol),
-        None => Err(Why::BadTap),
-    }
+    let protocol = tap.socket_protocol.ok_or(Why::BadTap)?;
+    proto::transport(protocol).ok_or(Why::OtherProtocol)
 }
 
 /// Client and server. A frame must have the client's address. Without a port, the client's is 0 and the server's is the
 /// usual one; without an address, the server's is unspecified.
 fn ends(tap: &Tap, transport: Transport) -> Result<(SocketAddr, SocketAddr), Why> {
-    let usual_port = match transport {
-        Transport::Udp | Transport::Tcp => 53,
-        Transport::Tls | Transport::Quic => 853,
-        Transport::Https => 443,
-    };
     let client = address(tap.socket_family, tap.query_address.as_deref().ok_or(Why::BadTap)?)?;
     let server = match (tap.response_address.as_deref(), client) {
         (Some(bytes), _) => address(tap.socket_family, bytes)?,
@@ -91,7 +79,7 @@ fn ends(tap: &Tap, transport: Transport) -> Result<(SocketAddr, SocketAddr), Why
         (None, IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
     };
     let client = SocketAddr::new(client, port(tap.query_port, 0)?);
-    Ok((client, SocketAddr::new(server, port(tap.response_port, usual_port)?)))
+    Ok((client, SocketAddr::new(server, port(tap.response_port, transport.usual_port())?)))
 }
 
 /// An address, whose length must be that of its family.

@@ -1,13 +1,10 @@
 //! The right answer, as far as a response in the capture shows it.
 
 use kqps_message::question::QUESTION_TAIL_BYTES;
-use kqps_message::{Header, edns, rtype};
+use kqps_message::{Header, edns, rcode, rtype};
 
 use crate::answer::Digest;
 use crate::encoded::NO_RCODE;
-
-/// The rcode of a response to a COOKIE option, which is removed from queries (RFC 7873, section 8).
-const BADCOOKIE: u16 = 23;
 
 /// An rcode and the digest of an answer, and how long after its query the response came, in 16 bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -32,7 +29,7 @@ impl Expectation {
         scratch: &mut Vec<u8>,
     ) -> Self {
         let rcode = edns::rcode(header, response);
-        if rcode == BADCOOKIE {
+        if rcode == rcode::BADCOOKIE {
             return Self::NONE;
         }
         let is_whole = !header.is_truncated() && !is_transfer(question);

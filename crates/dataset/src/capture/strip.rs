@@ -5,18 +5,14 @@
 
 use std::ops::Range;
 
-use kqps_message::edns::TCP_KEEPALIVE;
+use kqps_message::edns::{COOKIE, OPTION_BYTES, TCP_KEEPALIVE};
 use kqps_message::{Header, question, record, rtype};
 
-/// The option code of COOKIE (RFC 7873, section 4).
-const COOKIE: u16 = 10;
 /// The option code of a client's subnet (RFC 7871).
 const SUBNET: u16 = 8;
 /// Option codes by which forwarders name the client's device: its MAC address (dnsmasq: 65001 and 65073), and device,
 /// organisation and address for Cisco Umbrella.
 const IDENTITIES: [u16; 3] = [65001, 65073, 20292];
-/// The bytes of an option's code and length.
-const OPTION_BYTES: usize = 4;
 /// The bytes of a subnet's family and two prefix lengths, before its address.
 const SUBNET_BYTES: usize = 4;
 

@@ -1,12 +1,12 @@
 //! Answers of devices' drivers.
 
 use std::collections::BTreeMap;
-use std::io;
 
 use kqps_kernel::ethtool::{self, Flow};
 use serde::{Deserialize, Serialize};
 
 use super::facts::{Channels, Coalesce, Rings, Rss};
+use crate::unreadable::noted;
 
 /// A way to ask the drivers of devices. It does not fail: what it cannot read is in the answers, with the reason.
 pub trait Driver {
@@ -77,7 +77,7 @@ impl Driver for Ioctls {
             let (udp4, udp6) = (fields("rss-fields/udp4", Flow::Udp4), fields("rss-fields/udp6", Flow::Udp6));
             Rss { queues: spreading.queues, fields_udp4: udp4, fields_udp6: udp6 }
         });
-        let features = noted("features", ethtool::features(device).map(Some), unreadable).unwrap_or_default();
+        let features = noted("features", ethtool::features(device), unreadable);
         let states = FEATURES.iter().filter_map(|name| {
             let feature = features.get(ethtool::kernel_name(name))?;
             // Features that are off for good say nothing of a device.
@@ -86,18 +86,6 @@ impl Driver for Ioctls {
         answers.features = states.collect();
         answers
     }
-}
-
-/// An answer; `None` with a note if it could not be read.
-fn noted<T>(
-    what: &str,
-    answer: io::Result<Option<T>>,
-    unreadable: &mut BTreeMap<String, String>,
-) -> Option<T> {
-    answer.unwrap_or_else(|error| {
-        unreadable.insert(what.into(), error.to_string());
-        None
-    })
 }
 
 impl From<ethtool::Channels> for Channels {

@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 
 use super::player::{PlayerWatch, PlayerWatched};
 use super::subject::SubjectSeen;
-use super::{FOREIGN_CPU, cores, read_or_noted, set_frequencies};
+use super::{FOREIGN_CPU, cores, set_frequencies};
+use crate::unreadable::noted;
 
 /// A running watch of a host without a player. Counters of packets are those of this process's network namespace.
 #[derive(Debug)]
@@ -58,7 +59,7 @@ impl ServerSeen {
             }
         };
         set_frequencies(&mut host.cpus, &[&subject.cores]);
-        host.foreign_cpu_s = read_or_noted(foreign_cpu_s, FOREIGN_CPU, &mut host.unreadable);
+        host.foreign_cpu_s = noted(FOREIGN_CPU, foreign_cpu_s.map(Some), &mut host.unreadable);
         ServerFacts { subject: subject.facts, host, residence }
     }
 }

@@ -8,13 +8,14 @@ use kqps_observation::subject::ThreadFacts;
 use kqps_observation::{HostFacts, NetworkFacts};
 
 use super::cores::{self, Cores, HostId, Ticks};
-use super::{DROP_REASONS, Reasons, frequencies, has_others, namespace_number, read, read_or_noted};
+use super::{DROP_REASONS, Reasons, frequencies, has_others, namespace_number, read};
 use crate::counters::{Reading, Whose};
 use crate::cpu_time::{self, CpuTicks};
 use crate::files::Root;
 use crate::network::{self, Softnet};
 use crate::process::Thread;
 use crate::subject;
+use crate::unreadable::noted;
 
 /// Settings for the watch of the player, which is this process.
 #[derive(Clone, Debug, Default)]
@@ -128,7 +129,7 @@ impl PlayerWatch {
             network: NetworkFacts { shared: after.has_others, ..after.namespace.since(&before.namespace) },
             network_namespace: namespace_number(),
             softnet: Softnet::since(&before.softnet, &after.softnet),
-            drop_reasons: reasons.and_then(|read| read_or_noted(read, DROP_REASONS, &mut unreadable)),
+            drop_reasons: reasons.and_then(|read| noted(DROP_REASONS, read.map(Some), &mut unreadable)),
             threads: subject::threads_between(&cpu.threads, &cpu_at_end.threads, wall_s),
             cpu_s,
             cores: Cores::new(host, &watched.cpus, &ticks, cpu_s, cpu_at_end.mhz),

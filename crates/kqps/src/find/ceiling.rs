@@ -17,7 +17,7 @@ use kqps_observation::Trial;
 use kqps_observation::factors::{CertificateType, name};
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::trial::Transport;
-use kqps_player::{LoadPlan, Plan, TlsPlan, Wire};
+use kqps_player::{LoadPlan, Plan};
 use kqps_tls::Trust;
 use kqps_tls::certificate::KeyType;
 use kqps_verdict::estimate::{self, Estimate};
@@ -163,7 +163,7 @@ fn against(
     let (folder, _unfinished) = Unfinished::made(tempfile::tempdir).map_err(failed)?;
     let mut plan = player.plan.clone();
     let (key, is_early) =
-        tls(&mut plan).map_or((None, false), |tls| (tls.client.certificate, tls.client.early_data));
+        plan.wire.tls_mut().map_or((None, false), |tls| (tls.client.certificate, tls.client.early_data));
     let early = is_early.then(|| (name::EARLY_DATA.to_owned(), "yes".to_owned()));
     let PlayerProgram { kqps, path, interrupts, .. } = player.program;
     let setting = LaunchSetting {
@@ -207,7 +207,7 @@ fn against(
 /// Makes the player accept this certificate, which names the addresses of its targets, and no other.
 fn trust(plan: &mut Plan, certificate: &ServerCertificate) {
     let names = plan.targets.iter().map(|target| target.ip().to_string()).collect();
-    if let Some(tls) = tls(plan) {
+    if let Some(tls) = plan.wire.tls_mut() {
         tls.names = names;
         tls.client.trust = Trust::Ca(certificate.ca.clone());
     }
@@ -216,18 +216,8 @@ fn trust(plan: &mut Plan, certificate: &ServerCertificate) {
 /// Makes HTTPS ask at the echo's path, whatever the path of the subject is.
 fn ask_at_path_of_echo(plan: &mut Plan) {
     let targets = plan.targets.len();
-    if let Some(http) = tls(plan).and_then(|tls| tls.http.as_mut()) {
+    if let Some(http) = plan.wire.tls_mut().and_then(|tls| tls.http.as_mut()) {
         http.paths = vec![kqps_http::PATH.to_owned(); targets];
-    }
-}
-
-/// TLS of a plan; `None` without it.
-fn tls(plan: &mut Plan) -> Option<&mut TlsPlan> {
-    match &mut plan.wire {
-        // A capture in a search has one transport.
-        Wire::Udp(_) | Wire::Captured(_) => None,
-        Wire::Tcp(tcp) => tcp.tls.as_mut(),
-        Wire::Quic(quic) => Some(&mut quic.tls),
     }
 }
 

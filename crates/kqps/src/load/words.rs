@@ -253,11 +253,9 @@ fn losses(trial: &Trial) -> String {
     // A place has two entries if counters of drops account for only a part of its loss.
     for entries in ledger.places.chunk_by(|one, next| one.place == next.place) {
         let place = entries[0].place;
-        let name = serde_json::to_value(place)
-            .map_or_else(|_| String::new(), |name| name.as_str().unwrap_or("").to_string());
         let is_shared = entries.iter().any(|placed| placed.shared);
         let shared = if is_shared { " (a counter that other traffic moves too)" } else { "" };
-        line(&mut text, &name, &format!("{}{shared}", ledger.at(place)));
+        line(&mut text, place.word(), &format!("{}{shared}", ledger.at(place)));
     }
     let beyond = match ledger.beyond() {
         0 => String::new(),

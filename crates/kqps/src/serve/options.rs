@@ -220,8 +220,7 @@ impl Serving {
         Ok(ServerSetup {
             listen: self.listen.iter().filter_map(|place| place.of_datagrams()).collect(),
             tcp: self.addresses(Transport::Tcp),
-            tls: tls.and_then(|tls| tls.setup.clone()),
-            quic: tls.and_then(|tls| tls.quic.clone()),
+            tls: tls.map(|tls| tls.setup.clone()),
             io: self.io.as_deref().map_or(Ok(Model::Mmsg), str::parse).map_err(bad_input)?,
             device: self.device.clone(),
             processes: self.processes,

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
-use kqps_server::setup::{Listeners, QuicSetup, TlsSetup};
+use kqps_server::setup::{Listeners, TlsSetup};
 use kqps_tls::certificate::{KeyType, make};
 use kqps_tls::{Acceptor, Identity};
 
@@ -43,8 +43,7 @@ pub(super) struct TlsArgs {
 /// Where a server accepts connections in TLS and over QUIC, and the file with the issuer of its certificate, if that
 /// was made.
 pub(super) struct Tls {
-    pub(super) setup: Option<TlsSetup>,
-    pub(super) quic: Option<QuicSetup>,
+    pub(super) setup: TlsSetup,
     ca: Option<IssuerFile>,
 }
 
@@ -56,23 +55,17 @@ impl Tls {
 }
 
 impl TlsArgs {
-    /// TLS, HTTP in TLS and QUIC at these addresses, which are at least one. `listeners` are those of QUIC.
+    /// TLS, HTTP in TLS and QUIC at these addresses, which are at least one.
     pub(super) fn at(
         &self,
         tls: Vec<SocketAddr>,
         https: Vec<SocketAddr>,
         quic: Vec<SocketAddr>,
-        listeners: Listeners,
+        quic_listeners: Listeners,
     ) -> anyhow::Result<Tls> {
         let (identity, ca) = self.identity(&[&*tls, &*https, &*quic].concat())?;
         let early_data = self.early_data;
-        let of_tls = TlsSetup { listen: tls, https, identity: identity.clone(), early_data };
-        let of_quic = QuicSetup { listen: quic, listeners, identity, early_data };
-        Ok(Tls {
-            setup: Some(of_tls).filter(|setup| !(setup.listen.is_empty() && setup.https.is_empty())),
-            quic: Some(of_quic).filter(|setup| !setup.listen.is_empty()),
-            ca,
-        })
+        Ok(Tls { setup: TlsSetup { listen: tls, https, quic, quic_listeners, identity, early_data }, ca })
     }
 
     /// The certificate of a server at these addresses, and the file with its issuer if it was made.

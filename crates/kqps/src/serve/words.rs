@@ -13,6 +13,7 @@ use kqps_server::connections::{QuicReport, TcpReport};
 use kqps_server::frames::Program;
 use kqps_server::report::{BackEndReport, CacheReport, XdpReport};
 use kqps_server::services::auth::{Changes, ZonesLoaded};
+use kqps_server::sockets::Addresses;
 use kqps_server::{Report, Server, ServerSetup};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -98,7 +99,8 @@ pub(super) fn ready(
     server: &Server,
     front: Option<&FrontSettings>,
 ) -> io::Result<()> {
-    let (addresses, result) = (server.addresses(), server.loaded());
+    let Addresses { datagrams: addresses, tcp, tls, https, quic } = server.addresses();
+    let result = server.loaded();
     if json {
         let unix = server.unix().map(Path::to_string_lossy).collect();
         let front = front.map(|settings| Front {
@@ -106,7 +108,6 @@ pub(super) fn ready(
             metrics: server.metrics(),
             status: settings.status.as_deref().map(Path::to_string_lossy),
         });
-        let (tcp, tls, https, quic) = (server.tcp(), server.tls(), server.https(), server.quic());
         let ca = ca.map(Path::to_string_lossy);
         let xdp = server.program().map(Xdp::from_program);
         let ready = Ready { addresses, tcp, tls, https, quic, ca, unix, xdp, result, front };
@@ -125,16 +126,16 @@ pub(super) fn ready(
         let device = visible_line(program.device());
         writeln!(out, "Frames pass the kernel at {device}, selected {place}, {how}")?;
     }
-    for address in server.tcp() {
+    for address in tcp {
         writeln!(out, "Listening on tcp://{address}")?;
     }
-    for address in server.tls() {
+    for address in tls {
         writeln!(out, "Listening on tls://{address}")?;
     }
-    for address in server.https() {
+    for address in https {
         writeln!(out, "Listening on https://{address}{}", kqps_http::PATH)?;
     }
-    for address in server.quic() {
+    for address in quic {
         writeln!(out, "Listening on quic://{address}")?;
     }
     if let Some(ca) = ca {

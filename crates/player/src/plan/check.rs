@@ -8,8 +8,8 @@ use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
 use super::{
-    Arrivals, HttpPlan, Io, Lane, LoadPlan, OUTSTANDING_MOST, PILE_MOST, PerQueryPlan, Plan, ReplayPlan,
-    TlsPlan, Wire,
+    Arrivals, ConnectionUse, HttpPlan, Io, Lane, LoadPlan, OUTSTANDING_MOST, PILE_MOST, PerQueryPlan, Plan,
+    ReplayPlan, TcpPlan, TlsPlan, UdpPlan, Wire,
 };
 
 /// Why a plan cannot be played.
@@ -190,13 +190,9 @@ impl Plan {
             return if needs_capture { Err(PlanError::NoReplay) } else { Ok(()) };
         };
         let ReplayPlan { from, to, speed, repeat, pile, .. } = *replay;
-        let is_past = |wire: &Wire| match wire {
-            Wire::Udp(udp) => udp.io == Io::Xdp,
-            Wire::Tcp(tcp) => tcp.io == Io::Xdp,
-            Wire::Quic(_) | Wire::Captured(_) => false,
-        };
+        let has_lanes = matches!(self.wire, Wire::Captured(_));
         let refused = self.wire.each().into_iter().find_map(|wire| match wire {
-            _ if is_past(wire) && matches!(self.wire, Wire::Captured(_)) => Some(PlanError::LanesPast),
+            _ if wire.is_past_kernel() && has_lanes => Some(PlanError::LanesPast),
             Wire::Udp(udp) if !matches!(udp.io, Io::Auto | Io::Mmsg | Io::Xdp) => {
                 Some(PlanError::ReplayIo(udp.io.word()))
             }
@@ -232,28 +228,27 @@ impl Plan {
 
     fn check_wire(&self, wire: &Wire) -> Result<(), PlanError> {
         let targets = self.targets.len();
-        match wire {
-            Wire::Captured(lanes) => self.check_lanes(lanes),
-            Wire::Udp(udp) => {
+        if let Wire::Udp(UdpPlan { io, device, .. }) | Wire::Tcp(TcpPlan { io, device, .. }) = wire {
+            check_device(*io, device.as_deref())?;
+        }
+        match (wire, wire.connection_use()) {
+            (Wire::Captured(lanes), _) => self.check_lanes(lanes),
+            (Wire::Udp(udp), _) => {
                 let sockets = udp.sockets;
-                check_device(udp.io, udp.device.as_deref())?;
                 first_of([
                     (!(1..=SOCKETS_MOST).contains(&sockets), PlanError::Sockets(sockets)),
                     (sockets < targets, PlanError::SocketsOfTargets { sockets, targets }),
                 ])
             }
-            Wire::Tcp(tcp) => {
-                check_device(tcp.io, tcp.device.as_deref())?;
-                check_connections(tcp.connections, targets)?;
-                check_use(tcp.connect_timeout, tcp.outstanding)?;
-                tcp.tls.as_ref().map_or(Ok(()), |tls| check_tls(tls, targets))
-            }
-            Wire::Quic(quic) => {
-                check_connections(quic.connections, targets)?;
-                check_use(quic.connect_timeout, quic.outstanding)?;
-                check_tls(&quic.tls, targets)
-            }
+            (_, used) => used.map_or(Ok(()), |of| check_use(&of, targets)),
         }
+    }
+}
+
+impl Wire {
+    /// Whether frames pass the kernel's network stack.
+    fn is_past_kernel(&self) -> bool {
+        matches!(self, Self::Udp(UdpPlan { io: Io::Xdp, .. }) | Self::Tcp(TcpPlan { io: Io::Xdp, .. }))
     }
 }
 
@@ -265,10 +260,7 @@ impl Lane {
 
     /// Whether its connections are closed after a number of queries.
     fn has_limited_connections(&self) -> bool {
-        match &self.wire {
-            Wire::Tcp(tcp) => self.has_places() && tcp.queries_per_connection.is_some(),
-            Wire::Udp(_) | Wire::Quic(_) | Wire::Captured(_) => false,
-        }
+        self.has_places() && self.wire.connection_use().is_some_and(|of| !of.are_kept())
     }
 }
 
@@ -279,19 +271,16 @@ fn check_device(io: Io, device: Option<&str>) -> Result<(), PlanError> {
     }
 }
 
-fn check_connections(connections: usize, targets: usize) -> Result<(), PlanError> {
+/// Checks how connections are used.
+fn check_use(of: &ConnectionUse<'_>, targets: usize) -> Result<(), PlanError> {
+    let ConnectionUse { connections, outstanding, connect_timeout, tls, .. } = *of;
     first_of([
         (!(1..=CONNECTIONS_MOST).contains(&connections), PlanError::Connections(connections)),
         (connections < targets, PlanError::ConnectionsOfTargets { connections, targets }),
-    ])
-}
-
-/// Checks how connections are used.
-fn check_use(connect_timeout: Duration, outstanding: u32) -> Result<(), PlanError> {
-    first_of([
         (connect_timeout.is_zero(), PlanError::ConnectTimeout),
         (!(1..=OUTSTANDING_MOST).contains(&outstanding), PlanError::Outstanding(outstanding)),
-    ])
+    ])?;
+    tls.map_or(Ok(()), |tls| check_tls(tls, targets))
 }
 
 fn check_tls(tls: &TlsPlan, targets: usize) -> Result<(), PlanError> {
@@ -343,7 +332,7 @@ mod tests {
 
     use super::*;
     use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
-    use crate::plan::{TcpPlan, TsigKey};
+    use crate::plan::TsigKey;
 
     /// The check of a usual plan after this change.
     fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {

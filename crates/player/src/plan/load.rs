@@ -1,10 +1,10 @@
 //! When the queries of a plan leave, and when sending stops.
 
-use std::fmt;
 use std::str::FromStr;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
+use strum::Display;
 
 /// The load, by what decides when the next query leaves.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
@@ -46,8 +46,9 @@ impl LoadPlan {
 }
 
 /// How the queries of an open loop are spaced.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, Display)]
 #[serde(rename_all = "kebab-case")]
+#[strum(serialize_all = "kebab-case")]
 pub enum Arrivals {
     /// Query *i* is due at `t0 + i / rate`.
     #[default]
@@ -56,16 +57,6 @@ pub enum Arrivals {
     Poisson,
     /// Gaps are those of a capture. The rate is then their mean, by which the player chooses its sizes.
     Captured,
-}
-
-impl fmt::Display for Arrivals {
-    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.write_str(match self {
-            Self::Even => "even",
-            Self::Poisson => "poisson",
-            Self::Captured => "captured",
-        })
-    }
 }
 
 impl FromStr for Arrivals {

@@ -1,6 +1,6 @@
 //! The largest window that a plan can have.
 
-use super::{CONNECTIONS_MOST, OUTSTANDING_MOST, Plan, PlanError, SOCKETS_MOST, Wire};
+use super::{CONNECTIONS_MOST, OUTSTANDING_MOST, Plan, PlanError, SOCKETS_MOST};
 
 /// The largest window of as many sockets or connections: each has 65,536 queries outstanding at most.
 pub fn window_most(flows: usize) -> u64 {
@@ -14,10 +14,12 @@ impl Plan {
         let Some(window) = self.load.window() else { return Ok(()) };
         let is_replay = self.replay.is_some();
         // The clients of a capture have as many flows as they need.
-        let flows = match &self.wire {
-            _ if !is_replay => self.flows(),
-            Wire::Udp(_) | Wire::Captured(_) => SOCKETS_MOST,
-            Wire::Tcp(_) | Wire::Quic(_) => CONNECTIONS_MOST,
+        let flows = if !is_replay {
+            self.flows()
+        } else if self.wire.connection_use().is_some() {
+            CONNECTIONS_MOST
+        } else {
+            SOCKETS_MOST
         };
         let most = window_most(flows);
         if window > most {

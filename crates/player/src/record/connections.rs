@@ -33,7 +33,7 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
             .tls
             .as_ref()
             .zip(plan.tls())
-            .map(|(tls, plan)| tls_facts(tls, plan, counts.quic.is_some())),
+            .map(|(tls, plan)| tls_facts(tls, plan, counts.are_of_tcp())),
         http: counts
             .http
             .as_ref()
@@ -45,12 +45,8 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
 
 /// The kept connections of a team that could not be made before the load, if others could.
 pub(super) fn left_closed(counts: &ConnectionCounts, team: &Team) -> u64 {
-    let are_kept = match &team.plan.wire {
-        Wire::Udp(_) | Wire::Captured(_) => false,
-        // Connections that follow a capture begin with their first query.
-        Wire::Tcp(tcp) => tcp.uses_of_connection().is_none() && !team.follows(),
-        Wire::Quic(quic) => quic.uses_of_connection().is_none(),
-    };
+    // Connections that follow a capture begin with their first query.
+    let are_kept = team.plan.wire.connection_use().is_some_and(|of| of.are_kept()) && !team.follows();
     let has_some = are_kept && counts.before_load > 0;
     if has_some { (team.sockets() as u64).saturating_sub(counts.before_load) } else { 0 }
 }

@@ -130,16 +130,12 @@ fn window_not_filled(load: &LoadFacts, plan: &Plan, flows: usize) -> Option<Stri
     let mean = load.outstanding_mean?;
     let (each, what) = match &plan.wire {
         Wire::Udp(_) => (IDS, "sockets have only"),
-        Wire::Tcp(tcp) => {
-            let most = tcp.uses_of_connection().map_or(tcp.outstanding, |most| most.min(tcp.outstanding));
+        // Lanes have no common number: each fills a part of the window by rules of its own.
+        wire => {
+            let of = wire.connection_use()?;
+            let most = of.uses_of_connection().map_or(of.outstanding, |most| most.min(of.outstanding));
             (u64::from(most), "connections take only")
         }
-        Wire::Quic(quic) => {
-            let most = quic.uses_of_connection().map_or(quic.outstanding, |most| most.min(quic.outstanding));
-            (u64::from(most), "connections take only")
-        }
-        // Each lane fills a part of the window by rules of its own.
-        Wire::Captured(_) => return None,
     };
     let room = flows as u64 * each;
     let why = if room < window {

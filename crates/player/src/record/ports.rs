@@ -31,20 +31,20 @@ pub(super) fn no_port_left(counts: &ConnectionCounts, load: &LoadFacts, plan: &P
         many => format!("{many} connections failed because no port was free"),
     };
     let held = match &plan.wire {
-        Wire::Udp(_) | Wire::Captured(_) => return None,
+        wire if wire.connection_use().is_none() => return None,
         Wire::Tcp(TcpPlan { local_port: Some(first), .. }) => {
             return Some(format!(
                 "{what}: other programs have ports from {first} on (-x), or other connections to the same target; \
                  begin at another port, or leave -x out"
             ));
         }
-        Wire::Tcp(tcp) if tcp.uses_of_connection().is_none() && plan.replay.is_none() => {
+        Wire::Tcp(tcp) if tcp.queries_per_connection.is_none() && plan.replay.is_none() => {
             // Connections to several targets can share a port.
             Held::kept(plan.flows().div_ceil(plan.targets.len().max(1)), plan.targets.len())
         }
         Wire::Tcp(tcp) => Held::closed(tcp, plan.flows(), counts.attempts, load),
         // Each has a socket that is bound for the whole trial, whatever its target.
-        Wire::Quic(_) => Held::kept(plan.flows(), 1),
+        _ => Held::kept(plan.flows(), 1),
     };
     let ports = counts.ports.max(1);
     let (needed, has) =

@@ -1,9 +1,9 @@
 //! The facts of TLS on connections, and notes on what it could not do as asked.
 
-use kqps_observation::{EarlyFacts, SessionFacts, TlsFacts};
+use kqps_observation::{SessionFacts, TlsFacts};
 use kqps_tls::{Failure, Kind, Session, Trust};
 
-use crate::connections::{ConnectionCounts, EarlyCounts, TlsCounts};
+use crate::connections::{ConnectionCounts, TlsCounts};
 use crate::loss::Loss;
 use crate::plan::{Plan, TcpPlan, TlsPlan, Wire};
 use crate::tally::Tally;
@@ -19,7 +19,7 @@ pub const PACKED_AND_LOST: &str = "queries without a reply shared TLS records wi
                                    such as NSD 4.6.1 and dnsdist 1.7.3, answer the first query of a record and leave the \
                                    others until more arrives; play without --tls-packing to see whether this one does";
 
-pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan, is_quic: bool) -> TlsFacts {
+pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan, has_records: bool) -> TlsFacts {
     let by_kind = || Kind::NAMES.into_iter().zip(&counts.handshakes).filter(|(_, times)| !times.is_empty());
     let mut sessions: Vec<SessionFacts> =
         counts.sessions.iter().map(|(session, count)| session_facts(session, *count)).collect();
@@ -32,25 +32,14 @@ pub(super) fn tls_facts(counts: &TlsCounts, plan: &TlsPlan, is_quic: bool) -> Tl
         }
         .into(),
         resume: plan.client.resume,
-        packing: (!is_quic).then_some(plan.packing),
+        packing: has_records.then_some(plan.packing),
         handshakes: by_kind().map(|(kind, times)| (kind.into(), times.len())).collect(),
         handshake_us: by_kind().map(|(kind, times)| (kind.into(), times.quantiles())).collect(),
         sessions,
         tickets_received: counts.tickets.received,
         tickets_offered: counts.tickets.offered,
-        early: plan.client.early_data.then(|| early_facts(&counts.early)),
+        early: plan.client.early_data.then_some(counts.early),
         failures: counts.failures.clone(),
-    }
-}
-
-fn early_facts(counts: &EarlyCounts) -> EarlyFacts {
-    EarlyFacts {
-        offered: counts.offered,
-        accepted: counts.accepted,
-        rejected: counts.rejected,
-        undecided: counts.undecided,
-        queries: counts.queries,
-        queries_again: counts.again,
     }
 }
 
@@ -71,11 +60,8 @@ pub(super) fn no_early_data(counts: &ConnectionCounts, plan: &Plan) -> Option<St
     if !is_wanted || counts.established == 0 || tls.early.offered > 0 {
         return None;
     }
-    let are_kept = plan.wire.each().into_iter().any(|wire| match wire {
-        Wire::Tcp(tcp) => tcp.tls.is_some() && tcp.uses_of_connection().is_none(),
-        Wire::Quic(quic) => quic.uses_of_connection().is_none(),
-        Wire::Udp(_) | Wire::Captured(_) => false,
-    });
+    let mut uses = plan.wire.each().into_iter().filter_map(Wire::connection_use);
+    let are_kept = uses.any(|of| of.tls.is_some() && of.are_kept());
     let why = if tls.tickets.received == 0 {
         "the server sent no tickets"
     } else if plan.has_connections_alone() {
@@ -96,7 +82,7 @@ pub(super) fn no_early_data(counts: &ConnectionCounts, plan: &Plan) -> Option<St
 pub(super) fn packed_and_lost(tally: &Tally, plan: &Plan) -> Option<String> {
     let packs = |wire: &&Wire| match wire {
         Wire::Tcp(TcpPlan { tls: Some(tls), .. }) => tls.packing && tls.http.is_none(),
-        Wire::Tcp(_) | Wire::Udp(_) | Wire::Quic(_) | Wire::Captured(_) => false,
+        _ => false,
     };
     let is_noted = tally.lost_by[Loss::Time.number()] > 0 && plan.wire.each().iter().any(packs);
     is_noted.then(|| PACKED_AND_LOST.to_owned())

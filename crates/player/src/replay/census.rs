@@ -4,14 +4,14 @@
 use kqps_dataset::{CaptureFacts, Captured, Dataset};
 
 use super::window::Window;
-use super::{TRANSPORTS, number_of};
+use super::TRANSPORTS;
 
 /// The queries and clients of the window.
 #[derive(Debug)]
 pub(crate) struct Census {
-    /// The queries of one pass by [`number_of`] their transports.
+    /// The queries of one pass by the numbers of their transports.
     pub(crate) queries: [u64; TRANSPORTS.len()],
-    /// The transports by which each client asks, slice by slice: a bit for each, by [`number_of`].
+    /// The transports by which each client asks, slice by slice: a bit for each, by its number.
     pub(crate) asks: Box<[u8]>,
 }
 
@@ -29,7 +29,7 @@ impl Census {
         let mut asks = vec![0_u8; clients * window.slices.len()];
         let mut queries = [0; TRANSPORTS.len()];
         each(dataset, window, |slice, captured| {
-            let number = number_of(captured.carried);
+            let number = captured.carried.number();
             queries[number] += 1;
             asks[slice * clients + captured.client as usize] |= 1 << number;
         });
@@ -37,11 +37,11 @@ impl Census {
     }
 }
 
-/// The queries of one pass over a window by [`number_of`] their transports.
+/// The queries of one pass over a window by the numbers of their transports.
 pub(crate) fn queries(dataset: &Dataset, window: &Window, capture: &CaptureFacts) -> [u64; TRANSPORTS.len()] {
     queries_of_all(dataset, window, capture).unwrap_or_else(|| {
         let mut queries = [0; TRANSPORTS.len()];
-        each(dataset, window, |_, captured| queries[number_of(captured.carried)] += 1);
+        each(dataset, window, |_, captured| queries[captured.carried.number()] += 1);
         queries
     })
 }

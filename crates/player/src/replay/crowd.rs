@@ -7,7 +7,7 @@ use std::cmp::Reverse;
 
 use kqps_dataset::{Carried, Dataset};
 
-use super::{TRANSPORTS, number_of};
+use super::TRANSPORTS;
 use crate::plan::ReplayPlan;
 use crate::sources::Sources;
 
@@ -18,7 +18,7 @@ pub(crate) struct Crowd {
     of_slice: u32,
     /// Clients of all slices that ask.
     all: u32,
-    /// The transports by which the client with each number asks: a bit for each, by [`number_of`].
+    /// The transports by which the client with each number asks: a bit for each, by its number.
     asks: Box<[u8]>,
     /// The number of each one's address among the sources; empty if the kernel chooses the address.
     addresses: Box<[u32]>,
@@ -28,7 +28,7 @@ pub(crate) struct Crowd {
 
 impl Crowd {
     /// The clients of a capture, as often as slices are played, mapped to the sources. `asks` says by which transports
-    /// each asks, and `lanes` which transports are played, both by [`number_of`].
+    /// each asks, and `lanes` which transports are played, both by their numbers.
     pub(crate) fn new(
         dataset: &Dataset,
         plan: &ReplayPlan,
@@ -80,7 +80,7 @@ impl Crowd {
 
     /// Whether a client asks by a transport; by any for `None`.
     pub(crate) fn asks_by(&self, client: u32, carried: Option<Carried>) -> bool {
-        let wanted = carried.map_or(u8::MAX, |carried| 1 << number_of(carried));
+        let wanted = carried.map_or(u8::MAX, |carried| 1 << carried.number());
         self.asks[client as usize] & wanted != 0
     }
 

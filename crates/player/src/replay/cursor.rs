@@ -7,7 +7,7 @@ use std::collections::BinaryHeap;
 use kqps_dataset::{Captured, Dataset, Position};
 
 use super::window::Slice;
-use super::{Replayed, TRANSPORTS, Whose, number_of};
+use super::{Replayed, TRANSPORTS, Whose};
 use crate::schedule::Schedule;
 
 /// Queries of others that one call passes at most. A thread without queries of its own must still look at its clock.
@@ -81,7 +81,7 @@ pub(crate) struct Cursor<'a> {
     begun: u64,
     /// Nothing is left in the slices of the last pass.
     has_ended: bool,
-    /// Queries that no thread plays, by [`number_of`] their transports.
+    /// Queries that no thread plays, by the numbers of their transports.
     not_played: [u64; TRANSPORTS.len()],
 }
 
@@ -197,7 +197,7 @@ impl<'a> Cursor<'a> {
         }
     }
 
-    /// Queries so far that no thread plays, by [`number_of`] their transports.
+    /// Queries so far that no thread plays, by the numbers of their transports.
     pub(crate) fn not_played(&self) -> [u64; TRANSPORTS.len()] {
         self.not_played
     }
@@ -272,7 +272,7 @@ impl<'a> Cursor<'a> {
         let captured = self.dataset.captured(at);
         let whose = self.replayed.whose(&captured, slice, self.thread);
         if whose == Whose::NoOnes && self.replayed.counts_unplayed && self.thread == 0 {
-            self.not_played[number_of(captured.carried)] += 1;
+            self.not_played[captured.carried.number()] += 1;
         }
         Stand { at, captured, whose }
     }

@@ -9,19 +9,20 @@ mod places;
 
 use std::collections::HashSet;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::SocketAddr;
 
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
-use kqps_tls::client::server_name;
-use kqps_tls::{Client, Connector};
+use kqps_tls::Client;
 
-use super::tickets::tickets_most;
+use super::attempts::limit_flows;
+use super::tickets::{connectors, tickets_most};
 use super::udp::offers;
 use super::udp::sockets::too_many;
 use crate::error::PlayError;
 use crate::plan::{BUFFER_BYTES, Io, Plan, QuicPlan};
 use crate::record::ThreadResult;
 use crate::replay::Replayed;
+use crate::sources::unspecified;
 use crate::state::ThreadState;
 use crate::thread::{PlayerThread, Signals};
 use places::Places;
@@ -61,7 +62,7 @@ pub(super) fn bind(
         let of_client = replay.zip(clients.as_ref());
         let of_client = of_client.and_then(|(replay, clients)| replay.crowd.address(clients[number]));
         let from = plan.local.map_or_else(
-            || any(to),
+            || unspecified(to),
             |local| of_client.map_or_else(|| local.of_socket(number), |address| local.of_number(address)),
         );
         if without_port.contains(&from) {
@@ -103,11 +104,6 @@ fn may_fail_later(connected: io::Result<()>) -> io::Result<()> {
     }
 }
 
-/// The unspecified address, with which the kernel chooses one that reaches the target.
-fn any(target: SocketAddr) -> IpAddr {
-    if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
-}
-
 /// Plays a thread's part of a trial through these sockets. `first` is the number, among all, of the first one. Returns
 /// `None` if the trial was called off.
 pub(super) fn play(
@@ -119,17 +115,9 @@ pub(super) fn play(
 ) -> Result<Option<ThreadResult>, PlayError> {
     let failed = |error| PlayError::Loop { io: IO, error };
     let tickets = tickets_most(plan, sockets.len());
-    let connectors: Result<Vec<Connector>, _> = quic
-        .tls
-        .names
-        .iter()
-        .map(|name| server_name(name).map(|name| client.connector(name, tickets)))
-        .collect();
-    let client = kqps_quic::Client::new(connectors?, sockets.len(), tickets, quic.congestion);
-    state.books.limit_unsettled(quic.outstanding);
-    if let Some(uses) = quic.uses_of_connection() {
-        (0..sockets.len()).for_each(|flow| state.books.allow(flow, uses));
-    }
+    let connectors = connectors(&quic.tls, client, tickets)?;
+    let client = kqps_quic::Client::new(connectors, sockets.len(), tickets, quic.congestion);
+    limit_flows(&quic.connection_use(), &mut state, sockets.len());
     let places = Places::new((plan, quic), client, first, sockets).map_err(failed)?;
     let thread = PlayerThread::new(plan, plan.burst, places, state, signals);
     let mut thread = thread.map_err(|error| too_many(plan, error, failed))?;

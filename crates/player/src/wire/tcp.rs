@@ -17,15 +17,14 @@ mod layer;
 mod places;
 mod ports;
 mod secure;
-mod thread;
 mod uring;
 mod xdp;
 
 use kqps_http::{ALPN, Requests};
-use kqps_tls::client::server_name;
-use kqps_tls::{Client, Connector};
+use kqps_tls::Client;
 
-use super::tickets::tickets_most;
+use super::attempts::limit_flows;
+use super::tickets::{connectors, tickets_most};
 use super::udp::offers;
 use super::xdp::PastPart;
 use crate::error::PlayError;
@@ -137,13 +136,8 @@ fn play_by<S: Sockets>(
 ) -> Result<Option<ThreadResult>, PlayError> {
     match (&tcp.tls, client) {
         (Some(tls), Some(client)) => {
-            let most = tickets_most(&team.plan, flows);
-            let connectors: Result<Vec<Connector>, _> = tls
-                .names
-                .iter()
-                .map(|name| server_name(name).map(|name| client.connector(name, most)))
-                .collect();
-            let shared = secure::Shared { connectors: connectors?, packing: tls.packing };
+            let connectors = connectors(tls, client, tickets_most(&team.plan, flows))?;
+            let shared = secure::Shared { connectors, packing: tls.packing };
             match &tls.http {
                 Some(http) => {
                     let shared = http_shared(shared, http);
@@ -176,10 +170,7 @@ fn play_over<L: Layer, S: Sockets>(
 ) -> Result<Option<ThreadResult>, PlayError> {
     let plan = &team.plan;
     let failed = |error| PlayError::Loop { io: S::IO, error };
-    state.books.limit_unsettled(tcp.outstanding);
-    if let Some(uses) = tcp.uses_of_connection() {
-        (0..flows).for_each(|flow| state.books.allow(flow, uses));
-    }
+    limit_flows(&tcp.connection_use(), &mut state, flows);
     let places = Places::<L, S>::new(team, tcp, shared, means, (first, flows)).map_err(failed)?;
     let mut thread = PlayerThread::new(plan, plan.burst, places, state, signals).map_err(failed)?;
     S::play(&mut thread).map_err(failed)?;

@@ -1,8 +1,9 @@
-//! How many tickets a thread keeps, and whether its connections wait for them.
+//! Tickets of TLS: how many a thread keeps, and whether its connections wait for them.
 
-use kqps_tls::ClientSettings;
+use kqps_tls::client::server_name;
+use kqps_tls::{Client, ClientSettings, Connector, TlsError};
 
-use crate::plan::Plan;
+use crate::plan::{Plan, TlsPlan};
 
 /// The least number of tickets that a thread keeps of each target.
 const LEAST: usize = 16;
@@ -15,6 +16,11 @@ const LEAST_OF_CLIENTS: usize = 1 << 14;
 pub(super) fn tickets_most(plan: &Plan, places: usize) -> usize {
     let least = if plan.local.is_some() { LEAST_OF_CLIENTS } else { LEAST };
     places.max(least)
+}
+
+/// Begins the TLS of connections to each target, with so many tickets at most.
+pub(super) fn connectors(tls: &TlsPlan, client: &Client, tickets: usize) -> Result<Vec<Connector>, TlsError> {
+    tls.names.iter().map(|name| server_name(name).map(|name| client.connector(name, tickets))).collect()
 }
 
 /// How long a connection waits for its server's ticket, nanoseconds.

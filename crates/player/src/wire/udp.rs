@@ -19,6 +19,7 @@ use std::io;
 
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
+use strum::IntoStaticStr;
 
 use crate::error::PlayError;
 use crate::plan::{Io, Plan};
@@ -31,7 +32,8 @@ use replay::Clients;
 use thread::{UdpSockets, UdpThread};
 
 /// The I/O model in use.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "kebab-case")]
 pub enum UdpIo {
     /// A call per packet.
     Plain,
@@ -69,12 +71,7 @@ impl UdpIo {
 
     /// The name in records.
     pub fn name(self) -> &'static str {
-        match self {
-            Self::Plain => "plain",
-            Self::Mmsg => "mmsg",
-            Self::Gso => "gso",
-            Self::Uring => "uring",
-        }
+        self.into()
     }
 
     /// Plays a thread's part from the start to the end of the drain.

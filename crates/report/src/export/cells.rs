@@ -8,20 +8,9 @@ use kqps_verdict::figure::{Figures, State};
 use kqps_verdict::interval::Interval;
 use kqps_verdict::judge::{CellVerdict, RunVerdict};
 
-use super::sheet::{Column, Sheet, Value, count, counted, ends, named, number, numbers, text, words};
-
-/// The columns before the factors.
-const FIRST: &[(&str, &str)] = &[
-    ("cell", "index of the cell in the run"),
-    ("name", "the cell's name"),
-    ("experiment", "the experiment that it belongs to"),
-    ("subject", "the subject"),
-    ("version", "its version, if it is known"),
-    ("io", "its I/O model"),
-    ("workers", "its number of workers; 0 if that is not known"),
-    ("subject_cpus", "the cores of the subject"),
-    ("player_cpus", "the cores of the player"),
-];
+use super::sheet::{
+    Sheet, Value, cell, count, counted, ends, name, named, number, numbers, text, trials, words,
+};
 
 /// A column after the factors: its name, its content, and its value of a cell.
 type Rest = (&'static str, &'static str, fn(&CellVerdict, &Figures) -> Value);
@@ -123,30 +112,31 @@ fn high(interval: Option<&Interval>) -> Value {
 
 /// A row for every cell of a subject.
 pub(super) fn cells(run: &Run, verdict: &RunVerdict) -> Sheet {
-    let mut sheet = Sheet::new("cells", "one cell: a subject with its settings", FIRST);
+    let mut sheet = Sheet::new("cells", "one cell: a subject with its settings");
     let names: BTreeSet<&String> =
         verdict.subjects.iter().flat_map(|one| run.cells[one.cell as usize].factors.words().keys()).collect();
-    let factor =
-        |name: &&String| Column { name: format!("factor.{name}"), about: "the value of this factor".into() };
-    sheet.columns.extend(names.iter().map(factor));
-    let rest = REST.iter().map(|(name, about, _)| Column { name: (*name).into(), about: (*about).into() });
-    sheet.columns.extend(rest);
     for (subject, figures) in verdict.subjects.iter().zip(&verdict.figures) {
         let cell = &run.cells[subject.cell as usize];
-        let mut row = vec![
-            count(subject.cell),
-            text(&cell.name),
-            words(&cell.experiment),
-            text(&cell.subject),
-            words(cell.version.as_deref().unwrap_or_default()),
-            words(&cell.io),
-            count(cell.workers),
-            words(&cpu_list::write(&cell.subject_cpus)),
-            words(&cpu_list::write(&cell.player_cpus)),
+        let first = [
+            ("cell", "index of the cell in the run", count(subject.cell)),
+            ("name", "the cell's name", text(&cell.name)),
+            ("experiment", "the experiment that it belongs to", words(&cell.experiment)),
+            ("subject", "the subject", text(&cell.subject)),
+            ("version", "its version, if it is known", words(cell.version.as_deref().unwrap_or_default())),
+            ("io", "its I/O model", words(&cell.io)),
+            ("workers", "its number of workers; 0 if that is not known", count(cell.workers)),
+            ("subject_cpus", "the cores of the subject", words(&cpu_list::write(&cell.subject_cpus))),
+            ("player_cpus", "the cores of the player", words(&cpu_list::write(&cell.player_cpus))),
         ];
-        row.extend(names.iter().map(|name| words(cell.factors.word(name).unwrap_or_default())));
-        row.extend(REST.iter().map(|(_, _, value)| value(subject, figures)));
-        sheet.rows.push(row);
+        let first = first.map(|(name, about, value)| (name.to_owned(), about.to_owned(), value));
+        let factor = |name: &&String| {
+            let value = words(cell.factors.word(name).unwrap_or_default());
+            (format!("factor.{name}"), "the value of this factor".to_owned(), value)
+        };
+        let rest = REST.iter().map(|(name, about, value)| {
+            ((*name).to_owned(), (*about).to_owned(), value(subject, figures))
+        });
+        sheet.push(first.into_iter().chain(names.iter().map(factor)).chain(rest));
     }
     sheet
 }
@@ -166,23 +156,15 @@ pub(super) fn absence(subject: &CellVerdict, figures: &Figures) -> String {
 
 /// A row for every reason for a grade, the gravest first.
 pub(super) fn reasons(verdict: &RunVerdict) -> Sheet {
-    let columns = [
-        ("cell", "index of the cell in the run"),
-        ("name", "the cell's name"),
-        ("grade", "A, B, C, D or F"),
-        ("rank", "1 is the gravest"),
-        ("reason", "the reason, a sentence"),
-    ];
-    let mut sheet = Sheet::new("reasons", "one reason for the grade of a cell", &columns);
+    let mut sheet = Sheet::new("reasons", "one reason for the grade of a cell");
     for subject in &verdict.subjects {
         for (rank, reason) in (1u32..).zip(&subject.reasons) {
-            let grade = subject.grade.to_string();
-            sheet.rows.push(vec![
-                count(subject.cell),
-                text(&subject.name),
-                text(grade),
-                count(rank),
-                text(reason),
+            sheet.push([
+                cell(subject.cell),
+                name(&subject.name),
+                ("grade", "A, B, C, D or F", text(subject.grade.to_string())),
+                ("rank", "1 is the gravest", count(rank)),
+                ("reason", "the reason, a sentence", text(reason)),
             ]);
         }
     }
@@ -191,22 +173,16 @@ pub(super) fn reasons(verdict: &RunVerdict) -> Sheet {
 
 /// A row for every kind of thread of every cell.
 pub(super) fn cpu_by_thread(verdict: &RunVerdict) -> Sheet {
-    let columns = [
-        ("cell", "index of the cell in the run"),
-        ("name", "the cell's name"),
-        ("thread", "name of the threads, without a number at its end"),
-        ("cpu_s_per_million", "CPU seconds of these threads per million correct answers"),
-        ("trials", "numbers of the trials behind it"),
-    ];
-    let mut sheet = Sheet::new("cpu_by_thread", "one kind of thread of a subject", &columns);
+    const CPU_S: &str = "CPU seconds of these threads per million correct answers";
+    let mut sheet = Sheet::new("cpu_by_thread", "one kind of thread of a subject");
     for (subject, figures) in verdict.subjects.iter().zip(&verdict.figures) {
         for (thread, cpu_s) in &figures.cpu_by_thread {
-            sheet.rows.push(vec![
-                count(subject.cell),
-                text(&subject.name),
-                text(thread),
-                number(*cpu_s),
-                numbers(&subject.trials),
+            sheet.push([
+                cell(subject.cell),
+                name(&subject.name),
+                ("thread", "name of the threads, without a number at its end", text(thread)),
+                ("cpu_s_per_million", CPU_S, number(*cpu_s)),
+                trials(&subject.trials),
             ]);
         }
     }

@@ -4,36 +4,16 @@
 use kqps_observation::Run;
 use kqps_observation::question::{Experiment, Figure};
 use kqps_verdict::figure::{Absence, Figures, Grid, Ranged, Slot, best_of, charts_of, links, tables_of};
-use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::judge::{CellVerdict, RunVerdict};
 
 use super::cells::absence;
 use super::sheet::{Sheet, Value, count, ends, number, numbers, text, words};
 use crate::section::plot;
 
-fn experiments(run: &Run) -> impl Iterator<Item = &Experiment> {
-    run.question.iter().flat_map(|question| &question.experiments)
-}
-
 /// A row for every figure of every table and chart.
 pub(super) fn figures(run: &Run, verdict: &RunVerdict) -> Sheet {
-    let columns = [
-        ("experiment", "the experiment"),
-        ("shown_in", "table or chart"),
-        ("title", "its title"),
-        ("rows", "the factors of the row, with their values"),
-        ("column_factor", "the factor of the column, or of the axis"),
-        ("column_value", "its value"),
-        ("figure", "the figure; its unit is at its end"),
-        ("thread", "the kind of thread, if it is the CPU time of one"),
-        ("value", "its value"),
-        ("low", "low end of its interval or of its starts"),
-        ("high", "high end of its interval or of its starts"),
-        ("cell", "index of the cell in the run"),
-        ("absence", "why there is no figure"),
-        ("trials", "numbers of the trials behind it"),
-    ];
-    let mut sheet = Sheet::new("figures", "one figure of a table or chart of an experiment", &columns);
-    for experiment in experiments(run) {
+    let mut sheet = Sheet::new("figures", "one figure of a table or chart of an experiment");
+    for experiment in run.experiments() {
         for grid in tables_of(run, &verdict.figures, experiment) {
             add(&mut sheet, verdict, experiment, "table", &grid);
         }
@@ -54,26 +34,36 @@ fn add(sheet: &mut Sheet, verdict: &RunVerdict, experiment: &Experiment, shown_i
                 let trials = subject.filter(|_| *figure != Figure::Published);
                 for SlotFigure { name, thread, ranged: (value, low, high) } in shown(verdict, slot, *figure) {
                     let why = if value.is_some() { String::new() } else { without(verdict, slot) };
-                    sheet.rows.push(vec![
-                        text(&experiment.name),
-                        text(shown_in),
-                        words(&grid.title),
-                        words(&rows.join(", ")),
-                        words(&grid.columns),
-                        words(column),
-                        text(name),
-                        words(thread),
-                        number(value),
-                        number(low),
-                        number(high),
-                        subject.map_or(Value::None, |subject| count(subject.cell)),
-                        words(&why),
-                        trials.map_or(Value::None, |subject| numbers(&subject.trials)),
+                    sheet.push([
+                        ("experiment", "the experiment", text(&experiment.name)),
+                        ("shown_in", "table or chart", text(shown_in)),
+                        ("title", "its title", words(&grid.title)),
+                        ("rows", "the factors of the row, with their values", words(&rows.join(", "))),
+                        ("column_factor", "the factor of the column, or of the axis", words(&grid.columns)),
+                        ("column_value", "its value", words(column)),
+                        ("figure", "the figure; its unit is at its end", text(name)),
+                        ("thread", "the kind of thread, if it is the CPU time of one", words(thread)),
+                        ("value", "its value", number(value)),
+                        ("low", "low end of its interval or of its starts", number(low)),
+                        ("high", "high end of its interval or of its starts", number(high)),
+                        ("cell", "index of the cell in the run", of_cell(subject)),
+                        ("absence", "why there is no figure", words(&why)),
+                        ("trials", "numbers of the trials behind it", of_trials(trials)),
                     ]);
                 }
             }
         }
     }
+}
+
+/// The index of a cell, if there is one.
+fn of_cell(subject: Option<&CellVerdict>) -> Value {
+    subject.map_or(Value::None, |subject| count(subject.cell))
+}
+
+/// The numbers of the trials of a cell, if there is one.
+fn of_trials(subject: Option<&CellVerdict>) -> Value {
+    subject.map_or(Value::None, |subject| numbers(&subject.trials))
 }
 
 /// A figure of a slot. `thread` is empty but for the CPU time of one kind of thread.
@@ -131,36 +121,26 @@ fn without(verdict: &RunVerdict, slot: &Slot) -> String {
 
 /// A row for every figure that others published as the best of all.
 pub(super) fn best(run: &Run, verdict: &RunVerdict) -> Sheet {
-    let columns = [
-        ("experiment", "the experiment"),
-        ("published_qps", "the best published rate"),
-        ("note", "a remark on it"),
-        ("rate_qps", "the best measured rate with the same settings"),
-        ("rate_low_qps", "low end of its interval"),
-        ("rate_high_qps", "high end of its interval"),
-        ("cell", "index of its cell in the run"),
-        ("name", "the cell's name"),
-        ("absence", "why there is no measured rate"),
-        ("trials", "numbers of the trials behind it"),
-    ];
-    let mut sheet = Sheet::new("best", "the best published figure of an experiment", &columns);
-    for experiment in experiments(run) {
+    let mut sheet = Sheet::new("best", "the best published figure of an experiment");
+    for experiment in run.experiments() {
         for best in best_of(run, &verdict.figures, experiment) {
             let subject = best.measured.map(|index| &verdict.subjects[index]);
+            let name = subject.map_or(Value::None, |subject| text(&subject.name));
             let rate = subject.and_then(|subject| subject.figure_qps);
             let [low, high] = ends(rate.as_ref());
+            let rate = rate.map(|rate| rate.median);
             let why = if rate.is_some() { "" } else { "none of the cells has a number" };
-            sheet.rows.push(vec![
-                text(&experiment.name),
-                number(best.published.rate_qps),
-                words(&best.published.note),
-                number(rate.map(|rate| rate.median)),
-                low,
-                high,
-                subject.map_or(Value::None, |subject| count(subject.cell)),
-                subject.map_or(Value::None, |subject| text(&subject.name)),
-                words(why),
-                subject.map_or(Value::None, |subject| numbers(&subject.trials)),
+            sheet.push([
+                ("experiment", "the experiment", text(&experiment.name)),
+                ("published_qps", "the best published rate", number(best.published.rate_qps)),
+                ("note", "a remark on it", words(&best.published.note)),
+                ("rate_qps", "the best measured rate with the same settings", number(rate)),
+                ("rate_low_qps", "low end of its interval", low),
+                ("rate_high_qps", "high end of its interval", high),
+                ("cell", "index of its cell in the run", of_cell(subject)),
+                ("name", "the cell's name", name),
+                ("absence", "why there is no measured rate", words(why)),
+                ("trials", "numbers of the trials behind it", of_trials(subject)),
             ]);
         }
     }
@@ -169,51 +149,34 @@ pub(super) fn best(run: &Run, verdict: &RunVerdict) -> Sheet {
 
 /// A row for every cell of a chart of links, and for every point of the line of every link.
 pub(super) fn links(run: &Run, verdict: &RunVerdict) -> Sheet {
-    let columns = [
-        ("experiment", "the experiment"),
-        ("title", "the chart's title"),
-        ("link_gbit_per_s", "the link; nothing for a measured cell"),
-        ("cell", "index of the cell in the run; nothing for a link"),
-        ("name", "the cell's name"),
-        ("reply_bytes", "size of a reply"),
-        ("rate_qps", "the cell's rate, or what the link carries of such replies in a second"),
-        ("trials", "numbers of the trials behind it"),
-    ];
-    let mut sheet = Sheet::new("links", "a cell, or what a link carries at one size of replies", &columns);
-    for experiment in experiments(run) {
+    let mut sheet = Sheet::new("links", "a cell, or what a link carries at one size of replies");
+    for experiment in run.experiments() {
         let points = links::points_of(run, &verdict.figures, experiment);
         if points.is_empty() {
             continue;
         }
         let sizes = plot::link_sizes(&points);
         for chart in &experiment.links {
-            let head = || [text(&experiment.name), words(&chart.title)];
-            for point in &points {
-                let subject = &verdict.subjects[point.figures];
-                let mut row = Vec::from(head());
-                row.extend([
-                    Value::None,
-                    count(subject.cell),
-                    text(&subject.name),
-                    number(point.reply_bytes),
-                    number(point.rate_qps),
-                    numbers(&subject.trials),
+            let mut row = |gbit: Option<f64>, subject: Option<&CellVerdict>, bytes: f64, rate_qps: f64| {
+                let name = subject.map_or(Value::None, |subject| text(&subject.name));
+                let rate = "the cell's rate, or what the link carries of such replies in a second";
+                sheet.push([
+                    ("experiment", "the experiment", text(&experiment.name)),
+                    ("title", "the chart's title", words(&chart.title)),
+                    ("link_gbit_per_s", "the link; nothing for a measured cell", number(gbit)),
+                    ("cell", "index of the cell in the run; nothing for a link", of_cell(subject)),
+                    ("name", "the cell's name", name),
+                    ("reply_bytes", "size of a reply", number(bytes)),
+                    ("rate_qps", rate, number(rate_qps)),
+                    ("trials", "numbers of the trials behind it", of_trials(subject)),
                 ]);
-                sheet.rows.push(row);
+            };
+            for point in &points {
+                row(None, Some(&verdict.subjects[point.figures]), point.reply_bytes, point.rate_qps);
             }
             for gbit in &chart.gbit_per_s {
                 for bytes in &sizes {
-                    let carried = number(links::carried_qps(*bytes, *gbit));
-                    let mut row = Vec::from(head());
-                    row.extend([
-                        number(*gbit),
-                        Value::None,
-                        Value::None,
-                        number(*bytes),
-                        carried,
-                        Value::None,
-                    ]);
-                    sheet.rows.push(row);
+                    row(Some(*gbit), None, *bytes, links::carried_qps(*bytes, *gbit));
                 }
             }
         }

@@ -1,88 +1,68 @@
 //! The hosts of a run, their cores, and each player's part in every trial.
 
-use kqps_observation::{Fingerprint, HostRole, Run};
+use kqps_observation::{Cell, Fingerprint, HostRole, Run};
 
-use super::points::P99_AT_MOST;
-use super::sheet::{Sheet, Value, count, counted, number, numbers, text, words};
+use super::sheet::{Field, Sheet, Value, cell, count, counted, number, numbers, p99_at_most, text, words};
 use crate::section::host::of_subjects;
 
 /// A row for every host of a run that names them, or for the only one.
 pub(super) fn hosts(run: &Run) -> Sheet {
-    let columns = [
-        ("host", "its name; nothing if the run names none"),
-        ("role", "server, player, or both"),
-        ("address", "where its subjects listen, or from where its player sends"),
-        ("kqps", "version of the kqps that ran there"),
-        ("cpu_model", "its processor"),
-        ("cpus", "number of logical CPUs"),
-        ("memory_bytes", "its memory"),
-        ("hypervisor", "its hypervisor, if it is a virtual machine"),
-        ("kernel", "its kernel"),
-        ("system", "its system"),
-        ("clock_source", "its clock"),
-        ("governor", "its frequency governor"),
-        ("is_turbo_on", "whether cores may run faster than their base frequency"),
-        ("microcode", "its microcode"),
-    ];
-    let mut sheet = Sheet::new("hosts", "one host", &columns);
+    let mut sheet = Sheet::new("hosts", "one host");
     if run.hosts.is_empty() {
-        let mut row = vec![Value::None, text("both"), Value::None, words(&run.kqps_version)];
-        row.extend(facts(&run.fingerprint));
-        sheet.rows.push(row);
+        let first = [Value::None, text("both"), Value::None, words(&run.kqps_version)];
+        sheet.push(host(first, &run.fingerprint));
     }
-    for host in &run.hosts {
-        let role = match host.role {
+    for one in &run.hosts {
+        let role = match one.role {
             HostRole::Server => "server",
             HostRole::Player => "player",
         };
-        let version = words(host.kqps.version.as_deref().unwrap_or_default());
-        let mut row = vec![text(&host.name), text(role), text(host.address.to_string()), version];
-        row.extend(facts(&host.fingerprint));
-        sheet.rows.push(row);
+        let version = words(one.kqps.version.as_deref().unwrap_or_default());
+        let first = [text(&one.name), text(role), text(one.address.to_string()), version];
+        sheet.push(host(first, &one.fingerprint));
     }
     sheet
 }
 
-fn facts(host: &Fingerprint) -> [Value; 10] {
+/// The row of a host with these first values.
+fn host([name, role, address, kqps]: [Value; 4], facts: &Fingerprint) -> [Field; 14] {
     let known = |text: &Option<String>| words(text.as_deref().unwrap_or_default());
+    let memory = counted(Some(facts.memory_bytes).filter(|bytes| *bytes > 0));
+    let is_turbo_on = facts.turbo.map_or(Value::None, Value::Flag);
     [
-        words(&host.cpu_model),
-        count(host.cores.len()),
-        counted(Some(host.memory_bytes).filter(|bytes| *bytes > 0)),
-        known(&host.hypervisor),
-        words(&host.kernel),
-        known(&host.os),
-        known(&host.clock_source),
-        known(&host.governor),
-        host.turbo.map_or(Value::None, Value::Flag),
-        known(&host.microcode),
+        ("host", "its name; nothing if the run names none", name),
+        ("role", "server, player, or both", role),
+        ("address", "where its subjects listen, or from where its player sends", address),
+        ("kqps", "version of the kqps that ran there", kqps),
+        ("cpu_model", "its processor", words(&facts.cpu_model)),
+        ("cpus", "number of logical CPUs", count(facts.cores.len())),
+        ("memory_bytes", "its memory", memory),
+        ("hypervisor", "its hypervisor, if it is a virtual machine", known(&facts.hypervisor)),
+        ("kernel", "its kernel", words(&facts.kernel)),
+        ("system", "its system", known(&facts.os)),
+        ("clock_source", "its clock", known(&facts.clock_source)),
+        ("governor", "its frequency governor", known(&facts.governor)),
+        ("is_turbo_on", "whether cores may run faster than their base frequency", is_turbo_on),
+        ("microcode", "its microcode", known(&facts.microcode)),
     ]
 }
 
 /// A row for every logical CPU of the subjects' host.
 pub(super) fn cores(run: &Run) -> Sheet {
-    let columns = [
-        ("cpu", "the logical CPU"),
-        ("package", "its package"),
-        ("core", "its core"),
-        ("numa_node", "its memory node"),
-        ("player_cells", "number of cells whose player had it"),
-        ("subject_cells", "number of cells whose subject had it"),
-    ];
-    let mut sheet = Sheet::new("cores", "one logical CPU of the subjects' host", &columns);
+    let mut sheet = Sheet::new("cores", "one logical CPU of the subjects' host");
     for core in &of_subjects(run).cores {
-        let cells = |has: &dyn Fn(&kqps_observation::Cell) -> bool| {
-            count(run.cells.iter().filter(|cell| has(cell)).count())
-        };
+        let cells = |has: &dyn Fn(&Cell) -> bool| count(run.cells.iter().filter(|cell| has(cell)).count());
         // The cores of players on other hosts are not those of this one.
         let is_one_host = run.hosts.is_empty();
-        sheet.rows.push(vec![
-            count(core.cpu),
-            count(core.package),
-            count(core.core),
-            count(core.numa_node),
-            cells(&|cell| is_one_host && cell.player_cpus.contains(&core.cpu)),
-            cells(&|cell| cell.subject_cpus.contains(&core.cpu)),
+        let player_cells = cells(&|cell| is_one_host && cell.player_cpus.contains(&core.cpu));
+        let subject_cells = cells(&|cell| cell.subject_cpus.contains(&core.cpu));
+        sheet.push([
+            ("cpu", "the logical CPU", count(core.cpu)),
+            ("package", "its package", count(core.package)),
+            ("core", "its core", count(core.core)),
+            ("numa_node", "its memory node", count(core.numa_node)),
+            ("player_cells", "number of cells whose player had it", player_cells),
+            ("subject_cells", "number of cells whose subject had it", subject_cells),
         ]);
     }
     sheet
@@ -90,43 +70,38 @@ pub(super) fn cores(run: &Run) -> Sheet {
 
 /// A row for every player's part in every trial of several players.
 pub(super) fn parts(run: &Run) -> Sheet {
-    let columns = [
-        ("cell", "index of the cell in the run"),
-        ("name", "the cell's name"),
-        ("host", "the player's host"),
-        ("offered_qps", "queries a second that it sent"),
-        ("answered_qps", "correct answers a second that it got"),
-        ("intended", "queries that it was to send"),
-        ("bad_share", "share of them without a correct answer in time"),
-        ("p50_us", "median latency"),
-        ("p99_us", "p99 latency"),
-        P99_AT_MOST,
-        ("max_us", "greatest latency"),
-        ("late_us", "how much later than asked it began"),
-        ("clock_uncertainty_us", "the greatest error of what is known of its clock"),
-        ("trial_skew_us", "how far apart the players of this trial began at most"),
-        ("trials", "number of the trial"),
-    ];
-    let mut sheet = Sheet::new("parts", "one player's part in one trial", &columns);
+    let mut sheet = Sheet::new("parts", "one player's part in one trial");
     for one in &run.trials {
         let Some(trial) = one.measured() else { continue };
+        let name = run.cells.get(one.cell as usize).map_or("", |cell| &cell.name);
         for part in &trial.parts {
-            sheet.rows.push(vec![
-                count(one.cell),
-                words(run.cells.get(one.cell as usize).map_or("", |cell| &cell.name)),
-                text(&part.host),
-                number(part.offered_qps),
-                number(part.answered_qps),
-                count(part.accounts.intended),
-                number(part.accounts.bad_ratio()),
-                counted(part.latency_us.p50),
-                counted(part.latency_us.p99),
-                counted(part.latency_us.at_most.and_then(|bounds| bounds.p99)),
-                counted(part.latency_us.max),
-                number(part.start.late_ns as f64 / 1e3),
-                number(part.start.uncertainty_ns as f64 / 1e3),
-                number(trial.start_skew_us),
-                numbers(&[one.number]),
+            let bad_share = part.accounts.bad_ratio();
+            let (late_us, uncertainty_us) =
+                (part.start.late_ns as f64 / 1e3, part.start.uncertainty_ns as f64 / 1e3);
+            sheet.push([
+                cell(one.cell),
+                ("name", "the cell's name", words(name)),
+                ("host", "the player's host", text(&part.host)),
+                ("offered_qps", "queries a second that it sent", number(part.offered_qps)),
+                ("answered_qps", "correct answers a second that it got", number(part.answered_qps)),
+                ("intended", "queries that it was to send", count(part.accounts.intended)),
+                ("bad_share", "share of them without a correct answer in time", number(bad_share)),
+                ("p50_us", "median latency", counted(part.latency_us.p50)),
+                ("p99_us", "p99 latency", counted(part.latency_us.p99)),
+                p99_at_most(&part.latency_us),
+                ("max_us", "greatest latency", counted(part.latency_us.max)),
+                ("late_us", "how much later than asked it began", number(late_us)),
+                (
+                    "clock_uncertainty_us",
+                    "the greatest error of what is known of its clock",
+                    number(uncertainty_us),
+                ),
+                (
+                    "trial_skew_us",
+                    "how far apart the players of this trial began at most",
+                    number(trial.start_skew_us),
+                ),
+                ("trials", "number of the trial", numbers(&[one.number])),
             ]);
         }
     }

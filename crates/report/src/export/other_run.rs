@@ -6,43 +6,38 @@ use super::sheet::{Sheet, Value, count, number, text, words};
 
 /// A row for every figure that either run has.
 pub(super) fn figures(beside: Option<&Beside>) -> Sheet {
-    let columns = [
-        ("cell", "index of the cell in this run; nothing if only the other run has it"),
-        ("name", "the cell's name"),
-        ("figure", "the figure; its unit is at its end"),
-        ("then", "the figure of the other run"),
-        ("then_low", "low end of its interval"),
-        ("then_high", "high end of its interval"),
-        ("then_absence", "why the other run has none"),
-        ("now", "the figure of this run"),
-        ("now_low", "low end of its interval"),
-        ("now_high", "high end of its interval"),
-        ("now_absence", "why this run has none"),
-        ("ratio", "now divided by then"),
-        ("ratio_low", "low end of its interval, of this row alone"),
-        ("ratio_high", "high end of its interval, of this row alone"),
-        (
-            "is_apart",
-            "whether the ratio excludes 1, all rows considered (Holm); nothing if no interval is known",
-        ),
-    ];
-    let mut sheet = Sheet::new("beside", "one figure of two runs", &columns);
+    let mut sheet = Sheet::new("beside", "one figure of two runs");
     for row in beside.iter().flat_map(|beside| &beside.rows) {
-        let mut values = vec![
-            row.at.map_or(Value::None, count),
-            text(&row.cell),
-            text(row.kind.map_or("rate-qps", |kind| kind.slug())),
-        ];
-        values.extend(of_run(&row.then));
-        values.extend(of_run(&row.now));
+        let cell = row.at.map_or(Value::None, count);
+        let [then, then_low, then_high, then_absence] = of_run(&row.then);
+        let [now, now_low, now_high, now_absence] = of_run(&row.now);
         let known = row.ratio.filter(|(low, _, high)| low < high);
-        values.extend([
-            number(row.ratio.map(|(_, by, _)| by)),
-            number(known.map(|(low, ..)| low)),
-            number(known.map(|(.., high)| high)),
-            known.map_or(Value::None, |_| Value::Flag(row.is_apart)),
+        let (low, high) = (number(known.map(|(low, ..)| low)), number(known.map(|(.., high)| high)));
+        sheet.push([
+            ("cell", "index of the cell in this run; nothing if only the other run has it", cell),
+            ("name", "the cell's name", text(&row.cell)),
+            (
+                "figure",
+                "the figure; its unit is at its end",
+                text(row.kind.map_or("rate-qps", |kind| kind.slug())),
+            ),
+            ("then", "the figure of the other run", then),
+            ("then_low", "low end of its interval", then_low),
+            ("then_high", "high end of its interval", then_high),
+            ("then_absence", "why the other run has none", then_absence),
+            ("now", "the figure of this run", now),
+            ("now_low", "low end of its interval", now_low),
+            ("now_high", "high end of its interval", now_high),
+            ("now_absence", "why this run has none", now_absence),
+            ("ratio", "now divided by then", number(row.ratio.map(|(_, by, _)| by))),
+            ("ratio_low", "low end of its interval, of this row alone", low),
+            ("ratio_high", "high end of its interval, of this row alone", high),
+            (
+                "is_apart",
+                "whether the ratio excludes 1, all rows considered (Holm); nothing if no interval is known",
+                known.map_or(Value::None, |_| Value::Flag(row.is_apart)),
+            ),
         ]);
-        sheet.rows.push(values);
     }
     sheet
 }
@@ -56,8 +51,9 @@ fn of_run(figure: &Result<Figure, String>) -> [Value; 4] {
 
 /// A row for everything that differs between both runs beside their figures.
 pub(super) fn differences(beside: Option<&Beside>) -> Sheet {
-    let columns = [("difference", "what it was, and what it is now")];
-    let mut sheet = Sheet::new("differences", "something that differs between two runs", &columns);
-    sheet.rows.extend(beside.iter().flat_map(|beside| &beside.differences).map(|one| vec![text(one)]));
+    let mut sheet = Sheet::new("differences", "something that differs between two runs");
+    for difference in beside.iter().flat_map(|beside| &beside.differences) {
+        sheet.push([("difference", "what it was, and what it is now", text(difference))]);
+    }
     sheet
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use kqps_observation::Quantiles;
 use kqps_verdict::interval::Interval;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -50,9 +51,19 @@ pub struct Sheet {
 }
 
 impl Sheet {
-    pub(super) fn new(name: &'static str, about: &'static str, columns: &[(&str, &str)]) -> Self {
-        let column = |(name, about): &(&str, &str)| Column { name: (*name).into(), about: (*about).into() };
-        Self { name, about, columns: columns.iter().map(column).collect(), rows: Vec::new() }
+    pub(super) fn new(name: &'static str, about: &'static str) -> Self {
+        Self { name, about, columns: Vec::new(), rows: Vec::new() }
+    }
+
+    /// Adds a row: for each column its name, its content and the value. All rows have the same columns.
+    pub(super) fn push<T: Into<String>>(&mut self, row: impl IntoIterator<Item = (T, T, Value)>) {
+        let field = |(name, about, value): (T, T, Value)| {
+            let column = Column { name: name.into(), about: about.into() };
+            (column, value)
+        };
+        let (columns, values): (Vec<Column>, Vec<Value>) = row.into_iter().map(field).unzip();
+        self.columns = columns;
+        self.rows.push(values);
     }
 
     /// As comma-separated values: the names of the columns, then the rows.
@@ -113,6 +124,31 @@ pub fn csv(rows: impl Iterator<Item: IntoIterator<Item = String>>) -> String {
     String::from_utf8(bytes).expect("the fields are text")
 }
 
+/// A column that several tables have, with its value.
+pub(super) type Field = (&'static str, &'static str, Value);
+
+pub(super) fn cell(index: u32) -> Field {
+    ("cell", "index of the cell in the run", count(index))
+}
+
+pub(super) fn name(name: &str) -> Field {
+    ("name", "the cell's name", text(name))
+}
+
+/// The block with this index, from 0.
+pub(super) fn block(index: u32) -> Field {
+    ("block", "the block, from 1", count(index + 1))
+}
+
+pub(super) fn p99_at_most(latency_us: &Quantiles) -> Field {
+    let bound = latency_us.at_most.and_then(|bounds| bounds.p99);
+    ("p99_at_most_us", "upper bound of p99, with a confidence of 95 %", counted(bound))
+}
+
+pub(super) fn trials(trials: &[u64]) -> Field {
+    ("trials", "numbers of the trials behind it", numbers(trials))
+}
+
 pub(super) fn text(text: impl Into<String>) -> Value {
     Value::Text(text.into())
 }
@@ -159,10 +195,10 @@ mod tests {
 
     #[test]
     fn what_is_not_known_is_an_empty_field_and_null_and_never_zero() {
-        let mut sheet =
-            Sheet::new("t", "a row", &[("name", "a name"), ("rate_qps", "a rate"), ("is_good", "?")]);
-        sheet.rows.push(vec![text("a, \"b\"\nc"), number(f64::NAN), Value::Flag(true)]);
-        sheet.rows.push(vec![words(""), Value::Number(0.5), Value::None]);
+        let mut sheet = Sheet::new("t", "a row");
+        let row = |name, rate, good| [("name", "?", name), ("rate_qps", "?", rate), ("is_good", "?", good)];
+        sheet.push(row(text("a, \"b\"\nc"), number(f64::NAN), Value::Flag(true)));
+        sheet.push(row(words(""), Value::Number(0.5), Value::None));
         assert_eq!(sheet.csv(), "name,rate_qps,is_good\n\"a, \"\"b\"\"\nc\",,true\n,0.5,\n");
         let json = serde_json::to_value(sheet.printed()).unwrap();
         assert_eq!(json["rows"][0]["rate_qps"], serde_json::Value::Null);
@@ -172,11 +208,11 @@ mod tests {
 
     #[test]
     fn trials_are_a_list_and_a_lone_start_has_no_interval() {
-        let mut sheet = Sheet::new("t", "a row", &[("trials", "numbers"), ("low", "?"), ("high", "?")]);
+        let mut sheet = Sheet::new("t", "a row");
         for coverage in [0.0, 0.95] {
             let interval = Interval { median: 2.0, low: 1.0, high: 3.0, coverage, count: 1 };
             let [low, high] = ends(Some(&interval));
-            sheet.rows.push(vec![numbers(&[3, 7]), low, high]);
+            sheet.push([trials(&[3, 7]), ("low", "?", low), ("high", "?", high)]);
         }
         assert_eq!(sheet.csv(), "trials,low,high\n3 7,,\n3 7,1,3\n");
         let json = serde_json::to_value(sheet.printed()).unwrap();
@@ -185,9 +221,9 @@ mod tests {
 
     #[test]
     fn only_what_would_end_a_field_is_quoted() {
-        let mut sheet = Sheet::new("t", "a row", &[("a,b", "?"), ("c d", "?")]);
+        let mut sheet = Sheet::new("t", "a row");
         for field in ["a\rb", "a;\t'b'", " a ", "é", "-1"] {
-            sheet.rows.push(vec![text(field), Value::Count(-1)]);
+            sheet.push([("a,b", "?", text(field)), ("c d", "?", Value::Count(-1))]);
         }
         assert_eq!(sheet.csv(), "\"a,b\",c d\n\"a\rb\",-1\na;\t'b',-1\n a ,-1\né,-1\n-1,-1\n");
         sheet.rows = Vec::new();

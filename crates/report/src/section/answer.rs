@@ -259,22 +259,9 @@ fn refusal(subject: &CellVerdict) -> String {
 
 /// The bottleneck that ended the climb. For a refused figure, "nothing" is left out.
 fn limit(subject: &CellVerdict) -> Option<&'static str> {
-    let refused = subject.grade.refuses();
     match subject.bottleneck.resource {
-        Resource::Player => Some(subject.bottleneck.player_lack.map_or("the player", PlayerLack::in_words)),
-        Resource::Places => Some("the player's window or connections, which were full"),
-        Resource::Path => Some("the path between player and subject"),
-        Resource::SubjectCpu => Some("the subject's CPU"),
-        Resource::SubjectSocketBuffer => Some("the subject's socket buffer"),
-        Resource::SubjectStill => Some("the subject, which stood still while its core was free"),
-        Resource::Host => Some("the host, which disturbed every trial that failed"),
-        Resource::SubjectCoreShared => {
-            Some("the subject's cores, which other programs had for part of the time")
-        }
-        Resource::Memory => Some("the kernel's memory for packets"),
-        Resource::NoneSaturated | Resource::Unknown if refused => None,
-        Resource::NoneSaturated => Some("nothing was saturated, so this is no capacity"),
-        Resource::Unknown => Some("unknown, as the subject was not watched"),
+        Resource::NoneSaturated | Resource::Unknown if subject.grade.refuses() => None,
+        resource => Some(subject.bottleneck.player_lack.map_or(resource.in_short(), PlayerLack::in_words)),
     }
 }
 

@@ -143,76 +143,7 @@ pub(crate) const TERMS: &[Term] = &[
 
 /// Every warning with its meaning; its anchor is `term-` followed by its name.
 pub(crate) fn warnings() -> Vec<(&'static str, &'static str)> {
-    Code::ALL.iter().map(|code| (code.name(), meaning(*code))).collect()
-}
-
-fn meaning(code: Code) -> &'static str {
-    match code {
-        Code::PlayerLimited => {
-            "the player, and not the server, may have been the limit: it was busy, or its ceiling is too near to the figure."
-        }
-        Code::FewPlaces => {
-            "the player's window, or every connection of it, was full while the server had time: the server may be faster."
-        }
-        Code::Lagging => {
-            "queries left late, or not at all. Such trials are made again, and a figure that rests on one is refused."
-        }
-        Code::SendFailed => {
-            "the kernel refused to send many of the queries, for the reason that is named: they say nothing about the server."
-        }
-        Code::ClientDrops => {
-            "the player's own sockets dropped replies. Such trials are made again, and a figure that rests on one is refused."
-        }
-        Code::LatePlayer => {
-            "one of several players began later than asked. Such trials are made again, and a figure that rests on one is refused."
-        }
-        Code::SkewedStart => {
-            "several players may have begun too far apart, as their clocks are not known well enough. Such trials are made again, \
-             and a figure that rests on one is refused."
-        }
-        Code::ClockStep => {
-            "the wall clock was set while a load was played, so that replies had wrong times. Such trials are made again, and a \
-             figure that rests on one is refused."
-        }
-        Code::SharedCores => "player and server ran on a common core.",
-        Code::SubjectCores => {
-            "the server's threads may run on other cores than those that it is said to have."
-        }
-        Code::SingleHost => {
-            "player and server were on one machine, and share its memory, caches and kernel: the figure is for comparison."
-        }
-        Code::NoisyHost => "other programs, or the hypervisor, took time from the cores that were used.",
-        Code::Uneven => "one of the server's workers did much more than the mean of all.",
-        Code::WrongAnswers => "replies were wrong. A fast wrong answer is no answer, so there is no figure.",
-        Code::Truncated => {
-            "many replies were truncated, so clients would ask again over TCP: their answers are too large for UDP, or the \
-             server limits the rate of its responses."
-        }
-        Code::RateLimited => {
-            "the server, or a device in front of it, limits the rate of its responses. If the limit itself was measured, there is no figure."
-        }
-        Code::Drifted => {
-            "a load that had met the goal failed when it was tried again at the end of the search: it does not count as a bound."
-        }
-        Code::NoSteadyState => "the answered rate still moved when the warm-up ended.",
-        Code::Irregular => "even the greatest load that was tried met the goal: the server may be faster.",
-        Code::ListenOverflow => {
-            "the queue of connections that the server had not accepted yet was full: the kernel dropped requests."
-        }
-        Code::LostSyn => {
-            "requests for connections were lost and sent again: many connections took 1 s or 3 s to be made."
-        }
-        Code::DelayedAck => {
-            "the server's kernel held replies back until the client's acknowledged what came before, about 40 ms later. Most \
-             clients wait as long, so the figure stands."
-        }
-        Code::UnexplainedLoss => {
-            "queries vanished, and no counter says where, or the server read them and did not answer, while it was not busy."
-        }
-        Code::Canary => {
-            "an echo at a fixed rate, which is played every few cells, gave other figures than before: the host changed meanwhile."
-        }
-    }
+    Code::ALL.iter().map(|code| (code.name(), code.meaning())).collect()
 }
 
 pub(crate) fn anchor(word: &str) -> String {

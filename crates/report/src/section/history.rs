@@ -94,7 +94,7 @@ pub(crate) fn headline(history: &History) -> String {
         .flat_map(|series| series.changes().into_iter().map(move |change| (series, change)))
         .filter(|(_, change)| !change.is_hosts)
         .collect();
-    let series = counted(history.series.len(), "series", "series");
+    let series = format!("{} series", history.series.len());
     let too_few = history.too_few(LAST);
     if of_subjects.is_empty() {
         return match too_few {
@@ -104,7 +104,7 @@ pub(crate) fn headline(history: &History) -> String {
         };
     }
     let worse = of_subjects.iter().filter(|(series, change)| !series.is_better(change)).count();
-    let changes = counted(of_subjects.len(), "change", "changes");
+    let changes = format::counted(of_subjects.len(), "change");
     let better = of_subjects.len() - worse;
     let unseen = too_few.map_or(String::new(), |too_few| format!("; {too_few}"));
     format!("{changes} in {series}: {worse} for the worse, {better} for the better{unseen}")
@@ -112,7 +112,7 @@ pub(crate) fn headline(history: &History) -> String {
 
 /// How many runs there are, and of which time.
 pub(crate) fn span(records: &Records) -> String {
-    let runs = counted(records.entries.len(), "run", "runs");
+    let runs = format::counted(records.entries.len(), "run");
     match (records.entries.first(), records.entries.last()) {
         (Some(first), Some(last)) => {
             format!(
@@ -211,7 +211,7 @@ fn caption(series: &Series) -> String {
         text += " It is far from the runs around it.";
     }
     if let Some(level) = series.level() {
-        let runs = counted(level.count as usize, "run", "runs");
+        let runs = format::counted(level.count as usize, "run");
         let (mean, ends) = (show(level.mean), interval(series.key.kind, level));
         let _ = write!(text, " The level of {runs} is {mean} ({ends}).");
     }
@@ -311,7 +311,7 @@ pub(crate) fn hosts(records: &Records) -> Vec<HostRow> {
         HostRow {
             name: name.clone(),
             line: records.hosts.get(*id).map_or("unknown".to_owned(), kqps_history::Host::line),
-            runs: counted(runs, "run", "runs"),
+            runs: format::counted(runs, "run"),
         }
     };
     named.into_iter().map(row).collect()
@@ -353,8 +353,4 @@ fn day(entry: &Entry) -> String {
 
 fn anchor(index: usize) -> String {
     format!("series-{index}")
-}
-
-fn counted(count: usize, one: &str, many: &str) -> String {
-    format!("{count} {}", if count == 1 { one } else { many })
 }

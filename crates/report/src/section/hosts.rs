@@ -109,13 +109,12 @@ fn of_trial(cell: String, number: u64, trial: &Trial) -> Parts {
 }
 
 fn row(part: &PlayerPart) -> PartRow {
-    let quantile = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     PartRow {
         host: part.host.clone(),
         offered: format::rate(part.offered_qps),
         answered: format::rate(part.answered_qps),
         bad: format::percent(part.accounts.bad_ratio()),
-        p50: quantile(part.latency_us.p50),
+        p50: format::known_us(part.latency_us.p50),
         p99: format::percentile(part.latency_us.p99()),
         late: format::time_us(part.start.late_ns as f64 / 1e3),
         clock: format!("±\u{a0}{}", format::time_us(part.start.uncertainty_ns as f64 / 1e3)),

@@ -73,12 +73,10 @@ fn panel(subject: &CellVerdict, times_us: &[f64], rate_max_qps: f64) -> Panel {
 }
 
 fn row(point: &LoadPoint) -> Row {
-    let time =
-        |time_us: Option<u64>| time_us.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     Row {
         start: point.block + 1,
         offered: format::rate(point.load_qps),
-        p50: time(point.latency_us.p50),
+        p50: format::known_us(point.latency_us.p50),
         p99: format::percentile(point.latency_us.p99()),
         p999: format::percentile(point.latency_us.p999()),
         bad: format::percent(point.bad_ratio),

@@ -1,6 +1,5 @@
 //! Where queries were lost: a cell's flow from intended to answered, from which its losses branch off.
 
-use kqps_observation::Place;
 use kqps_verdict::judge::{CellVerdict, DropReasons, Losses, RunVerdict};
 
 use crate::chart::{Branch, Flow, flow};
@@ -116,7 +115,7 @@ fn branches(losses: &Losses) -> Vec<Branch> {
         .iter()
         .filter(|placed| placed.count > 0)
         .map(|placed| {
-            let label = format!("{}{}", words(placed.place), if placed.shared { " *" } else { "" });
+            let label = format!("{}{}", placed.place.words(), if placed.shared { " *" } else { "" });
             branch(&label, placed.count, whole)
         })
         .collect();
@@ -137,29 +136,10 @@ fn branch(label: &str, count: u64, whole: f64) -> Branch {
     Branch { label: label.to_owned(), note, count }
 }
 
-/// A place in words.
-fn words(place: Place) -> &'static str {
-    match place {
-        Place::PlayerUnsent => "player, never sent",
-        Place::PlayerSend => "player, send refused",
-        Place::PathOut => "path to the subject",
-        Place::NicOut => "interface, leaving",
-        Place::NicIn => "interface, arriving",
-        Place::Softnet => "kernel backlog",
-        Place::FilterIn => "filter, arriving",
-        Place::SubjectSocketBuffer => "subject's buffer",
-        Place::SubjectUnanswered => "subject, unanswered",
-        Place::SubjectSend => "subject, send refused",
-        Place::FilterOut => "filter, leaving",
-        Place::PathBack => "path back",
-        Place::PlayerSocketBuffer => "player's buffer",
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use kqps_observation::Accounts;
+    use kqps_observation::{Accounts, Place};
     use kqps_verdict::judge::PlaceLoss;
 
     fn losses(places: &[(Place, u64, bool)], unexplained: i64, accounts: Accounts) -> Losses {

@@ -84,8 +84,7 @@ fn panel(profile: &CellProfile, facts: Option<&ProfileFacts>) -> Panel {
         heads: ThreadTimes::STATES,
         locks: profile.locks.iter().map(lock).collect(),
         growth: growth.map_or(String::new(), |growth| {
-            let workers =
-                |count: u32| if count == 1 { "1 worker".into() } else { format!("{count} workers") };
+            let workers = |count: u32| format::counted(count as usize, "worker");
             let (from, to) = (workers(growth.from_workers), workers(growth.to_workers));
             if grown.is_empty() {
                 format!("From {from} to {to}, nothing takes longer per query.")

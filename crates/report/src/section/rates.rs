@@ -91,8 +91,7 @@ fn ceiling_row(ceiling: &Ceiling, fill: Fill) -> Bar {
 
 /// The rate of each start of a subject, if figure and bounds stand.
 fn starts(subject: &CellVerdict) -> Vec<f64> {
-    let counting = subject.starts.iter().filter(|start| start.failure.is_none());
-    let figures = counting.filter_map(|start| start.bounds.as_ref()?.throughput_qps);
+    let figures = subject.measured_starts().filter_map(|start| start.bounds.as_ref()?.throughput_qps);
     let has_bounds = subject.lower_bound_qps.is_some() || subject.upper_bound_qps.is_some();
     if subject.figure_qps.is_some() && has_bounds { several(figures.collect()) } else { Vec::new() }
 }
@@ -104,8 +103,7 @@ fn several(starts_qps: Vec<f64>) -> Vec<f64> {
 
 /// The loads that each start met and missed, also if the figure is refused.
 fn seen(subject: &CellVerdict) -> Vec<(Option<f64>, Option<f64>)> {
-    let bounds =
-        subject.starts.iter().filter(|start| start.failure.is_none()).filter_map(|one| one.bounds.as_ref());
+    let bounds = subject.measured_starts().filter_map(|start| start.bounds.as_ref());
     let ends = |bounds: &Bounds| {
         let met_qps = bounds.lower_qps.or(bounds.met_qps);
         (met_qps, bounds.upper_qps.or(bounds.missed_qps))

@@ -42,9 +42,8 @@ fn note(residence: &CellResidence) -> String {
 
 fn times(residence: &CellResidence) -> Vec<(String, String)> {
     let quantiles: [fn(&Quantiles) -> Option<u64>; 3] = [|of| of.p50, |of| of.p90, |of| of.p99];
-    let time = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     let both = |of: fn(&Quantiles) -> Option<u64>| {
-        (time(of(&residence.residence_us)), time(of(&residence.latency_us)))
+        (format::known_us(of(&residence.residence_us)), format::known_us(of(&residence.latency_us)))
     };
     quantiles.into_iter().map(both).collect()
 }

@@ -4,6 +4,8 @@ use std::collections::BTreeSet;
 
 use kqps_observation::{HostFacts, Run, RunTrial, Trial};
 
+use crate::format;
+
 /// How far the players of a run were from its subjects and from each other.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Apart {
@@ -36,7 +38,7 @@ impl Apart {
 
     /// This many players and where they were, after the name of the subjects' host.
     pub(crate) fn line(self, players: usize) -> String {
-        let count = if players == 1 { "1 player".to_owned() } else { format!("{players} players") };
+        let count = format::counted(players, "player");
         match (self, players) {
             (Self::Unknown, _) => count,
             (Self::Each, 1) => format!("{count} on another host"),

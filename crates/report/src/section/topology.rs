@@ -73,7 +73,6 @@ fn listed(placements: &Placements, has_player: bool) -> Vec<(String, String)> {
     let mut all: Vec<_> = placements.iter().collect();
     all.sort_by_key(|(_, cells)| std::cmp::Reverse(**cells));
     let further: usize = all.iter().skip(LISTED).map(|(_, cells)| **cells).sum();
-    let in_cells = |cells: usize| if cells == 1 { "1 cell".to_owned() } else { format!("{cells} cells") };
     let mut lines: Vec<(String, String)> = all
         .iter()
         .take(LISTED)
@@ -81,11 +80,11 @@ fn listed(placements: &Placements, has_player: bool) -> Vec<(String, String)> {
             let subject = format!("subject on {}", format::cpus(subject));
             let cores =
                 if has_player { format!("player on {}, {subject}", format::cpus(player)) } else { subject };
-            (in_cells(**cells), cores)
+            (format::counted(**cells, "cell"), cores)
         })
         .collect();
     if further > 0 {
-        lines.push((in_cells(further), format!("{} further placements", all.len() - LISTED)));
+        lines.push((format::counted(further, "cell"), format!("{} further placements", all.len() - LISTED)));
     }
     lines
 }

@@ -97,7 +97,7 @@ fn summary(cell: &Cell, trials: &[&RunTrial]) -> String {
     starts.dedup();
     let failed = trials.iter().filter(|trial| trial.measured().is_none()).count();
     let failed = if failed > 0 { format!(", {failed} failed") } else { String::new() };
-    let (trials, starts) = (counted(trials.len(), "trial"), counted(starts.len(), "start"));
+    let (trials, starts) = (format::counted(trials.len(), "trial"), format::counted(starts.len(), "start"));
     format!("{}, {trials} in {starts}{failed}", super::role(cell.role))
 }
 
@@ -111,7 +111,7 @@ fn factors(cell: &Cell) -> String {
             format!("I/O {}", cell.io),
             match cell.workers {
                 0 => "workers unknown".to_owned(),
-                workers => counted(workers as usize, "worker"),
+                workers => format::counted(workers as usize, "worker"),
             },
             format!("subject on {}", format::cpus(&cell.subject_cpus)),
         ],
@@ -121,10 +121,6 @@ fn factors(cell: &Cell) -> String {
         cell.factors.words().iter().map(|(name, value)| format!("{} {value}", name.replace('_', " "))),
     );
     list.join(" · ")
-}
-
-fn counted(count: usize, what: &str) -> String {
-    if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 fn row(cell: &Cell, trial: &RunTrial) -> Row {
@@ -170,13 +166,12 @@ pub(crate) fn notes(cell: &Cell, trial: &Trial, purpose: Purpose) -> String {
 }
 
 fn figures(cell: &Cell, trial: &Trial, purpose: Purpose) -> Measured {
-    let quantile = |time: Option<u64>| time.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
     Measured {
         load: load(trial),
         answered: format::rate(trial.load.answered_qps),
         duration: format::duration_s(trial.load.duration_s),
         bad: format::percent(trial.accounts.bad_ratio()),
-        p50: quantile(trial.latency_us.p50),
+        p50: format::known_us(trial.latency_us.p50),
         p99: format::percentile(trial.latency_us.p99()),
         notes: notes(cell, trial, purpose),
     }
@@ -199,7 +194,7 @@ fn players_notes(trial: &Trial) -> Vec<String> {
 
 /// The clients of a replayed capture, and the number of its queries that were not played.
 fn replayed(replay: &Replay) -> String {
-    let clients = counted(replay.clients as usize, "client");
+    let clients = format::counted(replay.clients as usize, "client");
     let not_played: u64 = replay.not_played.values().sum();
     let not_played = match not_played {
         0 => String::new(),
@@ -255,12 +250,7 @@ fn dropped(trial: &Trial) -> Option<String> {
 /// The names of a trial's own warnings. The warning about a single host is left out, since the answer has it
 /// once.
 fn warned(cell: &Cell, trial: &Trial) -> Vec<String> {
-    let surroundings = Surroundings {
-        one_host: cell.target.map(|target| target.on_this_host),
-        subject_cpus: cell.subject_cpus.clone(),
-        workers: (cell.workers > 0).then_some(cell.workers),
-        ceiling: cell.role != Role::Subject,
-    };
+    let surroundings = Surroundings { ceiling: cell.role != Role::Subject, ..Surroundings::from_cell(cell) };
     let warnings = warning::of_trial(trial, &surroundings);
     let shown = warnings.iter().filter(|warning| warning.code != Code::SingleHost);
     shown.map(|warning| warning.code.to_string()).collect()

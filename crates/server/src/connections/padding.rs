@@ -1,31 +1,19 @@
 //! Padding of replies (RFC 7830), so that their lengths say little about their contents. Only replies in TLS and
 //! over QUIC are padded, and only if the query has the option: to a multiple of 468 bytes (RFC 8467, section 4.1).
 
-use kqps_message::edns;
+use kqps_message::edns::{self, OPTION_BYTES, has_option};
 
 use super::frame::MESSAGE_BYTES;
 
-/// The code of the option (RFC 7830, section 3), and the bytes of its code and length.
+/// The code of the option (RFC 7830, section 3).
 const PADDING: u16 = 12;
-const OPTION_BYTES: usize = 4;
 
 /// The length of a padded reply is a multiple of this, in bytes.
 const BLOCK_BYTES: usize = 468;
 
 /// Whether a message has the option.
 pub(super) fn has_padding(message: &[u8]) -> bool {
-    edns::find(message).ok().flatten().is_some_and(|opt| has_option(opt.data))
-}
-
-fn has_option(mut options: &[u8]) -> bool {
-    while let Some((&[c0, c1, l0, l1], rest)) = options.split_first_chunk::<OPTION_BYTES>() {
-        if u16::from_be_bytes([c0, c1]) == PADDING {
-            return true;
-        }
-        let Some(after) = rest.get(usize::from(u16::from_be_bytes([l0, l1]))..) else { return false };
-        options = after;
-    }
-    false
+    edns::find(message).ok().flatten().is_some_and(|opt| has_option(opt.data, PADDING))
 }
 
 /// Pads the reply in the first `bytes` bytes of a buffer. Returns its new length. A reply stays as it is if it has the
@@ -36,7 +24,7 @@ pub(super) fn pad(buffer: &mut [u8], bytes: usize) -> usize {
     let data_bytes = opt.data.len();
     let Some(padding) = padded.checked_sub(bytes + OPTION_BYTES) else { return bytes };
     let Ok(new_data_bytes) = u16::try_from(data_bytes + OPTION_BYTES + padding) else { return bytes };
-    if opt.end != bytes || has_option(opt.data) || padded > buffer.len() {
+    if opt.end != bytes || has_option(opt.data, PADDING) || padded > buffer.len() {
         return bytes;
     }
     let at = bytes - data_bytes - 2;

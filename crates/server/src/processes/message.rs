@@ -5,6 +5,7 @@ use std::os::fd::RawFd;
 use kqps_tls::Identity;
 use serde::{Deserialize, Serialize};
 
+use super::listeners::ListenerDescription;
 use crate::report::Report;
 use crate::service::Description;
 use crate::services::auth::ZonesLoaded;
@@ -18,9 +19,8 @@ pub(super) struct TaskDescription {
     pub(super) processes: usize,
     pub(super) workers: Vec<WorkerDescription>,
     pub(super) listeners: Vec<ListenerDescription>,
-    /// Settings that connections in TLS need.
+    /// Settings that connections in TLS, or over QUIC, need.
     pub(super) tls: Option<TlsDescription>,
-    pub(super) quic: Option<TlsDescription>,
 }
 
 /// Settings that connections in TLS, or over QUIC, need.
@@ -30,16 +30,6 @@ pub(super) struct TlsDescription {
     pub(super) identity: Identity,
     /// Whether early data is taken.
     pub(super) early_data: bool,
-}
-
-/// A listening socket by its kind, as a file descriptor. One of QUIC has a number among those of its address.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) enum ListenerDescription {
-    Tcp(RawFd),
-    Tls(RawFd),
-    Https(RawFd),
-    Unix(RawFd),
-    Quic { descriptor: RawFd, number: u16 },
 }
 
 #[derive(Debug, Serialize, Deserialize)]

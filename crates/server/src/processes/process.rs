@@ -8,9 +8,9 @@ use std::sync::Arc;
 
 use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{Signal, hand_down, signal, tie_kqps};
-use kqps_tls::Identity;
 
-use super::message::{ListenerDescription, Message, TaskDescription, TlsDescription, WorkerDescription};
+use super::listeners::ListenerDescription;
+use super::message::{Message, TaskDescription, TlsDescription, WorkerDescription};
 use crate::error::ServeError;
 use crate::report::{Ended, Report};
 use crate::service::Description;
@@ -63,8 +63,10 @@ impl WorkerProcess {
             processes: setup.processes as usize,
             workers,
             listeners,
-            tls: setup.tls.as_ref().map(|tls| of_tls(&tls.identity, tls.early_data)),
-            quic: setup.quic.as_ref().map(|quic| of_tls(&quic.identity, quic.early_data)),
+            tls: setup.tls.as_ref().map(|tls| TlsDescription {
+                identity: tls.identity.clone(),
+                early_data: tls.early_data,
+            }),
         };
         command.args(ARGUMENTS).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = tie_kqps(&mut command).spawn()?;
@@ -145,21 +147,7 @@ impl WorkerProcess {
 
 /// Hands listening sockets down to a child, and describes them.
 fn described(command: &mut Command, listeners: &[ListeningSocket]) -> io::Result<Vec<ListenerDescription>> {
-    let describe = |listener: &ListeningSocket| {
-        let descriptor = hand_down(command, listener)?;
-        Ok(match listener {
-            ListeningSocket::Tcp(_) => ListenerDescription::Tcp(descriptor),
-            ListeningSocket::Tls(..) => ListenerDescription::Tls(descriptor),
-            ListeningSocket::Https(..) => ListenerDescription::Https(descriptor),
-            ListeningSocket::Unix(_) => ListenerDescription::Unix(descriptor),
-            ListeningSocket::Quic(socket) => ListenerDescription::Quic { descriptor, number: socket.number },
-        })
-    };
-    listeners.iter().map(describe).collect()
-}
-
-fn of_tls(identity: &Identity, early_data: bool) -> TlsDescription {
-    TlsDescription { identity: identity.clone(), early_data }
+    listeners.iter().map(|listener| ListenerDescription::hand_down(command, listener)).collect()
 }
 
 impl AsRawFd for WorkerProcess {

@@ -12,47 +12,17 @@ use kqps_kernel::{UdpOptions, UdpSocket, steer};
 use kqps_quic::transport::SERVER_ID_BYTES;
 use kqps_tls::Acceptor;
 
-use super::{BindError, Bound, ListeningSocket, QuicSocket, ports_of, refused};
+use super::{ListeningSocket, QuicSocket};
 use crate::model::Model;
-use crate::setup::{Listeners, QuicSetup, ServerSetup};
+use crate::setup::ServerSetup;
 
-/// Gives workers their sockets.
-pub(super) fn bind(setup: &ServerSetup, quic: &QuicSetup, bound: &mut Bound) -> Result<(), BindError> {
-    let acceptor = Acceptor::over_quic(&quic.identity, quic.early_data).map_err(|error| BindError {
-        place: "the addresses of QUIC".to_owned(),
-        reason: error.to_string(),
-    })?;
-    for &address in &quic.listen {
-        let mut add = |address: SocketAddr, count: usize| -> Result<Vec<ListeningSocket>, BindError> {
-            let opened = open(setup, address, count).and_then(|sockets| {
-                bound.quic.push(sockets[0].local_addr()?);
-                Ok(sockets)
-            });
-            let sockets = opened.map_err(|error| refused(address, &error))?;
-            let numbered = sockets.into_iter().zip(0..).map(|(socket, number)| {
-                let (socket, acceptor) = (Arc::new(socket), acceptor.clone());
-                ListeningSocket::Quic(QuicSocket { socket, acceptor, number })
-            });
-            Ok(numbered.collect())
-        };
-        match quic.listeners {
-            Listeners::Shared => bound.listeners.extend(add(address, 1)?),
-            Listeners::ReusePort => {
-                let sockets = add(address, bound.workers.len())?;
-                bound.workers.iter_mut().zip(sockets).for_each(|(worker, own)| worker.listeners.push(own));
-            }
-            Listeners::PortEach => {
-                for (worker, address) in bound.workers.iter_mut().zip(ports_of(address)) {
-                    worker.listeners.extend(add(address?, 1)?);
-                }
-            }
-        }
-    }
-    Ok(())
-}
-
-/// Opens the sockets of an address.
-fn open(setup: &ServerSetup, address: SocketAddr, count: usize) -> io::Result<Vec<UdpSocket>> {
+/// Opens this many sockets at an address. Returns the address with its port.
+pub(super) fn open(
+    setup: &ServerSetup,
+    address: SocketAddr,
+    count: usize,
+    acceptor: &Acceptor,
+) -> io::Result<(SocketAddr, Vec<ListeningSocket>)> {
     let options = UdpOptions {
         recv_buffer: Some(setup.buffer_bytes),
         send_buffer: Some(setup.buffer_bytes),
@@ -79,5 +49,9 @@ fn open(setup: &ServerSetup, address: SocketAddr, count: usize) -> io::Result<Ve
     }
     // RFC 9000, section 14: packets of QUIC are never fragmented.
     sockets.iter().try_for_each(UdpSocket::never_fragment)?;
-    Ok(sockets)
+    let numbered = sockets.into_iter().zip(0..).map(|(socket, number)| {
+        let (socket, acceptor) = (Arc::new(socket), acceptor.clone());
+        ListeningSocket::Quic(QuicSocket { socket, acceptor, number })
+    });
+    Ok((address, numbered.collect()))
 }

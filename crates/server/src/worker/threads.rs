@@ -10,7 +10,7 @@ use kqps_kernel::UdpSocket;
 use kqps_kernel::affinity::pin_thread;
 
 use crate::answer::Answer;
-use crate::connections::{ConnectionReport, ConnectionThread};
+use crate::connections::ConnectionThread;
 use crate::counts::Counts;
 use crate::error::ServeError;
 use crate::frames::{Program, Queue};
@@ -62,9 +62,9 @@ impl Threads {
                 .map(|worker| (std::mem::take(&mut worker.listeners), Vec::from_iter(worker.cpu)));
             let sets = std::iter::once((listeners, all_cpus)).chain(own);
             for (listeners, cpus) in sets {
-                let (of_quic, others): (Vec<_>, Vec<_>) =
-                    listeners.into_iter().partition(ListeningSocket::is_quic);
-                for listeners in [others, of_quic].into_iter().filter(|listeners| !listeners.is_empty()) {
+                let (apart, others): (Vec<_>, Vec<_>) =
+                    listeners.into_iter().partition(ListeningSocket::needs_own_thread);
+                for listeners in [others, apart].into_iter().filter(|listeners| !listeners.is_empty()) {
                     let stop = StopFlag::new(threads.stop.clone(), reports.try_clone()?);
                     threads.connections.push(start(listeners, cpus.clone(), stop)?);
                 }
@@ -109,8 +109,7 @@ impl Threads {
         }
         for connections in self.connections.drain(..) {
             match connections.stop() {
-                Ok(ConnectionReport::Tcp(counted)) => report.tcp.get_or_insert_default().add(counted),
-                Ok(ConnectionReport::Quic(counted)) => report.quic.get_or_insert_default().add(counted),
+                Ok(counted) => report.add_connections(counted),
                 Err(error) => failed = failed.or(Some(ServeError::Connections(error))),
             }
         }

@@ -3,12 +3,11 @@
 mod cards;
 mod outcomes;
 
-use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use super::*;
-use crate::memory::{Killed, Memory, Steps};
+use crate::memory::{Killed, Memory, Steps, changes, journaled, values};
 use crate::undo::{Undone, undo};
 
 const HOST: [(&str, &str); 12] = [
@@ -37,14 +36,6 @@ const CHANGES: [&str; 9] = [
     "sysctl.net.ipv4.udp_mem=4 5 6",
     "governor.0=performance",
 ];
-
-fn changes(words: &[&str]) -> Vec<Change> {
-    words.iter().map(|word| word.parse().unwrap()).collect()
-}
-
-fn values(memory: &Memory) -> BTreeMap<Setting, String> {
-    memory.values.borrow().clone()
-}
 
 fn journal(folder: &Path, steps: &Steps) -> Journal {
     let steps = steps.clone();
@@ -148,8 +139,7 @@ fn a_thousand_kills_leave_only_what_somebody_else_changed_and_say_so() {
 
 #[test]
 fn a_change_that_fails_takes_those_before_it_back() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&HOST));
     let before = values(&memory);
     *memory.refused.borrow_mut() = Some("governor.0".parse().unwrap());
     let error = apply(&memory, &journal, &changes(&CHANGES), None).unwrap_err();
@@ -173,8 +163,7 @@ fn another_boot_has_nothing_to_undo() {
 
 #[test]
 fn what_has_its_value_already_is_not_recorded() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&HOST));
     let same = changes(&["feature.eth0.gro=on", "sysctl.net.ipv4.udp_mem=1 2 3", "rss.eth0=0,0,1,1"]);
     let applied = apply(&memory, &journal, &same, None).unwrap();
     assert_eq!((applied.already, applied.made), (same, vec![]));
@@ -183,8 +172,7 @@ fn what_has_its_value_already_is_not_recorded() {
 
 #[test]
 fn a_setting_of_a_process_stays_while_it_runs_and_keeps_what_is_below_it() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&HOST));
     let name = "sysctl.net.core.rmem_max";
     apply(&memory, &journal, &changes(&["sysctl.net.core.rmem_max=1000"]), None).unwrap();
     let owner = Owner::this_process();
@@ -205,8 +193,7 @@ fn a_setting_of_a_process_stays_while_it_runs_and_keeps_what_is_below_it() {
 
 #[test]
 fn a_setting_that_is_kept_has_no_owner() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&HOST));
     let owner = Owner { started: 0, ..Owner::this_process() };
     let applied = apply(&memory, &journal, &changes(&["feature.eth0.gro=off"]), Some(owner)).unwrap();
     journal.keep(&applied.records).unwrap();

@@ -9,6 +9,7 @@ use kqps_skips::{Capability, skip};
 use super::*;
 use crate::apply::{ApplyError, apply};
 use crate::journal::Journal;
+use crate::memory::{changes, journaled};
 use crate::owner::Owner;
 use crate::receive_core::receive_core;
 use crate::undo::undo;
@@ -41,17 +42,11 @@ fn files(namespace: &NetNs) -> Vec<(String, Vec<u8>)> {
     namespace.within(read).unwrap()
 }
 
-fn changes(words: &[&str]) -> Vec<Change> {
-    words.iter().map(|word| word.parse().unwrap()).collect()
-}
-
 #[test]
 fn steering_and_sysctls_of_a_device_are_set_and_put_back() {
     let Some((one, _other)) = pair() else { return };
     let before = files(&one);
-    let system = Real::within(one.try_clone().unwrap()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::at(folder.path()).unwrap();
+    let (system, journal, _folder) = journaled(Real::within(one.try_clone().unwrap()).unwrap());
     let changes = changes(&[
         "rps.kqps0=0",
         "xps.kqps0.1=0",
@@ -98,9 +93,7 @@ fn all_receive_work_of_a_device_without_interrupts_is_steered_to_one_core() {
 fn what_a_device_does_not_have_is_one_sentence_and_changes_nothing() {
     let Some((one, _other)) = pair() else { return };
     let before = files(&one);
-    let system = Real::within(one.try_clone().unwrap()).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::at(folder.path()).unwrap();
+    let (system, journal, _folder) = journaled(Real::within(one.try_clone().unwrap()).unwrap());
     for (word, expected) in [
         ("coalesce.kqps0=75", "coalesce.kqps0: the device's driver does not have it"),
         ("rings.none=64", "rings.none: "),
@@ -164,9 +157,7 @@ fn settings_of_a_namespace_are_named_elsewhere_and_undone_there() {
 #[test]
 fn an_empty_value_is_put_back() {
     let Some((one, _other)) = pair() else { return };
-    let system = Real::within(one).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::at(folder.path()).unwrap();
+    let (system, journal, _folder) = journaled(Real::within(one).unwrap());
     let setting: Setting = "sysctl.net.ipv4.ip_local_reserved_ports".parse().unwrap();
     assert_eq!(system.read(&setting).unwrap(), "");
     apply(&system, &journal, &changes(&["sysctl.net.ipv4.ip_local_reserved_ports=8053"]), None).unwrap();
@@ -190,9 +181,7 @@ fn a_namespace_has_what_can_be_set_there() {
 #[test]
 fn a_device_that_is_gone_with_its_peer_has_nothing_to_undo() {
     let Some((one, other)) = pair() else { return };
-    let system = Real::within(one).unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    let journal = Journal::at(folder.path()).unwrap();
+    let (system, journal, _folder) = journaled(Real::within(one).unwrap());
     let identity = system.identity(&"rps.kqps0.0".parse().unwrap());
     assert_eq!((identity.index, identity.has_hardware()), (Some(2), false));
     assert_eq!(system.find(&identity).as_deref(), Some(DEVICE));

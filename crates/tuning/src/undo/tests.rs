@@ -2,13 +2,11 @@
 
 mod devices;
 
-use std::collections::BTreeMap;
 use std::fs;
 
 use super::*;
 use crate::apply::apply;
-use crate::memory::Memory;
-use crate::setting::Change;
+use crate::memory::{Memory, changes, journaled, values};
 
 const HOST: [(&str, &str); 8] = [
     ("channels.eth0", "rx=0,tx=0,combined=2"),
@@ -21,18 +19,9 @@ const HOST: [(&str, &str); 8] = [
     ("governor.0", "powersave"),
 ];
 
-fn changes(words: &[&str]) -> Vec<Change> {
-    words.iter().map(|word| word.parse().unwrap()).collect()
-}
-
-fn values(memory: &Memory) -> BTreeMap<Setting, String> {
-    memory.values.borrow().clone()
-}
-
 /// A host, its journal, and the folder of that.
 fn host() -> (Memory, Journal, tempfile::TempDir) {
-    let folder = tempfile::tempdir().unwrap();
-    (Memory::with_values(&HOST), Journal::at(folder.path()).unwrap(), folder)
+    journaled(Memory::with_values(&HOST))
 }
 
 /// A process that has ended.

@@ -147,10 +147,8 @@ fn common_speed(a: &Cell, b: &Cell) -> Speed {
 /// Block → the figure of the cell's start in it.
 fn of_starts(run: &Run, cell: usize, figure: Figure, at: Speed) -> BTreeMap<u32, f64> {
     if figure == Figure::ReliableRate {
-        let starts = judge_cell_of(run, cell).starts;
-        return starts
-            .iter()
-            .filter(|start| start.failure.is_none())
+        return judge_cell_of(run, cell)
+            .measured_starts()
             .filter_map(|start| Some((start.block, start.bounds.as_ref()?.throughput_qps?)))
             .collect();
     }
@@ -170,7 +168,7 @@ fn of_trial(trial: &Trial, figure: Figure, at: Speed) -> Option<f64> {
         Figure::CpuPerAnswer => {
             let subject = trial.subject.as_ref()?;
             // Work that takes 1 s at half the speed takes 0.5 s at the full speed.
-            let cpu_s = (subject.cpu_user_s + subject.cpu_system_s) * speed;
+            let cpu_s = subject.cpu_s() * speed;
             cpu_s / trial.accounts.correct as f64
         }
         Figure::P99Latency => trial.latency_us.p99? as f64,

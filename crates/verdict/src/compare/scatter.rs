@@ -3,6 +3,7 @@
 
 use super::LEAST_BLOCKS;
 use crate::interval::{self, Interval};
+use crate::mean::{mean, squares};
 use crate::student::{chance_beyond, quantile};
 
 /// Fewer blocks of A against itself do not show how much A scatters.
@@ -32,7 +33,7 @@ impl Logs {
     pub(super) fn interval(&self, error_rate: f64) -> Option<Interval> {
         let count = self.logs.len();
         let freedom = count.checked_sub(1)?;
-        let mean = self.mean();
+        let mean = mean(&self.logs);
         let (reach, coverage) = match self.variance() {
             Some(variance) if count >= LEAST_BLOCKS as usize => (
                 quantile(1.0 - error_rate / 2.0, freedom) * (variance / count as f64).sqrt(),
@@ -48,25 +49,15 @@ impl Logs {
     pub(super) fn chance_of_equality(&self) -> f64 {
         let Some(variance) = self.variance() else { return 1.0 };
         let error = (variance / self.logs.len() as f64).sqrt();
-        match self.mean() / error {
+        match mean(&self.logs) / error {
             // All blocks are equal, and their mean is 0.
             far if far.is_nan() => 1.0,
             far => chance_beyond(far, self.logs.len() - 1),
         }
     }
 
-    fn mean(&self) -> f64 {
-        self.logs.iter().sum::<f64>() / self.logs.len() as f64
-    }
-
-    /// The sum of squared deviations from the mean.
-    fn squares(&self) -> f64 {
-        let mean = self.mean();
-        self.logs.iter().map(|log| (log - mean).powi(2)).sum()
-    }
-
     fn variance(&self) -> Option<f64> {
-        (self.logs.len() > 1).then(|| self.squares() / (self.logs.len() - 1) as f64)
+        (self.logs.len() > 1).then(|| squares(&self.logs) / (self.logs.len() - 1) as f64)
     }
 }
 
@@ -82,7 +73,7 @@ pub(super) fn least_detectable(ratios: &Logs, same: &Logs, share: f64, error_rat
     }
     let freedom = of_same + count - 1;
     let astray: f64 = same.logs.iter().map(|log| log * log).sum();
-    let of_both = (share * astray + ratios.squares()) / freedom as f64;
+    let of_both = (share * astray + squares(&ratios.logs)) / freedom as f64;
     let variance = ratios.variance()?.max(of_both);
     let errors = quantile(1.0 - error_rate * RARELY / 2.0, count - 1) + quantile(FOUND, count - 1);
     Some((errors * (variance / count as f64).sqrt()).exp_m1())

@@ -5,17 +5,12 @@ use std::collections::BTreeMap;
 use kqps_observation::run::{Purpose, RunTrial};
 use kqps_observation::{Run, Trial};
 
-use crate::disturbed::disturbed;
-use crate::evidence::{self, counted_at_last, is_spoiled};
+use crate::evidence::{self, counted_at_last, is_sound};
 
 /// Block → the trials that give the figure of the cell's start in it, for a given load. A start that failed has
 /// none. Trials that the player or the host spoiled count only if all trials of the start are spoiled.
 pub(super) fn figure_trials(run: &Run, cell: usize) -> BTreeMap<u32, Vec<&Trial>> {
-    let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
-    for trial in run.trials_of(cell) {
-        blocks.entry(trial.block).or_default().push(trial);
-    }
-    blocks
+    run.trials_by_block(cell)
         .into_iter()
         .map(|(block, trials)| (block, of_start(&trials)))
         .filter(|(_, trials)| !trials.is_empty())
@@ -32,7 +27,6 @@ fn of_start<'a>(trials: &[&'a RunTrial]) -> Vec<&'a Trial> {
     let load_qps = |trial: &Trial| evidence::load_qps(trial).unwrap_or(0.0);
     let highest_qps = measured.iter().map(|(_, trial)| load_qps(trial)).fold(0.0, f64::max);
     let highest: Vec<_> = measured.into_iter().filter(|(_, trial)| load_qps(trial) >= highest_qps).collect();
-    let is_sound = |trial: &Trial| !is_spoiled(trial) && disturbed(trial).is_none();
     let sound: Vec<&Trial> =
         highest.iter().map(|(_, trial)| *trial).filter(|trial| is_sound(trial)).collect();
     if !sound.is_empty() {

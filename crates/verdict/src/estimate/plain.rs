@@ -1,19 +1,14 @@
 //! The estimate as its rules say it, one logarithm at a time: a check of the fast form, which multiplies likelihoods and takes
 //! few logarithms.
 
-use super::{
-    APART, Estimate, Evidence, Grid, SCATTER_LEAST, SCATTER_MOST, SCATTER_SPREAD, SCATTER_STEPS,
-    SCATTER_USUAL, blur,
-};
+use super::{APART, Estimate, Evidence, Grid, SCATTER_SPREAD, SCATTER_USUAL, blur, scatters};
 
 /// The chance of every point of the grid.
 fn plain(starts: &[Vec<Evidence>]) -> Vec<f64> {
     let grid = Grid::from_evidence(starts.iter().flatten().copied()).unwrap();
     let apart = if starts.len() == 1 { &APART[..1] } else { &APART[..] };
     let mut parts: Vec<Vec<f64>> = Vec::new();
-    for step in 0..SCATTER_STEPS {
-        let exponent = step as f64 / (SCATTER_STEPS - 1) as f64;
-        let scatter = SCATTER_LEAST * (SCATTER_MOST / SCATTER_LEAST).powf(exponent);
+    for scatter in scatters() {
         let usual = -0.5 * ((scatter / SCATTER_USUAL).ln() / SCATTER_SPREAD).powi(2);
         // For every start, the sum of the logarithms of its trials' likelihoods.
         let sum = |start: &Vec<Evidence>, point: usize| -> f64 {

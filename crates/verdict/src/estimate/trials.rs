@@ -7,8 +7,7 @@ use kqps_observation::trial::LoadMode;
 use kqps_observation::{Run, RunTrial, Trial};
 
 use super::{Estimate, Evidence};
-use crate::disturbed::disturbed;
-use crate::evidence::{counted_at_last, counted_of_cell, is_spoiled, speed};
+use crate::evidence::{counted_at_last, counted_of_cell, is_sound, speed};
 use crate::search::{Goal, Probe};
 
 /// The core speed at which rates are stated.
@@ -59,10 +58,9 @@ impl Which {
     fn has(self, trial: &Trial, goal: &Goal) -> bool {
         let is_short =
             || trial.speed.is_none() || trial.load.duration_s <= SHORT_S.max(goal.final_s) * LONGER;
-        let is_good = || disturbed(trial).is_none() && !is_spoiled(trial);
         match self {
-            Self::Short => is_short() && is_good(),
-            Self::Undisturbed => is_good(),
+            Self::Short => is_short() && is_sound(trial),
+            Self::Undisturbed => is_sound(trial),
             Self::All => true,
         }
     }

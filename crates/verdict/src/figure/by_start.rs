@@ -119,7 +119,6 @@ impl<'a> Starts<'a> {
 
 /// The rate of every start. That of a search lies between its bounds.
 fn rates_qps(verdict: &CellVerdict) -> Vec<OfStart> {
-    let counting = verdict.starts.iter().filter(|start| start.failure.is_none());
     let of_start = |start: &crate::judge::StartVerdict| {
         let bounds = start.bounds.as_ref()?;
         let value = bounds.throughput_qps?;
@@ -127,7 +126,7 @@ fn rates_qps(verdict: &CellVerdict) -> Vec<OfStart> {
         let step = width.map_or(0.0, |(lower, upper)| (upper / lower - 1.0).max(0.0) * value);
         Some(OfStart { block: start.block, value, step })
     };
-    counting.filter_map(of_start).collect()
+    verdict.measured_starts().filter_map(of_start).collect()
 }
 
 /// A time of every start at its highest load, microseconds, known in so many microseconds.

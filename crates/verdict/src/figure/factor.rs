@@ -30,7 +30,6 @@ pub fn setting(name: &str, value: &str) -> String {
 
 /// Whether an experiment varies a factor.
 pub(crate) fn varies(run: &Run, experiment: &str, factor: &str) -> bool {
-    let experiments = run.question.iter().flat_map(|question| &question.experiments);
-    let mut factors = experiments.filter(|one| one.name == experiment).flat_map(|one| &one.factors);
+    let mut factors = run.experiments().filter(|one| one.name == experiment).flat_map(|one| &one.factors);
     factors.any(|one| one.name == factor)
 }

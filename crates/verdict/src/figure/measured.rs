@@ -8,8 +8,7 @@ use kqps_observation::{Cell, Histogram, Run, RunTrial, SubjectFacts, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::disturbed::disturbed;
-use crate::evidence::{counted_of_cell, is_spoiled, load_qps};
+use crate::evidence::{counted_of_cell, is_sound, load_qps};
 use crate::judge::{CellVerdict, StartVerdict};
 
 /// Mean, minimum and maximum over starts, as many published studies report them. The unit is that of the
@@ -51,13 +50,9 @@ const HALF: std::ops::RangeInclusive<f64> = 0.45..=0.55;
 /// Multiplication by the usual speed may add this factor to a load by rounding.
 const ROUNDING: f64 = 1.000_000_1;
 
-fn starts(verdict: &CellVerdict) -> impl Iterator<Item = &StartVerdict> {
-    verdict.starts.iter().filter(|start| start.failure.is_none())
-}
-
 /// The rate of each start, correct answers a second.
 pub(super) fn starts_qps(verdict: &CellVerdict) -> Vec<f64> {
-    let rates = starts(verdict).filter_map(|start| start.bounds.as_ref()?.throughput_qps);
+    let rates = verdict.measured_starts().filter_map(|start| start.bounds.as_ref()?.throughput_qps);
     rates.filter(|rate| rate.is_finite()).collect()
 }
 
@@ -108,7 +103,7 @@ fn near_figure<'a>(run: &'a Run, verdict: &CellVerdict) -> Vec<&'a Trial> {
 /// Whether the load of a trial is near a rate, which is at the reference speed, and nothing spoiled the trial.
 pub fn is_near(trial: &Trial, qps: f64) -> bool {
     let is_near = load_qps(trial).is_some_and(|load_qps| (load_qps / qps - 1.0).abs() <= NEAR);
-    is_near && !is_spoiled(trial) && disturbed(trial).is_none()
+    is_near && is_sound(trial)
 }
 
 /// The trials of a search at its lower bounds, or all trials of a closed loop, each start's with its block.
@@ -126,7 +121,7 @@ pub(super) fn by_start<'a>(trials: &Trials<'a>, verdict: &CellVerdict) -> Vec<(u
         let records = named.filter_map(RunTrial::measured);
         (start.block, records.filter(|trial| !is_above(trial)).collect::<Vec<_>>())
     };
-    starts(verdict).map(of_start).collect()
+    verdict.measured_starts().map(of_start).collect()
 }
 
 /// The CPU time of all trials over the answers of all trials. A mean of their quotients would give short trials
@@ -240,13 +235,12 @@ pub(super) fn lost_share(trials: &[&Trial]) -> Option<f64> {
 pub(super) fn p99_at_half_us(run: &Run, verdict: &CellVerdict) -> Option<u64> {
     let figure_qps = verdict.figure_qps?.median;
     let found_qps = |block: u32| {
-        let start = starts(verdict).find(|start| start.block == block)?;
+        let start = verdict.measured_starts().find(|start| start.block == block)?;
         start.bounds.as_ref()?.throughput_qps
     };
     let counted = counted_of_cell(run, verdict.cell as usize);
     let p99_of = |purposes: &[Purpose]| {
         let (mut latency, mut sent, mut unanswered) = (Histogram::default(), 0, 0);
-        let is_sound = |trial: &Trial| !is_spoiled(trial) && disturbed(trial).is_none();
         let of_purpose = |one: &RunTrial| purposes.contains(&one.purpose);
         for (one, trial) in counted.iter().filter(|(one, trial)| of_purpose(one) && is_sound(trial)) {
             let load_qps = load_qps(trial).unwrap_or(0.0) * verdict.usual_speed;

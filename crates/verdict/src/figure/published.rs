@@ -24,8 +24,7 @@ impl PublishedFigure {
 }
 
 pub(super) fn experiment_of<'a>(run: &'a Run, cell: &Cell) -> Option<&'a Experiment> {
-    let experiments = &run.question.as_ref()?.experiments;
-    experiments.iter().find(|experiment| experiment.name == cell.experiment)
+    run.experiments().find(|experiment| experiment.name == cell.experiment)
 }
 
 pub(super) fn of_cell(run: &Run, cell: &Cell) -> Option<PublishedFigure> {

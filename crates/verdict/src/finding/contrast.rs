@@ -7,6 +7,7 @@ use std::collections::{BTreeMap, HashMap};
 use super::{Contrast, FactorCell, Interaction};
 use crate::compare::ERROR_RATE;
 use crate::figure::setting;
+use crate::mean::{mean, squares};
 use crate::student::quantile;
 
 /// The share of the error rate that dependences between factors take; the rest is for contrasts.
@@ -93,10 +94,6 @@ pub(super) struct Tests {
     quantiles: RefCell<HashMap<(u64, usize), f64>>,
 }
 
-fn mean(logs: &[f64]) -> f64 {
-    logs.iter().sum::<f64>() / logs.len() as f64
-}
-
 /// The cells that have the same values of all factors but one: each value of that factor → index of its cell.
 type Places<'a> = HashMap<Vec<&'a str>, HashMap<&'a str, usize>>;
 
@@ -180,9 +177,7 @@ fn pair(place: usize, one: &MeasuredCell<'_>, other: &MeasuredCell<'_>) -> Optio
 
 /// The variance of the mean of these differences, one for each block. That of a single block is not known: it is the least.
 fn variance_of_mean(logs: &[f64]) -> f64 {
-    let mean = mean(logs);
-    let squares: f64 = logs.iter().map(|log| (log - mean).powi(2)).sum();
-    let of_block = if logs.len() > 1 { squares / (logs.len() - 1) as f64 } else { 0.0 };
+    let of_block = if logs.len() > 1 { squares(logs) / (logs.len() - 1) as f64 } else { 0.0 };
     of_block.max(2.0 * SCATTER_LEAST * SCATTER_LEAST) / logs.len() as f64
 }
 

@@ -6,6 +6,7 @@ use kqps_observation::factors::name::{CORES, SUBJECT};
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::run::CellLoad;
 use kqps_observation::{Cell, Run};
+use strum::VariantArray as _;
 
 use super::{ExperimentFinding, FactorCell, FactorStart, Finding, Quantity, find};
 use crate::figure::by_start::{self, OfStart, Starts};
@@ -19,12 +20,11 @@ const WITHOUT: &str = "none";
 /// `figures` their figures, in the same order.
 pub(crate) fn of_run(run: &Run, subjects: &[CellVerdict], figures: &[Figures]) -> Vec<ExperimentFinding> {
     let starts = Starts::new(run, subjects);
-    let experiments = run.question.iter().flat_map(|question| &question.experiments);
     let found = |experiment: &Experiment| {
         let finding = found_in(run, subjects, figures, &starts, experiment);
         ExperimentFinding { experiment: experiment.name.clone(), sentence: finding.to_string(), finding }
     };
-    experiments.map(found).collect()
+    run.experiments().map(found).collect()
 }
 
 /// The finding of one experiment of a run.
@@ -99,14 +99,11 @@ fn quantity_of(cells: &[&Cell], experiment: &Experiment) -> Quantity {
         Figure::Median | Figure::MeanMinMax | Figure::Efficiency | Figure::CeilingShare => {
             (!are_chosen).then_some(Quantity::Rate)
         }
-        Figure::Cpu => Some(Quantity::Cpu),
-        Figure::Memory => Some(Quantity::Memory),
-        Figure::MemoryPerRecord => Some(Quantity::MemoryPerRecord),
-        Figure::MemoryPerConnection => Some(Quantity::MemoryPerConnection),
-        Figure::LoadTime => Some(Quantity::LoadTime),
-        Figure::LatencyMean => Some(Quantity::LatencyMean),
-        Figure::LatencyP99 => Some(Quantity::LatencyP99),
-        _ => None,
+        // The median latency is in no table.
+        other => {
+            let shown = Quantity::VARIANTS.iter().filter(|one| **one != Quantity::Latency);
+            shown.copied().find(|one| one.figure() == *other)
+        }
     };
     shown.find_map(quantity).unwrap_or(by_default)
 }

@@ -8,22 +8,6 @@ use crate::change::{self, Form, typeset};
 use crate::compare::COARSE;
 use crate::figure::setting;
 
-impl fmt::Display for Quantity {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Rate => "rate",
-            Self::Latency => "median latency",
-            Self::LatencyMean => "mean latency",
-            Self::LatencyP99 => "p99 latency",
-            Self::Cpu => "CPU time per answer",
-            Self::Memory => "memory",
-            Self::MemoryPerRecord => "memory per record",
-            Self::MemoryPerConnection => "memory per connection",
-            Self::LoadTime => "time to load",
-        })
-    }
-}
-
 impl fmt::Display for Finding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut sentences = self.main();

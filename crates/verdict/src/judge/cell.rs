@@ -105,6 +105,13 @@ pub struct CellVerdict {
     pub residence: Option<CellResidence>,
 }
 
+impl CellVerdict {
+    /// The starts that could be measured.
+    pub fn measured_starts(&self) -> impl Iterator<Item = &StartVerdict> {
+        self.starts.iter().filter(|start| start.failure.is_none())
+    }
+}
+
 /// The goal of a run. A run whose goal this version does not know is judged by the default goal.
 pub(super) fn goal_to_judge_by(run: &Run) -> Goal {
     goal_of(run).unwrap_or_else(|| Goal { name: run.goal.clone(), ..Preset::Default.goal() })
@@ -147,12 +154,7 @@ impl<'a> Judging<'a> {
         let Self { run, goal, .. } = *self;
         let cell = &run.cells[index];
         let mut starts = start::of_cell(run, index, goal);
-        let surroundings = Surroundings {
-            one_host: cell.target.map(|target| target.on_this_host),
-            subject_cpus: cell.subject_cpus.clone(),
-            workers: (cell.workers > 0).then_some(cell.workers),
-            ..Surroundings::default()
-        };
+        let surroundings = Surroundings::from_cell(cell);
         let echo = self.ceilings.for_cell(run, index);
         let estimated = is_estimated(&starts).then(|| estimate::of_cell(run, index, goal, Speed::Reference));
         let estimate = estimated.flatten().and_then(|estimate| estimate.up_to(goal.max_qps));

@@ -13,7 +13,7 @@ use crate::interval::Interval;
 use crate::lack::PlayerLack;
 use crate::percent;
 use crate::unsteady::Unsteady;
-use crate::warning::{Code, Effect, Warning};
+use crate::warning::{Effect, Warning};
 
 /// A reason for a grade.
 pub(super) struct Doubt {
@@ -68,8 +68,7 @@ impl Doubt {
     pub(super) fn on_spoiled() -> Self {
         let reason = "Too few trials were left undisturbed to bound the rate: the figure rests on spoiled ones too, and may be \
                       far off.";
-        let action = Some(Action::of_warning(Code::NoisyHost, None));
-        Self { effect: Some(Effect::Cap(Grade::D)), action, reason: reason.into() }
+        Self { effect: Some(Effect::Cap(Grade::D)), action: Some(Action::QuietHost), reason: reason.into() }
     }
 
     /// The doubt about a subject that waited so long for its core that its trials show no rate.
@@ -81,8 +80,7 @@ impl Doubt {
              {whole}.",
             percent::short(core_time.waited)
         );
-        let action = Some(Action::of_warning(Code::NoisyHost, None));
-        Some(Self { effect: Some(Effect::Refuse), action, reason })
+        Some(Self { effect: Some(Effect::Refuse), action: Some(Action::QuietHost), reason })
     }
 
     /// The doubt about trials on a host that is too unsteady.
@@ -91,7 +89,7 @@ impl Doubt {
             "The cores changed their speed during {} % of the trials. The other trials err for the same reason.",
             percent::short(unsteady.shifted)
         );
-        let action = Some(Action::of_warning(Code::NoisyHost, None));
+        let action = Some(Action::QuietHost);
         unsteady.refuses().then_some(Self { effect: Some(Effect::Refuse), action, reason })
     }
 
@@ -102,7 +100,7 @@ impl Doubt {
              to the rate that it might have had without them.",
             percent::short(core_time.waited)
         );
-        let action = Some(Action::of_warning(Code::NoisyHost, None));
+        let action = Some(Action::QuietHost);
         core_time.reaches_up().then_some(Self { effect: Some(Effect::Cap(Grade::C)), action, reason })
     }
 
@@ -112,7 +110,7 @@ impl Doubt {
             "The cores changed their speed during {} % of the trials, so the figure's range is wider than the others show.",
             percent::short(unsteady.shifted)
         );
-        let action = Some(Action::of_warning(Code::NoisyHost, None));
+        let action = Some(Action::QuietHost);
         unsteady.widens().then_some(Self { effect: None, action, reason })
     }
 
@@ -172,7 +170,7 @@ impl Doubt {
             _ => return None,
         };
         let is_of_host = matches!(bottleneck.resource, Resource::Host | Resource::SubjectCoreShared);
-        let action = is_of_host.then(|| Action::of_warning(Code::NoisyHost, None));
+        let action = is_of_host.then_some(Action::QuietHost);
         Some(Self { effect: Some(Effect::Cap(Grade::D)), action, reason })
     }
 

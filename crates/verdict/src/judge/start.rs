@@ -1,8 +1,6 @@
 //! A start of a subject: the trials of its search, and the bounds that follow from them. The start is the unit of
 //! repetition.
 
-use std::collections::BTreeMap;
-
 use kqps_observation::Trial;
 use kqps_observation::run::{CellLoad, Purpose, Run, RunTrial};
 use kqps_observation::trial::Interval;
@@ -206,11 +204,7 @@ impl<'a> Start<'a> {
 /// All starts of a cell in order, one for every block. If a run was killed and resumed, a search goes on in
 /// another start of the same block. Both parts are then one start, however much was measured between them.
 pub(super) fn of_cell<'a>(run: &'a Run, cell: usize, goal: &Goal) -> Vec<Start<'a>> {
-    let mut blocks: BTreeMap<u32, Vec<&RunTrial>> = BTreeMap::new();
-    for trial in run.trials_of(cell) {
-        blocks.entry(trial.block).or_default().push(trial);
-    }
-    blocks
+    run.trials_by_block(cell)
         .values()
         .map(|trials| {
             let measured = trials.iter().filter_map(|one| one.measured().map(|trial| (one, trial)));

@@ -9,7 +9,8 @@ use super::bootstrap::{Bootstrap, widening};
 use super::law::{Costs, Law};
 use super::least_squares::{Minimum, Problem};
 use super::predictor::{Prediction, Predictor};
-use super::scatter::{Scatter, mean};
+use super::scatter::Scatter;
+use crate::mean::mean;
 
 /// The rates of all starts at one number of workers.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -2,6 +2,8 @@
 
 use statrs::distribution::{ChiSquared, ContinuousCDF as _};
 
+use crate::mean::{mean, squares};
+
 /// The least scatter, as a standard deviation of logarithms. Rates that were found to a digit are equal at times.
 const SCATTER_LEAST: f64 = 0.002;
 
@@ -56,16 +58,6 @@ impl Scatter {
         let own = variances.into_iter().map(f64::sqrt).collect();
         Some(Self { own, freedom, freedom_of_all, weights, deviations })
     }
-}
-
-pub(super) fn mean(logs: &[f64]) -> f64 {
-    logs.iter().sum::<f64>() / logs.len() as f64
-}
-
-/// The sum of squared deviations from the mean.
-fn squares(logs: &[f64]) -> f64 {
-    let mean = mean(logs);
-    logs.iter().map(|log| (log - mean).powi(2)).sum()
 }
 
 /// Bartlett's test of equal variances (Snedecor and Cochran, "Statistical Methods", 8th edition, 13.10).

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::SIZES_LEAST;
 use super::fit::{RatesAt, ScalingFit, fit};
 use crate::figure::{Figures, factor, setting, varies};
+use crate::groups::in_order;
 use crate::judge::CellVerdict;
 
 /// A cell of a series: its number of workers, and its index among the figures.
@@ -74,20 +75,15 @@ const EVEN: f64 = 3.464;
 /// their cells, then those that were published with numbers enough for a fit. `verdicts` and `figures` are of the
 /// same cells, in the same order.
 pub fn of_run(run: &Run, verdicts: &[CellVerdict], figures: &[Figures]) -> Vec<ScalingSeries> {
-    let mut families: Vec<(Family, Vec<Member>)> = Vec::new();
-    for (index, one) in figures.iter().enumerate() {
-        for (family, workers) in places(run, one) {
-            match families.iter_mut().find(|(other, _)| *other == family) {
-                Some((_, members)) => members.push((workers, index)),
-                None => families.push((family, vec![(workers, index)])),
-            }
-        }
-    }
-    let several = families.into_iter().filter(|(_, members)| members.iter().any(|one| one.0 != members[0].0));
+    let members = figures.iter().enumerate().flat_map(|(index, one)| {
+        places(run, one).into_iter().map(move |(family, workers)| (family, (workers, index)))
+    });
+    let several = in_order(members)
+        .into_iter()
+        .filter(|(_, members)| members.iter().any(|one| one.0 != members[0].0));
     let mut series: Vec<ScalingSeries> =
         several.map(|(family, members)| measured(run, verdicts, figures, &family, members)).collect();
-    let experiments = run.question.iter().flat_map(|question| &question.experiments);
-    series.extend(experiments.flat_map(published));
+    series.extend(run.experiments().flat_map(published));
     series
 }
 
@@ -105,17 +101,10 @@ pub fn series_of<'a>(series: &'a [ScalingSeries], factor: &str, cells: &[u32]) -
 fn places(run: &Run, figures: &Figures) -> Vec<(Family, u32)> {
     let cell = &run.cells[figures.cell as usize];
     let number = |name: &str| cell.factors.word(name).and_then(count);
-    let (counting, workers): (&[&'static str], u32) =
-        match (number(WORKERS), number(PROCESSES), number(THREADS)) {
-            (Some(workers), ..) => (&[WORKERS], workers),
-            (None, processes, threads) => {
-                (&[PROCESSES, THREADS], processes.unwrap_or(1).saturating_mul(threads.unwrap_or(1)))
-            }
-        };
     if matches!(cell.load, CellLoad::Rates { .. }) {
         return Vec::new();
     }
-    let counting = counting.iter().copied().filter(|name| number(name).is_some());
+    let (counting, workers) = workers(number);
     // More workers have more cores, unless the study chose them.
     let has_cores_varied = varies(run, &cell.experiment, CORES);
     let family = |factor: &'static str| {
@@ -128,7 +117,19 @@ fn places(run: &Run, figures: &Figures) -> Vec<(Family, u32)> {
             others: others.map(|(name, word)| (name.clone(), word.clone())).collect(),
         }
     };
-    counting.map(|factor| (family(factor), workers)).collect()
+    counting.into_iter().map(|factor| (family(factor), workers)).collect()
+}
+
+/// The factors that count the workers of a cell, and how many those are. `number` is the number that a factor has.
+fn workers(number: impl Fn(&str) -> Option<u32>) -> (Vec<&'static str>, u32) {
+    let (counting, workers): (&[&'static str], u32) = match number(WORKERS) {
+        Some(workers) => (&[WORKERS], workers),
+        None => (
+            &[PROCESSES, THREADS],
+            number(PROCESSES).unwrap_or(1).saturating_mul(number(THREADS).unwrap_or(1)),
+        ),
+    };
+    (counting.iter().copied().filter(|name| number(name).is_some()).collect(), workers)
 }
 
 fn count(word: &str) -> Option<u32> {
@@ -194,8 +195,7 @@ fn has_own_cores(cell: &Cell, workers: u32) -> bool {
 
 /// The values of the factors that the experiment varies beside the workers, with the subject if there are several.
 fn name(run: &Run, cell: &Cell, family: &Family) -> String {
-    let experiments = run.question.iter().flat_map(|question| &question.experiments);
-    let own = experiments.filter(|one| one.name == cell.experiment).flat_map(|one| &one.factors);
+    let own = run.experiments().filter(|one| one.name == cell.experiment).flat_map(|one| &one.factors);
     let varied: Vec<&str> = own.filter(|one| one.values.len() > 1).map(|one| one.name.as_str()).collect();
     let shown = varied.iter().filter(|name| **name != family.factor);
     let mut parts: Vec<String> = shown.filter_map(|name| Some(setting(name, &factor(cell, name)?))).collect();
@@ -252,15 +252,8 @@ fn listed(workers: impl Iterator<Item = u32>) -> String {
 
 /// The published series of an experiment that have numbers of workers enough for a fit.
 fn published(experiment: &Experiment) -> Vec<ScalingSeries> {
-    let mut families: Vec<(Family, Vec<ScalingSize>)> = Vec::new();
-    for one in experiment.published.iter().filter(|one| !one.best) {
-        for (family, size) in published_places(experiment, one) {
-            match families.iter_mut().find(|(other, _)| *other == family) {
-                Some((_, sizes)) => sizes.push(size),
-                None => families.push((family, vec![size])),
-            }
-        }
-    }
+    let rates = experiment.published.iter().filter(|one| !one.best);
+    let families = in_order(rates.flat_map(|one| published_places(experiment, one)));
     let series = |(family, mut sizes): (Family, Vec<ScalingSize>)| {
         sizes.sort_by_key(|size| size.workers);
         sizes.dedup_by_key(|size| size.workers);
@@ -284,15 +277,7 @@ fn published(experiment: &Experiment) -> Vec<ScalingSeries> {
 
 /// The families of a published rate.
 fn published_places(experiment: &Experiment, one: &Published) -> Vec<(Family, ScalingSize)> {
-    let number = |name: &str| one.factors.get(name).and_then(|word| count(word));
-    let (counting, workers): (&[&'static str], u32) = match number(WORKERS) {
-        Some(workers) => (&[WORKERS], workers),
-        None => (
-            &[PROCESSES, THREADS],
-            number(PROCESSES).unwrap_or(1).saturating_mul(number(THREADS).unwrap_or(1)),
-        ),
-    };
-    let counting = counting.iter().copied().filter(|name| number(name).is_some());
+    let (counting, workers) = workers(|name| one.factors.get(name).and_then(|word| count(word)));
     let place = |factor: &'static str| {
         let others = one.factors.iter().filter(|(name, _)| *name != factor);
         let family = Family {
@@ -303,5 +288,5 @@ fn published_places(experiment: &Experiment, one: &Published) -> Vec<(Family, Sc
         };
         (family, ScalingSize { workers, cell: None, starts_qps: vec![one.rate_qps] })
     };
-    counting.map(place).collect()
+    counting.into_iter().map(place).collect()
 }

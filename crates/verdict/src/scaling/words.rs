@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use super::fit::{Peak, Ranged, ScalingFit};
 use super::predictor::Prediction;
 use super::series::ScalingSeries;
+use crate::groups::in_order;
 use crate::percent;
 use crate::rate;
 
@@ -27,21 +28,14 @@ pub fn sentence(fit: &ScalingFit, rate: &dyn Fn(f64) -> String) -> String {
 
 /// A sentence for each reason for which series have no fit. If all of them have one reason, it names none of them.
 pub fn refusals(series: &[&ScalingSeries]) -> Vec<String> {
-    let mut by_reason: Vec<(&str, Vec<&str>)> = Vec::new();
-    for one in series {
-        let Some(reason) = one.refused.as_deref() else { continue };
-        match by_reason.iter_mut().find(|(other, _)| *other == reason) {
-            Some((_, names)) => names.push(one.name.as_str()),
-            None => by_reason.push((reason, vec![one.name.as_str()])),
-        }
-    }
+    let refused = series.iter().filter_map(|one| Some((one.refused.as_deref()?, one.name.as_str())));
     let measured = series.iter().filter(|one| !one.is_published).count();
     let sentence = |(reason, names): (&str, Vec<&str>)| {
         let whose =
             if names.len() == measured { String::new() } else { format!(" for {}", names.join("; ")) };
         format!("How far it scales is not known{whose}: {reason}.")
     };
-    by_reason.into_iter().map(sentence).collect()
+    in_order(refused).into_iter().map(sentence).collect()
 }
 
 /// A sentence for each series whose fit leaves out rates because the player was the bottleneck there.

@@ -94,7 +94,7 @@ fn shift(first: &Trial, other: &Trial) -> (&'static str, f64) {
 fn cpu_per_answer_s(trial: &Trial) -> Option<f64> {
     let subject = trial.subject.as_ref()?;
     let answers = trial.accounts.correct;
-    (answers > 0).then(|| (subject.cpu_user_s + subject.cpu_system_s) / answers as f64)
+    (answers > 0).then(|| subject.cpu_s() / answers as f64)
 }
 
 #[cfg(test)]

@@ -1,5 +1,6 @@
 //! Warnings about the subject: wrong answers, uneven work, losses that no counter explains, no steady state.
 
+use kqps_catalogue::cause::Wrong;
 use kqps_observation::Trial;
 use kqps_observation::trial::Interval;
 
@@ -69,35 +70,19 @@ fn most_frequent(trial: &Trial) -> Option<String> {
         _ => format!("{:.0} % of the answers", share * 100.0),
     };
     let pair = cause.strip_prefix("expected ").and_then(|pair| pair.split_once(", got "));
-    Some(match (pair, cause) {
+    let status = cause.strip_prefix(Wrong::Status.word()).and_then(|status| status.strip_prefix('-'));
+    Some(match (pair, status) {
         (Some((expected, got)), _) => {
             format!("{most} were {got} instead of {expected}: {}", rcode_question(got))
         }
-        (None, "answer") => format!(
-            "{most} held other records than expected: does the server have the zone that the query file was made for?"
-        ),
-        (None, "question") => format!("{most} repeated another question: is this a DNS server?"),
-        (None, "not-a-response") => format!("{most} were queries sent back: is this a DNS server?"),
-        (None, "content-type") => {
-            format!("{most} had another content type: does this URL answer DNS over HTTPS?")
-        }
-        (None, "id") => {
-            format!("{most} had an ID that is not 0, as a stream must have: is this a DNS server?")
-        }
-        (None, "too-long") => format!("{most} were too long for a DNS message: is this a DNS server?"),
-        (None, status) if status.starts_with(STATUS) => {
-            let status = &status[STATUS.len()..];
+        (None, Some(status)) => {
             format!(
                 "{most} had the HTTP status {status}: is the path of the URL right, and may this client ask?"
             )
         }
-        (None, "short") => format!("{most} were too short for a DNS message: is this a DNS server?"),
-        (None, _) => format!("{most} had another rcode than expected: does the server have this zone?"),
+        (None, None) => format!("{most} {}", Wrong::from_word(cause).unwrap_or(Wrong::Rcode).words()),
     })
 }
-
-/// The beginning of a cause that ends with a status by HTTP.
-const STATUS: &str = "status-";
 
 /// The question to ask about a server that answers with this rcode instead of another.
 fn rcode_question(got: &str) -> &'static str {

@@ -6,14 +6,10 @@ use kqps_observation::trial::Interval;
 use kqps_observation::{Question, Run};
 use kqps_verdict::caveats;
 use kqps_verdict::compare::{Figure, within_run};
-use kqps_verdict::judge::{CellVerdict, judge};
+use kqps_verdict::judge::judge;
 use kqps_verdict::warning::{Code, Effect};
 
-use super::facts::{Rig, SUBJECT, closed, knee, six_starts, trial};
-
-fn subject(rig: &Rig) -> CellVerdict {
-    judge(&rig.run).subjects.remove(0)
-}
+use super::facts::{Rig, SUBJECT, closed, knee, six_starts, subject, trial};
 
 /// Whether the subject's figure has a warning of this code, which lowers its grade.
 fn is_lowered_for(rig: &Rig, code: Code) -> bool {

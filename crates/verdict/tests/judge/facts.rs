@@ -9,7 +9,9 @@ use kqps_observation::{
     Accounts, Histogram, HostFacts, NonEmpty, Place, Placed, Quantiles, SubjectFacts, Trial,
 };
 use kqps_verdict::evidence::counted;
+use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::search::{Next, Preset, Probe, Start, next_trial};
+use kqps_verdict::warning::Code;
 
 pub(crate) fn thread(name: &str, tid: u32, busy: f64, cpu: u32) -> ThreadFacts {
     ThreadFacts { pid: 100, tid, name: name.into(), cpu_s: busy, busy, cpu, ..ThreadFacts::default() }
@@ -203,4 +205,21 @@ pub(crate) fn six_starts(player_qps: f64, spoil: impl Fn(&mut Trial)) -> Rig {
         });
     }
     rig
+}
+
+/// Six starts of a subject whose capacity is 200 kqps in each of them.
+pub(crate) fn equal_starts() -> Rig {
+    let mut rig = Rig::new(2e6);
+    (0..6).for_each(|block| rig.search(block, knee(200e3)));
+    rig
+}
+
+/// The verdict on the subject.
+pub(crate) fn subject(rig: &Rig) -> CellVerdict {
+    judge(&rig.run).subjects.remove(0)
+}
+
+/// The codes of a verdict's warnings.
+pub(crate) fn codes(verdict: &CellVerdict) -> Vec<Code> {
+    verdict.warnings.iter().map(|warning| warning.code).collect()
 }

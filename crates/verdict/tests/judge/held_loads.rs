@@ -4,11 +4,11 @@
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{CellVerdict, SearchContext, Wording, judge, judge_search};
+use kqps_verdict::judge::{CellVerdict, SearchContext, Wording, judge_search};
 use kqps_verdict::search::{Futile, Goal, Preset};
 use kqps_verdict::warning::Code;
 
-use super::facts::{Rig, SUBJECT, closed, trial};
+use super::facts::{Rig, SUBJECT, closed, subject, trial};
 
 /// Plays a load in a start often enough to settle it.
 fn settle(rig: &mut Rig, block: u32, load_qps: f64, lost: u64) {
@@ -19,10 +19,6 @@ fn settle(rig: &mut Rig, block: u32, load_qps: f64, lost: u64) {
 
 fn retest(rig: &mut Rig, block: u32, load_qps: f64, lost: u64) {
     rig.add(SUBJECT, block, u64::from(100 + block), Purpose::Retest, trial(load_qps, lost));
-}
-
-fn subject(rig: &Rig) -> CellVerdict {
-    judge(&rig.run).subjects.remove(0)
 }
 
 /// The words for every start.

@@ -5,10 +5,9 @@ use kqps_observation::{Accounts, HostFacts, NonEmpty, PlayerPart, StartFacts, Tr
 use kqps_verdict::bottleneck::Resource;
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::grade::Grade;
-use kqps_verdict::judge::{CellVerdict, judge};
 use kqps_verdict::warning::{Code, Effect, Surroundings, Warning, of_trial};
 
-use super::facts::{Rig, SUBJECT, six_starts, trial};
+use super::facts::{SUBJECT, codes, six_starts, subject, trial};
 
 /// The trial as two players on hosts of their own play it at a server on a third.
 fn on_hosts(one: Trial) -> Trial {
@@ -61,14 +60,6 @@ fn warning(trial: &Trial) -> Warning {
     let mut warnings = of_trial(trial, &surroundings());
     assert_eq!(warnings.len(), 1, "{warnings:?}");
     warnings.remove(0)
-}
-
-fn subject(rig: &Rig) -> CellVerdict {
-    judge(&rig.run).subjects.remove(0)
-}
-
-fn codes(verdict: &CellVerdict) -> Vec<Code> {
-    verdict.warnings.iter().map(|warning| warning.code).collect()
 }
 
 #[test]

@@ -3,17 +3,11 @@
 use kqps_observation::run::{Outcome, Purpose};
 use kqps_verdict::judge::judge;
 
-use super::facts::{Rig, SUBJECT, knee, trial};
-
-fn six_starts() -> Rig {
-    let mut rig = Rig::new(2e6);
-    (0..6).for_each(|block| rig.search(block, knee(200e3)));
-    rig
-}
+use super::facts::{SUBJECT, equal_starts, trial};
 
 #[test]
 fn a_trial_repeated_for_the_reasons_of_its_drops_gives_them_and_nothing_else() {
-    let whole = six_starts();
+    let whole = equal_starts();
     let undisturbed = judge(&whole.run);
     let of = whole.run.trials.iter().rposition(|one| one.purpose == Purpose::Search).unwrap() as u64 + 1;
     let purpose = Purpose::Reasons { of };
@@ -26,7 +20,7 @@ fn a_trial_repeated_for_the_reasons_of_its_drops_gives_them_and_nothing_else() {
     let reasons = [("NO_SOCKET", 3), ("SOCKET_RCVBUFF", 90_000)];
     let counts = reasons.map(|(name, count)| (name.to_string(), count));
     disturbed.hosts.first.drop_reasons = Some(counts.clone().into());
-    let mut rig = six_starts();
+    let mut rig = equal_starts();
     rig.add(SUBJECT, 0, 100, purpose, disturbed);
     let number = rig.run.trials.len() as u64;
     let mut verdict = judge(&rig.run);

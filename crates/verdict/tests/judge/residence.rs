@@ -4,18 +4,12 @@ use kqps_observation::run::{Outcome, Purpose};
 use kqps_observation::{HostFacts, Quantiles, ResidenceFacts, Trial};
 use kqps_verdict::judge::{CellResidence, judge};
 
-use super::facts::{Rig, SUBJECT, knee, trial};
-
-fn six_starts() -> Rig {
-    let mut rig = Rig::new(2e6);
-    (0..6).for_each(|block| rig.search(block, knee(200e3)));
-    rig
-}
+use super::facts::{SUBJECT, equal_starts, trial};
 
 /// The verdict's residence for a trial. Checks that the verdict says nothing else because of it.
 fn found(outcome: Outcome) -> CellResidence {
-    let undisturbed = judge(&six_starts().run);
-    let mut rig = six_starts();
+    let undisturbed = judge(&equal_starts().run);
+    let mut rig = equal_starts();
     rig.add(SUBJECT, 0, 100, Purpose::Residence, Trial::default());
     let last = rig.run.trials.last_mut().unwrap();
     last.outcome = outcome;

@@ -8,15 +8,7 @@ use kqps_verdict::judge::{CellVerdict, RunVerdict, facts_of, goal_of, judge};
 use kqps_verdict::search::{Goal, Preset};
 use kqps_verdict::warning::Code;
 
-use super::facts::{Rig, SUBJECT, knee, six_starts, starved, trial};
-
-fn subject(rig: &Rig) -> CellVerdict {
-    judge(&rig.run).subjects.remove(0)
-}
-
-fn codes(verdict: &CellVerdict) -> Vec<Code> {
-    verdict.warnings.iter().map(|warning| warning.code).collect()
-}
+use super::facts::{Rig, SUBJECT, codes, knee, six_starts, starved, subject, trial};
 
 #[test]
 fn a_run_is_judged_by_the_goal_that_is_stored_in_it() {

@@ -11,7 +11,6 @@ use crate::zone::node::{self, Node, Rrset};
 use crate::zone::{NameMatch, Zone};
 use crate::zones::{Entry, Zones};
 
-const YXDOMAIN: u16 = 6;
 /// The most aliases that are followed.
 const ALIASES_MAX: usize = 16;
 
@@ -232,7 +231,7 @@ impl<'z> Reply<'_, 'z> {
             }
         }
         if kept + target.len() > 255 {
-            self.rcode = YXDOMAIN;
+            self.rcode = rcode::YXDOMAIN;
             return Ok(Step::End(End::Elsewhere));
         }
         let mut renamed = [0; 255];

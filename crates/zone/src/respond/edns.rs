@@ -1,24 +1,17 @@
 //! EDNS (RFC 6891): the OPT records of a query and of its reply.
 
-use kqps_message::edns::{DO, TCP_KEEPALIVE};
-use kqps_message::rtype;
+use kqps_message::edns::{COOKIE, DO, OPT_BYTES, OPTION_BYTES, TCP_KEEPALIVE, opt_record};
 
 use crate::respond::ResponderSettings;
 use crate::respond::cookie::{self, Cookie, Malformed};
 
 /// The option code of the name server identifier (RFC 5001).
 const NSID: u16 = 3;
-/// The option code of cookies (RFC 7873).
-const COOKIE: u16 = 10;
 /// The bytes of a connection's idle time in its option (RFC 7828, section 3.1).
 const IDLE_BYTES: usize = 2;
 /// The message size that every client can receive over UDP, bytes (RFC 1035, section 4.2.1; RFC 6891, section
 /// 6.2.3).
 pub(crate) const UDP_BYTES_MIN: u16 = 512;
-/// Root name, type, class, TTL and length of the data.
-const OPT_BYTES: usize = 11;
-/// Code and length of an option.
-const OPTION_BYTES: usize = 4;
 
 /// The OPT record of a query.
 #[derive(Clone, Copy, Debug)]
@@ -121,11 +114,10 @@ impl<'s> Opt<'s> {
     /// Writes the record to the front of `out`, with the high bits of `rcode`.
     #[inline]
     pub(crate) fn write(&self, out: &mut [u8], rcode: u16) {
-        let [t0, t1] = rtype::OPT.to_be_bytes();
-        let [c0, c1] = self.settings.udp_payload_bytes.max(UDP_BYTES_MIN).to_be_bytes();
-        let flags = if self.dnssec_ok { (DO >> 8) as u8 } else { 0 };
-        let [l0, l1] = ((self.bytes() - OPT_BYTES) as u16).to_be_bytes();
-        out[..OPT_BYTES].copy_from_slice(&[0, t0, t1, c0, c1, (rcode >> 4) as u8, 0, flags, 0, l0, l1]);
+        let mut record =
+            opt_record(self.settings.udp_payload_bytes.max(UDP_BYTES_MIN), rcode, self.dnssec_ok);
+        record[OPT_BYTES - 2..].copy_from_slice(&((self.bytes() - OPT_BYTES) as u16).to_be_bytes());
+        out[..OPT_BYTES].copy_from_slice(&record);
         let mut at = OPT_BYTES;
         let mut option = |code: u16, value: &[u8]| {
             let [c0, c1] = code.to_be_bytes();

@@ -1,5 +1,6 @@
 //! The lines of `kqps load` that dnsperf prints as well, with dnsperf's meanings, and what stands among them in other words.
 
+use kqps_catalogue::cause::Loss;
 use kqps_observation::Trial;
 use kqps_observation::trial::{LoadFacts, ReplyFacts};
 use kqps_verdict::warning::{Effect, Warning};
@@ -59,15 +60,11 @@ fn per_second(count: u64, seconds: f64) -> f64 {
     if seconds > 0.0 { count as f64 / seconds } else { 0.0 }
 }
 
-/// Causes of lost queries that had no connection yet.
-const NOT_CONNECTED: [&str; 7] =
-    ["refused", "unreachable", "connect-timeout", "local", "ports", "address", "version"];
-
 /// Lost queries that had no connection, and so did not leave.
 fn never_left(trial: &Trial) -> u64 {
     let Some(connections) = &trial.connections else { return 0 };
-    let is_cause =
-        |cause: &str| cause != "time" && (connections.established == 0 || NOT_CONNECTED.contains(&cause));
+    let is_before = |cause: &str| Loss::from_word(cause).is_some_and(Loss::is_before_connection);
+    let is_cause = |cause: &str| cause != "time" && (connections.established == 0 || is_before(cause));
     trial.lost_causes.iter().filter(|(cause, _)| is_cause(cause)).map(|(_, count)| count).sum()
 }
 

@@ -305,7 +305,7 @@ fn queries_without_a_lane_are_counted_and_the_others_go_by_theirs() {
     let (all, not_played) = played(&made, &Plan { wire: tcp(1), ..planned(2, ReplayPlan::default()) });
     assert_eq!((all.concat().len(), not_played), (40, 0));
     assert!(all.concat().iter().all(|asked| asked.connection == 0));
-    assert_eq!(TRANSPORTS.map(number_of), [0, 1, 2, 3, 4]);
+    assert_eq!(TRANSPORTS.map(Carried::number), [0, 1, 2, 3, 4]);
 }
 
 #[test]

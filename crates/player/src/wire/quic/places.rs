@@ -15,17 +15,17 @@ use kqps_kernel::clock;
 use kqps_kernel::ephemeral;
 use kqps_kernel::epoll::{Epoll, Interest, Ready};
 use kqps_kernel::udp::UdpSocket;
-use kqps_quic::{Client, End, SEGMENTS_MOST, Timers};
+use kqps_quic::{Client, End, SEGMENTS_MOST};
 
 use crate::books::Due;
 use crate::connections::{ConnectionCounts, Ending, QuicCounts, TlsCounts};
-use crate::loss::Loss;
+use crate::loss::{Loss, by_end};
 use crate::plan::{Plan, QuicPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
-use crate::wire::attempts::pause_ns;
+use crate::wire::attempts::{Attempts, Tries};
+use crate::wire::over_connections::OverConnections;
 use crate::wire::stamps::Stamps;
-use crate::wire::tickets::TicketWaits;
 use crate::wire::udp::look::messages_most;
 
 /// Descriptors that one look returns at most.
@@ -53,10 +53,7 @@ pub(crate) struct Places<'a> {
     client: Client,
     epoll: Epoll,
     ready: Vec<Ready>,
-    /// When something is due at a place: a timer of its connection, the end of an attempt, or of a pause.
-    timers: Timers,
-    /// The place where the next check begins.
-    next_to_check: usize,
+    attempts: Attempts,
     /// `None` only while a socket is read.
     received: Option<RecvBatch>,
     /// The most messages that a socket can hold.
@@ -66,15 +63,6 @@ pub(crate) struct Places<'a> {
     outbox: Outbox,
     /// Packets on their way from the client to the outbox.
     packets: Vec<u8>,
-    /// How many queries use a connection, or stand for it, before it is closed.
-    uses_of_connection: Option<u32>,
-    /// Whether connections alone are the load.
-    has_connections_alone: bool,
-    ticket_waits: TicketWaits,
-    connect_timeout_ns: u64,
-    /// How long failed attempts took, all together.
-    failed_ns: u64,
-    counts: ConnectionCounts,
     tls: TlsCounts,
     quic: QuicCounts,
 }
@@ -105,10 +93,7 @@ struct Place {
     waiting: VecDeque<u16>,
     /// Since when queries wait although the connection is open.
     blocked_since_ns: Option<u64>,
-    /// Failed attempts in a row.
-    failures: u32,
-    /// When the next attempt may begin; `None` if it may at once.
-    paused_until_ns: Option<u64>,
+    tries: Tries,
 }
 
 impl<'a> Places<'a> {
@@ -119,7 +104,8 @@ impl<'a> Places<'a> {
         first: usize,
         sockets: &'a [Option<UdpSocket>],
     ) -> io::Result<Self> {
-        let alone = quic.has_connections_alone();
+        let used = quic.connection_use();
+        let alone = used.has_connections_alone();
         let settle = plan.timeout + plan.drain;
         let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, plan.flows()) };
         let place = |(number, socket): (usize, &Option<UdpSocket>)| -> io::Result<Place> {
@@ -141,8 +127,7 @@ impl<'a> Places<'a> {
                 stamps: Stamps::new(slots),
                 waiting: VecDeque::new(),
                 blocked_since_ns: None,
-                failures: 0,
-                paused_until_ns: None,
+                tries: Tries::default(),
             })
         };
         let epoll = Epoll::new(EVENTS)?;
@@ -151,66 +136,23 @@ impl<'a> Places<'a> {
                 epoll.add(socket, key)?;
             }
         }
+        let counts =
+            ConnectionCounts { ports: ephemeral::ports().len() as u64, ..ConnectionCounts::default() };
         Ok(Self {
             places: (first..).zip(sockets).map(place).collect::<io::Result<_>>()?,
             sockets,
             client,
             epoll,
             ready: Vec::with_capacity(EVENTS),
-            timers: Timers::default(),
-            next_to_check: 0,
+            attempts: Attempts::new(&used, counts),
             received: Some(RecvBatch::new(MESSAGES, SEGMENTED_BYTES)),
             messages_most: messages_most(sockets.iter().flatten())?,
             room: Vec::new(),
             outbox: Outbox::new(DATAGRAMS, DATAGRAMS_BYTES),
             packets: Vec::new(),
-            uses_of_connection: quic.uses_of_connection(),
-            has_connections_alone: alone,
-            ticket_waits: TicketWaits::new(&quic.tls.client, alone),
-            connect_timeout_ns: quic.connect_timeout.as_nanos() as u64,
-            failed_ns: 0,
-            counts: ConnectionCounts {
-                ports: ephemeral::ports().len() as u64,
-                ..ConnectionCounts::default()
-            },
             tls: TlsCounts::default(),
             quic: QuicCounts::default(),
         })
-    }
-
-    /// Hands queries to a place: they leave at once if its connection has streams for them, and as soon as it has
-    /// otherwise.
-    #[inline]
-    pub(super) fn hand(&mut self, state: &mut ThreadState<'_>, flow: usize, burst: &[Due], now_ns: u64) {
-        self.counts.handed += burst.len() as u64;
-        if self.has_connections_alone {
-            self.places[flow].stands_for = burst.first().map(|due| due.key);
-            self.connect(state, flow, now_ns);
-            return;
-        }
-        let clock_ns = state.clock.clock_ns(now_ns);
-        let Self { client, places, quic, tls, room, .. } = self;
-        let place = &mut places[flow];
-        place.stamps.keep_room(state.books.slots_of(flow));
-        place.stamps.handed(burst, now_ns);
-        for due in burst {
-            // A message over QUIC has the ID 0 (RFC 9250, section 4.2.1).
-            let query = state.supply.message(due.query, (due.due_ns, due.key, 0), room);
-            if place.waiting.is_empty() && client.hand(flow, due.key, query, clock_ns) {
-                tls.early.queries += u64::from(!place.is_open);
-            } else {
-                quic.blocked_queries += u64::from(place.is_open);
-                place.waiting.push_back(due.key);
-            }
-        }
-        if client.has_connection(flow) {
-            self.note_blocked(state, flow, clock_ns);
-            self.flush(state, flow, now_ns);
-        } else if place.paused_until_ns.is_none() {
-            self.connect(state, flow, now_ns);
-        } else {
-            self.note_blocked(state, flow, clock_ns);
-        }
     }
 
     /// Sends the queries that wait, as far as there are streams for them.
@@ -306,14 +248,14 @@ impl<'a> Places<'a> {
     fn schedule(&mut self, flow: usize) {
         let place = &self.places[flow];
         let due_ns = if self.client.has_connection(flow) {
-            let of_attempt_ns = place.began_ns.saturating_add(self.connect_timeout_ns);
+            let of_attempt_ns = place.began_ns.saturating_add(self.attempts.connect_timeout_ns);
             let limit_ns = if place.is_open { u64::MAX } else { of_attempt_ns };
             self.client.due_ns(flow).unwrap_or(u64::MAX).min(limit_ns)
         } else {
-            place.paused_until_ns.unwrap_or(u64::MAX)
+            place.tries.paused_until_ns.unwrap_or(u64::MAX)
         };
         if due_ns != u64::MAX {
-            self.timers.set(flow, due_ns);
+            self.attempts.timers.set(flow, due_ns);
         }
     }
 
@@ -358,7 +300,7 @@ impl<'a> Places<'a> {
         if self.places[flow].is_open {
             self.ended(state, flow, ending, now_ns);
         } else {
-            self.failed(state, flow, Loss::of_quic(end), now_ns);
+            self.failed(state, flow, by_end(end), now_ns);
         }
     }
 
@@ -377,15 +319,8 @@ impl<'a> Places<'a> {
 
     /// An open connection ended. The next one may begin at once, unless the last ones gave no reply.
     fn ended(&mut self, state: &mut ThreadState<'_>, flow: usize, ending: Ending, now_ns: u64) {
-        self.counts.closed[ending.number()] += 1;
-        let clock_ns = state.clock.clock_ns(now_ns);
-        let place = &mut self.places[flow];
-        if ending != Ending::Player && !self.has_connections_alone {
-            place.failures += 1;
-            if place.failures > 1 {
-                place.paused_until_ns = Some(clock_ns + pause_ns(place.failures - 2));
-            }
-        }
+        let tries = &mut self.places[flow].tries;
+        self.attempts.ended(flow, tries, ending, state.clock.clock_ns(now_ns));
         self.clear(state, flow, ending.loss(), now_ns);
     }
 
@@ -399,7 +334,7 @@ impl<'a> Places<'a> {
         place.stands_for = None;
         self.note_blocked(state, flow, state.clock.clock_ns(now_ns));
         state.books.broken(flow, loss, now_ns);
-        if let Some(uses) = self.uses_of_connection {
+        if let Some(uses) = self.attempts.uses_of_connection {
             state.books.allow(flow, uses);
         }
         self.schedule(flow);
@@ -429,29 +364,28 @@ impl<'a> Places<'a> {
     /// Whether a connection stays open for its server's ticket.
     fn waits_for_ticket(&mut self, flow: usize, clock_ns: u64) -> bool {
         let place = &self.places[flow];
-        !place.has_ticket && self.ticket_waits.wait(place.opened_ns, clock_ns)
+        !place.has_ticket && self.attempts.ticket_waits.wait(place.opened_ns, clock_ns)
     }
 
     /// Checks places in turn: closes connections whose last queries were lost, and gives up streams whose queries were.
     /// Everything that arrived until `read_ns` has been read.
-    pub(super) fn tend(&mut self, state: &mut ThreadState<'_>, read_ns: u64) {
+    fn tend_places(&mut self, state: &mut ThreadState<'_>, read_ns: u64) {
         let now_ns = state.now_ns();
         for _ in 0..self.places.len().min(CHECKED_AT_ONCE) {
-            let flow = self.next_to_check;
-            self.next_to_check = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
+            let flow = self.attempts.next_to_check(self.places.len());
             let lost_before_ns = state.books.lost_before_ns(flow, read_ns);
             if self.client.cancel_before(flow, state.clock.clock_ns(lost_before_ns)) {
                 self.flush(state, flow, now_ns);
             }
             self.close_if_spent(state, flow, now_ns);
         }
-        state.books.publish_connections(&self.counts);
+        state.books.publish_connections(&self.attempts.counts);
     }
 
     /// How long until something is due, nanoseconds.
-    pub(super) fn next_timer_ns(&self, state: &ThreadState<'_>) -> Option<u64> {
+    fn next_timer_ns(&self, state: &ThreadState<'_>) -> Option<u64> {
         let clock_ns = state.clock.clock_ns(state.now_ns());
-        self.timers.next_ns().map(|due_ns| due_ns.saturating_sub(clock_ns))
+        self.attempts.timers.next_ns().map(|due_ns| due_ns.saturating_sub(clock_ns))
     }
 
     /// The counts, once the trial is over. Ends all connections.
@@ -462,7 +396,8 @@ impl<'a> Places<'a> {
                 continue;
             }
             let place = &mut self.places[flow];
-            let count = if place.is_open { &mut self.counts.open } else { &mut self.counts.unfinished };
+            let counts = &mut self.attempts.counts;
+            let count = if place.is_open { &mut counts.open } else { &mut counts.unfinished };
             *count += 1;
             if let Some(since_ns) = place.blocked_since_ns.take() {
                 self.quic.blocked_ns += clock_ns.saturating_sub(since_ns);
@@ -473,7 +408,68 @@ impl<'a> Places<'a> {
         }
         let quic = QuicCounts { client: self.client.counts(), ..std::mem::take(&mut self.quic) };
         let tls = TlsCounts { tickets: self.client.tickets(), ..std::mem::take(&mut self.tls) };
-        ConnectionCounts { tls: Some(tls), quic: Some(quic), ..std::mem::take(&mut self.counts) }
+        ConnectionCounts { tls: Some(tls), quic: Some(quic), ..std::mem::take(&mut self.attempts.counts) }
+    }
+}
+
+impl OverConnections for Places<'_> {
+    fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    fn open_kept(&mut self, state: &mut ThreadState<'_>, is_stopped: impl Fn() -> bool) -> io::Result<()> {
+        self.make_kept(state, is_stopped)
+    }
+
+    /// Hands queries to a place: they leave at once if its connection has streams for them, and as soon as it has
+    /// otherwise.
+    #[inline]
+    fn hand(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        burst: &[Due],
+        now_ns: u64,
+    ) -> io::Result<()> {
+        self.attempts.counts.handed += burst.len() as u64;
+        if self.attempts.has_connections_alone {
+            self.places[flow].stands_for = burst.first().map(|due| due.key);
+            self.connect(state, flow, now_ns);
+            return Ok(());
+        }
+        let clock_ns = state.clock.clock_ns(now_ns);
+        let Self { client, places, quic, tls, room, .. } = self;
+        let place = &mut places[flow];
+        place.stamps.keep_room(state.books.slots_of(flow));
+        place.stamps.handed(burst, now_ns);
+        for due in burst {
+            // A message over QUIC has the ID 0 (RFC 9250, section 4.2.1).
+            let query = state.supply.message(due.query, (due.due_ns, due.key, 0), room);
+            if place.waiting.is_empty() && client.hand(flow, due.key, query, clock_ns) {
+                tls.early.queries += u64::from(!place.is_open);
+            } else {
+                quic.blocked_queries += u64::from(place.is_open);
+                place.waiting.push_back(due.key);
+            }
+        }
+        if client.has_connection(flow) {
+            self.note_blocked(state, flow, clock_ns);
+            self.flush(state, flow, now_ns);
+        } else if place.tries.paused_until_ns.is_none() {
+            self.connect(state, flow, now_ns);
+        } else {
+            self.note_blocked(state, flow, clock_ns);
+        }
+        Ok(())
+    }
+
+    fn tend(&mut self, state: &mut ThreadState<'_>, now_ns: u64, _: bool) -> io::Result<()> {
+        self.tend_places(state, now_ns);
+        Ok(())
+    }
+
+    fn timer_wait_ns(&self, state: &ThreadState<'_>, _: u64) -> u64 {
+        self.next_timer_ns(state).unwrap_or(u64::MAX)
     }
 }
 

@@ -10,11 +10,10 @@ use kqps_kernel::tcp_client::{TcpClient, TcpRead};
 use super::kernel::{self, Origin};
 use super::layer::{Broken, Buffers, Layer, Rest};
 use super::places::{Places, Sockets};
-use super::thread::{Pause, TcpThread};
 use crate::connections::Ending;
 use crate::plan::{BURST_MOST, Close};
 use crate::state::ThreadState;
-use crate::thread::TICK_NS;
+use crate::thread::{PlayerThread, TICK_NS};
 
 /// Descriptors that one look returns at most.
 const EVENTS: usize = 256;
@@ -23,7 +22,7 @@ const EVENTS: usize = 256;
 /// limit applies if reads have no time of arrival.
 const READS_MOST: u32 = 256;
 
-type EpollThread<'a, L> = TcpThread<'a, L, EpollSockets>;
+type EpollThread<'a, L> = PlayerThread<'a, Places<L, EpollSockets>>;
 
 fn play<L: Layer>(thread: &mut EpollThread<'_, L>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST_MOST);
@@ -40,7 +39,7 @@ fn play<L: Layer>(thread: &mut EpollThread<'_, L>) -> io::Result<()> {
         }
         let sent = thread.send_due(&mut burst)?;
         // A single wait a turn: it returns at once if there is something to read.
-        let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received) };
+        let most_ns = if sent && !thread.sends_first() { 0 } else { thread.rest_ns(next_tick_ns, received) };
         received = receive(thread, &mut next_tick_ns, now_ns, most_ns)?;
     }
     thread.drain_with(
@@ -63,17 +62,6 @@ fn receive<L: Layer>(
     let received = EpollSockets::look(&mut thread.wire, &mut thread.state, most_ns)?;
     thread.tick(next_tick_ns, now_ns, now_ns)?;
     Ok(received)
-}
-
-/// How long to wait for something to read, nanoseconds. Sleeps first, if that is better.
-fn rest<L: Layer>(thread: &mut EpollThread<'_, L>, next_tick_ns: u64, received: bool) -> u64 {
-    match thread.pause(next_tick_ns, received) {
-        Pause::WaitFor(most_ns) => most_ns,
-        Pause::SleepUntil(at_ns) => {
-            thread.state.clock.sleep_until_ns(at_ns);
-            0
-        }
-    }
 }
 
 /// Sockets in a set that the kernel watches.

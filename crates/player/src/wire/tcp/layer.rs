@@ -9,7 +9,7 @@ use kqps_tls::Failure;
 
 use super::frame::messages;
 use crate::connections::{ConnectionCounts, Ending, TlsCounts};
-use crate::loss::Loss;
+use crate::loss::{Loss, by_failure};
 use crate::reply::Cause;
 
 /// The ends of a connection.
@@ -215,7 +215,7 @@ impl Fault {
     /// The cause for which queries are lost, if it fails in the making of a connection.
     pub(super) fn loss(&self) -> Loss {
         match self {
-            Self::Tls(failure) => Loss::from_failure(failure),
+            Self::Tls(failure) => by_failure(failure),
             Self::Http => Loss::Framing,
         }
     }

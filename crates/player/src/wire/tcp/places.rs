@@ -10,10 +10,8 @@ mod writes;
 
 use std::io;
 use std::net::{IpAddr, SocketAddr};
-use std::time::Duration;
 
 use kqps_kernel::ephemeral;
-use kqps_quic::Timers;
 
 use super::connection::Connection;
 use super::frame::append;
@@ -26,8 +24,9 @@ use crate::plan::{Close, TcpPlan};
 use crate::share::capacity;
 use crate::state::ThreadState;
 use crate::team::Team;
-use crate::wire::attempts::pause_ns;
-use crate::wire::tickets::TicketWaits;
+use crate::thread::TICK_NS;
+use crate::wire::attempts::{Attempts, Tries};
+use crate::wire::over_connections::OverConnections;
 use crate::wire::xdp::PastCounts;
 use captured::{Clients, Closing};
 pub(crate) use sockets::Sockets;
@@ -43,25 +42,13 @@ pub(crate) struct Places<L: Layer, S: Sockets> {
     /// State that the layers share.
     shared: L::Shared,
     pub(super) sockets: S,
-    /// When something is due at a place: a failed connection is tried again, or an attempt has taken too long.
-    timers: Timers,
-    /// The place where the next check for connections without further queries begins.
-    next_to_close: usize,
+    attempts: Attempts,
     buffers: Buffers,
     /// Dealer of ports to connections that are closed again; `None` if the kernel chooses them.
     ports: Option<Ports>,
-    /// How many queries use a connection, or stand for it, before it is closed.
-    uses_of_connection: Option<u32>,
-    /// Whether connections alone are the load.
-    has_connections_alone: bool,
-    ticket_waits: TicketWaits,
     close: Close,
-    connect_timeout: Duration,
-    /// How long failed attempts took, all together.
-    failed_ns: u64,
     /// The clients of a capture; `None` without one.
     clients: Option<Clients>,
-    counts: ConnectionCounts,
 }
 
 /// A place for one connection after the other.
@@ -73,10 +60,7 @@ pub(super) struct Place<L, S: Sockets> {
     connection: Option<Connection<L, S::Socket>>,
     /// Bytes of queries that were handed to the place and not yet to the kernel.
     output: Vec<u8>,
-    /// Failed attempts in a row.
-    failures: u32,
-    /// When the next attempt may begin; `None` if it may at once.
-    paused_until_ns: Option<u64>,
+    tries: Tries,
     /// The ID of the query that stands for the connection that is being made, if connections alone are the load.
     stands_for: Option<u16>,
     /// When the connection is closed, if the capture has its end.
@@ -94,7 +78,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         (first, flows): (usize, usize),
     ) -> io::Result<Self> {
         let plan = &team.plan;
-        let alone = tcp.has_connections_alone();
+        let used = tcp.connection_use();
+        let alone = used.has_connections_alone();
         let settle = plan.timeout + plan.drain;
         let slots = if alone { 1 } else { capacity(plan.load, plan.timeout, settle, team.sockets()) };
         let clients = team.replay.as_ref().map(|replay| Clients::new(replay, plan.local));
@@ -128,8 +113,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             from: from(number),
             connection: None,
             output: Vec::new(),
-            failures: 0,
-            paused_until_ns: None,
+            tries: Tries::default(),
             stands_for: None,
             closing: None,
             writes: Writes::new(slots),
@@ -139,84 +123,24 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             places,
             shared,
             sockets,
-            timers: Timers::default(),
-            next_to_close: 0,
+            attempts: Attempts::new(&used, counts),
             buffers: Buffers::new(),
             ports,
-            uses_of_connection: tcp.uses_of_connection(),
-            has_connections_alone: alone,
-            ticket_waits: tcp
-                .tls
-                .as_ref()
-                .map_or_else(TicketWaits::none, |tls| TicketWaits::new(&tls.client, alone)),
             close: tcp.close,
-            connect_timeout: tcp.connect_timeout,
-            failed_ns: 0,
             clients,
-            counts,
         })
-    }
-
-    /// Hands queries to a place: they leave at once if its connection is open or takes early data, and as soon as it is
-    /// open otherwise.
-    #[inline]
-    pub(super) fn hand(
-        &mut self,
-        state: &mut ThreadState<'_>,
-        flow: usize,
-        burst: &[Due],
-        now_ns: u64,
-    ) -> io::Result<()> {
-        self.counts.handed += burst.len() as u64;
-        self.prepare(state, flow)?;
-        let place = &mut self.places[flow];
-        if self.has_connections_alone {
-            place.stands_for = burst.first().map(|due| due.key);
-            self.connect(state, flow, now_ns);
-            return Ok(());
-        }
-        let was_idle = state.books.unsettled_of(flow) as usize == burst.len();
-        if let Some(connection) = place.connection.as_mut().filter(|one| was_idle && one.is_open) {
-            connection.idle_at_bytes = Some(connection.written_bytes);
-        }
-        for due in burst {
-            let query = append(&mut place.output, state.supply.query(due.query).message, due.key);
-            state.supply.finish(due.due_ns, due.key, query);
-        }
-        place.writes.stamps.keep_room(state.books.slots_of(flow));
-        place.writes.handed(burst, now_ns);
-        state.books.block(flow, place.output.len() > OUTPUT_MOST);
-        let can_connect = place.connection.is_none() && place.paused_until_ns.is_none();
-        let takes = |one: &Connection<L, S::Socket>| one.is_open || one.layer.takes_early_data();
-        let has_room = place.connection.as_ref().is_some_and(|one| takes(one) && !one.awaits_room);
-        if has_room {
-            self.flush(state, flow, now_ns)?;
-        } else if can_connect {
-            self.connect(state, flow, now_ns);
-        }
-        self.places[flow].writes.keep_unwritten(burst);
-        Ok(())
     }
 
     /// An open connection ended. The next one may begin at once, unless the last ones gave no reply.
     fn ended(&mut self, state: &mut ThreadState<'_>, flow: usize, ending: Ending, now_ns: u64) {
-        self.counts.closed[ending.number()] += 1;
-        let loss = ending.loss();
         let place = &mut self.places[flow];
+        self.attempts.ended(flow, &mut place.tries, ending, now_ns);
         if ending == Ending::GoAway
             && let Some(connection) = &mut place.connection
         {
             part(connection, &mut self.sockets, false);
         }
-        if ending != Ending::Player && !self.has_connections_alone {
-            place.failures += 1;
-            if place.failures > 1 {
-                let until_ns = now_ns + pause_ns(place.failures - 2);
-                place.paused_until_ns = Some(until_ns);
-                self.timers.set(flow, until_ns);
-            }
-        }
-        self.clear(state, flow, loss, now_ns);
+        self.clear(state, flow, ending.loss(), now_ns);
     }
 
     /// Empties a place. Its open queries are lost, and it takes as many queries as a new connection.
@@ -224,7 +148,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         self.empty(flow, now_ns);
         state.books.broken(flow, loss, now_ns);
         state.books.block(flow, false);
-        if let Some(uses) = self.uses_of_connection {
+        if let Some(uses) = self.attempts.uses_of_connection {
             state.books.allow(flow, uses);
         }
         state.books.emptied(flow);
@@ -234,8 +158,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     fn empty(&mut self, flow: usize, now_ns: u64) {
         let place = &mut self.places[flow];
         if let Some(mut connection) = place.connection.take() {
-            connection.layer.ended(connection.is_open, now_ns, self.counts.tls.as_mut());
-            self.counts.retransmitted += self.sockets.retransmitted(&connection.socket);
+            let counts = &mut self.attempts.counts;
+            connection.layer.ended(connection.is_open, now_ns, counts.tls.as_mut());
+            counts.retransmitted += self.sockets.retransmitted(&connection.socket);
             self.sockets.end(connection.socket);
         }
         place.output.clear();
@@ -246,7 +171,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// The layer of a connection failed, which ends the connection or its attempt.
     fn layer_failed(&mut self, state: &mut ThreadState<'_>, flow: usize, fault: &Fault, now_ns: u64) {
-        if let (Some(tls), Fault::Tls(failure)) = (&mut self.counts.tls, fault) {
+        if let (Some(tls), Fault::Tls(failure)) = (&mut self.attempts.counts.tls, fault) {
             tls.failed(failure);
         }
         let Some(connection) = &mut self.places[flow].connection else { return };
@@ -309,7 +234,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         now_ns: u64,
     ) -> io::Result<()> {
         self.flush(state, flow, now_ns)?;
-        if self.has_connections_alone { self.close_if_spent(state, flow, now_ns) } else { Ok(()) }
+        if self.attempts.has_connections_alone { self.close_if_spent(state, flow, now_ns) } else { Ok(()) }
     }
 
     /// Notes that the kernel took bytes that had been handed to it, at `at_ns`, and that so many of them are left.
@@ -333,7 +258,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// The counts, once the trial is over at `now_ns`, and those of frames past the kernel. Ends all connections.
     pub(super) fn finish(&mut self, now_ns: u64) -> io::Result<(ConnectionCounts, Option<PastCounts>)> {
-        let mut counts = std::mem::take(&mut self.counts);
+        let mut counts = std::mem::take(&mut self.attempts.counts);
         let mut left = Vec::new();
         for mut connection in self.places.iter_mut().filter_map(|place| place.connection.take()) {
             let count = if connection.is_open { &mut counts.open } else { &mut counts.unfinished };
@@ -351,6 +276,65 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         L::finish(&self.shared, &mut counts);
         let past = self.sockets.finish(left, &mut counts)?;
         Ok((counts, past))
+    }
+}
+
+impl<L: Layer, S: Sockets> OverConnections for Places<L, S> {
+    fn attempts(&self) -> &Attempts {
+        &self.attempts
+    }
+
+    fn open_kept(&mut self, state: &mut ThreadState<'_>, is_stopped: impl Fn() -> bool) -> io::Result<()> {
+        self.make_kept(state, is_stopped)
+    }
+
+    /// Hands queries to a place: they leave at once if its connection is open or takes early data, and as soon as it is
+    /// open otherwise.
+    #[inline]
+    fn hand(
+        &mut self,
+        state: &mut ThreadState<'_>,
+        flow: usize,
+        burst: &[Due],
+        now_ns: u64,
+    ) -> io::Result<()> {
+        self.attempts.counts.handed += burst.len() as u64;
+        self.prepare(state, flow)?;
+        let place = &mut self.places[flow];
+        if self.attempts.has_connections_alone {
+            place.stands_for = burst.first().map(|due| due.key);
+            self.connect(state, flow, now_ns);
+            return Ok(());
+        }
+        let was_idle = state.books.unsettled_of(flow) as usize == burst.len();
+        if let Some(connection) = place.connection.as_mut().filter(|one| was_idle && one.is_open) {
+            connection.idle_at_bytes = Some(connection.written_bytes);
+        }
+        for due in burst {
+            let query = append(&mut place.output, state.supply.query(due.query).message, due.key);
+            state.supply.finish(due.due_ns, due.key, query);
+        }
+        place.writes.stamps.keep_room(state.books.slots_of(flow));
+        place.writes.handed(burst, now_ns);
+        state.books.block(flow, place.output.len() > OUTPUT_MOST);
+        let can_connect = place.connection.is_none() && place.tries.paused_until_ns.is_none();
+        let takes = |one: &Connection<L, S::Socket>| one.is_open || one.layer.takes_early_data();
+        let has_room = place.connection.as_ref().is_some_and(|one| takes(one) && !one.awaits_room);
+        if has_room {
+            self.flush(state, flow, now_ns)?;
+        } else if can_connect {
+            self.connect(state, flow, now_ns);
+        }
+        self.places[flow].writes.keep_unwritten(burst);
+        Ok(())
+    }
+
+    fn tend(&mut self, state: &mut ThreadState<'_>, now_ns: u64, is_loading: bool) -> io::Result<()> {
+        self.tend_places(state, now_ns, is_loading)
+    }
+
+    fn timer_wait_ns(&self, _: &ThreadState<'_>, now_ns: u64) -> u64 {
+        self.next_timer_ns(now_ns).unwrap_or(u64::MAX).max(TICK_NS)
     }
 }
 

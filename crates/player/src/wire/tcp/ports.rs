@@ -5,7 +5,7 @@
 
 use std::collections::HashMap;
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 use std::ops::Range;
 
 use kqps_kernel::ephemeral;
@@ -13,6 +13,7 @@ use kqps_kernel::ephemeral;
 use crate::plan::Plan;
 use crate::replay::Replayed;
 use crate::share::share_of;
+use crate::sources::unspecified;
 
 /// The most pairs that one attempt tries. A few in a row may belong to other programs.
 const TRIES: u32 = 16;
@@ -77,7 +78,7 @@ impl Ports {
     }
 
     fn of_clients(all: Vec<u16>, plan: &Plan, turn: (usize, usize)) -> Self {
-        let any = unspecified(plan);
+        let any = unspecified(plan.targets[0]);
         let sources = Sources::Captured { turn, any, known: HashMap::new() };
         Self { of_each_address: all.len(), all: all.into(), sources }
     }
@@ -186,11 +187,7 @@ fn dealt() -> Vec<u16> {
 
 /// The source address of flow `number`; the unspecified one lets the kernel choose the address, and not the port.
 fn address(plan: &Plan, number: usize) -> IpAddr {
-    plan.local.map_or_else(|| unspecified(plan), |local| local.of_socket(number))
-}
-
-fn unspecified(plan: &Plan) -> IpAddr {
-    if plan.targets[0].is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
+    plan.local.map_or_else(|| unspecified(plan.targets[0]), |local| local.of_socket(number))
 }
 
 /// The rank of flow `number`'s thread, from 0, among the threads that use the flow's address, and how many use it.

@@ -137,7 +137,7 @@ impl Layer for Secure {
         if let (Some(early), Some(counts)) = (&self.early, counts) {
             counts.early.undecided += u64::from(!was_made);
             counts.early.queries += early.queries;
-            counts.early.again += early.again;
+            counts.early.queries_again += early.again;
         }
     }
 

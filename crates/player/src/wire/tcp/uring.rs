@@ -12,11 +12,11 @@ use kqps_kernel::uring::stream::{Stream, StreamCompletion, StreamRing};
 use super::kernel::{self, Origin};
 use super::layer::{Broken, Layer, Rest};
 use super::places::{Places, Sockets};
-use super::thread::{Pause, TcpThread};
 use crate::connections::Ending;
 use crate::plan::{BURST_MOST, Close};
 use crate::state::ThreadState;
-use crate::thread::TICK_NS;
+use crate::thread::{PlayerThread, TICK_NS};
+use crate::wire::over_connections::Pause;
 
 /// Provided buffers of a thread, and the bytes of each. If they run out, bytes wait in the sockets' buffers.
 const BUFFERS: u16 = 512;
@@ -30,7 +30,7 @@ const CONNECTIONS_AT_A_TIME: usize = 16;
 /// rounds together more than receive buffers hold, so that the limit applies only if the wall clock was set back.
 const REPEATS_MOST: u32 = 256;
 
-type UringThread<'a, L> = TcpThread<'a, L, UringSockets>;
+type UringThread<'a, L> = PlayerThread<'a, Places<L, UringSockets>>;
 
 fn play<L: Layer>(thread: &mut UringThread<'_, L>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST_MOST);

@@ -19,12 +19,11 @@ use super::kernel::Origin;
 use super::layer::Layer;
 use super::places::{Places, Sockets};
 use super::ports::Ports;
-use super::thread::{Pause, TcpThread};
 use crate::connections::ConnectionCounts;
 use crate::plan::{BURST_MOST, Close, Plan};
 use crate::share::{Owners, share_of};
 use crate::state::ThreadState;
-use crate::thread::TICK_NS;
+use crate::thread::{PlayerThread, TICK_NS};
 use crate::wire::xdp::{self, PastCounts, PastPart};
 use frames::{read_post, serve_closed, transmit, turn};
 
@@ -45,7 +44,7 @@ const SEND_BYTES_OF_PLACE: usize = 512;
 /// Closed connections that are remembered, to acknowledge a FIN that comes once more.
 const REMEMBERED: u32 = 1 << 17;
 
-type XdpThread<'a, L> = TcpThread<'a, L, XdpSockets>;
+type XdpThread<'a, L> = PlayerThread<'a, Places<L, XdpSockets>>;
 
 fn play<L: Layer>(thread: &mut XdpThread<'_, L>) -> io::Result<()> {
     let mut burst = Vec::with_capacity(BURST_MOST);
@@ -70,7 +69,7 @@ fn play<L: Layer>(thread: &mut XdpThread<'_, L>) -> io::Result<()> {
         }
         let sent = thread.send_due(&mut burst)?;
         thread.wire.sockets.transmit()?;
-        let most_ns = if sent && !thread.sends_first() { 0 } else { rest(thread, next_tick_ns, received) };
+        let most_ns = if sent && !thread.sends_first() { 0 } else { thread.rest_ns(next_tick_ns, received) };
         received = receive(thread, &mut next_tick_ns, now_ns, most_ns)?;
     }
     thread.drain_with(
@@ -99,17 +98,6 @@ fn receive<L: Layer>(
     let read_ns = thread.state.clock.since_start_ns(read_ns);
     thread.tick(next_tick_ns, now_ns, read_ns)?;
     Ok(received)
-}
-
-/// How long to wait for something to read, nanoseconds. Sleeps first, if that is better.
-fn rest<L: Layer>(thread: &mut XdpThread<'_, L>, next_tick_ns: u64, received: bool) -> u64 {
-    match thread.pause(next_tick_ns, received) {
-        Pause::WaitFor(most_ns) => most_ns,
-        Pause::SleepUntil(at_ns) => {
-            thread.state.clock.sleep_until_ns(at_ns);
-            0
-        }
-    }
 }
 
 /// The queues and connections of one thread.

@@ -1,7 +1,7 @@
 //! The sockets of a trial. They are bound before its threads start, and distributed among them.
 
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::net::{IpAddr, SocketAddr};
 
 use kqps_kernel::udp::{UdpOptions, UdpSocket};
 use kqps_kernel::{ephemeral, limits};
@@ -10,7 +10,7 @@ use super::UdpIo;
 use crate::error::PlayError;
 use crate::plan::{BUFFER_BYTES, Plan, UdpPlan};
 use crate::replay::Replayed;
-use crate::sources::{Sources, several_reaching};
+use crate::sources::{Sources, several_reaching, unspecified};
 
 /// The error number of "Too many open files".
 const EMFILE: i32 = 24;
@@ -34,7 +34,7 @@ impl Sockets {
         // If this fails, binding fails below with a better reason.
         let _ = limits::raise_open_files();
         let own: Option<Sources> = if replay.is_some() { None } else { plan.local };
-        let local = own.unwrap_or_else(|| any(plan.targets[0]).into());
+        let local = own.unwrap_or_else(|| unspecified(plan.targets[0]).into());
         let bytes = udp.buffer_bytes.unwrap_or(BUFFER_BYTES);
         let options = UdpOptions {
             recv_buffer: Some(bytes),
@@ -103,11 +103,6 @@ pub(crate) fn too_many(
     }
     let limit = limits::raise_open_files().unwrap_or(0);
     PlayError::too_many_sockets(plan, plan.flows(), limit)
-}
-
-/// The unspecified address, with which the kernel chooses one that reaches the target.
-fn any(target: SocketAddr) -> IpAddr {
-    if target.is_ipv4() { Ipv4Addr::UNSPECIFIED.into() } else { Ipv6Addr::UNSPECIFIED.into() }
 }
 
 #[cfg(test)]

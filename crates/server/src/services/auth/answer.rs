@@ -45,8 +45,8 @@ fn asker(query: &Query<'_>, idle_ds: u16) -> Result<Asker, Cause> {
         }
         // The idle time of a connection over QUIC is a parameter of its transport (RFC 9250, section 5.5.2).
         Client::Tcp(address) => {
-            let is_quic = matches!(query.origin, Origin::Stream { .. });
-            (address, Transport::Tcp, Some(idle_ds).filter(|_| !is_quic))
+            let has_streams = matches!(query.origin, Origin::Stream { .. });
+            (address, Transport::Tcp, Some(idle_ds).filter(|_| !has_streams))
         }
         Client::Https(address) => (address, Transport::Tcp, None),
         // All clients of Unix sockets share one cookie, like all clients behind a forwarder on this host.

@@ -1,8 +1,8 @@
 //! Refusing in place a query whose answer its transport cannot carry.
 
-use kqps_message::edns::{self, UDP_PAYLOAD_BYTES};
+use kqps_message::edns::{self, UDP_PAYLOAD_BYTES, opt_record};
 use kqps_message::header::{OPCODE, QR, RD};
-use kqps_message::{question, rcode, rtype};
+use kqps_message::{question, rcode};
 
 /// Writes the reply REFUSED over the query in the first `bytes` bytes of a buffer. Returns its length. It has an OPT
 /// record if the query has one (RFC 6891, section 6.1.1).
@@ -13,9 +13,7 @@ pub(super) fn refuse(buffer: &mut [u8], bytes: usize) -> usize {
     buffer[3] = rcode::REFUSED as u8;
     buffer[6..12].fill(0);
     if has_opt {
-        let [t0, t1] = rtype::OPT.to_be_bytes();
-        let [p0, p1] = UDP_PAYLOAD_BYTES.to_be_bytes();
-        let opt = [0, t0, t1, p0, p1, 0, 0, 0, 0, 0, 0];
+        let opt = opt_record(UDP_PAYLOAD_BYTES, 0, false);
         if let Some(room) = buffer.get_mut(end..end + opt.len()) {
             room.copy_from_slice(&opt);
             buffer[11] = 1;

@@ -40,8 +40,7 @@ fn typed(memory: &Memory) -> Vec<Change> {
 #[test]
 fn every_setting_has_its_value_and_gets_its_old_one_back() {
     for card in CARDS {
-        let (memory, folder) = (used(card), tempfile::tempdir().unwrap());
-        let journal = Journal::at(folder.path()).unwrap();
+        let (memory, journal, _folder) = journaled(used(card));
         let (before, typed) = (values(&memory), typed(&memory));
         assert!(typed.len() >= 6, "{typed:?}");
         let applied = apply(&memory, &journal, &typed, None).unwrap();
@@ -88,8 +87,7 @@ fn killed_between_any_two_steps_nothing_of_a_card_is_left() {
 
 #[test]
 fn a_table_that_was_put_back_does_not_keep_the_number_of_queues() {
-    let (memory, folder) = (used(CARDS[0]), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(used(CARDS[0]));
     let before = values(&memory);
     apply(&memory, &journal, &changes(&["channels.eth0=8", "rss.eth0=2"]), None).unwrap();
     assert_eq!(memory.value("rss.eth0"), "equal=2");
@@ -100,8 +98,7 @@ fn a_table_that_was_put_back_does_not_keep_the_number_of_queues() {
 
 #[test]
 fn a_table_that_names_queues_that_are_gone_comes_back_with_them() {
-    let (memory, folder) = (Memory::with_card(CARDS[6]), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_card(CARDS[6]));
     let before = values(&memory);
     apply(&memory, &journal, &changes(&["channels.eth0=2"]), None).unwrap();
     assert_eq!(memory.value("rss.eth0"), "equal=4", "the driver leaves it");
@@ -119,8 +116,7 @@ fn a_table_that_names_queues_that_are_gone_comes_back_with_them() {
 
 #[test]
 fn what_a_driver_refuses_leaves_nothing_behind() {
-    let (memory, folder) = (used(CARDS[4]), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(used(CARDS[4]));
     let before = values(&memory);
     let too_many = changes(&["rings.eth0=512", "irqs.eth0=3", "channels.eth0=9"]);
     let error = apply(&memory, &journal, &too_many, None).unwrap_err();

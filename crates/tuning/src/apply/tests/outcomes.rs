@@ -5,8 +5,7 @@ use crate::memory::HIGHEST;
 
 #[test]
 fn a_value_that_the_kernel_makes_another_of_is_refused_and_taken_back() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&HOST));
     let before = values(&memory);
     let asked = changes(&["feature.eth0.gro=off", "sysctl.net.core.rmem_max=9000000000"]);
     let error = apply(&memory, &journal, &asked, None).unwrap_err().to_string();
@@ -21,8 +20,7 @@ fn a_value_that_the_kernel_makes_another_of_is_refused_and_taken_back() {
 #[test]
 fn a_value_that_the_kernel_rounds_is_taken_and_put_back() {
     let name = "sysctl.net.core.rps_sock_flow_entries";
-    let (memory, folder) = (Memory::with_values(&[(name, "0")]), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&[(name, "0")]));
     let applied =
         apply(&memory, &journal, &changes(&["sysctl.net.core.rps_sock_flow_entries=5000"]), None).unwrap();
     assert_eq!((applied.made[0].now.as_str(), memory.value(name).as_str()), ("8192", "8192"));
@@ -33,8 +31,7 @@ fn a_value_that_the_kernel_rounds_is_taken_and_put_back() {
 #[test]
 fn a_text_that_the_kernel_writes_otherwise_is_taken_with_a_remark_and_put_back() {
     let name = "sysctl.kernel.core_pattern";
-    let (memory, folder) = (Memory::with_values(&[(name, "core")]), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&[(name, "core")]));
     let applied =
         apply(&memory, &journal, &changes(&["sysctl.kernel.core_pattern=|/bin/dump"]), None).unwrap();
     assert_eq!(applied.made[0].now, "|/bin/du");
@@ -45,8 +42,7 @@ fn a_text_that_the_kernel_writes_otherwise_is_taken_with_a_remark_and_put_back()
 
 #[test]
 fn of_a_setting_that_is_typed_twice_the_last_value_counts() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&HOST));
     let before = values(&memory);
     let twice = changes(&["sysctl.net.core.rmem_max=1000", "sysctl.net.core.rmem_max=2000"]);
     apply(&memory, &journal, &twice, None).unwrap();
@@ -57,8 +53,7 @@ fn of_a_setting_that_is_typed_twice_the_last_value_counts() {
 
 #[test]
 fn a_link_that_was_there_is_waited_for() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&HOST));
     memory.linked.borrow_mut().insert("eth0".into());
     memory.looks.set(3);
     let applied = apply(&memory, &journal, &changes(&["channels.eth0=4", "rings.eth0=1024"]), None).unwrap();
@@ -69,8 +64,7 @@ fn a_link_that_was_there_is_waited_for() {
 
 #[test]
 fn a_guard_waits_for_no_link() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let journal = Journal::at(folder.path()).unwrap();
+    let (memory, journal, _folder) = journaled(Memory::with_values(&HOST));
     memory.linked.borrow_mut().insert("eth0".into());
     memory.looks.set(3);
     let owner = Owner::this_process();
@@ -82,8 +76,7 @@ fn a_guard_waits_for_no_link() {
 
 #[test]
 fn a_journal_that_cannot_be_written_does_not_keep_a_failed_change_from_being_undone() {
-    let (memory, folder) = (Memory::with_values(&HOST), tempfile::tempdir().unwrap());
-    let mut journal = Journal::at(folder.path()).unwrap();
+    let (memory, mut journal, folder) = journaled(Memory::with_values(&HOST));
     let before = values(&memory);
     *memory.refused.borrow_mut() = Some("governor.0".parse().unwrap());
     // From here on the record of the queues cannot be written, as on a full disk.

@@ -7,54 +7,49 @@ use super::Places;
 use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
-use crate::wire::attempts::{OPENING_AT_ONCE, is_vain, pause_ns};
+use crate::wire::attempts::OPENING_AT_ONCE;
 
 impl Places<'_> {
     /// Opens the connections that are kept, before the load begins. Those that fail, or are left when opening is in
     /// vain, are tried again when the load needs them. `is_stopped` ends it early.
-    pub(in super::super) fn open_kept(
+    pub(super) fn make_kept(
         &mut self,
         state: &mut ThreadState<'_>,
         is_stopped: impl Fn() -> bool,
     ) -> io::Result<()> {
-        if self.uses_of_connection.is_some() {
+        if self.attempts.uses_of_connection.is_some() {
             return Ok(());
         }
         let mut next = 0;
         while !is_stopped() {
-            let is_vain = is_vain(&self.counts, self.failed_ns, self.connect_timeout_ns);
-            while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
+            let is_vain = self.attempts.are_vain();
+            while !is_vain && next < self.places.len() && self.attempts.unfinished() < OPENING_AT_ONCE {
                 self.connect(state, next, state.now_ns());
                 next += 1;
             }
-            if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
+            if self.attempts.unfinished() == 0 && (is_vain || next == self.places.len()) {
                 break;
             }
             let timer_ns = self.next_timer_ns(state).unwrap_or(NAP_LONGEST_NS);
             self.look(state, Some(timer_ns.min(NAP_LONGEST_NS)))?;
             self.expire(state, false);
         }
-        self.counts.before_load = self.counts.established;
+        self.attempts.counts.before_load = self.attempts.counts.established;
         for place in &mut self.places {
-            place.paused_until_ns = None;
+            place.tries.paused_until_ns = None;
         }
         Ok(())
-    }
-
-    /// Attempts without an outcome.
-    pub(in super::super) fn unfinished(&self) -> u64 {
-        self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
     }
 
     /// Begins a connection. Queries that wait leave as early data, if they may.
     pub(super) fn connect(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
         let clock_ns = state.clock.clock_ns(now_ns);
         let place = &mut self.places[flow];
-        place.paused_until_ns = None;
+        place.tries.paused_until_ns = None;
         place.began_ns = clock_ns;
         place.is_open = false;
         place.has_ticket = false;
-        self.counts.attempts += 1;
+        self.attempts.counts.attempts += 1;
         if self.sockets[flow].is_none() {
             return self.failed(state, flow, Loss::Ports, now_ns);
         }
@@ -71,17 +66,12 @@ impl Places<'_> {
         }
     }
 
-    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If
-    /// connections alone are the load, it does not wait: the load bounds the attempts, and each is made when it is due.
+    /// An attempt failed. The queries that waited for it are lost, and the next attempt may have to wait.
     pub(super) fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
-        self.counts.failed[loss.number()] += 1;
         let place = &mut self.places[flow];
         let clock_ns = state.clock.clock_ns(now_ns);
-        self.failed_ns = self.failed_ns.saturating_add(clock_ns.saturating_sub(place.began_ns));
-        if !self.has_connections_alone {
-            place.paused_until_ns = Some(clock_ns + pause_ns(place.failures));
-            place.failures += 1;
-        }
+        let took_ns = clock_ns.saturating_sub(place.began_ns);
+        self.attempts.failed(flow, &mut place.tries, loss, took_ns, clock_ns);
         self.clear(state, flow, loss, now_ns);
     }
 
@@ -90,7 +80,7 @@ impl Places<'_> {
     pub(in super::super) fn expire(&mut self, state: &mut ThreadState<'_>, is_loading: bool) {
         let now_ns = state.now_ns();
         let clock_ns = state.clock.clock_ns(now_ns);
-        while let Some(flow) = self.timers.take_due(clock_ns) {
+        while let Some(flow) = self.attempts.timers.take_due(clock_ns) {
             self.timer(state, flow, now_ns, is_loading);
         }
     }
@@ -99,7 +89,7 @@ impl Places<'_> {
         let clock_ns = state.clock.clock_ns(now_ns);
         let place = &mut self.places[flow];
         if self.client.has_connection(flow) {
-            let gives_up_ns = place.began_ns.saturating_add(self.connect_timeout_ns);
+            let gives_up_ns = place.began_ns.saturating_add(self.attempts.connect_timeout_ns);
             if !place.is_open && gives_up_ns <= clock_ns {
                 self.client.close(flow, clock_ns);
                 self.pass_on(flow, clock_ns);
@@ -111,9 +101,9 @@ impl Places<'_> {
             } else {
                 self.schedule(flow);
             }
-        } else if place.paused_until_ns.is_some_and(|until_ns| until_ns <= clock_ns) {
-            place.paused_until_ns = None;
-            let is_kept = self.uses_of_connection.is_none();
+        } else if place.tries.paused_until_ns.is_some_and(|until_ns| until_ns <= clock_ns) {
+            place.tries.paused_until_ns = None;
+            let is_kept = self.attempts.uses_of_connection.is_none();
             if !place.waiting.is_empty() || (is_kept && is_loading) {
                 self.connect(state, flow, now_ns);
             }

@@ -32,7 +32,7 @@ impl Places<'_> {
     ) -> io::Result<()> {
         let Some(socket) = &self.sockets[flow] else { return Ok(()) };
         let target = self.places[flow].target;
-        let tickets = self.ticket_waits.is_on().then(|| self.client.tickets_of(target).received);
+        let tickets = self.attempts.ticket_waits.is_on().then(|| self.client.tickets_of(target).received);
         let mut look = Look::begin(state.now_ns(), self.messages_most);
         loop {
             let received = batch.recv(socket, Wait::No);
@@ -69,7 +69,7 @@ impl Places<'_> {
         }
         let has_one = tickets.is_some_and(|before| self.client.tickets_of(target).received > before);
         if has_one && !std::mem::replace(&mut self.places[flow].has_ticket, true) {
-            self.ticket_waits.came();
+            self.attempts.ticket_waits.came();
         }
         let now_ns = state.now_ns();
         self.flush(state, flow, now_ns);
@@ -80,16 +80,17 @@ impl Places<'_> {
     /// Takes what happened on a place's connection. What arrived did so at `at_ns`.
     pub(super) fn happened(&mut self, state: &mut ThreadState<'_>, flow: usize, at_ns: u64, now_ns: u64) {
         let (mut opened, mut ended) = (None, None);
-        let Self { client, places, quic, tls, counts, .. } = self;
+        let Self { client, places, quic, tls, attempts, .. } = self;
+        let counts = &mut attempts.counts;
         let place = &mut places[flow];
         client.poll(flow, state.clock.clock_ns(now_ns), |event| match event {
             ClientEvent::Opened { session, early } => opened = Some((session, early)),
             ClientEvent::Again(key) => {
-                tls.early.again += 1;
+                tls.early.queries_again += 1;
                 place.waiting.push_back(key);
             }
             ClientEvent::Reply(key, reply) => {
-                place.failures = 0;
+                place.tries.failures = 0;
                 // RFC 9250, section 4.2.1: the ID of every message is 0.
                 if header::id(reply).is_some_and(|id| id != 0) {
                     state.books.wrong(flow, key, Cause::Id, at_ns);
@@ -128,7 +129,7 @@ impl Places<'_> {
         now_ns: u64,
     ) {
         let clock_ns = state.clock.clock_ns(now_ns);
-        self.counts.established += 1;
+        self.attempts.counts.established += 1;
         let place = &mut self.places[flow];
         place.is_open = true;
         place.opened_ns = clock_ns;

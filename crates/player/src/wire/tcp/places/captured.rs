@@ -81,7 +81,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             Start::Follows => {}
             Start::Alone => self.close_for_next(state, flow)?,
             Start::Beside { left } => self.let_end(left),
-            Start::Joins => self.counts.joined += 1,
+            Start::Joins => self.attempts.counts.joined += 1,
         }
         let place = &mut self.places[flow];
         if place.connection.is_none() {
@@ -103,13 +103,13 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let place = &self.places[flow];
         if place.connection.is_some() {
             if !self.may_close(flow) {
-                self.counts.joined += 1;
+                self.attempts.counts.joined += 1;
                 return Ok(());
             }
             let is_early = place.closing.is_some_and(|closing| closing.is_after(now_ns));
-            self.counts.closed_early += u64::from(is_early);
+            self.attempts.counts.closed_early += u64::from(is_early);
             self.part_with(flow)?;
-            self.counts.closed[Ending::Player.number()] += 1;
+            self.attempts.counts.closed[Ending::Player.number()] += 1;
         }
         self.empty(flow, now_ns);
         state.books.renew(flow);
@@ -145,7 +145,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         }
         let at_ns = *closing.at_ns.get_or_insert(now_ns.saturating_add(closing.idle_ns));
         if at_ns > now_ns {
-            self.timers.set(flow, at_ns);
+            self.attempts.timers.set(flow, at_ns);
         } else if self.may_close(flow) {
             self.part_with(flow)?;
             self.ended(state, flow, Ending::Player, now_ns);

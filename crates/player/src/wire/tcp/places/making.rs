@@ -3,13 +3,11 @@
 
 use std::io;
 
-use kqps_quic::Timers;
-
 use super::{Place, Places, Sockets};
 use crate::loss::Loss;
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
-use crate::wire::attempts::{OPENING_AT_ONCE, is_vain, pause_ns};
+use crate::wire::attempts::OPENING_AT_ONCE;
 use crate::wire::tcp::connection::Connection;
 use crate::wire::tcp::kernel::Origin;
 use crate::wire::tcp::layer::{Ends, Layer};
@@ -17,38 +15,37 @@ use crate::wire::tcp::layer::{Ends, Layer};
 impl<L: Layer, S: Sockets> Places<L, S> {
     /// Opens the connections that are kept, before the load begins. Those that fail, or are left when opening is in
     /// vain, are tried again when the load needs them. `is_stopped` ends it early.
-    pub(in crate::wire::tcp) fn open_kept(
+    pub(super) fn make_kept(
         &mut self,
         state: &mut ThreadState<'_>,
         is_stopped: impl Fn() -> bool,
     ) -> io::Result<()> {
-        if self.uses_of_connection.is_some() || self.follows_capture() {
+        if self.attempts.uses_of_connection.is_some() || self.follows_capture() {
             return Ok(());
         }
         let (mut next, mut made_ns) = (0, None);
-        let timeout_ns = self.connect_timeout.as_nanos() as u64;
         while !is_stopped() {
-            let is_vain = is_vain(&self.counts, self.failed_ns, timeout_ns);
-            while !is_vain && next < self.places.len() && self.unfinished() < OPENING_AT_ONCE {
+            let is_vain = self.attempts.are_vain();
+            while !is_vain && next < self.places.len() && self.attempts.unfinished() < OPENING_AT_ONCE {
                 self.connect(state, next, state.now_ns());
                 next += 1;
             }
-            if self.unfinished() == 0 && (is_vain || next == self.places.len()) {
+            if self.attempts.unfinished() == 0 && (is_vain || next == self.places.len()) {
                 let now_ns = state.now_ns();
                 let waited_ns = now_ns.saturating_sub(*made_ns.get_or_insert(now_ns));
-                if self.have_settings() || waited_ns > timeout_ns {
+                if self.have_settings() || waited_ns > self.attempts.connect_timeout_ns {
                     break;
                 }
             }
             let timer_ns = self.next_timer_ns(state.now_ns()).unwrap_or(NAP_LONGEST_NS);
             S::look(self, state, timer_ns.min(NAP_LONGEST_NS))?;
-            self.tend(state, state.now_ns(), false)?;
+            self.tend_places(state, state.now_ns(), false)?;
         }
-        self.counts.before_load = self.counts.established;
+        self.attempts.counts.before_load = self.attempts.counts.established;
         // The clock of the load is another one.
-        self.timers = Timers::default();
+        self.attempts.forget_times();
         for place in &mut self.places {
-            place.paused_until_ns = None;
+            place.tries.paused_until_ns = None;
         }
         Ok(())
     }
@@ -59,20 +56,16 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         !L::HAS_STREAMS || open.all(|connection| connection.layer.has_settings())
     }
 
-    pub(in crate::wire::tcp) fn unfinished(&self) -> u64 {
-        self.counts.attempts - self.counts.established - self.counts.failed.iter().sum::<u64>()
-    }
-
     /// Begins to connect.
     pub(super) fn connect(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64) {
         let place = &mut self.places[flow];
-        place.paused_until_ns = None;
-        self.counts.attempts += 1;
+        place.tries.paused_until_ns = None;
+        self.attempts.counts.attempts += 1;
         state.books.connecting();
         let (to, from, mut tried) = ((place.to, place.target), place.from, 0);
         let sockets = &mut self.sockets;
         let begun = if let Some(ports) = &mut self.ports {
-            let counts = (&mut tried, &mut self.counts.ports_in_use);
+            let counts = (&mut tried, &mut self.attempts.counts.ports_in_use);
             ports.connect((flow, from), counts, |pair| sockets.connect(Origin::Pair(pair), to, flow))
         } else {
             let begun = sockets.connect(Origin::Address(from), to, flow);
@@ -81,8 +74,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         match begun {
             Ok(socket) => {
                 place.connection = Some(Connection::new(socket, state.clock.clock_ns(now_ns), tried));
-                let timeout_ns = self.connect_timeout.as_nanos() as u64;
-                self.timers.set(flow, now_ns.saturating_add(timeout_ns));
+                let gives_up_ns = now_ns.saturating_add(self.attempts.connect_timeout_ns);
+                self.attempts.timers.set(flow, gives_up_ns);
             }
             Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
         }
@@ -95,8 +88,9 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             return Err(in_use);
         };
         let Some(ports) = &mut self.ports else { return Err(in_use) };
-        self.counts.ports_in_use += 1;
-        let counts = (&mut connection.pairs_tried, &mut self.counts.ports_in_use);
+        let ports_in_use = &mut self.attempts.counts.ports_in_use;
+        *ports_in_use += 1;
+        let counts = (&mut connection.pairs_tried, ports_in_use);
         let (to, from, sockets) = ((*to, *target), *from, &mut self.sockets);
         let socket =
             ports.connect((flow, from), counts, |pair| sockets.connect(Origin::Pair(pair), to, flow))?;
@@ -104,23 +98,15 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         Ok(())
     }
 
-    /// An attempt failed. The queries that waited for it are lost, and the next attempt waits for a while. If
-    /// connections alone are the load, it does not wait: the load bounds the attempts, and each is made when it is due.
+    /// An attempt failed. The queries that waited for it are lost, and the next attempt may have to wait.
     pub(super) fn failed(&mut self, state: &mut ThreadState<'_>, flow: usize, loss: Loss, now_ns: u64) {
-        self.counts.failed[loss.number()] += 1;
         let place = &mut self.places[flow];
         let clock_ns = state.clock.clock_ns(now_ns);
         let took_ns = place.connection.as_ref().map_or(0, |one| clock_ns.saturating_sub(one.began_ns));
-        self.failed_ns = self.failed_ns.saturating_add(took_ns);
         let connecting = place.connection.as_ref().filter(|one| one.connected_ns.is_none());
         let is_lost = connecting.is_some_and(|one| self.sockets.has_lost_syn(&one.socket, took_ns));
-        self.counts.lost_syns += u64::from(is_lost);
-        if !self.has_connections_alone {
-            let until_ns = now_ns + pause_ns(place.failures);
-            place.failures += 1;
-            place.paused_until_ns = Some(until_ns);
-            self.timers.set(flow, until_ns);
-        }
+        self.attempts.counts.lost_syns += u64::from(is_lost);
+        self.attempts.failed(flow, &mut place.tries, loss, took_ns, now_ns);
         self.clear(state, flow, loss, now_ns);
     }
 
@@ -146,13 +132,13 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let clock_ns = state.clock.clock_ns(now_ns);
         let took_ns = clock_ns - connection.began_ns;
         connection.connected_ns = Some(clock_ns);
-        self.counts.connect.record_us(took_ns / 1000);
+        self.attempts.counts.connect.record_us(took_ns / 1000);
         let is_lost = self.sockets.has_lost_syn(&connection.socket, took_ns);
-        self.counts.lost_syns += u64::from(is_lost);
+        self.attempts.counts.lost_syns += u64::from(is_lost);
         let ends = Ends { from: place.from, target: place.target };
         let begun = connection.layer.begin(&self.shared, ends, &place.output);
         let offers_early_data = connection.layer.takes_early_data();
-        if let Some(tls) = self.counts.tls.as_mut().filter(|_| offers_early_data) {
+        if let Some(tls) = self.attempts.counts.tls.as_mut().filter(|_| offers_early_data) {
             tls.early.offered += 1;
         }
         if let Err(fault) = begun {
@@ -177,11 +163,11 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         if let Some(key) = stands_for.take() {
             state.books.established(flow, key, now_ns);
         }
-        self.counts.established += 1;
+        self.attempts.counts.established += 1;
         let clock_ns = state.clock.clock_ns(now_ns);
         state.books.connected(clock_ns.saturating_sub(connection.began_ns));
         let took_ns = clock_ns - connection.connected_ns.unwrap_or(clock_ns);
-        connection.layer.count_opened(took_ns / 1000, self.counts.tls.as_mut());
+        connection.layer.count_opened(took_ns / 1000, self.attempts.counts.tls.as_mut());
         true
     }
 }

@@ -3,17 +3,16 @@
 use std::io;
 
 use super::{Place, Places, Sockets};
-use crate::connections::{ConnectionCounts, Ending};
+use crate::connections::Ending;
 use crate::state::ThreadState;
+use crate::wire::attempts::Attempts;
 use crate::wire::tcp::layer::{Arrived, Broken, Buffers, Layer, Rest, Room};
-use crate::wire::tickets::TicketWaits;
 
 /// A place while bytes arrive there.
 pub(in crate::wire::tcp) struct Hearing<'p, L: Layer, S: Sockets> {
     place: &'p mut Place<L, S>,
-    counts: &'p mut ConnectionCounts,
+    attempts: &'p mut Attempts,
     shared: &'p L::Shared,
-    ticket_waits: &'p mut TicketWaits,
     flow: usize,
     now_ns: u64,
 }
@@ -47,10 +46,10 @@ impl<L: Layer, S: Sockets> Hearing<'_, L, S> {
         at_ns: u64,
     ) -> Result<Rest, Broken> {
         let (flow, now_ns, shared) = (self.flow, self.now_ns, self.shared);
-        let counts = &mut *self.counts;
-        let Place { connection, target, writes, failures, .. } = &mut *self.place;
+        let Attempts { counts, ticket_waits, .. } = &mut *self.attempts;
+        let Place { connection, target, writes, tries, .. } = &mut *self.place;
         let Some(connection) = connection else { return Ok(Rest::Nothing) };
-        let tickets = self.ticket_waits.is_on().then(|| L::tickets(shared, *target));
+        let tickets = ticket_waits.is_on().then(|| L::tickets(shared, *target));
         let mut replies = 0;
         let rest = connection.layer.take(bytes, room, |arrived| {
             replies += 1;
@@ -66,11 +65,11 @@ impl<L: Layer, S: Sockets> Hearing<'_, L, S> {
         });
         connection.layer.each_lost(|key, loss| state.books.lost(flow, key, loss, now_ns));
         if replies > 0 {
-            *failures = 0;
+            tries.failures = 0;
         }
         if tickets.is_some_and(|before| L::tickets(shared, *target) > before) && !connection.has_ticket {
             connection.has_ticket = true;
-            self.ticket_waits.came();
+            ticket_waits.came();
         }
         rest
     }
@@ -86,9 +85,8 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     ) -> (Hearing<'_, L, S>, &mut S, &mut Buffers) {
         let hearing = Hearing {
             place: &mut self.places[flow],
-            counts: &mut self.counts,
+            attempts: &mut self.attempts,
             shared: &self.shared,
-            ticket_waits: &mut self.ticket_waits,
             flow,
             now_ns,
         };

@@ -60,35 +60,34 @@ impl<L: Layer, S: Sockets> Places<L, S> {
     fn waits_for_ticket(&mut self, flow: usize, now_ns: u64) -> bool {
         let connection = self.places[flow].connection.as_ref();
         let Some(connection) = connection.filter(|one| one.is_open && !one.has_ticket) else { return false };
-        self.ticket_waits.wait(connection.opened_ns, now_ns)
+        self.attempts.ticket_waits.wait(connection.opened_ns, now_ns)
     }
 
     /// Does what is due: tries failed connections again if queries wait for them or they are kept, gives up attempts
     /// that took too long, and closes connections whose last queries were lost. `is_loading` is whether the load runs.
     /// Everything that arrived until `now_ns` has been read.
-    pub(in crate::wire::tcp) fn tend(
+    pub(super) fn tend_places(
         &mut self,
         state: &mut ThreadState<'_>,
         now_ns: u64,
         is_loading: bool,
     ) -> io::Result<()> {
-        while let Some(flow) = self.timers.take_due(now_ns) {
+        while let Some(flow) = self.attempts.timers.take_due(now_ns) {
             self.timer(state, flow, now_ns, is_loading);
             if self.follows_capture() {
                 self.close_if_idle(state, flow, now_ns)?;
             }
         }
-        if L::HAS_STREAMS || self.uses_of_connection.is_some() || self.follows_capture() {
+        if L::HAS_STREAMS || self.attempts.uses_of_connection.is_some() || self.follows_capture() {
             for _ in 0..self.places.len().min(CLOSED_AT_ONCE) {
-                let flow = self.next_to_close;
-                self.next_to_close = if flow + 1 == self.places.len() { 0 } else { flow + 1 };
+                let flow = self.attempts.next_to_check(self.places.len());
                 if L::HAS_STREAMS {
                     self.tend_streams(state, flow, now_ns)?;
                 }
                 self.close_if_spent(state, flow, now_ns)?;
             }
         }
-        state.books.publish_connections(&self.counts);
+        state.books.publish_connections(&self.attempts.counts);
         Ok(())
     }
 
@@ -110,32 +109,31 @@ impl<L: Layer, S: Sockets> Places<L, S> {
 
     /// Does what is due at a place. Its timer may be that of an earlier attempt, and is then set again.
     fn timer(&mut self, state: &mut ThreadState<'_>, flow: usize, now_ns: u64, is_loading: bool) {
-        let timeout_ns = self.connect_timeout.as_nanos() as u64;
-        let is_kept = self.uses_of_connection.is_none() && !self.follows_capture();
+        let is_kept = self.attempts.uses_of_connection.is_none() && !self.follows_capture();
         let place = &mut self.places[flow];
-        match (&place.connection, place.paused_until_ns) {
+        match (&place.connection, place.tries.paused_until_ns) {
             (Some(connection), _) if !connection.is_open => {
-                let gives_up_ns = connection.began_ns.saturating_add(timeout_ns);
+                let gives_up_ns = connection.began_ns.saturating_add(self.attempts.connect_timeout_ns);
                 let left_ns = gives_up_ns.saturating_sub(state.clock.clock_ns(now_ns));
                 if left_ns == 0 {
                     self.failed(state, flow, Loss::ConnectTimeout, now_ns);
                 } else {
-                    self.timers.set(flow, now_ns.saturating_add(left_ns));
+                    self.attempts.timers.set(flow, now_ns.saturating_add(left_ns));
                 }
             }
             (None, Some(until_ns)) if until_ns <= now_ns => {
-                place.paused_until_ns = None;
+                place.tries.paused_until_ns = None;
                 if !place.output.is_empty() || (is_kept && is_loading) {
                     self.connect(state, flow, now_ns);
                 }
             }
-            (None, Some(until_ns)) => self.timers.set(flow, until_ns),
+            (None, Some(until_ns)) => self.attempts.timers.set(flow, until_ns),
             _ => {}
         }
     }
 
     /// How long until something is due, nanoseconds.
-    pub(in crate::wire::tcp) fn next_timer_ns(&self, now_ns: u64) -> Option<u64> {
-        self.timers.next_ns().map(|due_ns| due_ns.saturating_sub(now_ns))
+    pub(super) fn next_timer_ns(&self, now_ns: u64) -> Option<u64> {
+        self.attempts.timers.next_ns().map(|due_ns| due_ns.saturating_sub(now_ns))
     }
 }
