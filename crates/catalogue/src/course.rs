@@ -8,7 +8,7 @@ mod shape;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use shape::{CourseError, Shape};
+pub use shape::{CourseError, EXPECTED, Shape};
 
 /// A part of a course, in which the rate changes evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

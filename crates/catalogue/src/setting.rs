@@ -1,6 +1,7 @@
 //! A row of the catalogue: one setting, and how its word is read.
 
 use crate::choice::{Io, Transport};
+use crate::course::{self, CourseError, Shape};
 use crate::cpu_list;
 use crate::sources::SourceChoice;
 use crate::value::{TIMEOUT_LEAST, parse_seconds};
@@ -85,6 +86,8 @@ pub enum Kind {
     Core,
     /// Percents that are separated by spaces.
     Percents,
+    /// A course of a rate.
+    Course,
     /// Any word.
     Text,
 }
@@ -119,6 +122,7 @@ impl Kind {
             | Self::Duration
             | Self::Cores
             | Self::Percents
+            | Self::Course
             | Self::Text => &[],
         }
     }
@@ -136,6 +140,7 @@ impl Kind {
             Self::Cores => "cores, such as 0,2-3".into(),
             Self::Core => "the number of a core, or last".into(),
             Self::Percents => "percents from 1 to 99".into(),
+            Self::Course => course::EXPECTED.into(),
             Self::Text => "a word".into(),
         }
     }
@@ -358,6 +363,19 @@ impl Value for String {
 
     fn word(&self, _: &Kind) -> String {
         self.clone()
+    }
+}
+
+impl Value for Shape {
+    fn read(word: &str, _: &Kind) -> Result<Self, Option<String>> {
+        word.parse().map_err(|error: CourseError| match error {
+            CourseError::Expected(course::EXPECTED) => None,
+            error => Some(error.to_string()),
+        })
+    }
+
+    fn word(&self, _: &Kind) -> String {
+        self.to_string()
     }
 }
 

@@ -7,11 +7,13 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use kqps_catalogue::choice::Transport;
+use kqps_catalogue::course::Course;
 use kqps_catalogue::factors::{PlayerFactors, SourceChoice, name};
 use kqps_catalogue::settings::CONNECTIONS_MOST;
 use kqps_host::{PlayerPlace, SubjectWatched};
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Cell;
+use kqps_observation::run::Purpose;
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
 use kqps_player::{Arrivals, LoadPlan, Part, PerQueryPlan, Plan, Sources, Stop};
 
@@ -116,6 +118,7 @@ impl PlayerSetup {
         let is_known = is_elsewhere || !subject.cpus.is_empty();
         let are_apart = is_known || targets.iter().all(|&target| !is_local(target));
         let own_cores = are_apart && have_cores_of_their_own(cpus, threads, &subject.cpus);
+        let course = self.course(request)?;
         let plan = Plan {
             targets: targets.to_vec(),
             wire: self.wire(timeout, targets, ca)?,
@@ -142,12 +145,19 @@ impl PlayerSetup {
             own_cores,
             seed: SEED,
             drop_reasons: request.purpose.is_for_reasons(),
-            moments: false,
-            course: None,
+            moments: course.is_some(),
+            course,
             per_query: PerQueryPlan::default(),
         };
         plan.check().map_err(|error| error.to_string())?;
         Ok(plan)
+    }
+
+    /// The course of a load at a rate that the cell asks for; `None` for other loads, or if the rate stays.
+    fn course(&self, request: &TrialRequest) -> Result<Option<Course>, String> {
+        let Some(shape) = self.0.course.as_ref().filter(|_| request.purpose == Purpose::Rate) else { return Ok(None) };
+        let course = shape.lay(Some(request.duration_s)).map_err(|error| error.to_string())?;
+        Ok(Some(course.shares()))
     }
 
     /// The source addresses; `None` lets the kernel choose one.

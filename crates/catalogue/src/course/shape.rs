@@ -1,6 +1,8 @@
 //! The shapes of courses as people type them: ramps, steps, waves, and files of moments and rates.
 
 use std::f64::consts::TAU;
+use std::fmt;
+use std::str::FromStr;
 
 use super::{Course, Leg};
 use crate::value::{parse_seconds, scaled};
@@ -67,6 +69,39 @@ pub enum Shape {
     /// The legs of a file.
     Legs(Course),
 }
+
+impl fmt::Display for Shape {
+    /// As [`FromStr`] reads it; a file has no words.
+    fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let time = |seconds: &Option<f64>| seconds.map_or_else(String::new, |seconds| format!("/{seconds}s"));
+        match self {
+            Self::Ramp { from, to, seconds } => write!(formatter, "ramp {from}..{to}{}", time(seconds)),
+            Self::Steps { rates, seconds } => {
+                let rates: Vec<String> = rates.iter().map(ToString::to_string).collect();
+                write!(formatter, "steps {}{}", rates.join(","), time(seconds))
+            }
+            Self::Wave { low, high, period } => write!(formatter, "wave {low}..{high}/{period}s"),
+            Self::Legs(course) => write!(formatter, "file of {} legs", course.legs().len()),
+        }
+    }
+}
+
+impl FromStr for Shape {
+    type Err = CourseError;
+
+    /// Reads `ramp 1k..200k/10s`, `steps 10k,20k,50k/5s` or `wave 1k..20k/2m`.
+    fn from_str(text: &str) -> Result<Self, CourseError> {
+        match text.trim().split_once(' ') {
+            Some(("ramp", rates)) => Self::ramp(rates),
+            Some(("steps", rates)) => Self::steps(rates),
+            Some(("wave", rates)) => Self::wave(rates),
+            _ => Err(CourseError::Expected(EXPECTED)),
+        }
+    }
+}
+
+/// Courses in words, with examples.
+pub const EXPECTED: &str = "a course, such as `ramp 1k..200k`, `steps 10k,20k,50k/5s` or `wave 1k..20k/2m`";
 
 impl Shape {
     /// Reads a ramp: `1k..200k`, or `1k..200k/10s`.
@@ -218,6 +253,14 @@ mod tests {
         let open = Shape::ramp("200k..0").unwrap();
         assert_eq!(legs(&open.lay(Some(4.0)).unwrap()), [(4.0, 200e3, 0.0)]);
         assert_eq!(open.lay(None).unwrap_err().to_string(), "say how long: --ramp 1k..200k/10s, or with -l");
+    }
+
+    #[test]
+    fn words_are_read_as_they_are_written() {
+        for text in ["ramp 1000..200000/10s", "ramp 5..1", "steps 10,0,50/0.5s", "wave 1000..20000/120s"] {
+            assert_eq!(text.parse::<Shape>().unwrap().to_string(), text);
+        }
+        assert_eq!("hill 1..2".parse::<Shape>().unwrap_err().to_string(), format!("expected {EXPECTED}"));
     }
 
     #[test]

@@ -2,6 +2,7 @@
 
 use super::rows::settings;
 use crate::choice::{Close, Congestion, Io, KeyType, Method, Transport, TrustChoice};
+use crate::course::Shape;
 use crate::name;
 use crate::setting::{COUNT, Flag, Kind};
 use crate::sources::SourceChoice;
@@ -46,6 +47,9 @@ settings! {
     /// The most queries in one burst.
     burst: u32 = name::PLAYER_BURST, BURSTS, Every, Study,
         "the most queries in one burst";
+    /// The course of the rate; `None` if the rate stays.
+    course: Shape = "player.course", Kind::Course, Every, Study,
+        "how a rate of the load changes with time: `ramp 1k..200k`, `steps 10k,20k,50k/5s` or `wave 1k..20k/2m`; its highest rate becomes that of the load, and the others their share of it";
     /// Sending threads.
     senders: u32 = name::PLAYER_SENDERS, COUNT, Every, Study,
         "sending threads, each on a core of its own if there are enough";
