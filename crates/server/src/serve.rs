@@ -203,8 +203,8 @@ fn count_as_child(source: Arc<dyn ZoneSource>) -> Result<Ended, ServeError> {
 /// The service of this description.
 fn described(description: Description, source: Arc<dyn ZoneSource>) -> Box<dyn Service> {
     match description {
-        Description::Echo { work_ns, lock_ns, connections } => {
-            Box::new(Echo { work_ns, lock_ns, connections, tcp: connections.is_some() })
+        Description::Echo { work_ns, rounds, lock_ns, connections } => {
+            Box::new(Echo { work_ns, rounds, lock_ns, connections, tcp: connections.is_some() })
         }
         Description::Auth(settings) => Box::new(Auth { settings, source }),
     }

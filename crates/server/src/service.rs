@@ -91,6 +91,8 @@ pub enum Description {
     Echo {
         /// The CPU time to spend on each query, in nanoseconds.
         work_ns: u64,
+        /// Rounds of arithmetic for each query.
+        rounds: u64,
         /// The time for which each query holds a lock of all threads, in nanoseconds; 0 for no lock.
         #[serde(default)]
         lock_ns: u64,

@@ -8,7 +8,7 @@ use super::connections::Connections;
 use super::options::Serving;
 use super::tls::TlsArgs;
 use crate::exit::bad_input;
-use crate::value::parse_duration;
+use crate::value::{parse_duration, parse_within};
 
 /// The longest work for a query. More would block the worker.
 const WORK_MOST: Duration = Duration::from_millis(10);
@@ -44,6 +44,10 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, help_heading = "Work")]
     work: Duration,
 
+    /// Do this many rounds of arithmetic for every query, up to 10M: work that takes longer on a slower core
+    #[arg(long, value_name = "COUNT", default_value = "0", value_parser = parse_within::<u64>(0..=10_000_000), hide = true)]
+    rounds: u64,
+
     /// Hold a lock of all threads of a process for this long for every query, up to 10ms
     #[arg(long, value_name = "DURATION", default_value = "0s", value_parser = parse_work, hide = true)]
     lock: Duration,
@@ -64,7 +68,7 @@ impl Args {
         }
         let connections = has_connections.then(|| self.connections.limits());
         let (work_ns, lock_ns) = (self.work.as_nanos() as u64, self.lock.as_nanos() as u64);
-        Ok(Echo { work_ns, lock_ns, connections, tcp: self.tcp })
+        Ok(Echo { work_ns, rounds: self.rounds, lock_ns, connections, tcp: self.tcp })
     }
 }
 

@@ -5,13 +5,16 @@ use crate::loops;
 use crate::service::Description;
 use crate::setup::ServerSetup;
 
+/// About the longest time of a round of arithmetic, nanoseconds.
+const ROUND_NS: u64 = 5;
+
 /// The time that a process may take besides its work, in nanoseconds.
 const SPARE_NS: u64 = 10_000_000_000;
 
 /// The time that a process may take to stop, in nanoseconds, if the workers share `cores` cores.
 pub(super) fn patience_ns(setup: &ServerSetup, service: &Description, cores: usize) -> u64 {
     let work_ns = match service {
-        Description::Echo { work_ns, lock_ns, .. } => work_ns + lock_ns,
+        Description::Echo { work_ns, rounds, lock_ns, .. } => work_ns + rounds * ROUND_NS + lock_ns,
         Description::Auth(_) => 0,
     };
     let turn = loops::turn(setup.io) * setup.listen.len().max(1);
@@ -29,7 +32,7 @@ mod tests {
     fn patience_ms(model: Model, work_ns: u64, cores: usize) -> u64 {
         let listen = vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
         let setup = ServerSetup { processes: 2, ..ServerSetup::small(listen, model) };
-        patience_ns(&setup, &Description::Echo { work_ns, lock_ns: 0, connections: None }, cores) / 1_000_000
+        patience_ns(&setup, &Description::Echo { work_ns, rounds: 0, lock_ns: 0, connections: None }, cores) / 1_000_000
     }
 
     #[test]

@@ -20,6 +20,9 @@ use crate::worker::threads::{self, StartConnections, Threads};
 pub struct Echo {
     /// The CPU time to spend on each query, in nanoseconds.
     pub work_ns: u64,
+    /// Rounds of arithmetic for each query, of some nanoseconds each. Unlike `work_ns`, they take longer on a slower core,
+    /// as the work of other servers does.
+    pub rounds: u64,
     /// The time for which each query holds a lock that all threads of a process share, in nanoseconds; 0 for no lock.
     /// It makes known contention, for tests of profiles.
     pub lock_ns: u64,
@@ -45,12 +48,12 @@ impl Service for Echo {
     }
 
     fn for_processes(&self) -> Option<Description> {
-        let Self { work_ns, lock_ns, connections, .. } = *self;
-        Some(Description::Echo { work_ns, lock_ns, connections })
+        let Self { work_ns, rounds, lock_ns, connections, .. } = *self;
+        Some(Description::Echo { work_ns, rounds, lock_ns, connections })
     }
 
     fn begin(self: Box<Self>, task: Task, _: &Signals) -> Result<Box<dyn RunningService>, ServeError> {
-        let answer = EchoAnswer { work_ns: self.work_ns, lock_ns: self.lock_ns };
+        let answer = EchoAnswer { work_ns: self.work_ns, rounds: self.rounds, lock_ns: self.lock_ns };
         let connections = self.connections.map(|limits| {
             let limits = task.limits_of_each(limits);
             let start =
@@ -67,6 +70,7 @@ impl Service for Echo {
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct EchoAnswer {
     work_ns: u64,
+    rounds: u64,
     lock_ns: u64,
 }
 
@@ -104,6 +108,9 @@ impl Answer for EchoAnswer {
         if self.work_ns > 0 {
             spin(self.work_ns);
         }
+        if self.rounds > 0 {
+            compute(self.rounds);
+        }
         if self.lock_ns > 0 {
             hold_planted_lock(self.lock_ns);
         }
@@ -120,6 +127,14 @@ impl Answer for EchoAnswer {
 fn hold_planted_lock(lock_ns: u64) {
     let _held = PLANTED.lock().unwrap_or_else(PoisonError::into_inner);
     spin(lock_ns);
+}
+
+/// Computes a chain of this many steps, none of which can begin before the one before it has ended.
+fn compute(rounds: u64) {
+    let mut state = rounds;
+    for _ in 0..rounds {
+        state = std::hint::black_box(state.wrapping_mul(0x5851_f42d_4c95_7f2d).wrapping_add(1));
+    }
 }
 
 fn spin(work_ns: u64) {
