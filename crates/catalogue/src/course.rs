@@ -8,7 +8,7 @@ mod shape;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-pub use shape::{CourseError, EXPECTED, Shape};
+pub use shape::{CourseError, EXPECTED, RATE_MOST, Shape};
 
 /// A part of a course, in which the rate changes evenly.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -50,9 +50,8 @@ impl Course {
     /// A course of these legs. An error says why they are none.
     pub fn new(legs: Vec<Leg>) -> Result<Self, CourseError> {
         let is_rate = |rate: f64| rate.is_finite() && rate >= 0.0;
-        let is_leg = |leg: &Leg| {
-            leg.seconds.is_finite() && leg.seconds > 0.0 && is_rate(leg.from) && is_rate(leg.to)
-        };
+        let is_leg =
+            |leg: &Leg| leg.seconds.is_finite() && leg.seconds > 0.0 && is_rate(leg.from) && is_rate(leg.to);
         if !legs.iter().all(is_leg) {
             return Err(CourseError::Leg);
         }
@@ -183,7 +182,8 @@ mod tests {
 
     #[test]
     fn each_query_is_due_when_the_area_says() {
-        let course = course(&[(10.0, 1_000.0, 200_000.0), (3.0, 200_000.0, 0.0), (4.0, 0.0, 0.0), (1.0, 7.0, 7.0)]);
+        let course =
+            course(&[(10.0, 1_000.0, 200_000.0), (3.0, 200_000.0, 0.0), (4.0, 0.0, 0.0), (1.0, 7.0, 7.0)]);
         let mut walk = Walk::new(course.clone());
         let total = course.total().ceil() as u64;
         let mut earlier_s = 0.0;
@@ -214,7 +214,9 @@ mod tests {
         let leg = |seconds, from, to| Course::new(vec![Leg { seconds, from, to }]);
         assert_eq!(leg(1.0, 0.0, 0.0).unwrap_err(), CourseError::Nothing);
         assert_eq!(Course::new(Vec::new()).unwrap_err(), CourseError::Nothing);
-        for (seconds, from, to) in [(0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, f64::NAN), (f64::INFINITY, 1.0, 1.0)] {
+        for (seconds, from, to) in
+            [(0.0, 1.0, 1.0), (1.0, -1.0, 1.0), (1.0, 1.0, f64::NAN), (f64::INFINITY, 1.0, 1.0)]
+        {
             assert_eq!(leg(seconds, from, to).unwrap_err(), CourseError::Leg);
         }
     }

@@ -4,8 +4,8 @@
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
+use kqps_testbed::words::counted;
 use kqps_verdict::advice::Action;
 use kqps_verdict::advice::summary::AdviceFor;
 

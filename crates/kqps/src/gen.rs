@@ -7,9 +7,9 @@ mod from_capture;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
+use kqps_recipe::{Expect, GenerateError, Recipe, RecipeError};
 use kqps_testbed::signing::{self, SigningError};
 use kqps_testbed::words::counted;
-use kqps_recipe::{Expect, GenerateError, Recipe, RecipeError};
 
 use crate::captured::CapturedArgs;
 use crate::exit::bad_input;

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use kqps_kernel::{clock, tcp};
-use kqps_testbed::live_sink::LiveSink;
 use kqps_live::{Hub, LiveSite, Tui, tui};
+use kqps_testbed::live_sink::LiveSink;
 use kqps_web::Serving;
 
 use crate::exit::bad_input;

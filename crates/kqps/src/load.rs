@@ -176,7 +176,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (plan, subject) = args.player.plan(load, stop, |_| TIMEOUT, captured)?;
     let seed = args.seed.unwrap_or(SEED);
     let per_query = args.per_query.plan();
-    let plan = Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, moments: true, ..plan };
+    let plan =
+        Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, moments: true, ..plan };
     let dataset = opened.map_or_else(|| open_dataset(&args.player, args.per_query.reading()), Ok)?;
     if dataset.capture().is_none() {
         args.check_no_capture(&dataset)?;
@@ -331,7 +332,12 @@ fn opened_early(args: &Args) -> anyhow::Result<Option<Dataset>> {
 
 impl Args {
     /// A capture with the plan of its replay, and the load.
-    fn captured(&self, dataset: &Dataset, facts: &CaptureFacts, rate: &Rate) -> anyhow::Result<(Captured, LoadPlan)> {
+    fn captured(
+        &self,
+        dataset: &Dataset,
+        facts: &CaptureFacts,
+        rate: &Rate,
+    ) -> anyhow::Result<(Captured, LoadPlan)> {
         if let Some(flag) = self.per_query.first_given() {
             return Err(bad_input(format!(
                 "{flag}: queries of a capture are sent as they are; leave it out"

@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use kqps_history::{Beside, Side, Store as History, StoreError, beside, run_before};
-use kqps_testbed::folder::store_in;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Run, Store};
+use kqps_testbed::folder::store_in;
 use kqps_verdict::judge::{RunVerdict, judge_figures};
 
 use crate::run::runs_folder;

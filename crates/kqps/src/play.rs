@@ -4,9 +4,9 @@
 use std::io;
 use std::process::ExitCode;
 
+use kqps_player::Plan;
 use kqps_testbed::live_sink::LiveLine;
 use kqps_testbed::play::PlayRequest;
-use kqps_player::Plan;
 
 use crate::exit::bad_input;
 use crate::load::{ProgressDisplay, Sampled, Watcher, check_clients, check_plan, usual_replay};

@@ -47,7 +47,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let loads: Vec<Option<LoadInput>> = args.runs.iter().map(|folder| keep::read(folder)).collect::<Result<_, _>>()?;
+    let loads: Vec<Option<LoadInput>> =
+        args.runs.iter().map(|folder| keep::read(folder)).collect::<Result<_, _>>()?;
     let first = &args.runs[0];
     let page = args.output.unwrap_or_else(|| first.join(PAGE));
     if loads.iter().any(Option::is_some) || args.runs.len() > 1 {

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use kqps_testbed::echo_io;
 use kqps_server::Model;
+use kqps_testbed::echo_io;
 
 #[test]
 fn the_lab_knows_the_io_models_of_the_servers() {

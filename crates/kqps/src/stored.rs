@@ -4,8 +4,8 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use kqps_files::write_whole;
-use kqps_testbed::folder::store_in;
 use kqps_observation::{Run, Store};
+use kqps_testbed::folder::store_in;
 
 use crate::exit::bad_input;
 

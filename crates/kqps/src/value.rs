@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::ops::RangeInclusive;
 use std::time::Duration;
 
+use kqps_catalogue::course::RATE_MOST;
 use kqps_catalogue::value::{hint, scaled};
 use kqps_kernel::affinity;
 use kqps_observation::cpu_list::{self, CpuListError};
@@ -16,9 +17,6 @@ use crate::exit::bad_input;
 pub(crate) use kqps_catalogue::value::{
     TIMEOUT_LEAST, parse_duration, parse_seconds, parse_timeout, parse_timeout_seconds,
 };
-
-/// The greatest accepted rate, queries a second. No link carries more, so a greater one is a slip.
-const RATE_MOST: f64 = 1e8;
 
 /// The greatest accepted whole number. `f64` represents it and all smaller ones exactly.
 const WHOLE_MOST: f64 = 9e15;

@@ -9,8 +9,8 @@ use kqps_observation::Cell;
 pub use clock::{Clock, Share};
 use cost::{CEILING_S, Cost, DEFAULT, QUICK, REASONS_S, RESIDENCE_S, TOGETHER_S};
 
-use kqps_testbed::materials;
 use crate::profile::PROFILE_S;
+use kqps_testbed::materials;
 
 /// The work that a budget must pay for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

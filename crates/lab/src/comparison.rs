@@ -16,10 +16,10 @@ use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
-use kqps_testbed::materials::{Materials, file_name};
 use crate::record;
 use crate::running_server::{PlayerRequest, RunningServer};
 use crate::session::Session;
+use kqps_testbed::materials::{Materials, file_name};
 use kqps_testbed::subject::{Definition, StartError, must_be_installed, programs, version};
 
 /// The name of the study, as stored in the run.

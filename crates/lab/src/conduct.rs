@@ -21,13 +21,13 @@ use crate::budget::{Clock, cost};
 use crate::canary;
 use crate::open_files;
 use crate::order;
-use kqps_testbed::patience::Patience;
 use crate::profile;
 use crate::reasons;
 use crate::residence;
+use crate::unit::{Ending, Next, Unit};
+use kqps_testbed::patience::Patience;
 use kqps_testbed::started::Play;
 use kqps_testbed::trial_request::{NoTrial, TrialRequest};
-use crate::unit::{Ending, Next, Unit};
 
 pub use restart::Hosts;
 

@@ -11,14 +11,14 @@ use kqps_observation::run::Role;
 use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors};
 
+use crate::placement::{CoreRequest, Placement, place};
+use crate::study_file::common;
+use crate::study_file::values::{ONE_PER_CORE, is_common};
 use kqps_testbed::echo_io;
 use kqps_testbed::host_settings;
 use kqps_testbed::materials::MaterialsSpec;
 use kqps_testbed::past_kernel;
-use crate::placement::{CoreRequest, Placement, place};
 use kqps_testbed::player_hosts::{PlayerHosts, players_of};
-use crate::study_file::common;
-use crate::study_file::values::{ONE_PER_CORE, is_common};
 use kqps_testbed::subject::Definition;
 use kqps_testbed::subject::setting::SettingError;
 

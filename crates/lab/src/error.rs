@@ -4,11 +4,11 @@ use std::path::PathBuf;
 
 use kqps_observation::store::StoreError;
 
+use kqps_files::toml_file::{FileError, TomlError};
 use kqps_remote::HostsError;
 use kqps_testbed::certificates::CertificatesError;
 use kqps_testbed::folder::{FolderError, NoRun};
 use kqps_testbed::materials::MaterialsError;
-use kqps_files::toml_file::{FileError, TomlError};
 
 /// Why a run could not begin or be resumed.
 #[derive(Debug, thiserror::Error)]

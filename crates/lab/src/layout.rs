@@ -11,23 +11,23 @@ use kqps_observation::{Cell, Fingerprint, Question, Run};
 use kqps_verdict::judge;
 use kqps_verdict::search::Preset;
 
-use kqps_remote::controller;
 use crate::budget::{self, Spending, Work};
 use crate::clock::unix_ms;
 use crate::configured::Configured;
 use crate::error::LabError;
-use kqps_testbed::host_settings;
-use kqps_testbed::materials::{self, file_name};
 use crate::open_files;
-use kqps_testbed::play::QueryFile;
-use kqps_testbed::player_hosts::{PlayerHosts, players_of};
 use crate::profile;
 use crate::request::RunRequest;
 use crate::residence;
-use kqps_testbed::site::Site;
 use crate::study;
 use crate::study_file::offer::HostOffer;
 use crate::study_file::{StudyFile, cells};
+use kqps_remote::controller;
+use kqps_testbed::host_settings;
+use kqps_testbed::materials::{self, file_name};
+use kqps_testbed::play::QueryFile;
+use kqps_testbed::player_hosts::{PlayerHosts, players_of};
+use kqps_testbed::site::Site;
 use kqps_testbed::subject::{Definition, builtin, must_be_installed, programs, version};
 
 /// The budget of the default study if the user gives none, seconds.

@@ -10,8 +10,8 @@ use kqps_observation::{Run, RunTrial, Store, Trial};
 use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::error::LabError;
-use kqps_testbed::folder::Folder;
 use crate::record;
+use kqps_testbed::folder::Folder;
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "kqps find";

@@ -14,27 +14,27 @@ use kqps_observation::{Cell, Run, RunHost, Store};
 use kqps_verdict::judge;
 use kqps_verdict::search::Goal;
 
-use kqps_remote::controller::{self, hosts_copy};
 use crate::budget::{Clock, Spending};
-use kqps_testbed::certificates::Certificates;
 use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::conduct::{Conducted, Conductor, Event, Hosts};
 use crate::error::LabError;
-use kqps_testbed::folder::{Folder, store_in};
 use crate::gauged::Gauges;
-use kqps_testbed::host_settings::HostSettings;
 use crate::layout::{LaidOut, lay_out, lay_out_on, new_run};
-use kqps_testbed::live_sink::LiveSink;
-use kqps_testbed::materials::{Materials, MaterialsSpec};
-use kqps_testbed::patience::Patience;
 use crate::record;
 use crate::request::RunRequest;
 use crate::search_run;
+use crate::subject_launcher::SubjectLauncher;
+use kqps_remote::controller::{self, hosts_copy};
+use kqps_testbed::certificates::Certificates;
+use kqps_testbed::folder::{Folder, store_in};
+use kqps_testbed::host_settings::HostSettings;
+use kqps_testbed::live_sink::LiveSink;
+use kqps_testbed::materials::{Materials, MaterialsSpec};
+use kqps_testbed::patience::Patience;
 use kqps_testbed::site::Site;
 use kqps_testbed::subject::Definition;
 use kqps_testbed::subject::remains;
-use crate::subject_launcher::SubjectLauncher;
 
 /// Finds errors that make a run impossible whatever is installed: a budget that is too short even for the
 /// present subjects, or a folder that is taken.
@@ -77,7 +77,8 @@ impl Session {
     pub fn begin(request: &RunRequest, began: Instant) -> Result<(Self, Spending), LabError> {
         let open = |hosts| controller::Session::open(hosts, request.budget_s);
         let hosts = request.hosts.as_ref().map(open).transpose()?;
-        let laid_out = lay_out_on(request, hosts.as_ref().map_or_else(Site::here, controller::Session::site))?;
+        let laid_out =
+            lay_out_on(request, hosts.as_ref().map_or_else(Site::here, controller::Session::site))?;
         let (folder, claim) = claim(&request.folder)?;
         for definition in laid_out.definitions.values() {
             folder.write(&folder.definition(&definition.name), definition.kept_text().as_bytes())?;

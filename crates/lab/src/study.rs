@@ -8,13 +8,13 @@ use kqps_observation::trial::Transport;
 use kqps_observation::{Cell, Factors, Target};
 
 use crate::configured::Configured;
+use crate::running_server::{self, PlayerRequest, RunningServer};
+use crate::study_file::ceilings;
+use crate::study_file::offer::HostOffer;
 use kqps_testbed::echo_io;
 use kqps_testbed::past_kernel;
 use kqps_testbed::player_hosts::PlayerHosts;
 use kqps_testbed::player_setup::WINDOW;
-use crate::running_server::{self, PlayerRequest, RunningServer};
-use crate::study_file::ceilings;
-use crate::study_file::offer::HostOffer;
 
 /// The name of the study, as stored in the run.
 pub const NAME: &str = "default";

@@ -23,8 +23,8 @@ use kqps_verdict::search::Preset;
 use serde::Deserialize;
 
 use crate::placement::Placement;
-use kqps_testbed::subject::{Definition, builtin};
 use kqps_files::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
+use kqps_testbed::subject::{Definition, builtin};
 
 /// A study, as its file describes it.
 #[derive(Clone, Debug, PartialEq, Deserialize)]

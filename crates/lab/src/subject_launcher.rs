@@ -13,10 +13,10 @@ use kqps_observation::{Cell, Trial};
 use kqps_tuning::Held;
 use kqps_verdict::silence::silence;
 
+use crate::gauged::{Cores, Gauges};
 use kqps_remote::controller;
 use kqps_testbed::certificates::{Certificates, ServerCertificate, certificate_of};
 use kqps_testbed::folder::Folder;
-use crate::gauged::{Cores, Gauges};
 use kqps_testbed::host_settings::{CellChanges, HostSettings, Release};
 use kqps_testbed::live_sink::LiveSink;
 use kqps_testbed::materials::{Materials, MaterialsSpec, QueriesKind};

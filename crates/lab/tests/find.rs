@@ -5,8 +5,8 @@ use std::convert::Infallible;
 
 use fastrand::Rng;
 use kqps_lab::search::{refine, run};
-use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 use kqps_observation::Trial;
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 use kqps_verdict::estimate::{Speed, of_search};
 use kqps_verdict::search::{Preset, Start};
 

@@ -121,7 +121,9 @@ impl Moments {
     pub fn from_record(moments: &[Moment]) -> Self {
         let width_ns = moments.first().map_or(0.0, |first| first.seconds * 1e9).round() as u64;
         let doublings = (0..=32).find(|doublings| WIDTH_NS << doublings == width_ns);
-        let Some(doublings) = doublings.filter(|_| moments.len() <= MOMENTS_MOST) else { return Self::default() };
+        let Some(doublings) = doublings.filter(|_| moments.len() <= MOMENTS_MOST) else {
+            return Self::default();
+        };
         Self { doublings, bins: moments.iter().map(Bin::from_record).collect() }
     }
 
@@ -207,7 +209,8 @@ impl Bin {
         for (bucket, count) in &moment.latencies {
             bin.latencies.resize(BUCKETS, 0);
             let bucket = usize::from(*bucket).min(BUCKETS - 1);
-            bin.latencies[bucket] = bin.latencies[bucket].saturating_add((*count).try_into().unwrap_or(u32::MAX));
+            bin.latencies[bucket] =
+                bin.latencies[bucket].saturating_add((*count).try_into().unwrap_or(u32::MAX));
         }
         bin
     }

@@ -219,6 +219,11 @@ impl<'a, T: Table> Books<'a, T> {
         self.labels = labels;
     }
 
+    /// Keeps the moments of the load.
+    pub(crate) fn keep_moments(&mut self) {
+        self.tally.timeline.keep_moments();
+    }
+
     /// Reports the fates of queries.
     pub(crate) fn report_to(&mut self, reports: Option<Reports>) {
         self.reports = reports;

@@ -18,7 +18,6 @@
 pub mod books;
 pub mod clock;
 pub mod connections;
-pub mod timeline;
 pub mod differences;
 pub mod error;
 mod files;
@@ -44,6 +43,7 @@ pub mod supply;
 pub mod tally;
 mod team;
 mod thread;
+pub mod timeline;
 pub mod trial;
 mod wait;
 pub mod walk;

@@ -5,13 +5,13 @@ use std::collections::BTreeMap;
 use kqps_dataset::{Dataset, Expected, Position};
 use kqps_observation::{Accounts, Histogram};
 
-use crate::timeline::Timeline;
 use crate::differences::Differences;
 use crate::held_back::HeldBack;
 use crate::loss::Loss;
 use crate::outstanding::OutstandingTimes;
 use crate::replies::Replies;
 use crate::reply::Cause;
+use crate::timeline::Timeline;
 
 const BIN_NS: u64 = 100_000_000;
 

@@ -14,9 +14,9 @@ use anyhow::{Context as _, Result};
 use kqps_fleet::Worker;
 use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
-use kqps_remote::agent::{Agent, Done, Job};
 use kqps_observation::Trial;
 use kqps_proofs::identity::identity_of;
+use kqps_remote::agent::{Agent, Done, Job};
 
 fn main() -> Result<()> {
     let program = PathBuf::from(variable("KQPS_PROOF_PROGRAM")?);

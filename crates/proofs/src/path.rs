@@ -8,9 +8,9 @@ use anyhow::{Context as _, Result};
 use kqps_kernel::namespace::veth::{self, VethSettings};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_kernel::probe;
-use kqps_testbed::path::{LaidPath, VethPath};
 use kqps_observation::question::Path as Kind;
 use kqps_programs::shell;
+use kqps_testbed::path::{LaidPath, VethPath};
 
 /// The source addresses of players on a veth path, from the network that is set aside for benchmarks (RFC 2544,
 /// appendix C.2.2). They are so many that no player runs out of ports.

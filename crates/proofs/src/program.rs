@@ -10,9 +10,9 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, bail};
 use kqps_dataset::Digest;
 use kqps_kernel::{affinity, port};
-use kqps_testbed::path::LaidPath;
 use kqps_message::{query, rcode, rtype};
 use kqps_observation::Trial;
+use kqps_testbed::path::LaidPath;
 use serde::Deserialize;
 
 use crate::child::{Running, pinned};

@@ -28,18 +28,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
-use kqps_host::{Topology, cpu_s_so_far, fingerprint};
 use kqps_fleet::{Role, Worker};
+use kqps_host::{Topology, cpu_s_so_far, fingerprint};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::{interface, probe};
 
-use kqps_testbed::materials::{Materials, MaterialsSpec};
-use kqps_testbed::play::QueryFile;
-use kqps_testbed::subject::Subject;
 use failure::{Failure, plain};
 use files::{PushedFiles, Stored};
 use hashes::{MaterialHashes, are_signed};
 use job::{Queries, StartRequest};
+use kqps_testbed::materials::{Materials, MaterialsSpec};
+use kqps_testbed::play::QueryFile;
+use kqps_testbed::subject::Subject;
 use place::AgentPlace;
 use subjects::{Subjects, Supplies};
 use tuned::Tuned;

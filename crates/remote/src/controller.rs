@@ -34,8 +34,8 @@ use kqps_fleet::{Host, Hosts, Identity, map_hosts};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::{Cell, HostRole, Run, RunHost};
 
-use kqps_testbed::certificates::ServerCertificate;
 use crate::error::HostsError;
+use kqps_testbed::certificates::ServerCertificate;
 use kqps_testbed::folder::Folder;
 use kqps_testbed::materials::{Materials, MaterialsSpec, QueriesKind};
 use kqps_testbed::patience::Patience;
@@ -52,7 +52,7 @@ use running::Running;
 use settings_notes::SettingsNotes;
 use supplies::Supplies;
 
-pub(crate) use supplies::queries_of_all;
+pub use supplies::queries_of_all;
 
 /// The hosts of a run, with an agent on each. Dropping it ends the agents.
 pub struct Session {
@@ -200,11 +200,7 @@ impl Session {
     }
 
     /// Makes the materials of a run on all hosts. Each must make the same as this host.
-    pub fn make(
-        &self,
-        materials: &BTreeMap<MaterialsSpec, Materials>,
-        seed: u64,
-    ) -> Result<(), HostsError> {
+    pub fn make(&self, materials: &BTreeMap<MaterialsSpec, Materials>, seed: u64) -> Result<(), HostsError> {
         let supplies = Supplies::from_materials(materials, seed)?;
         let mut members = self.members.borrow_mut();
         let Members { server, players } = &mut *members;

@@ -106,7 +106,9 @@ fn rates(number: usize, trial: &Trial) -> String {
     let line = |name, class, count: fn(&Moment) -> u64| MomentCourse {
         name,
         class,
-        points: whole(trial).map(|moment| (middle_s(moment), Some(count(moment) as f64 / moment.seconds))).collect(),
+        points: whole(trial)
+            .map(|moment| (middle_s(moment), Some(count(moment) as f64 / moment.seconds)))
+            .collect(),
     };
     let courses = [
         line("due", "due", |moment| moment.intended),

@@ -22,11 +22,7 @@ pub fn is_player(factors: &Factors) -> bool {
 
 /// Why a cell with these factors cannot be measured here, if it passes the kernel; `None` if it can or does not. `io`
 /// is the I/O model of a subject that takes one.
-pub fn why_not(
-    io: Option<&str>,
-    factors: &Factors,
-    lacking: &BTreeMap<String, String>,
-) -> Option<String> {
+pub fn why_not(io: Option<&str>, factors: &Factors, lacking: &BTreeMap<String, String>) -> Option<String> {
     if passes(io, factors) && factors.path().kind.unwrap_or_default() == Path::Loopback {
         return Some(NO_FRAMES.to_owned());
     }

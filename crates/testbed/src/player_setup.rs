@@ -155,7 +155,9 @@ impl PlayerSetup {
 
     /// The course of a load at a rate that the cell asks for; `None` for other loads, or if the rate stays.
     fn course(&self, request: &TrialRequest) -> Result<Option<Course>, String> {
-        let Some(shape) = self.0.course.as_ref().filter(|_| request.purpose == Purpose::Rate) else { return Ok(None) };
+        let Some(shape) = self.0.course.as_ref().filter(|_| request.purpose == Purpose::Rate) else {
+            return Ok(None);
+        };
         let course = shape.lay(Some(request.duration_s)).map_err(|error| error.to_string())?;
         Ok(Some(course.shares()))
     }

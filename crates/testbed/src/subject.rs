@@ -333,7 +333,7 @@ fn prepare_folder(definition: &Definition, folder: &Path, values: &Values) -> Re
 }
 
 /// Refuses a subject of which a program is missing.
-pub(crate) fn must_be_installed(definition: &Definition) -> Result<(), StartError> {
+pub fn must_be_installed(definition: &Definition) -> Result<(), StartError> {
     definition.programs.iter().try_for_each(|program| program_of(definition, program).map(drop))
 }
 

@@ -93,7 +93,7 @@ impl NoTrial {
     }
 
     /// The reason, and the last lines of output; `None` if the user ended the run.
-    pub(crate) fn failure(self) -> Option<(String, Vec<String>)> {
+    pub fn failure(self) -> Option<(String, Vec<String>)> {
         match self {
             Self::Interrupted => None,
             Self::Lost { reason } => Some((reason, Vec::new())),

@@ -14,11 +14,11 @@ use kqps_kernel::namespace::NetNs;
 use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
 use kqps_kernel::process::{self, Signal};
 use kqps_kernel::xdp::place;
-use kqps_testbed::path::{LaidPath, VethPath};
-use kqps_testbed::subject::{Definition, LaunchSetting, Subject, Zone};
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
 use kqps_skips::{Capability, skip};
+use kqps_testbed::path::{LaidPath, VethPath};
+use kqps_testbed::subject::{Definition, LaunchSetting, Subject, Zone};
 
 /// A path, if this process has the rights to lay one.
 fn laid() -> Option<LaidPath> {

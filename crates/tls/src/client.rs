@@ -14,13 +14,13 @@ use rustls::pki_types::{CertificateDer, ServerName};
 use rustls::{DEFAULT_VERSIONS, RootCertStore, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
+use crate::ALPN;
 use crate::connection::ClientTls;
 use crate::error::TlsError;
 use crate::failure::Failure;
 use crate::offer::{Group, Suite, provider};
 use crate::tickets::{OfClient, TicketCounts, Tickets};
 use crate::verifiers::{OfType, Trusting, Unchecked};
-use crate::ALPN;
 use kqps_catalogue::choice::KeyType;
 
 /// How a client speaks TLS. It can be sent to another process.

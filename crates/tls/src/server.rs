@@ -11,11 +11,11 @@ use rustls::server::{NoServerSessionStorage, ServerConfig, UnbufferedServerConne
 use rustls::{DEFAULT_VERSIONS, SupportedProtocolVersion};
 use serde::{Deserialize, Serialize};
 
+use crate::ALPN;
 use crate::connection::{ServerTls, Tls};
 use crate::error::TlsError;
 use crate::failure::Failure;
 use crate::sessions::Sessions;
-use crate::ALPN;
 
 /// A server's certificate with those of its issuers, and its key, all as PEM. It can be sent to another process.
 #[derive(Clone, PartialEq, Eq, Serialize, Deserialize)]

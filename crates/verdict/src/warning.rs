@@ -54,8 +54,10 @@ pub enum Code {
     #[strum(message = "many replies were truncated, so clients would ask again over TCP: their answers are \
                        too large for UDP, or the server limits the rate of its responses.")]
     Truncated,
-    #[strum(message = "the player, and not the server, may have been the limit: it was busy, or its ceiling \
-                       is too near to the figure.")]
+    #[strum(
+        message = "the player, and not the server, may have been the limit: it was busy, or its ceiling \
+                       is too near to the figure."
+    )]
     #[strum(props(flags = "-T, --cpus"))]
     PlayerLimited,
     #[strum(message = "the player's window, or every connection of it, was full while the server had time: \

@@ -7,7 +7,7 @@ use std::str::FromStr;
 use super::{Course, Leg};
 use crate::value::{parse_seconds, scaled};
 
-/// The highest rate, queries per second.
+/// The greatest accepted rate, queries a second. No link carries more, so a greater one is a slip.
 pub const RATE_MOST: f64 = 100e6;
 
 /// The most legs of a course.
@@ -141,7 +141,8 @@ impl Shape {
             if line_text.is_empty() || line_text.starts_with('#') {
                 continue;
             }
-            let is_names = std::mem::take(&mut is_first) && line_text.starts_with(|c: char| c.is_alphabetic());
+            let is_names =
+                std::mem::take(&mut is_first) && line_text.starts_with(|c: char| c.is_alphabetic());
             if is_names {
                 continue;
             }
@@ -159,10 +160,13 @@ impl Shape {
                 return Err(CourseError::TooLong(points.len()));
             }
         }
-        let leg = |pair: &[(f64, f64)]| Leg { seconds: pair[1].0 - pair[0].0, from: pair[0].1, to: pair[1].1 };
+        let leg =
+            |pair: &[(f64, f64)]| Leg { seconds: pair[1].0 - pair[0].0, from: pair[0].1, to: pair[1].1 };
         let legs: Vec<Leg> = points.windows(2).map(leg).filter(|leg| leg.seconds > 0.0).collect();
         if legs.is_empty() {
-            return Err(CourseError::Expected("two moments at least, each with its rate: `0 1000`, `60 5000`"));
+            return Err(CourseError::Expected(
+                "two moments at least, each with its rate: `0 1000`, `60 5000`",
+            ));
         }
         Course::new(legs).map(Self::Legs)
     }
@@ -228,7 +232,8 @@ fn rate(text: &str) -> Result<f64, CourseError> {
 
 /// A line of a file: seconds, and the rate then.
 fn point(line: &str) -> Result<(f64, f64), String> {
-    let mut words = line.split(|c: char| c.is_whitespace() || c == ',' || c == ';').filter(|word| !word.is_empty());
+    let mut words =
+        line.split(|c: char| c.is_whitespace() || c == ',' || c == ';').filter(|word| !word.is_empty());
     let (Some(second), Some(given), None) = (words.next(), words.next(), words.next()) else {
         return Err(format!("expected seconds and a rate, such as `60 5000`, and found `{line}`"));
     };
@@ -266,7 +271,10 @@ mod tests {
     #[test]
     fn steps_share_the_time_unless_they_have_their_own() {
         let shared = Shape::steps("10k,20k,50k").unwrap();
-        assert_eq!(legs(&shared.lay(Some(6.0)).unwrap()), [(2.0, 10e3, 10e3), (2.0, 20e3, 20e3), (2.0, 50e3, 50e3)]);
+        assert_eq!(
+            legs(&shared.lay(Some(6.0)).unwrap()),
+            [(2.0, 10e3, 10e3), (2.0, 20e3, 20e3), (2.0, 50e3, 50e3)]
+        );
         let own = Shape::steps("10k,0/500ms").unwrap();
         assert_eq!(legs(&own.lay(Some(2.0)).unwrap()), [(0.5, 10e3, 10e3), (0.5, 0.0, 0.0), (1.0, 0.0, 0.0)]);
     }
@@ -276,7 +284,9 @@ mod tests {
         let wave = Shape::wave("1k..3k/10s").unwrap();
         let course = wave.lay(Some(25.0)).unwrap();
         assert!((course.count_until(10.0) - 20_000.0).abs() < 1e-6);
-        assert!((course.rate_at(5.0) - 3_000.0).abs() < 1e-9 && (course.rate_at(20.0) - 1_000.0).abs() < 1e-9);
+        assert!(
+            (course.rate_at(5.0) - 3_000.0).abs() < 1e-9 && (course.rate_at(20.0) - 1_000.0).abs() < 1e-9
+        );
         assert!(course.seconds() >= 25.0);
         let half = course.count_until(2.5);
         let exact = 2_000.0 * 2.5 - 1_000.0 * 10.0 / TAU;
@@ -303,6 +313,8 @@ mod tests {
         for bad in ["1k", "1k..", "..2k", "1k..2k/", "1k..2k/0s", "a..b", "1k..200M", "1..2/3/x"] {
             assert!(Shape::ramp(bad).is_err(), "{bad}");
         }
-        assert!(Shape::steps("").is_err() && Shape::steps("1k,,2k").is_err() && Shape::wave("1k..2k").is_err());
+        assert!(
+            Shape::steps("").is_err() && Shape::steps("1k,,2k").is_err() && Shape::wave("1k..2k").is_err()
+        );
     }
 }

@@ -7,7 +7,7 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 /// A word of every factor, in the order of their names.
-const WORDS: [(&str, &str); 47] = [
+const WORDS: [(&str, &str); 48] = [
     ("compared_as", "a again"),
     ("dataset.file", "my queries"),
     ("dataset.names", "one"),
@@ -32,6 +32,7 @@ const WORDS: [(&str, &str); 47] = [
     ("player.congestion", "cubic"),
     ("player.connect_timeout_s", "0.5"),
     ("player.connections", "64"),
+    ("player.course", "ramp 1000..5000/2s"),
     ("player.early_data", "true"),
     ("player.http_method", "get"),
     ("player.http_path", "/dns"),
@@ -62,6 +63,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
     let factors = read(&WORDS).unwrap();
     let player = PlayerFactors {
         io: Some(Io::Mmsg),
+        course: Some("ramp 1000..5000/2s".parse().unwrap()),
         senders: Some(2),
         sockets: Some(8),
         window: Some(500),

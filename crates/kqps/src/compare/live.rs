@@ -10,12 +10,12 @@ use kqps_lab::configured::{Configured, with_names_of_their_own};
 use kqps_lab::running_server::PlayerRequest;
 use kqps_lab::session::Session;
 use kqps_lab::unit::Ending;
-use kqps_testbed::words::{counted, time};
 use kqps_observation::factors::ComparedAs;
 use kqps_observation::run::Outcome;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{CellLoad, Run};
 use kqps_recipe::RECORDS_MAX;
+use kqps_testbed::words::{counted, time};
 use kqps_verdict::judge::judge;
 use kqps_verdict::rate::plain;
 

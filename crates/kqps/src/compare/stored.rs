@@ -5,11 +5,11 @@ use std::io::ErrorKind;
 use std::path::Path;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
-use kqps_testbed::folder::{NoRun, store_in};
-use kqps_testbed::words::counted;
 use kqps_observation::factors::name::{CORES, IO, PLAYER, PROCESSES, SUBJECT, THREADS, WORKERS};
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Run, Store};
+use kqps_testbed::folder::{NoRun, store_in};
+use kqps_testbed::words::counted;
 use kqps_verdict::compare::{self, Case, LEAST_BLOCKS, figures_of};
 use kqps_verdict::figure;
 

@@ -6,9 +6,9 @@ mod value;
 use std::fmt;
 use std::time::Duration;
 
-use kqps_testbed::words::counted;
 use kqps_observation::trial::Transport;
 use kqps_player::{Prefix, TsigKey};
+use kqps_testbed::words::counted;
 
 use super::getopt::{Letters, Part, split};
 use super::usage::{LONG, USAGE};

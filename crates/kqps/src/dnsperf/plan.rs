@@ -246,9 +246,8 @@ mod tests {
 
     #[test]
     fn the_server_is_the_first_address_of_the_family() {
-        let of = |server: &str, family| {
-            server_of(&Command { server: server.into(), family, ..Command::new() })
-        };
+        let of =
+            |server: &str, family| server_of(&Command { server: server.into(), family, ..Command::new() });
         let first = ("localhost", 0).to_socket_addrs().unwrap().next().unwrap().ip();
         assert_eq!(of("localhost", "any"), Ok(first));
         assert!(of("localhost", "inet").unwrap().is_ipv4());

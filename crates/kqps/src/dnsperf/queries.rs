@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use kqps_dataset::{Additions, Dataset, DatasetError, Format, Options, Position};
-use kqps_testbed::words::counted;
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::name::{NameText, literal_end};
 use kqps_message::rtype::RtypeName;
 use kqps_player::Prefix;
+use kqps_testbed::words::counted;
 
 use super::command::Command;
 use super::log::Log;

@@ -1,11 +1,11 @@
 //! A search that ended: its verdict, in words or as JSON.
 
 use kqps_host::SubjectWatched;
-use kqps_testbed::trial_request::Played;
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::rate_unit;
 use kqps_observation::{TlsFacts, Trial};
 use kqps_player::Plan;
+use kqps_testbed::trial_request::Played;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{CutShort, SearchContext, SearchVerdict, judge_search};
 use kqps_verdict::search::Goal;

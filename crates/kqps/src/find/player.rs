@@ -5,10 +5,10 @@ use std::time::{Duration, Instant};
 
 use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
-use kqps_testbed::play::{PlayRequest, PlayerProgram, QueryFile, SPARE_LEAST};
-use kqps_testbed::trial_request::NoTrial;
 use kqps_observation::Trial;
 use kqps_player::Plan;
+use kqps_testbed::play::{PlayRequest, PlayerProgram, QueryFile, SPARE_LEAST};
+use kqps_testbed::trial_request::NoTrial;
 
 use super::Ended;
 use crate::load::Queries;

@@ -4,10 +4,10 @@ use std::cell::RefCell;
 use std::sync::Arc;
 
 use kqps_lab::search;
-use kqps_testbed::trial_request::{Played, TrialRequest};
 use kqps_live::{Hub, Standing};
 use kqps_observation::Trial;
 use kqps_observation::run::{Purpose, Role};
+use kqps_testbed::trial_request::{Played, TrialRequest};
 use kqps_verdict::search::Goal;
 
 use crate::live::standing_of;

@@ -6,10 +6,10 @@ use std::cell::Cell;
 use std::path::Path;
 use std::time::Duration;
 
-use kqps_testbed::words::counted;
 use kqps_observation::Trial;
 use kqps_observation::trial::Transport;
 use kqps_observation::visible::visible_line;
+use kqps_testbed::words::counted;
 use kqps_verdict::advice::summary::of_search;
 use kqps_verdict::figure::{self, is_near};
 use kqps_verdict::judge::{SearchVerdict, Wording};

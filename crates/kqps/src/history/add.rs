@@ -8,10 +8,10 @@ use std::thread;
 
 use anyhow::Context as _;
 use kqps_history::{Added, Entry, Host, Programs, Store, StoreError, entry_of};
+use kqps_observation::Run;
 use kqps_testbed::folder::{Folder, store_in};
 use kqps_testbed::subject::Definition;
 use kqps_testbed::words::counted;
-use kqps_observation::Run;
 use kqps_verdict::judge::judge_figures;
 
 use super::StoreArgs;

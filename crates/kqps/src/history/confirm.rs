@@ -7,9 +7,9 @@ use std::path::{Path, PathBuf};
 use anyhow::Context as _;
 use kqps_history::{Build, Entry, Kind, Reading, Records};
 use kqps_lab::configured::Configured;
+use kqps_observation::{Store, secret};
 use kqps_testbed::folder::{Folder, store_in};
 use kqps_testbed::subject::Definition;
-use kqps_observation::{Store, secret};
 use kqps_verdict::change::difference;
 use kqps_verdict::compare::{Comparison, Figure, Outcome};
 

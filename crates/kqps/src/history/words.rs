@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use kqps_history::{History, Records, Shape, TooFew};
-use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
+use kqps_testbed::words::counted;
 use time::OffsetDateTime;
 use time::macros::format_description;
 

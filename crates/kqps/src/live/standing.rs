@@ -1,7 +1,7 @@
 //! The request of a trial of a search or a study, as it is shown.
 
-use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 use kqps_live::{Load, Standing};
+use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 
 /// Where a command stands in such a trial, without its place among others.
 pub(crate) fn standing_of(request: &TrialRequest) -> Standing {

@@ -77,7 +77,10 @@ pub(crate) fn page_of(loads: &[LoadInput]) -> String {
 }
 
 fn input(folder: &Path, load: StoredLoad) -> LoadInput {
-    let name = folder.canonicalize().ok().and_then(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()));
+    let name = folder
+        .canonicalize()
+        .ok()
+        .and_then(|folder| Some(folder.file_name()?.to_string_lossy().into_owned()));
     let StoredLoad { command, printed, trial, .. } = load;
     LoadInput { name: name.unwrap_or_else(|| folder.display().to_string()), command, printed, trial }
 }

@@ -3,8 +3,8 @@
 
 use kqps_capture::{Why, ports_in_words};
 use kqps_dataset::{CaptureFacts, Dataset, DatasetError};
-use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
+use kqps_testbed::words::counted;
 
 use crate::exit::Lines;
 

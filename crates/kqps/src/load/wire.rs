@@ -10,9 +10,9 @@ use kqps_catalogue::factors::PlayerFactors;
 use kqps_catalogue::name;
 use kqps_catalogue::setting::{Over, Setting};
 use kqps_http::authority;
-use kqps_testbed::player_setup::PlayerSetup;
 use kqps_player::plan::CONNECTIONS_MOST;
 use kqps_player::{TlsPlan, Wire};
+use kqps_testbed::player_setup::PlayerSetup;
 use kqps_tls::{Client, ClientSettings, TlsError, Trust};
 
 use super::target::Targets;

@@ -9,10 +9,10 @@ mod statistics;
 
 use std::fmt::Write as _;
 
-use kqps_testbed::words::counted;
 use kqps_observation::trial::{LoadMode, UNSENT_CONNECTIONS, UNSENT_IDS, UNSENT_WINDOW};
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Percentile, Quantiles, Trial};
+use kqps_testbed::words::counted;
 use kqps_verdict::expected::expected_by_lost;
 use kqps_verdict::rate::{plain, rate};
 use kqps_verdict::warning::{Warning, busiest_to_mean, refusal};

@@ -4,11 +4,11 @@ use std::path::Path;
 
 use kqps_lab::budget::Spending;
 use kqps_lab::layout::BUDGET_S;
-use kqps_testbed::player_setup::PlayerSetup;
 use kqps_lab::session::Session;
-use kqps_testbed::words::{counted, time};
 use kqps_observation::Run;
 use kqps_observation::run::Role;
+use kqps_testbed::player_setup::PlayerSetup;
+use kqps_testbed::words::{counted, time};
 
 use super::left_out;
 

@@ -7,10 +7,10 @@ use kqps_catalogue::choice::{Io, Transport};
 use kqps_catalogue::factors::{Factors, SourceChoice};
 use kqps_catalogue::name;
 use kqps_catalogue::setting::Over;
-use kqps_testbed::player_setup::PlayerSetup;
 use kqps_lab::running_server::RunningServer;
 use kqps_observation::Cell;
 use kqps_player::Sources;
+use kqps_testbed::player_setup::PlayerSetup;
 use kqps_tls::client::server_name;
 
 use crate::exit::bad_input;

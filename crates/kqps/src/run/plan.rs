@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 
 use kqps_lab::layout::LaidOut;
 use kqps_lab::request::RunRequest;
-use kqps_testbed::words::counted;
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, CellLoad, cpu_list};
+use kqps_testbed::words::counted;
 use kqps_verdict::search::Preset;
 use schemars::JsonSchema;
 use serde::Serialize;

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_lab::configured::{Configured, with_names_of_their_own};
+use kqps_observation::secret;
 use kqps_testbed::echo_io;
 use kqps_testbed::subject::{Definition, builtin};
-use kqps_observation::secret;
 
 use super::labels;
 use crate::exit::bad_input;

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use kqps_history::Beside;
 use kqps_lab::conduct::Event;
 use kqps_lab::search;
-use kqps_testbed::trial_request::{Played, TrialRequest};
 use kqps_live::{Hub, Place, STARTING, Standing, of_trial};
 use kqps_observation::{Cell, Run, RunTrial};
+use kqps_testbed::trial_request::{Played, TrialRequest};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::search::Goal;
 

@@ -7,7 +7,6 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_front::{FrontSettings, Policy};
-use kqps_testbed::words::counted;
 use kqps_observation::visible::visible_line;
 use kqps_server::connections::{QuicReport, TcpReport};
 use kqps_server::frames::Program;
@@ -15,6 +14,7 @@ use kqps_server::report::{BackEndReport, CacheReport, XdpReport};
 use kqps_server::services::auth::{Changes, ZonesLoaded};
 use kqps_server::sockets::Addresses;
 use kqps_server::{Report, Server, ServerSetup};
+use kqps_testbed::words::counted;
 use schemars::JsonSchema;
 use serde::Serialize;
 

@@ -4,9 +4,9 @@ use std::io::{self, IsTerminal as _};
 use std::time::Instant;
 
 use indicatif::{ProgressBar, ProgressStyle};
-use kqps_testbed::words::counted;
 use kqps_message::name;
 use kqps_server::services::auth::{AuthSettings, Changes, Faulty, ZoneRequest, ZoneSource, ZonesLoaded};
+use kqps_testbed::words::counted;
 use kqps_zone::load::{self, LoadOptions, Loaded, Progress, Report, Served, load};
 use kqps_zone::source::{Source, SourceError, Sources};
 use kqps_zone::{Entry, Zones};

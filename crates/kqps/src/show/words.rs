@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use kqps_capture::ports_in_words;
-use kqps_testbed::words::{counted, time as in_words};
 use kqps_observation::visible::visible_line;
+use kqps_testbed::words::{counted, time as in_words};
 use kqps_verdict::rate::rate;
 use time::OffsetDateTime;
 use time::macros::format_description;

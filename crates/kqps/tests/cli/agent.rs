@@ -10,10 +10,12 @@ use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use kqps_dataset::Check;
-use kqps_host::{SubjectWatched, lives};
 use kqps_fleet::{Role, Worker as _};
+use kqps_host::{SubjectWatched, lives};
 use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
+use kqps_observation::Cell;
+use kqps_observation::run::Purpose;
 use kqps_remote::agent::job::{Queries, StartRequest};
 use kqps_remote::agent::{Agent, Done, Job};
 use kqps_testbed::materials::{MaterialsSpec, QueriesKind};
@@ -21,8 +23,6 @@ use kqps_testbed::play::{PlayRequest, QueryFile};
 use kqps_testbed::player_setup::PlayerSetup;
 use kqps_testbed::subject::builtin;
 use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
-use kqps_observation::Cell;
-use kqps_observation::run::Purpose;
 
 /// Records of the zone, and the seed of zone and queries.
 const RECORDS: u64 = 50;

@@ -9,11 +9,11 @@ use std::thread;
 
 use kqps_kernel::affinity;
 use kqps_kernel::interrupts::Interrupts;
-use kqps_testbed::path::LaidPath;
-use kqps_testbed::subject::{Definition, LaunchSetting, Subject, Zone, builtin, programs};
 use kqps_observation::Trial;
 use kqps_recipe::{LIST, Recipe, recipe_names};
 use kqps_skips::{Capability, skip};
+use kqps_testbed::path::LaidPath;
+use kqps_testbed::subject::{Definition, LaunchSetting, Subject, Zone, builtin, programs};
 use tempfile::TempDir;
 
 /// The authoritative subjects.

@@ -5,11 +5,11 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use kqps_testbed::subject::Definition;
 use kqps_observation::question::{Experiment, Factor, Question};
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Cell, Factors, Run, RunTrial, SCHEMA, Store, Trial};
+use kqps_testbed::subject::Definition;
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
 use kqps_history::{Added, Store as History};
-use kqps_testbed::subject::Definition;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::run::{CellLoad, Outcome, Purpose, Role};
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Accounts, Cell, Run, RunTrial, SCHEMA, Store, Trial};
+use kqps_testbed::subject::Definition;
 use serde_json::Value;
 use tempfile::TempDir;
 

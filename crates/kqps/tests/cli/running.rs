@@ -7,11 +7,11 @@ use std::process::{Child, Command, Output, Stdio};
 use std::time::Duration;
 
 use kqps_kernel::namespace::veth::VethSettings;
-use kqps_testbed::path::{LaidPath, VethPath};
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::trial::Transport;
 use kqps_observation::{Run, Store, Target};
 use kqps_skips::{Capability, skip};
+use kqps_testbed::path::{LaidPath, VethPath};
 use serde_json::Value;
 use tempfile::TempDir;
 

@@ -4,9 +4,9 @@
 use std::fs;
 use std::path::Path;
 
-use kqps_testbed::subject::programs;
 use kqps_proofs::peers::{Extent, Name, Programs, measure};
 use kqps_skips::{Capability, skip};
+use kqps_testbed::subject::programs;
 use serde_json::Value;
 
 fn measured(name: Name, file: &str) -> Value {

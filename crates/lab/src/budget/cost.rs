@@ -5,11 +5,11 @@ use kqps_observation::{Cell, CellLoad};
 use kqps_verdict::search::Preset;
 
 use crate::canary;
-use kqps_testbed::materials;
 use crate::profile::PROFILE_S;
 use crate::residence;
 use crate::rounds;
 use crate::warm_up;
+use kqps_testbed::materials;
 
 /// Before the first trial: reading the host, and generating small files.
 const SETUP_S: f64 = 3.0;

@@ -15,9 +15,9 @@ use kqps_verdict::disturbed::rounds_with;
 use super::group::ceiling_of;
 use super::{Conducted, Conductor, Event, StartKey, restart, seconds};
 use crate::order;
+use crate::unit::{self, Next, Unit};
 use kqps_testbed::patience::Patience;
 use kqps_testbed::trial_request::{NoTrial, Played, TrialRequest};
-use crate::unit::{self, Next, Unit};
 use member::Member;
 
 /// A group that is being conducted.

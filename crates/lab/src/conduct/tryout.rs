@@ -11,8 +11,8 @@ use kqps_verdict::compare::Pairing;
 
 use super::{Conducted, Conductor, Event, StartKey, seconds};
 use crate::rounds;
-use kqps_testbed::trial_request::{NoTrial, was_tried};
 use crate::warm_up::WarmUp;
+use kqps_testbed::trial_request::{NoTrial, was_tried};
 
 /// A subject that failed this many times in succession is hopeless.
 const OFTEN: usize = 3;

@@ -16,16 +16,16 @@ use super::ceilings;
 use super::offer::HostOffer;
 use super::values::{self, FactorWords, ONE_PER_CORE, VALUES_MOST};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
+use crate::placement::{self, CoreRequest, Placed, place};
+use kqps_files::toml_file::TomlError;
 use kqps_testbed::echo_io;
 use kqps_testbed::host_settings;
 use kqps_testbed::materials::MaterialsSpec;
 use kqps_testbed::past_kernel;
-use crate::placement::{self, CoreRequest, Placed, place};
 use kqps_testbed::player_hosts::{Players, players_of};
 use kqps_testbed::player_setup::PlayerSetup;
 use kqps_testbed::subject::Definition;
 use kqps_testbed::subject::setting::SettingError;
-use kqps_files::toml_file::TomlError;
 
 /// The cells of a study on a machine.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -7,15 +7,15 @@ use kqps_verdict::search::Preset;
 use super::possible::{self, Possible, PossibleSettings};
 use super::values::{self, ONE_PER_CORE, check_length, is_common};
 use super::{Experiment, Published, RawLoad, StudyFile, common, transports};
-use kqps_testbed::echo_io;
-use kqps_testbed::subject::Definition;
-use kqps_testbed::subject::setting::SettingError;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
 use kqps_observation::factors::{
     SourceChoice,
     name::{self, IO, SUBJECT},
 };
 use kqps_observation::question;
+use kqps_testbed::echo_io;
+use kqps_testbed::subject::Definition;
+use kqps_testbed::subject::setting::SettingError;
 
 /// The most starts of every cell.
 const REPETITIONS_MOST: u32 = 1000;

@@ -1,10 +1,10 @@
 use super::*;
 use crate::study_file::cells::{StudyLayout, lay_out};
 use crate::study_file::offer::HostOffer;
-use kqps_testbed::subject::builtin as subjects;
 use kqps_host::Topology;
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::run::Role;
+use kqps_testbed::subject::builtin as subjects;
 
 mod transports;
 

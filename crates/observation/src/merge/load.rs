@@ -25,7 +25,8 @@ pub(super) fn facts(parts: &[Part], accounts: &Accounts) -> LoadFacts {
     let outstanding_s: Option<f64> = each().map(|load| Some(load.outstanding_mean? * load.duration_s)).sum();
     let intended_qps: Option<f64> = each().map(|load| load.intended_qps).sum();
     // All players follow one course, each at its share of the rate.
-    let times = intended_qps.zip(first.intended_qps).map_or(1.0, |(all_qps, first_qps)| over(all_qps, first_qps));
+    let times =
+        intended_qps.zip(first.intended_qps).map_or(1.0, |(all_qps, first_qps)| over(all_qps, first_qps));
     LoadFacts {
         mode: first.mode,
         arrivals: first.arrivals,

@@ -177,9 +177,13 @@ impl Plan {
 
     fn check_course(&self) -> Result<(), PlanError> {
         let Some(course) = &self.course else { return Ok(()) };
-        let follows = matches!(self.load, LoadPlan::Open { arrivals: Arrivals::Even | Arrivals::Poisson, .. });
+        let follows =
+            matches!(self.load, LoadPlan::Open { arrivals: Arrivals::Even | Arrivals::Poisson, .. });
         let is_share = course.peak() <= 1.0;
-        first_of([(!follows, PlanError::Course), (!is_share, PlanError::CoursePeak(course.peak().to_string()))])
+        first_of([
+            (!follows, PlanError::Course),
+            (!is_share, PlanError::CoursePeak(course.peak().to_string())),
+        ])
     }
 
     /// Checks how a capture is played, whatever the capture is.
@@ -331,8 +335,8 @@ mod tests {
     use std::net::SocketAddr;
 
     use super::*;
-    use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
     use crate::plan::TsigKey;
+    use crate::plan::tests::{http_plan, plan, quic_plan, tcp, tcp_plan, tls_plan, udp};
 
     /// The check of a usual plan after this change.
     fn checked(change: impl FnOnce(&mut Plan)) -> Result<(), PlanError> {

@@ -29,11 +29,7 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
         delayed_acks: counts.delayed_acks,
         connections_with_retransmitted_syn: counts.lost_syns,
         ports_in_use: counts.ports_in_use,
-        tls: counts
-            .tls
-            .as_ref()
-            .zip(plan.tls())
-            .map(|(tls, plan)| tls_facts(tls, plan, counts.are_of_tcp())),
+        tls: counts.tls.as_ref().zip(plan.tls()).map(|(tls, plan)| tls_facts(tls, plan, counts.are_of_tcp())),
         http: counts
             .http
             .as_ref()

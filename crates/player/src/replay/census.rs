@@ -3,8 +3,8 @@
 
 use kqps_dataset::{CaptureFacts, Captured, Dataset};
 
-use super::window::Window;
 use super::TRANSPORTS;
+use super::window::Window;
 
 /// The queries and clients of the window.
 #[derive(Debug)]

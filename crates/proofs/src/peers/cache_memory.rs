@@ -7,8 +7,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::process::{self, Signal};
-use kqps_testbed::path::LaidPath;
 use kqps_observation::question::Path as Kind;
+use kqps_testbed::path::LaidPath;
 use serde::Serialize;
 use serde_json::json;
 

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result};
+use kqps_recipe::{Expect, LIST, Recipe};
 use kqps_testbed::materials::one_zone;
 use kqps_testbed::subject::Zone;
-use kqps_recipe::{Expect, LIST, Recipe};
 use serde::Deserialize;
 
 use super::Bench;

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::probe;
-use kqps_testbed::path::LaidPath;
 use kqps_programs::shell;
+use kqps_testbed::path::LaidPath;
 
 use super::Bench;
 use super::figure::Reported;

@@ -2,8 +2,8 @@
 //! from the intended rate.
 
 use anyhow::Result;
-use kqps_testbed::path::LaidPath;
 use kqps_observation::Trial;
+use kqps_testbed::path::LaidPath;
 use serde::Serialize;
 
 use super::block::Spread;

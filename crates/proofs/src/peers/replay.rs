@@ -11,8 +11,8 @@ use std::path::Path;
 
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_kernel::namespace::veth::{self, VethSettings};
-use kqps_testbed::path::LaidPath;
 use kqps_observation::question::Path as Kind;
+use kqps_testbed::path::LaidPath;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -155,8 +155,9 @@ fn singles(replayer: Replayer, traffic: &Traffic, replays: &[Replay]) -> [Single
     let kqps = traffic.rate_qps / 1000;
     let what =
         |figure: &str| format!("{} at {kqps} kqps, {} clients: {figure}", replayer.words(), traffic.clients);
-    let single = |figure: &str, unit, value: &dyn Fn(&Replay) -> f64, target| {
-        Single { every: true, ..Single::new(what(figure), unit, replays.iter().map(value), target) }
+    let single = |figure: &str, unit, value: &dyn Fn(&Replay) -> f64, target| Single {
+        every: true,
+        ..Single::new(what(figure), unit, replays.iter().map(value), target)
     };
     let second = target(Target::AtMost(SECOND_WITHIN));
     let late = target(Target::AtMost(LATE_WITHIN_US));

@@ -75,8 +75,7 @@ fn by_count(bench: &Bench<'_>) -> Result<Single> {
     let (least, most) = (instructions(bench, few)?, instructions(bench, many)?);
     ensure!(most > least, "perf counts {least} instructions for {few}, and {most} for {many}");
     let each = (most - least) as f64 / (many - few) as f64;
-    let found =
-        Single::new(INSTRUCTIONS.into(), Unit::Instructions, [each].into_iter(), Target::Reported);
+    let found = Single::new(INSTRUCTIONS.into(), Unit::Instructions, [each].into_iter(), Target::Reported);
     Ok(Single { beside: json!({ "queries": [few, many], "instructions": [least, most] }), ..found })
 }
 

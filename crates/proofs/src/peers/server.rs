@@ -6,12 +6,12 @@ use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_testbed::certificates::Certificates;
-use kqps_testbed::path::LaidPath;
-use kqps_testbed::subject::{Definition, LaunchSetting, Over, Subject, builtin, programs};
 use kqps_observation::factors::CertificateType;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::trial::Transport;
+use kqps_testbed::certificates::Certificates;
+use kqps_testbed::path::LaidPath;
+use kqps_testbed::subject::{Definition, LaunchSetting, Over, Subject, builtin, programs};
 use serde::Deserialize;
 use tempfile::TempDir;
 

@@ -4,8 +4,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_kernel::probe;
-use kqps_testbed::path::LaidPath;
 use kqps_observation::Trial;
+use kqps_testbed::path::LaidPath;
 use serde::Serialize;
 
 use super::figure::{Figure, Reported};

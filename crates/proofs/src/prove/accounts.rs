@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, Result, bail};
 use kqps_faults::relay::{Counts, Plan, Relay, RelaySettings};
-use kqps_testbed::path::LaidPath;
 use kqps_observation::{Accounts, Trial};
+use kqps_testbed::path::LaidPath;
 
 use device::Device;
 

@@ -40,10 +40,10 @@ use anyhow::{Context as _, Result, anyhow, ensure};
 use clap::ValueEnum;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::probe::probe_one;
+use kqps_skips::{Capability, skip};
 use kqps_testbed::materials::one_zone;
 use kqps_testbed::path::LaidPath;
 use kqps_testbed::subject::{Definition, LaunchSetting, StartError, Subject, Zone};
-use kqps_skips::{Capability, skip};
 
 use crate::program::{Expected, Program, write_queries};
 use crate::scratch::Scratch;

@@ -5,8 +5,8 @@ use std::net::IpAddr;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use kqps_host::Topology;
 use kqps_fleet::{HelloFacts, Host, HostsError, Identity, JobError, Link, Offset, Role, Ticket};
+use kqps_host::Topology;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::fingerprint::BinaryFacts;
 use kqps_observation::{Fingerprint, HostRole, RunHost, Trial, cpu_list};

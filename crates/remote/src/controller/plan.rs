@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::path::Path;
 
 use kqps_dataset::Check;
-use kqps_host::SubjectWatched;
 use kqps_fleet::Host;
+use kqps_host::SubjectWatched;
 use kqps_observation::Cell;
 use kqps_observation::factors::PlayerFactors;
 use kqps_player::plan::Part;

@@ -4,9 +4,9 @@
 
 use std::time::{Duration, Instant};
 
+use kqps_fleet::Ticket;
 use kqps_host::Stamped;
 use kqps_host::watch::ServerSeen;
-use kqps_fleet::Ticket;
 use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::Trial;

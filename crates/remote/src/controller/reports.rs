@@ -17,7 +17,7 @@ pub struct Reports {
 
 /// Cells and hosts that a completion changed.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(crate) struct Completed {
+pub struct Completed {
     /// The numbers of the cells, from 0.
     pub cells: Vec<usize>,
     /// Whether it changed the hosts.

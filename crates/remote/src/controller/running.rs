@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
+use kqps_fleet::Host;
 use kqps_host::Stamped;
 use kqps_host::ledger::across;
-use kqps_fleet::Host;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::factors::name;
 use kqps_observation::merge::{Part, merge};

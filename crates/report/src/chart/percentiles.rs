@@ -124,6 +124,9 @@ mod tests {
 
     #[test]
     fn shares_are_written_as_people_do() {
-        assert_eq!([0, 1, 2, 3, 5].map(share_tick), ["100\u{a0}%", "10\u{a0}%", "1\u{a0}%", "0.1\u{a0}%", "0.001\u{a0}%"]);
+        assert_eq!(
+            [0, 1, 2, 3, 5].map(share_tick),
+            ["100\u{a0}%", "10\u{a0}%", "1\u{a0}%", "0.1\u{a0}%", "0.001\u{a0}%"]
+        );
     }
 }

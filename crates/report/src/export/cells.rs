@@ -133,9 +133,9 @@ pub(super) fn cells(run: &Run, verdict: &RunVerdict) -> Sheet {
             let value = words(cell.factors.word(name).unwrap_or_default());
             (format!("factor.{name}"), "the value of this factor".to_owned(), value)
         };
-        let rest = REST.iter().map(|(name, about, value)| {
-            ((*name).to_owned(), (*about).to_owned(), value(subject, figures))
-        });
+        let rest = REST
+            .iter()
+            .map(|(name, about, value)| ((*name).to_owned(), (*about).to_owned(), value(subject, figures)));
         sheet.push(first.into_iter().chain(names.iter().map(factor)).chain(rest));
     }
     sheet

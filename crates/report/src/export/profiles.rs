@@ -46,10 +46,11 @@ pub(super) fn threads(run: &Run, verdict: &RunVerdict) -> Sheet {
                 ("tid", "its number; 0 for several together", count(thread.tid)),
             ];
             let owned = |(name, about, value): Field| (name.to_owned(), about.to_owned(), value);
-            let states = ThreadTimes::STATES.into_iter().zip(thread.times.seconds()).map(|(state, seconds)| {
-                let name = format!("{}_s", state.replace([' ', '/'], "_").to_lowercase());
-                (name, format!("seconds of the profile: {state}"), number(seconds))
-            });
+            let states =
+                ThreadTimes::STATES.into_iter().zip(thread.times.seconds()).map(|(state, seconds)| {
+                    let name = format!("{}_s", state.replace([' ', '/'], "_").to_lowercase());
+                    (name, format!("seconds of the profile: {state}"), number(seconds))
+                });
             let last = owned(trials(&[one.trial]));
             sheet.push(first.map(owned).into_iter().chain(states).chain([last]));
         }

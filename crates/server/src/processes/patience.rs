@@ -32,7 +32,8 @@ mod tests {
     fn patience_ms(model: Model, work_ns: u64, cores: usize) -> u64 {
         let listen = vec!["127.0.0.1:0".parse().unwrap(), "[::1]:0".parse().unwrap()];
         let setup = ServerSetup { processes: 2, ..ServerSetup::small(listen, model) };
-        patience_ns(&setup, &Description::Echo { work_ns, rounds: 0, lock_ns: 0, connections: None }, cores) / 1_000_000
+        patience_ns(&setup, &Description::Echo { work_ns, rounds: 0, lock_ns: 0, connections: None }, cores)
+            / 1_000_000
     }
 
     #[test]

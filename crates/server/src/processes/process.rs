@@ -63,10 +63,10 @@ impl WorkerProcess {
             processes: setup.processes as usize,
             workers,
             listeners,
-            tls: setup.tls.as_ref().map(|tls| TlsDescription {
-                identity: tls.identity.clone(),
-                early_data: tls.early_data,
-            }),
+            tls: setup
+                .tls
+                .as_ref()
+                .map(|tls| TlsDescription { identity: tls.identity.clone(), early_data: tls.early_data }),
         };
         command.args(ARGUMENTS).stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut process = tie_kqps(&mut command).spawn()?;

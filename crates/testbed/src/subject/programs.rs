@@ -19,10 +19,7 @@ pub fn find(program: &str) -> Option<PathBuf> {
 }
 
 /// The files of the programs that are found, by name, with the version of their subject.
-pub(crate) fn facts_of(
-    programs: &[String],
-    version: Option<&str>,
-) -> impl Iterator<Item = (String, BinaryFacts)> {
+pub fn facts_of(programs: &[String], version: Option<&str>) -> impl Iterator<Item = (String, BinaryFacts)> {
     programs.iter().filter_map(move |name| {
         let facts = fingerprint::binary(&find(name)?);
         Some((name.clone(), BinaryFacts { version: version.map(str::to_owned), ..facts }))

@@ -78,9 +78,8 @@ pub fn of_run(run: &Run, verdicts: &[CellVerdict], figures: &[Figures]) -> Vec<S
     let members = figures.iter().enumerate().flat_map(|(index, one)| {
         places(run, one).into_iter().map(move |(family, workers)| (family, (workers, index)))
     });
-    let several = in_order(members)
-        .into_iter()
-        .filter(|(_, members)| members.iter().any(|one| one.0 != members[0].0));
+    let several =
+        in_order(members).into_iter().filter(|(_, members)| members.iter().any(|one| one.0 != members[0].0));
     let mut series: Vec<ScalingSeries> =
         several.map(|(family, members)| measured(run, verdicts, figures, &family, members)).collect();
     series.extend(run.experiments().flat_map(published));

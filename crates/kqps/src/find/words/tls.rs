@@ -3,9 +3,9 @@
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
-use kqps_testbed::words::counted;
 use kqps_observation::{TlsFacts, Trial};
 use kqps_player::record::{NO_EARLY_DATA, PACKED_AND_LOST};
+use kqps_testbed::words::counted;
 
 use crate::load::{agreed, causes};
 

@@ -2,8 +2,8 @@
 
 use comfy_table::Table;
 use kqps_host::setup::HostSetup;
-use kqps_testbed::words::counted;
 use kqps_observation::cpu_list;
+use kqps_testbed::words::counted;
 use kqps_tuning::advise::{Advice, Layout, Piece};
 use kqps_verdict::rate::rate;
 
@@ -47,8 +47,7 @@ fn device(setup: &HostSetup, advice: &Advice) -> String {
 }
 
 fn layouts(layouts: &[Layout]) -> Table {
-    let mut table =
-        titled(["", "layout", "queues", "receive on", "interrupts on", "workers on", "at most"]);
+    let mut table = titled(["", "layout", "queues", "receive on", "interrupts on", "workers on", "at most"]);
     for (number, layout) in (1..).zip(layouts) {
         let interrupts = if layout.interrupt_cpus.is_empty() {
             "-".into()

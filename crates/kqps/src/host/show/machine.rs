@@ -45,8 +45,7 @@ fn mitigations(fingerprint: &Fingerprint) -> (usize, usize) {
 }
 
 pub(super) fn cores(topology: &Topology, setup: &HostSetup) -> Table {
-    let mut table =
-        titled(["cpu", "package", "core", "node", "same core", "same L2", "same L3", "receives"]);
+    let mut table = titled(["cpu", "package", "core", "node", "same core", "same L2", "same L3", "receives"]);
     for core in &topology.cores {
         let cache =
             |level: &str| core.caches.get(level).map_or_else(|| "-".into(), |cpus| cpu_list::write(cpus));

@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use kqps_testbed::words::counted;
 use kqps_observation::network::TcpFacts;
 use kqps_observation::{ConnectionFacts, EarlyFacts, HttpFacts, QuicFacts, SessionFacts, TlsFacts, Trial};
+use kqps_testbed::words::counted;
 
 use super::{line, quantiles, times};
 

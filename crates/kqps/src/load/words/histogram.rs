@@ -108,7 +108,10 @@ mod tests {
 
     #[test]
     fn bars_are_as_long_as_counts() {
-        assert_eq!((bar(0, 10), bar(10, 10).chars().count(), bar(5, 10).chars().count()), (String::new(), 40, 20));
+        assert_eq!(
+            (bar(0, 10), bar(10, 10).chars().count(), bar(5, 10).chars().count()),
+            (String::new(), 40, 20)
+        );
         assert_eq!(bar(1, 1_000_000), "▏");
     }
 }

@@ -3,10 +3,10 @@
 
 use std::fmt::Write as _;
 
-use kqps_testbed::words::counted;
 use kqps_observation::trial::UNSENT_LATE;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{CaptureContent, Difference, Replay, Trial};
+use kqps_testbed::words::counted;
 
 use super::connections::causes;
 use super::{line, quantiles, with_share};

@@ -5,9 +5,9 @@ use std::fmt::Write as _;
 
 use comfy_table::{Table, presets};
 use kqps_catalogue::figure::Unit;
-use kqps_testbed::words::counted;
 use kqps_observation::question::{Experiment, Figure};
 use kqps_observation::{Question, Run};
+use kqps_testbed::words::counted;
 use kqps_verdict::figure::{Absence, Best, Figures, Grid, Slot, State, best_of, tables_of};
 use kqps_verdict::judge::RunVerdict;
 use kqps_verdict::steady;

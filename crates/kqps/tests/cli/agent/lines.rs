@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 
 use kqps_host::fingerprint;
 use kqps_kernel::process::{self, Signal};
-use kqps_remote::agent::{Done, Job};
 use kqps_observation::SCHEMA;
+use kqps_remote::agent::{Done, Job};
 use serde_json::{Value, json};
 use tempfile::TempDir;
 

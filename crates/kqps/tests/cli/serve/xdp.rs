@@ -11,8 +11,8 @@ use kqps_kernel::namespace::veth::{DEVICE, VethSettings};
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::process::Signal;
 use kqps_kernel::xdp::{Attached, Filter, Prefix, Protocols, XdpMode, place};
-use kqps_testbed::path::{LaidPath, VethPath};
 use kqps_skips::{Capability, skip};
+use kqps_testbed::path::{LaidPath, VethPath};
 
 use super::running::{Running, serve_as};
 use super::sent::{kernel_counts, query, reply};

@@ -6,12 +6,12 @@ use kqps_observation::{Cell, Run, Trial};
 use kqps_verdict::estimate::{self, Speed};
 
 use super::super::{Conductor, NO_TIME, StartKey};
-use kqps_testbed::patience::Patience;
 use crate::search;
-use kqps_testbed::started::Play;
-use kqps_testbed::trial_request::TrialRequest;
 use crate::unit::{self, Ending, Next, Unit};
 use crate::warm_up::WarmUp;
+use kqps_testbed::patience::Patience;
+use kqps_testbed::started::Play;
+use kqps_testbed::trial_request::TrialRequest;
 
 pub(super) struct Member<'a> {
     pub(super) key: StartKey,

@@ -8,10 +8,10 @@ use std::time::Duration;
 use anyhow::{Context as _, Result, ensure};
 use kqps_faults::relay::{Counts, Fault, Plan, RelaySettings, Share};
 use kqps_kernel::namespace::veth::VethSettings;
-use kqps_testbed::path::LaidPath;
 use kqps_observation::Trial;
 use kqps_observation::question::Path as Kind;
 use kqps_skips::Capability;
+use kqps_testbed::path::LaidPath;
 
 use super::super::patience::{ATTEMPTS, until_proved};
 use super::super::{Bench, QUERIES};

@@ -3,8 +3,8 @@
 use std::net::SocketAddr;
 
 use anyhow::{Context as _, Result, bail, ensure};
-use kqps_testbed::subject::{StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
+use kqps_testbed::subject::{StartError, Subject, Zone, builtin};
 
 use super::super::{Bench, Size};
 use super::query::Query;

@@ -4,8 +4,8 @@
 use std::net::Ipv4Addr;
 
 use anyhow::{Context as _, Result, bail};
-use kqps_kernel::namespace::veth::{self, End, VethSettings};
 use kqps_kernel::namespace::NetNs;
+use kqps_kernel::namespace::veth::{self, End, VethSettings};
 use kqps_kernel::probe;
 use kqps_programs::shell;
 use serde_json::Value;

@@ -15,8 +15,8 @@ use kqps_observation::question::Path as Kind;
 use kqps_programs::shell;
 use kqps_skips::Capability;
 
-use super::patience::until_proved;
 use super::Bench;
+use super::patience::until_proved;
 use crate::program::Carrier;
 use crate::{path, program};
 use expected::Played;

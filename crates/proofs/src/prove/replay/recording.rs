@@ -10,8 +10,8 @@ use std::time::{Duration, Instant};
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_capture::{Event, Kind, Reader, Settings};
 use kqps_kernel::namespace::veth;
-use kqps_testbed::path::LaidPath;
 use kqps_programs::shell;
+use kqps_testbed::path::LaidPath;
 use serde_json::Value;
 
 use super::super::Bench;

@@ -1,8 +1,8 @@
 //! Searches at a fresh NSD, one after the other.
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_testbed::subject::{StartError, Subject, Zone, builtin};
 use kqps_skips::{Capability, skip};
+use kqps_testbed::subject::{StartError, Subject, Zone, builtin};
 use kqps_verdict::interval::{Interval, median_interval};
 
 use super::super::patience::{ATTEMPTS, until_proved};

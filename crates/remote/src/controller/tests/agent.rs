@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::Duration;
 
-use kqps_host::Topology;
 use kqps_fleet::{Host, Identity, Worker, serve};
+use kqps_host::Topology;
 use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::fingerprint::CoreFacts;
