@@ -79,7 +79,7 @@ fn put(cache: &Shared, asked: &Question<'_>, zone: &[u8], reply: &[u8]) -> Put {
 fn form(query: &[u8], asked: &Question<'_>) -> Option<Form> {
     let header = Header::from_bytes(query)?;
     let opt = edns::find(query).ok()?;
-    let is_known = opt.as_ref().is_none_or(|opt| (opt.ttl_s >> 16) & 0xff == 0);
+    let is_known = opt.as_ref().is_none_or(|opt| opt.ttl_s.to_be_bytes()[1] == 0);
     let is_query = !header.is_reply() && header.opcode() == 0 && header.questions() == 1;
     (is_known && is_query).then(|| Form {
         question_end: HEADER_BYTES + asked.name.len() + QUESTION_TAIL_BYTES,

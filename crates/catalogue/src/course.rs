@@ -173,11 +173,19 @@ mod tests {
     #[test]
     fn areas_of_ramps_and_pauses_are_exact() {
         let course = course(&[(10.0, 0.0, 100.0), (5.0, 0.0, 0.0), (2.0, 100.0, 100.0)]);
-        assert_eq!((course.total(), course.seconds(), course.peak()), (700.0, 17.0, 100.0));
-        let counts = [0.0, 5.0, 10.0, 12.0, 15.0, 16.0, 17.0, 99.0].map(|second| course.count_until(second));
-        assert_eq!(counts, [0.0, 125.0, 500.0, 500.0, 500.0, 600.0, 700.0, 700.0]);
-        let rates = [0.0, 5.0, 10.0, 15.0, 17.0].map(|second| course.rate_at(second));
-        assert_eq!(rates, [0.0, 50.0, 0.0, 100.0, 0.0]);
+        let micro = |figure: f64| (figure * 1e6).round() as u64;
+        assert_eq!(
+            [course.total(), course.seconds(), course.peak()].map(micro),
+            [700_000_000, 17_000_000, 100_000_000]
+        );
+        for (second, count) in
+            [(0, 0), (5, 125), (10, 500), (12, 500), (15, 500), (16, 600), (17, 700), (99, 700)]
+        {
+            assert_eq!(micro(course.count_until(f64::from(second))), count * 1_000_000, "{second}");
+        }
+        for (second, rate) in [(0, 0), (5, 50), (10, 0), (15, 100), (17, 0)] {
+            assert_eq!(micro(course.rate_at(f64::from(second))), rate * 1_000_000, "{second}");
+        }
     }
 
     #[test]

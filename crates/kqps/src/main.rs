@@ -82,12 +82,12 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    Load(load::Args),
+    Load(Box<load::Args>),
     Dnsperf(dnsperf::Args),
     /// Play the trial that another kqps asks for on standard input
     #[command(hide = true)]
     Play,
-    Find(find::Args),
+    Find(Box<find::Args>),
     Serve(serve::Args),
     Run(run::Args),
     Report(report::Args),

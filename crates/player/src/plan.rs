@@ -32,6 +32,7 @@ pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
 pub use window::window_most;
 
 /// A trial before it is played. It can be sent to a player in another process.
+#[allow(clippy::struct_excessive_bools)] // each is a setting of its own
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {

@@ -91,16 +91,21 @@ impl Drop for Members {
 /// A start of a subject for trials that other hosts play.
 #[derive(Clone, Copy, Debug)]
 pub struct Start<'a> {
+    /// The cell of the subject.
     pub cell: &'a Cell,
+    /// How the subject is started.
     pub definition: &'a Definition,
     /// The number of the start in the run.
     pub number: u64,
+    /// The kind of queries that the players send.
     pub queries: QueriesKind,
     /// Whether answers are checked against the expectations of the queries.
     pub checks: bool,
     /// The subject's certificate, over an encrypted transport.
     pub certificate: Option<&'a ServerCertificate>,
+    /// The time limits of the start.
     pub patience: Patience,
+    /// Signals that end the start.
     pub interrupts: &'a Interrupts,
 }
 

@@ -219,7 +219,9 @@ impl<'a> HostSettings<'a> {
 
 /// Releases the changes of a cell when it is dropped.
 pub struct Release<'a> {
+    /// The settings that the changes are of.
     pub settings: &'a HostSettings<'a>,
+    /// The changes to release.
     pub changes: Vec<Change>,
 }
 

@@ -21,6 +21,7 @@ pub struct Patience {
 
 impl Patience {
     /// Moves the limits later by the time for which a host was away.
+    #[must_use]
     pub fn later(self, away: Duration) -> Self {
         Self {
             until: self.until.map(|(ready, over)| (ready + away, over + away)),

@@ -19,7 +19,7 @@ pub(crate) struct Starvation {
 }
 
 impl Starvation {
-    pub fn new(pid: u32) -> Self {
+    pub(crate) fn new(pid: u32) -> Self {
         Self { pid, looked: Instant::now(), waiting: BTreeMap::new() }
     }
 

@@ -193,7 +193,6 @@ impl Subject {
 
     /// As [`Subject::start`], for queries over a transport: the subject is ready when it answers over that. It has
     /// at most `share` to become ready, which may be less than its definition allows.
-
     pub fn start_over<'c>(
         over: impl Into<Over<'c>>,
         definition: &Definition,

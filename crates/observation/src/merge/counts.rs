@@ -84,7 +84,9 @@ pub(super) fn intervals(parts: &[Part], starts: &Starts) -> Vec<Interval> {
 /// The moments of all players. Their due times count from the start that all were given.
 pub(super) fn moments(parts: &[Part]) -> Vec<Moment> {
     let mut sum = Moments::default();
-    parts.iter().for_each(|part| sum.add(&Moments::from_record(&part.trial.moments)));
+    for part in parts {
+        sum.add(&Moments::from_record(&part.trial.moments));
+    }
     sum.record()
 }
 

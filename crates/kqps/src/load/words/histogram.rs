@@ -1,5 +1,7 @@
 //! A small histogram of the latency, for terminals.
 
+use std::fmt::Write as _;
+
 use kqps_observation::{Histogram, Trial};
 use kqps_verdict::rate::rate;
 
@@ -33,9 +35,11 @@ pub(super) fn histogram(trial: &Trial) -> String {
         let share = format!("{:.2} %", row.count as f64 / all as f64 * 100.0);
         drawn.add_row(vec![span, rate(row.count as f64), share, bar(row.count, most)]);
     }
-    let lines = table::text(drawn, &[1, 2]);
-    let lines: String = lines.lines().map(|line| format!("  {}\n", line.trim())).collect();
-    format!("\nLatency, each row twice as long as the one before:\n\n{lines}")
+    let mut text = String::from("\nLatency, each row twice as long as the one before:\n\n");
+    for line in table::text(drawn, &[1, 2]).lines() {
+        let _ = writeln!(text, "  {}", line.trim());
+    }
+    text
 }
 
 /// One row for each doubling of the latency, without empty ones at the ends.

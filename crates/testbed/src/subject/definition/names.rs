@@ -7,6 +7,7 @@ use super::Definition;
 
 impl Definition {
     /// Gives the subject another name, which its text then has as well.
+    #[must_use]
     pub fn named(mut self, name: &str) -> Self {
         /// The one key to find.
         #[derive(Deserialize)]
