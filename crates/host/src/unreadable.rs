@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fmt::Display;
 
-/// What was read. If it could not be, its default, with an entry in `unreadable`.
+/// The reading. If it failed, its default, with an entry in `unreadable`.
 pub(crate) fn noted<T: Default, E: Display>(
     what: impl Into<String>,
     read: Result<T, E>,

@@ -37,7 +37,7 @@ pub struct Moment {
     pub p50_us: Option<f64>,
     /// Their 99th percentile, microseconds.
     pub p99_us: Option<f64>,
-    /// Those replies by bucket of latency: bucket *i* is from 2^(i/8) to 2^((i+1)/8) µs.
+    /// The replies by bucket of latency: bucket *i* is from 2^(i/8) to 2^((i+1)/8) µs.
     pub latencies: BTreeMap<u16, u64>,
 }
 

@@ -8,6 +8,7 @@
 
 mod fates;
 mod flow;
+mod given_up;
 mod seats;
 mod table;
 #[cfg(test)]
@@ -35,9 +36,6 @@ pub use table::{Expired, Outstanding, State, Table};
 /// Room for the longest record of a reply in canonical form, in bytes: owner, type, class and data, with all compressed
 /// names expanded.
 const SCRATCH_BYTES: usize = 1 << 17;
-
-/// About as many queries are given up in one call at most, so that replies do not wait.
-const GIVEN_UP_MOST: u64 = 1 << 20;
 
 /// The outstanding queries of one thread, and its counts.
 pub struct Books<'a, T> {
@@ -399,15 +397,6 @@ impl<'a, T: Table> Books<'a, T> {
         takes_more && table.is_full() && table.grow()
     }
 
-    /// Gives up a query that is due, because its flow has no room.
-    #[cold]
-    fn no_room(&mut self, due_ns: u64) {
-        self.tally.accounts.intended += 1;
-        self.tally.accounts.unsent += 1;
-        self.tally.unsent_for_ids += 1;
-        self.tally.timeline.intended(due_ns, 1);
-    }
-
     /// Books an intended query as outstanding.
     #[inline]
     fn issue(&mut self, flow: usize, query: Position, due_ns: u64) -> Due<T::Key> {
@@ -435,26 +424,6 @@ impl<'a, T: Table> Books<'a, T> {
         }
         self.next_flow = if flow + 1 == count { 0 } else { flow + 1 };
         flow
-    }
-
-    /// Gives up queries that were due before this time, moment by moment, and returns their number. It may leave some for
-    /// the next call.
-    #[cold]
-    fn give_up(&mut self, supply: &mut Supply<'_>, before_ns: u64) -> u64 {
-        let mut all = 0;
-        while let Some(due_ns) = supply.due_before_ns(before_ns).filter(|_| all < GIVEN_UP_MOST) {
-            let end_ns = self.tally.timeline.moment_end_ns(due_ns);
-            let until_ns = end_ns.map_or(before_ns, |end_ns| end_ns.min(before_ns));
-            let count = supply.skip(until_ns);
-            self.tally.accounts.intended += count;
-            self.tally.accounts.unsent += count;
-            self.tally.timeline.intended(until_ns.saturating_sub(1), count);
-            all += count;
-            if count == 0 || until_ns == before_ns {
-                break;
-            }
-        }
-        all
     }
 
     /// Records that the kernel accepted these queries at `now_ns`.

@@ -33,7 +33,7 @@ struct Page<'a> {
     loads: Vec<Load>,
 }
 
-/// What the page shows of a load.
+/// A load as the page shows it.
 struct Load {
     name: String,
     class: String,

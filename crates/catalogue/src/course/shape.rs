@@ -50,7 +50,7 @@ pub enum Shape {
         /// Seconds of the change.
         seconds: Option<f64>,
     },
-    /// One rate after another, each for this many seconds or for an equal part of the load's time.
+    /// Rates one after another, each for this many seconds or for an equal part of the load's time.
     Steps {
         /// Queries per second.
         rates: Vec<f64>,

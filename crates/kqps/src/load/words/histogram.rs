@@ -42,7 +42,7 @@ pub(super) fn histogram(trial: &Trial) -> String {
     text
 }
 
-/// One row for each doubling of the latency, without empty ones at the ends.
+/// A row for each doubling of the latency, without empty ones at the ends.
 fn rows(times: impl Iterator<Item = (u64, u64)>) -> Vec<Row> {
     let mut octaves: Vec<u64> = Vec::new();
     for (us, count) in times {
