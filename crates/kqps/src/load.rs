@@ -34,7 +34,7 @@ use kqps_live::{Load, Standing};
 use kqps_observation::Trial;
 use kqps_player::plan::SEED;
 use kqps_player::replay::mean_rate_qps;
-use kqps_player::{Arrivals, Control, Live, LoadPlan, Plan, ReplayPlan, Stop, play};
+use kqps_player::{Arrivals, Control, Live, LoadPlan, MomentsPlan, Plan, ReplayPlan, Stop, play};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Surroundings, Warning};
 use schemars::JsonSchema;
@@ -177,7 +177,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let seed = args.seed.unwrap_or(SEED);
     let per_query = args.per_query.plan();
     let plan =
-        Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, moments: true, ..plan };
+        Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, moments: Some(MomentsPlan::default()), ..plan };
     let dataset = opened.map_or_else(|| open_dataset(&args.player, args.per_query.reading()), Ok)?;
     if dataset.capture().is_none() {
         args.check_no_capture(&dataset)?;

@@ -1,17 +1,17 @@
 //! A load over time: the fates of queries and their latencies by when the queries were due.
 //!
-//! A bin lasts 100 ms at first. When there are more than [`MOMENTS_MOST`], each two become one of twice the length, so
-//! the memory stays within its bound however long a load is.
+//! When there are too many bins, each two become one of twice the length, so the memory stays within its bound however
+//! long a load is.
 
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The length of a bin at first.
+/// The usual length of a bin at first.
 const WIDTH_NS: u64 = 100_000_000;
 
-/// The most bins.
+/// The usual number of bins at most.
 pub const MOMENTS_MOST: usize = 600;
 
 /// Buckets of latency for each doubling. Each is 9 % wide, so a quantile is known to 4.4 %.
@@ -33,6 +33,10 @@ pub struct Moment {
     pub sent: u64,
     /// How many of them had a correct reply in time.
     pub answered: u64,
+    /// How many of those replies had another rcode than NOERROR and NXDOMAIN.
+    pub failed: u64,
+    /// The mean latency of those replies, microseconds; `None` if there are none.
+    pub mean_us: Option<f64>,
     /// The median latency of those replies, microseconds; `None` if there are none.
     pub p50_us: Option<f64>,
     /// Their 99th percentile, microseconds.
@@ -42,22 +46,40 @@ pub struct Moment {
 }
 
 /// Collects the moments of a load.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub struct Moments {
-    /// How often the length of the bins was doubled.
+    /// The length of a bin at first.
+    width_ns: u64,
+    /// How often it was doubled.
     doublings: u32,
+    /// The most bins.
+    most: usize,
     bins: Vec<Bin>,
+}
+
+impl Default for Moments {
+    fn default() -> Self {
+        Self::new(WIDTH_NS, MOMENTS_MOST)
+    }
 }
 
 #[derive(Clone, Debug, Default)]
 struct Bin {
     intended: u64,
     sent: u64,
+    failed: u64,
+    /// The sum of the latencies.
+    latency_ns: u64,
     /// Correct replies by bucket of latency. Empty until the first.
     latencies: Vec<u32>,
 }
 
 impl Moments {
+    /// Moments in bins of this length, above 0, and this number of them at most.
+    pub fn new(width_ns: u64, most: usize) -> Self {
+        Self { width_ns: width_ns.max(1), doublings: 0, most: most.max(1), bins: Vec::new() }
+    }
+
     /// Counts `count` queries that were due at `due_ns`.
     #[inline]
     pub fn intended(&mut self, due_ns: u64, count: u64) {
@@ -73,26 +95,37 @@ impl Moments {
     /// Counts a correct reply in time to a query that was due at `due_ns`.
     #[inline]
     pub fn answered(&mut self, due_ns: u64, latency_ns: u64) {
-        let latencies = &mut self.bin(due_ns).latencies;
-        if latencies.is_empty() {
-            latencies.resize(BUCKETS, 0);
+        let bin = self.bin(due_ns);
+        bin.latency_ns += latency_ns;
+        if bin.latencies.is_empty() {
+            bin.latencies.resize(BUCKETS, 0);
         }
-        latencies[bucket(latency_ns / 1000)] += 1;
+        bin.latencies[bucket(latency_ns / 1000)] += 1;
+    }
+
+    /// Counts that a reply of [`Self::answered`] had another rcode than NOERROR and NXDOMAIN.
+    pub fn failed(&mut self, due_ns: u64) {
+        self.bin(due_ns).failed += 1;
     }
 
     /// The end of the bin that has this time.
     pub fn bin_end_ns(&self, ns: u64) -> u64 {
-        let width_ns = WIDTH_NS << self.doublings;
+        let width_ns = self.bin_ns();
         (ns / width_ns + 1).saturating_mul(width_ns)
     }
 
-    /// Adds the moments of another thread.
+    /// The present length of a bin.
+    fn bin_ns(&self) -> u64 {
+        self.width_ns << self.doublings
+    }
+
+    /// Adds the moments of another thread, whose bins had the same length at first.
     pub fn add(&mut self, other: &Self) {
         let mut other = other.clone();
-        while other.doublings < self.doublings {
+        while other.bin_ns() < self.bin_ns() {
             other.widen();
         }
-        while self.doublings < other.doublings {
+        while self.bin_ns() < other.bin_ns() {
             self.widen();
         }
         self.bins.resize(self.bins.len().max(other.bins.len()), Bin::default());
@@ -103,13 +136,15 @@ impl Moments {
 
     /// The moments as they are recorded.
     pub fn record(&self) -> Vec<Moment> {
-        let width_ms = (WIDTH_NS << self.doublings) / 1_000_000;
+        let width_us = self.bin_ns() / 1000;
         let moment = |(index, bin): (usize, &Bin)| Moment {
-            at_s: (index as u64 * width_ms) as f64 / 1e3,
-            seconds: width_ms as f64 / 1e3,
+            at_s: (index as u64 * width_us) as f64 / 1e6,
+            seconds: width_us as f64 / 1e6,
             intended: bin.intended,
             sent: bin.sent,
             answered: bin.answered(),
+            failed: bin.failed,
+            mean_us: bin.mean_us(),
             p50_us: bin.quantile_us(0.5),
             p99_us: bin.quantile_us(0.99),
             latencies: bin.filled(),
@@ -117,19 +152,16 @@ impl Moments {
         self.bins.iter().enumerate().map(moment).collect()
     }
 
-    /// Recorded moments, to which others can be added. Moments of odd lengths, which no version records, are dropped.
+    /// Recorded moments, to which others can be added.
     pub fn from_record(moments: &[Moment]) -> Self {
-        let width_ns = moments.first().map_or(0.0, |first| first.seconds * 1e9).round() as u64;
-        let doublings = (0..=32).find(|doublings| WIDTH_NS << doublings == width_ns);
-        let Some(doublings) = doublings.filter(|_| moments.len() <= MOMENTS_MOST) else {
-            return Self::default();
-        };
-        Self { doublings, bins: moments.iter().map(Bin::from_record).collect() }
+        let width_ns = moments.first().map_or(WIDTH_NS as f64, |first| first.seconds * 1e9);
+        let bins: Vec<Bin> = moments.iter().map(Bin::from_record).collect();
+        Self { bins, ..Self::new(width_ns.round() as u64, moments.len().max(MOMENTS_MOST)) }
     }
 
     #[inline]
     fn bin(&mut self, due_ns: u64) -> &mut Bin {
-        let mut index = (due_ns / WIDTH_NS) >> self.doublings;
+        let mut index = (due_ns / self.width_ns) >> self.doublings;
         if index >= self.bins.len() as u64 {
             index = self.make_room(due_ns);
         }
@@ -140,8 +172,8 @@ impl Moments {
     #[cold]
     fn make_room(&mut self, due_ns: u64) -> u64 {
         let index = loop {
-            let index = (due_ns / WIDTH_NS) >> self.doublings;
-            if index < MOMENTS_MOST as u64 {
+            let index = (due_ns / self.width_ns) >> self.doublings;
+            if index < self.most as u64 {
                 break index;
             }
             self.widen();
@@ -178,6 +210,8 @@ impl Bin {
     fn add(&mut self, other: &Self) {
         self.intended += other.intended;
         self.sent += other.sent;
+        self.failed += other.failed;
+        self.latency_ns += other.latency_ns;
         self.latencies.resize(self.latencies.len().max(other.latencies.len()), 0);
         for (ours, theirs) in self.latencies.iter_mut().zip(&other.latencies) {
             *ours = ours.saturating_add(*theirs);
@@ -186,6 +220,11 @@ impl Bin {
 
     fn answered(&self) -> u64 {
         self.latencies.iter().map(|count| u64::from(*count)).sum()
+    }
+
+    fn mean_us(&self) -> Option<f64> {
+        let answered = self.answered();
+        (answered > 0).then(|| self.latency_ns as f64 / answered as f64 / 1e3)
     }
 
     fn filled(&self) -> BTreeMap<u16, u64> {
@@ -205,7 +244,14 @@ impl Bin {
     }
 
     fn from_record(moment: &Moment) -> Self {
-        let mut bin = Self { intended: moment.intended, sent: moment.sent, latencies: Vec::new() };
+        let latency_ns = moment.mean_us.unwrap_or(0.0) * moment.answered as f64 * 1e3;
+        let mut bin = Self {
+            intended: moment.intended,
+            sent: moment.sent,
+            failed: moment.failed,
+            latency_ns: latency_ns.round() as u64,
+            latencies: Vec::new(),
+        };
         for (bucket, count) in &moment.latencies {
             bin.latencies.resize(BUCKETS, 0);
             let bucket = usize::from(*bucket).min(BUCKETS - 1);

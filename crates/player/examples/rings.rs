@@ -96,7 +96,7 @@ fn plan(queries: u64, outstanding: u64, cpus: Vec<u32>) -> Plan {
         own_cores: false,
         seed: 1,
         drop_reasons: false,
-        moments: false,
+        moments: None,
         course: None,
         per_query: PerQueryPlan::default(),
         replay: None,

@@ -21,7 +21,7 @@ use kqps_dataset::{Dataset, Position};
 
 use crate::live::ThreadLive;
 use crate::per_query::Labels;
-use crate::plan::BURST_MOST;
+use crate::plan::{BURST_MOST, MomentsPlan};
 use crate::replay::cursor::ReplayQuery;
 use crate::replay::flows::ANY;
 use crate::reports::{Fate, Reports};
@@ -218,8 +218,8 @@ impl<'a, T: Table> Books<'a, T> {
     }
 
     /// Keeps the moments of the load.
-    pub(crate) fn keep_moments(&mut self) {
-        self.tally.timeline.keep_moments();
+    pub(crate) fn keep_moments(&mut self, plan: MomentsPlan) {
+        self.tally.timeline.keep_moments(plan);
     }
 
     /// Reports the fates of queries.

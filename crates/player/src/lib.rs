@@ -52,7 +52,7 @@ pub mod wire;
 pub use error::PlayError;
 pub use live::Live;
 pub use plan::{
-    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, Part, PerQueryPlan, Plan, PlanError, Prefix, QuicPlan,
+    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, MomentsPlan, Part, PerQueryPlan, Plan, PlanError, Prefix, QuicPlan,
     ReplayPlan, Stop, TcpPlan, TlsPlan, TsigKey, UdpPlan, Wire,
 };
 pub use sources::Sources;

@@ -23,7 +23,7 @@ use crate::sources::Sources;
 
 pub use check::{BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, PlanError, SOCKETS_MOST, THREADS_MOST};
 pub(crate) use connection_use::ConnectionUse;
-pub use load::{Arrivals, LoadPlan, Stop};
+pub use load::{Arrivals, LoadPlan, MomentsPlan, Stop};
 pub use part::Part;
 pub use per_query::{PerQueryPlan, Prefix, TsigKey};
 pub(crate) use replay::whole_ns;
@@ -32,7 +32,6 @@ pub use usual::{BUFFER_BYTES, LAG_ALLOWED, SEED, usual_coalesce};
 pub use window::window_most;
 
 /// A trial before it is played. It can be sent to a player in another process.
-#[allow(clippy::struct_excessive_bools)] // each is a setting of its own
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Plan {
@@ -47,9 +46,9 @@ pub struct Plan {
     pub local: Option<Sources>,
     /// When the queries leave.
     pub load: LoadPlan,
-    /// Whether to record the load over time.
+    /// The moments of the load to record; `None` for none.
     #[serde(default)]
-    pub moments: bool,
+    pub moments: Option<MomentsPlan>,
     /// The course of an open loop's rate, as shares of it, 1 at most; `None` if the rate stays.
     #[serde(default)]
     pub course: Option<Course>,
@@ -387,7 +386,7 @@ pub(crate) mod tests {
             own_cores: false,
             seed: SEED,
             drop_reasons: false,
-            moments: false,
+            moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
         }

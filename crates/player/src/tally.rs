@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use kqps_dataset::{Dataset, Expected, Position};
+use kqps_message::rcode::{NOERROR, NXDOMAIN};
 use kqps_observation::{Accounts, Histogram};
 
 use crate::differences::Differences;
@@ -118,6 +119,9 @@ impl Tally {
         self.rcode(rcode);
         self.response_bytes += bytes as u64;
         self.in_time(at_ns, latency_ns);
+        if !matches!(rcode, NOERROR | NXDOMAIN) {
+            self.timeline.failed(at_ns.saturating_sub(latency_ns));
+        }
     }
 
     /// Counts a correct reply at `at_ns`, or a connection that was made then.

@@ -4,6 +4,8 @@
 use kqps_observation::moments::{Moment, Moments};
 use kqps_observation::trial::Mishap;
 
+use crate::plan::MomentsPlan;
+
 const BIN_NS: u64 = 10_000_000;
 
 /// Queries due after the first minute have no bin, because a long trial would have too many.
@@ -29,8 +31,16 @@ struct Bin {
 
 impl Timeline {
     /// Keeps the moments of the load, too.
-    pub fn keep_moments(&mut self) {
-        self.moments.get_or_insert_default();
+    pub fn keep_moments(&mut self, plan: MomentsPlan) {
+        self.moments = Some(Moments::new(plan.width.as_nanos() as u64, plan.most));
+    }
+
+    /// Counts that a correct reply had another rcode than NOERROR and NXDOMAIN.
+    #[cold]
+    pub fn failed(&mut self, due_ns: u64) {
+        if let Some(moments) = &mut self.moments {
+            moments.failed(due_ns);
+        }
     }
 
     /// The end of the moment that has this time; `None` if no moments are kept.
@@ -87,8 +97,10 @@ impl Timeline {
 
     /// Adds the bins of another thread.
     pub fn add(&mut self, other: &Self) {
-        if let Some(moments) = &other.moments {
-            self.moments.get_or_insert_default().add(moments);
+        match (&mut self.moments, &other.moments) {
+            (Some(ours), Some(theirs)) => ours.add(theirs),
+            (None, Some(theirs)) => self.moments = Some(theirs.clone()),
+            (_, None) => {}
         }
         self.bins.resize(self.bins.len().max(other.bins.len()), Bin::default());
         for (ours, theirs) in self.bins.iter_mut().zip(&other.bins) {

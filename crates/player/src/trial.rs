@@ -370,8 +370,8 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
     let mut books = Books::new(dataset, tables, times, control.live.thread(number));
     let per_query = PerQuery::new(&plan.per_query, plan.seed.wrapping_add(number as u64));
     books.expect_labels(per_query.as_ref().and_then(|per_query| per_query.labels()));
-    if plan.moments {
-        books.keep_moments();
+    if let Some(plan) = plan.moments {
+        books.keep_moments(plan);
     }
     books.report_to(control.reports.clone());
     supply.finish_each(per_query);

@@ -15,7 +15,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_observation::Cell;
 use kqps_observation::run::Purpose;
 use kqps_player::plan::{LAG_ALLOWED, SEED, have_cores_of_their_own, usual_coalesce};
-use kqps_player::{Arrivals, LoadPlan, Part, PerQueryPlan, Plan, Sources, Stop};
+use kqps_player::{Arrivals, LoadPlan, MomentsPlan, Part, PerQueryPlan, Plan, Sources, Stop};
 
 use crate::trial_request::{RequestedPace, TrialRequest};
 
@@ -145,7 +145,7 @@ impl PlayerSetup {
             own_cores,
             seed: SEED,
             drop_reasons: request.purpose.is_for_reasons(),
-            moments: course.is_some(),
+            moments: course.is_some().then(MomentsPlan::default),
             course,
             per_query: PerQueryPlan::default(),
         };
@@ -277,7 +277,7 @@ mod tests {
             own_cores: true,
             seed: 1,
             drop_reasons: false,
-            moments: false,
+            moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
         };

@@ -3,6 +3,7 @@
 use std::str::FromStr;
 use std::time::Duration;
 
+use kqps_observation::moments::MOMENTS_MOST;
 use serde::{Deserialize, Serialize};
 use strum::Display;
 
@@ -69,6 +70,22 @@ impl FromStr for Arrivals {
             "captured" => Ok(Self::Captured),
             _ => Err("expected even, poisson or captured".into()),
         }
+    }
+}
+
+/// The moments of a load that are recorded, by when queries were due.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct MomentsPlan {
+    /// How long each lasts at first, above 0.
+    pub width: Duration,
+    /// The most of them, at least 1. If there are more, each two become one.
+    pub most: usize,
+}
+
+impl Default for MomentsPlan {
+    fn default() -> Self {
+        Self { width: Duration::from_millis(100), most: MOMENTS_MOST }
     }
 }
 

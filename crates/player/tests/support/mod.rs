@@ -31,7 +31,7 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
         own_cores: false,
         seed: 1,
         drop_reasons: false,
-        moments: false,
+        moments: None,
         course: None,
         per_query: PerQueryPlan::default(),
     }

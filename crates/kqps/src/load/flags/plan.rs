@@ -109,7 +109,7 @@ impl PlayerArgs {
             cpus,
             seed: SEED,
             drop_reasons: false,
-            moments: false,
+            moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
             replay: captured.map(|captured| captured.plan.clone()),
