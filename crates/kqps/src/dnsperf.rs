@@ -11,10 +11,11 @@ mod log;
 mod notes;
 mod plan;
 mod queries;
+pub(crate) mod resperf;
 mod statistics;
 mod usage;
 
-use std::ffi::OsString;
+use std::ffi::{OsStr, OsString};
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -64,14 +65,43 @@ pub(crate) struct Args {
     words: Vec<OsString>,
 }
 
-/// The flags of dnsperf, if this program was called by its name or is asked to be it. They are taken before any other
-/// parser sees them: `-h` and `--` are dnsperf's.
-pub(crate) fn called(mut words: impl Iterator<Item = OsString>) -> Option<Vec<OsString>> {
-    let name = words.next()?;
-    if Path::new(&name).file_name().is_some_and(|name| name == NAME) {
-        return Some(words.collect());
+/// A program that kqps is when it is called by its name.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Program {
+    Dnsperf,
+    Resperf,
+    /// The script that writes a page of a test of resperf.
+    ResperfReport,
+}
+
+impl Program {
+    /// The program of this name.
+    fn named(name: &OsStr) -> Option<Self> {
+        match name.to_str()? {
+            NAME => Some(Self::Dnsperf),
+            resperf::NAME => Some(Self::Resperf),
+            resperf::REPORT => Some(Self::ResperfReport),
+            _ => None,
+        }
     }
-    (words.next()? == NAME).then(|| words.collect())
+
+    /// Runs a command line of the program.
+    pub(crate) fn main(self, words: &[OsString]) -> ExitCode {
+        match self {
+            Self::Dnsperf => main(words),
+            Self::Resperf => resperf::main(words, None),
+            Self::ResperfReport => resperf::report(words),
+        }
+    }
+}
+
+/// The other program that kqps is called as or asked to be, with its flags. They are taken before any other parser sees
+/// them: `-h` and `--` are that program's.
+pub(crate) fn called(mut words: impl Iterator<Item = OsString>) -> Option<(Program, Vec<OsString>)> {
+    let name = words.next()?;
+    let by_name = Program::named(Path::new(&name).file_name()?);
+    let program = by_name.or_else(|| Program::named(&words.next()?))?;
+    Some((program, words.collect()))
 }
 
 pub(crate) fn run(args: &Args) -> ExitCode {
@@ -200,9 +230,13 @@ fn conclude(command: &Command, counts: &Counts, ended: Ended) {
 /// Text that kqps adds: notes on what the flags leave out of the figures, the accounts, and warnings. `missed` is how
 /// many lines about single queries were not printed.
 fn own(command: &Command, trial: &Trial, planned: &Planned, missed: u64) -> String {
+    own_words(trial, planned, notes(command, trial, missed))
+}
+
+/// Text that kqps adds, with these notes.
+fn own_words(trial: &Trial, planned: &Planned, mut notes: Vec<String>) -> String {
     let surroundings = planned.surroundings();
     let warnings = of_trial(trial, &surroundings);
-    let mut notes = notes(command, trial, missed);
     if let Some(silence) = silence(trial).filter(|_| !trial.interrupted) {
         notes.insert(0, format!("{silence}."));
     }
@@ -229,13 +263,19 @@ mod tests {
     use super::*;
 
     #[test]
-    fn kqps_is_dnsperf_by_its_name_and_by_its_command() {
+    fn kqps_is_another_program_by_its_name_and_by_its_command() {
         let called = |words: &[&str]| called(words.iter().map(OsString::from));
-        let flags = |flags: &[&str]| Some(flags.iter().map(OsString::from).collect());
-        assert_eq!(called(&["/usr/local/bin/dnsperf", "-s", "::1"]), flags(&["-s", "::1"]));
-        assert_eq!(called(&["kqps", "dnsperf", "-h"]), flags(&["-h"]));
-        assert_eq!(called(&["dnsperf"]), flags(&[]));
-        for other in [&["kqps", "load"][..], &["kqps"], &[], &["resperf", "x"]] {
+        let flags =
+            |program, flags: &[&str]| Some((program, flags.iter().map(OsString::from).collect::<Vec<_>>()));
+        assert_eq!(
+            called(&["/usr/local/bin/dnsperf", "-s", "::1"]),
+            flags(Program::Dnsperf, &["-s", "::1"])
+        );
+        assert_eq!(called(&["kqps", "dnsperf", "-h"]), flags(Program::Dnsperf, &["-h"]));
+        assert_eq!(called(&["dnsperf"]), flags(Program::Dnsperf, &[]));
+        assert_eq!(called(&["resperf", "x"]), flags(Program::Resperf, &["x"]));
+        assert_eq!(called(&["./resperf-report", "-R"]), flags(Program::ResperfReport, &["-R"]));
+        for other in [&["kqps", "load"][..], &["kqps"], &[], &["perf", "x"]] {
             assert_eq!(called(other), None, "{other:?}");
         }
     }

@@ -30,7 +30,7 @@ use kqps_testbed::play::{PlayerProgram, SPARE};
 use kqps_testbed::player_setup::TIMEOUT_S;
 use kqps_testbed::trial_request::{Played, RequestedPace, TrialRequest};
 use kqps_verdict::evidence::is_spoiled;
-use kqps_verdict::judge::CutShort;
+use kqps_verdict::judge::{CutShort, SearchVerdict};
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, LATEST, Preset, Start};
@@ -153,9 +153,55 @@ pub(crate) struct Args {
     /// Print a JSON object for each trial, and the verdict as the last one
     #[arg(long, help_heading = "Output")]
     json: bool,
+
+    /// Whether no trial is printed.
+    #[arg(skip)]
+    is_quiet: bool,
+}
+
+impl Args {
+    /// A search within this time without the echo, which prints nothing.
+    pub(crate) fn quiet(player: PlayerArgs, goal: Preset, time_limit: Duration) -> Self {
+        Self {
+            player,
+            live: LiveArgs::default(),
+            goal,
+            loss: None,
+            width: None,
+            min: None,
+            max: None,
+            p99: None,
+            subject_io: None,
+            no_ceiling: true,
+            time_limit: Some(time_limit),
+            out: None,
+            why: false,
+            json: false,
+            is_quiet: true,
+        }
+    }
+
+    /// Sets the highest rate to try.
+    pub(crate) fn set_max(&mut self, max_qps: Option<f64>) {
+        self.max = max_qps;
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    let grade = search(args, EndedSearch::judge_and_print)?;
+    Ok(if grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+}
+
+/// Searches, and returns the verdict.
+pub(crate) fn verdict(args: &Args) -> anyhow::Result<SearchVerdict> {
+    search(args, |ended, _| Ok(ended.judged_at_usual_speed()))
+}
+
+/// Searches, and judges the search when it has ended, with its targets in words.
+fn search<T>(
+    args: &Args,
+    judged: impl FnOnce(&EndedSearch<'_>, String) -> anyhow::Result<T>,
+) -> anyhow::Result<T> {
     let goal = goal_of(args)?;
     let opened = opened_early(&args.player)?;
     let captured = opened.as_ref().and_then(|queries| capture_of(&args.player, queries));
@@ -193,6 +239,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         cores,
         gauges,
         shown,
+        is_quiet: args.is_quiet,
         shows_bar: io::stderr().is_terminal() && !views.is_drawn(),
         unstored: None,
     };
@@ -216,14 +263,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         played,
         cut_short,
     };
-    let grade = found.judge_and_print(targets + alone)?;
+    let judged = judged(&found, targets + alone)?;
     match keep::end(keeping, cut_short.is_none(), failed) {
         // The verdict refuses, which is the result of the search.
         Err(why) if cut_short == Some(CutShort::Player) => eprintln!("kqps: {why:#}"),
         ended => ended?,
     }
     views.end();
-    Ok(if grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
+    Ok(judged)
 }
 
 /// The closed loop that a search begins with. It plays no more than the user's greatest rate.
@@ -276,6 +323,7 @@ struct Search<'a> {
     /// Where the search stands, for what shows it.
     shown: SearchView<'a>,
     shows_bar: bool,
+    is_quiet: bool,
     /// The trial that was played and could not be stored, which ends the search.
     unstored: Option<Played>,
 }
@@ -313,7 +361,9 @@ impl Search<'_> {
         if let Some(why) = unanswered(&trial, request).filter(|_| !trial.interrupted) {
             return Err(Ended::Gone(anyhow::Error::msg(why)));
         }
-        eprintln!("{}", lines::trial_line(&trial, request.purpose, self.goal));
+        if !self.is_quiet {
+            eprintln!("{}", lines::trial_line(&trial, request.purpose, self.goal));
+        }
         if trial.interrupted {
             return Err(Ended::Interrupted);
         }
@@ -412,7 +462,7 @@ fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     Ok(goal)
 }
 
-fn are_here(targets: &[SocketAddr]) -> bool {
+pub(crate) fn are_here(targets: &[SocketAddr]) -> bool {
     targets.iter().all(|&target| is_local(target))
 }
 

@@ -9,6 +9,7 @@ mod print;
 mod advice;
 mod agent;
 mod captured;
+mod check;
 mod compare;
 mod completions;
 mod dnsperf;
@@ -84,10 +85,12 @@ struct Cli {
 enum Command {
     Load(Box<load::Args>),
     Dnsperf(dnsperf::Args),
+    Resperf(dnsperf::resperf::Args),
     /// Play the trial that another kqps asks for on standard input
     #[command(hide = true)]
     Play,
     Find(Box<find::Args>),
+    Check(Box<check::Args>),
     Serve(serve::Args),
     Run(run::Args),
     Report(report::Args),
@@ -120,10 +123,10 @@ fn with_negative_numbers(command: clap::Command) -> clap::Command {
 }
 
 fn main() -> ExitCode {
-    if let Some(words) = dnsperf::called(std::env::args_os()) {
+    if let Some((program, words)) = dnsperf::called(std::env::args_os()) {
         let ready = stay_tied().and_then(|()| signals::watch()).map_err(anyhow::Error::from);
         return exit::after_printing(match ready {
-            Ok(()) => dnsperf::main(&words),
+            Ok(()) => program.main(&words),
             Err(error) => exit::with(&error),
         });
     }
@@ -163,8 +166,10 @@ fn run(Cli { no_install, command }: Cli) -> anyhow::Result<ExitCode> {
         None => run::alone(no_install),
         Some(Command::Load(args)) => load::run(&args),
         Some(Command::Dnsperf(args)) => Ok(dnsperf::run(&args)),
+        Some(Command::Resperf(args)) => Ok(dnsperf::resperf::run(&args)),
         Some(Command::Play) => play::run(),
         Some(Command::Find(args)) => find::run(&args),
+        Some(Command::Check(args)) => check::run(*args),
         Some(Command::Serve(args)) => serve::run(args),
         Some(Command::Run(args)) => run::run(&args),
         Some(Command::Report(args)) => report::run(args),

@@ -15,10 +15,8 @@ use crate::stored;
 const EXAMPLES: &str = "\
 Examples:
   kqps report kqps-runs/20261121T220507Z-default
-  kqps report kqps-runs/20261121T220507Z-default -o page.html
   kqps report kqps-runs/new --beside kqps-runs/old
   kqps report kqps-runs/20261121T220507Z-default --why
-  kqps load 127.0.0.1:5300 -d bench.queries -Q 50k -l 10s --out udp
   kqps report udp tcp tls -o transports.html";
 
 /// Write the page of a run again: one HTML file that needs no other

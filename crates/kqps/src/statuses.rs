@@ -51,6 +51,7 @@ const STATUSES: &[Status] = statuses! {
     "0", &["", "run"] => "measured, and no figure of a server is refused";
     "0", &["load"] => "the load ran, whatever it measured";
     "0", &["find"] => "the search ended with a figure";
+    "0", &["check"] => "fine: the target carries the rate with headroom";
     "0", &["compare"] => "compared, and no condition of --fail-on holds";
     "0", &["history check"] => "no condition of --fail-on holds, and each could be judged";
     "0", &["host try"] =>
@@ -58,10 +59,11 @@ const STATUSES: &[Status] = statuses! {
     "0", &["host apply"] => "the settings are made; with --for the status is that of the command";
     "0", &["plan"] => "at least one plan has a number of hosts";
     "0", &["serve"] => "it served until a signal or the end of --for, and printed its counts";
-    "0", &["dnsperf"] => "the run ended, whatever it measured, also by SIGINT";
+    "0", &["dnsperf", "resperf"] => "the run ended, whatever it measured, also by SIGINT";
     "1", OTHERS => "an error, or its output could not be written";
     "1", &["", "run"] => "nothing could be measured, a host of --hosts did not come back, or an error";
     "1", &["load"] => "nothing could be sent, nothing answered (whatever --fail-on asks), or an error";
+    "1", &["check"] => "nothing could be sent, nothing answered, or an error";
     "1", &["find"] => "nothing could be sent, nothing answered, or an error";
     "1", &["compare", "host try"] =>
         "nothing could be compared: a side did not start or gave no figure, or an error";
@@ -70,16 +72,18 @@ const STATUSES: &[Status] = statuses! {
     "1", &["host undo"] => "a setting was left, or an error";
     "1", &["host status"] => "a journal of settings could not be read, or an error";
     "1", &["serve"] => "it could not start, or had to stop because of an error";
-    "1", &["dnsperf"] => "bad usage, a bad file, or an error";
+    "1", &["dnsperf", "resperf"] => "bad usage, a bad file, or an error";
     "2", &["", "run", "find", "host try"] => BAD_FOLDER;
     "2", &["compare"] =>
         "bad usage, a bad file, stored runs without comparable cells, or a folder for --out that is taken";
-    "2", &["load", "serve", "serve status"] => BAD;
+    "2", &["load", "check", "serve", "serve status"] => BAD;
     "2", OTHERS => BAD;
     "2", &["history add"] => "bad usage, a bad file, or a folder without a finished run was left out";
     "2", &["history check"] => "bad usage, no history, or a bad file";
     "3", &["", "run"] => "measured, but a figure is refused (grade F)";
     "3", &["find"] => "searched, but the figure is refused (grade F)";
+    "3", &["check"] => "limited: the target does not carry the rate with headroom";
+    "4", &["check"] => "cannot tell: the trials show neither";
     "3", &["load"] => "a condition of --fail-on holds, or could not be judged";
     "3", &["compare"] =>
         "a condition of --fail-on holds, or could not be judged: the comparison is inconclusive or too coarse";
@@ -93,11 +97,11 @@ const STATUSES: &[Status] = statuses! {
         "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), before it could answer";
     "129", &["serve status", "host apply"] =>
         "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number)";
-    "129", &["dnsperf"] =>
+    "129", &["dnsperf", "resperf"] =>
         "ended by SIGHUP, 143 by SIGTERM (128 and the signal's number), after it printed what it had";
     "141", MEASURING => UNREAD;
     "141", OTHERS => UNREAD;
-    "141", &["dnsperf", "serve"] => UNREAD;
+    "141", &["dnsperf", "resperf", "serve"] => UNREAD;
 };
 
 const BAD: &str = "bad usage, or a bad file";
@@ -190,7 +194,7 @@ mod tests {
         while let Some((words, command)) = to_see.pop() {
             let text = text_of(&words);
             let has = |code: &str| text.lines().any(|line| line.starts_with(&format!("  {code:<4} ")));
-            let is_dnsperf = words == "dnsperf";
+            let is_dnsperf = matches!(&*words, "dnsperf" | "resperf");
             assert!(
                 command.is_hide_set() || (has("0") && has("1") && (has("2") || is_dnsperf)),
                 "{words}: {text}"

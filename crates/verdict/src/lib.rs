@@ -11,6 +11,7 @@ pub mod advice;
 pub mod bottleneck;
 pub mod caveats;
 pub mod change;
+pub mod check;
 pub mod compare;
 mod core_time;
 pub mod disturbed;

@@ -1,7 +1,7 @@
 //! A command line of dnsperf, typed, and its errors in dnsperf's words.
 
 mod long;
-mod value;
+pub(super) mod value;
 
 use std::fmt;
 use std::time::Duration;
@@ -77,25 +77,30 @@ pub(super) struct Command {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Fault {
     message: String,
-    /// Whether dnsperf's usage follows.
-    with_usage: bool,
+    /// The usage that follows.
+    usage: Option<&'static str>,
 }
 
 impl Fault {
     /// An error after which dnsperf prints its usage.
     pub(super) fn usage(message: impl Into<String>) -> Self {
-        Self { message: message.into(), with_usage: true }
+        Self { message: message.into(), usage: Some(USAGE) }
     }
 
-    fn alone(message: impl Into<String>) -> Self {
-        Self { message: message.into(), with_usage: false }
+    pub(super) fn alone(message: impl Into<String>) -> Self {
+        Self { message: message.into(), usage: None }
+    }
+
+    /// The error of another program's command line. Its usage follows where dnsperf's would.
+    pub(super) fn of_program(self, usage: &'static str) -> Self {
+        Self { usage: self.usage.map(|_| usage), ..self }
     }
 }
 
 impl fmt::Display for Fault {
     fn fmt(&self, out: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(out, "{}", self.message)?;
-        if self.with_usage { out.write_str(USAGE) } else { Ok(()) }
+        out.write_str(self.usage.unwrap_or_default())
     }
 }
 
@@ -145,7 +150,7 @@ impl Command {
         }
     }
 
-    fn flag(&mut self, letter: char) {
+    pub(super) fn flag(&mut self, letter: char) {
         match letter {
             'e' => self.edns = true,
             'D' => self.dnssec = true,
@@ -157,7 +162,7 @@ impl Command {
         }
     }
 
-    fn value(&mut self, letter: char, value: &str) -> Result<(), Fault> {
+    pub(super) fn value(&mut self, letter: char, value: &str) -> Result<(), Fault> {
         match letter {
             'f' => self.family = family(value)?,
             'm' => self.mode = mode(value)?,

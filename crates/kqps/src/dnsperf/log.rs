@@ -40,6 +40,17 @@ pub(super) fn started_at() -> String {
     local_time(now.as_secs()).map_or_else(String::new, |local| by_ctime(&local))
 }
 
+/// The present minute, for names of files: `20261129-1403`.
+pub(super) fn stamp() -> String {
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    local_time(now.as_secs()).map_or_else(
+        || now.as_secs().to_string(),
+        |LocalTime { year, month, day, hour, minute, .. }| {
+            format!("{year:04}{month:02}{day:02}-{hour:02}{minute:02}")
+        },
+    )
+}
+
 fn by_ctime(local: &LocalTime) -> String {
     const DAYS: [&str; 7] = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
     const MONTHS: [&str; 12] =

@@ -26,7 +26,7 @@ const BUFFER_KIB_MOST: u64 = 1 << 20;
 pub(super) struct Planned {
     pub(super) plan: Plan,
     pub(super) subject: SubjectWatched,
-    args: PlayerArgs,
+    pub(super) args: PlayerArgs,
 }
 
 impl Planned {

@@ -87,6 +87,17 @@ impl Counts {
         }
     }
 
+    /// The counts of a trial whose player kept no details.
+    pub(super) fn of_whole(trial: &Trial) -> Self {
+        let mut replies = Detail::default();
+        for (name, count) in &trial.response_rcodes {
+            let rcode = kqps_message::rcode::parse(name.as_bytes()).unwrap_or(u16::MAX);
+            *replies.rcodes.entry(rcode).or_default() += count;
+        }
+        replies.last_reply_ns = trial.replies.and_then(|replies| replies.last_s).map_or(0, |last_s| (last_s * 1e9) as u64);
+        Self::from_trial(trial, replies)
+    }
+
     /// The counts of an interval of `counted_s` seconds, `run_time_s` seconds after the run began.
     pub(super) fn of_interval(interval: Snapshot, counted_s: f64, run_time_s: f64) -> Self {
         let replies = interval.detail.unwrap_or_default();
@@ -160,6 +171,13 @@ fn http_statuses(wrong_causes: &BTreeMap<String, u64>, completed: u64) -> BTreeM
     statuses
 }
 
+/// The replies by rcode, with shares.
+pub(super) fn codes(counts: &Counts) -> String {
+    let completed = counts.replies.replies();
+    let code = |(rcode, count): (&u16, &u64)| format!("{} {}", rcode_name(*rcode), with_share(*count, completed));
+    counts.rcodes().iter().map(code).collect::<Vec<_>>().join(", ")
+}
+
 fn http(counts: &Counts) -> String {
     let Some(statuses) = &counts.http_statuses else { return String::new() };
     let each: Vec<String> = statuses.iter().map(|(status, count)| format!("{status}: {count}")).collect();
@@ -180,12 +198,7 @@ fn body(command: &Command, counts: &Counts) -> String {
         line(&mut text, &format!("{units} interrupted"), &of_sent(replies.interrupted));
     }
     text.push('\n');
-    let rcodes: Vec<String> = counts
-        .rcodes()
-        .iter()
-        .map(|(rcode, count)| format!("{} {}", rcode_name(*rcode), with_share(*count, completed)))
-        .collect();
-    line(&mut text, "Response codes", &rcodes.join(", "));
+    line(&mut text, "Response codes", &codes(counts));
     let (request, response) = (counts.request_bytes(), counts.response_bytes());
     line(&mut text, "Average packet size", &format!("request {request}, response {response}"));
     line(&mut text, "Run time (s)", &format!("{:.6}", counts.run_time_s));

@@ -34,7 +34,7 @@ impl EndedSearch<'_> {
     pub(super) fn judge_and_print(&self, targets: String) -> anyhow::Result<Grade> {
         let Self { args, plan, ceilings, played, .. } = self;
         let all = || ceilings.trials().chain(played.iter().map(|one| &one.trial));
-        let verdict = self.judged(usual_of(all()));
+        let verdict = self.judged_at_usual_speed();
         let searched = words::Searched {
             verdict: &verdict,
             targets,
@@ -56,6 +56,12 @@ impl EndedSearch<'_> {
             print!("{}", words::words(&searched));
         }
         Ok(verdict.grade)
+    }
+
+    /// The verdict at the usual speed of the host, which the trials show.
+    pub(super) fn judged_at_usual_speed(&self) -> SearchVerdict {
+        let all = self.ceilings.trials().chain(self.played.iter().map(|one| &one.trial));
+        self.judged(usual_of(all))
     }
 
     fn judged(&self, usual_speed: f64) -> SearchVerdict {

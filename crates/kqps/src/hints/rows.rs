@@ -92,8 +92,8 @@ pub(super) const HINTS: &[Hint] = hints! {
          makes one";
     PLAYERS, &["--pcap", "--capture", "--read", "--replay"] =>
         "-d takes captures as well: pcap, pcapng and dnstap";
-    &["load"], &["--out", "-o", "--output", "--write", "--report"] =>
-        "a load prints its result; --json >FILE keeps it, and kqps find and kqps run have --out";
+    &["load"], &["-o", "--output", "--write", "--report"] =>
+        "--out DIR keeps the record and a page, and --json >FILE the record alone";
     PLAYERS, &["--csv", "--format", "--output-format", "--plot"] =>
         "--json prints one JSON object; kqps export writes the tables of a run as CSV";
     PLAYERS, &["--latency", "--histogram", "--distribution", "--percentiles"] =>

@@ -20,23 +20,23 @@ fn invalid(what: &str, text: &str) -> Fault {
 }
 
 /// A number from 1 to 4,294,967,295.
-pub(super) fn whole(what: &str, text: &str) -> Result<u64, Fault> {
+pub(in super::super) fn whole(what: &str, text: &str) -> Result<u64, Fault> {
     let is_within = |number: &u64| (1..=u64::from(u32::MAX)).contains(number);
     number(text).filter(is_within).ok_or_else(|| invalid(what, text))
 }
 
 /// A port. 0 stands for none.
-pub(super) fn port(what: &str, text: &str) -> Result<u16, Fault> {
+pub(in super::super) fn port(what: &str, text: &str) -> Result<u16, Fault> {
     number(text).and_then(|port| port.try_into().ok()).ok_or_else(|| invalid(what, text))
 }
 
 /// A number from 0 to 4,294,967,295.
-pub(super) fn whole_or_zero(what: &str, text: &str) -> Result<u64, Fault> {
+pub(in super::super) fn whole_or_zero(what: &str, text: &str) -> Result<u64, Fault> {
     number(text).filter(|number| u32::try_from(*number).is_ok()).ok_or_else(|| invalid(what, text))
 }
 
 /// A time in seconds: digits and one point at most. Without a digit it is 0, as by atof(3).
-pub(super) fn seconds(what: &str, text: &str) -> Result<Duration, Fault> {
+pub(in super::super) fn seconds(what: &str, text: &str) -> Result<Duration, Fault> {
     let are_digits = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
     if !are_digits || text.matches('.').count() > 1 {
         return Err(invalid(what, text));
@@ -46,7 +46,7 @@ pub(super) fn seconds(what: &str, text: &str) -> Result<Duration, Fault> {
 }
 
 /// A time in seconds with six decimals.
-pub(super) fn six_decimals(time: Duration) -> String {
+pub(in super::super) fn six_decimals(time: Duration) -> String {
     format!("{}.{:06}", time.as_secs(), time.subsec_micros())
 }
 

@@ -1,0 +1,114 @@
+//! `kqps check`: whether a target carries a rate, in half a minute and one sentence.
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+use kqps_verdict::check::{Finding, HEADROOM, Word};
+use kqps_verdict::rate::rate;
+use kqps_verdict::search::Preset;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+use crate::exit::{REFUSED, bad_input};
+use crate::find;
+use crate::load::PlayerArgs;
+use crate::print;
+use crate::value::parse_rate;
+
+/// The status if the check cannot tell.
+const CANNOT_TELL: u8 = 4;
+
+/// The highest rate to a target on another host, unless the user gives one.
+const MAX_ELSEWHERE_QPS: f64 = 10_000.0;
+
+/// The time of the search. With the start of its player and the last drain the check ends within half a minute.
+const LIMIT: Duration = Duration::from_secs(20);
+
+const EXAMPLES: &str = "\
+Examples:
+  kqps check 127.0.0.1:5300 -d bench.queries
+  kqps check 127.0.0.1:5300 -d bench.queries --need 20k
+  kqps check 192.0.2.1 --allow-target 192.0.2.1 -d bench.queries --need 2k";
+
+/// Flags of the player that help shows. Others are taken, too.
+const SHOWN: &[&str] = &["targets", "port", "mode", "queries", "allow_target", "need", "max", "json", "help"];
+
+/// Say in half a minute whether a target carries a rate
+///
+/// kqps searches for the highest rate that the target answers, and prints a sentence that begins with one of three words.
+/// fine: the target carries the rate of --need with a quarter of it as headroom, or all that was asked. limited: it does
+/// not, and the sentence says at which rate and by what. cannot tell: the trials show neither, and the sentence says why
+/// and what would help. Flags of `kqps find` for the player are taken, too.
+#[derive(clap::Args)]
+#[command(after_help = EXAMPLES, mut_args(shown))]
+pub(crate) struct Args {
+    #[command(flatten)]
+    player: PlayerArgs,
+
+    /// The rate that the target should carry, queries a second
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Check")]
+    need: Option<f64>,
+
+    /// Never send more than this, queries a second (default: no limit on this host, 10k to others)
+    #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Check")]
+    max: Option<f64>,
+
+    /// Print the answer as one JSON object
+    #[arg(long, help_heading = "Output")]
+    json: bool,
+}
+
+fn shown(arg: clap::Arg) -> clap::Arg {
+    let is_shown = SHOWN.contains(&arg.get_id().as_str());
+    if is_shown { arg } else { arg.hide(true) }
+}
+
+/// The JSON object of `--json`.
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Checked<'a> {
+    /// The targets, with commas between them.
+    target: &'a str,
+    #[serde(flatten)]
+    finding: &'a Finding,
+    /// The rate of `--need`.
+    need_qps: Option<f64>,
+    /// The answer as it is printed.
+    sentence: &'a str,
+}
+
+pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
+    let Args { player, need, max, json } = args;
+    let targets = player.targets()?.addresses;
+    let is_elsewhere = !find::are_here(&targets);
+    let most = max.or(is_elsewhere.then_some(MAX_ELSEWHERE_QPS));
+    if let (Some(need), Some(most)) = (need, most)
+        && need * HEADROOM > most
+    {
+        let (need, with_headroom, most) = (rate(need), rate(need * HEADROOM), rate(most));
+        return Err(bad_input(format!(
+            "--need {need} takes loads of {with_headroom} q/s, and at most {most} q/s are sent{}: give --max {with_headroom}",
+            if max.is_none() { " to another host" } else { "" }
+        )));
+    }
+    // A load that shows the headroom is enough.
+    let most = need.map(|need| need * HEADROOM).or(most);
+    let mut search = find::Args::quiet(player, Preset::Quick, LIMIT);
+    search.set_max(most);
+    let verdict = find::verdict(&search)?;
+    let finding = Finding::from_search(&verdict, need);
+    let target = targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
+    let sentence = format!("{}: {target}: {}.", finding.word, finding.why);
+    if json {
+        print::json(&Checked { target: &target, finding: &finding, need_qps: need, sentence: &sentence })?;
+    } else {
+        println!("{sentence}");
+        if let Some(helps) = &finding.helps {
+            println!("What would help: {helps}.");
+        }
+    }
+    Ok(match finding.word {
+        Word::Fine => ExitCode::SUCCESS,
+        Word::Limited => ExitCode::from(REFUSED),
+        Word::CannotTell => ExitCode::from(CANNOT_TELL),
+    })
+}
