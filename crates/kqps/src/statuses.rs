@@ -20,7 +20,7 @@ struct Status {
 }
 
 /// Commands that measure, and print their results after the first signal.
-const MEASURING: &[&str] = &["", "run", "load", "find", "compare", "host try", "history check"];
+const MEASURING: &[&str] = &["", "run", "load", "find", "check", "compare", "host try", "history check"];
 
 /// Commands that are done or fail.
 const OTHERS: &[&str] = &[
