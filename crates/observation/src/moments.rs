@@ -3,8 +3,6 @@
 //! When there are too many bins, each two become one of twice the length, so the memory stays within its bound however
 //! long a load is.
 
-use std::collections::BTreeMap;
-
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -41,8 +39,8 @@ pub struct Moment {
     pub p50_us: Option<f64>,
     /// Their 99th percentile, microseconds.
     pub p99_us: Option<f64>,
-    /// The replies by bucket of latency: bucket *i* is from 2^(i/8) to 2^((i+1)/8) µs.
-    pub latencies: BTreeMap<u16, u64>,
+    /// The number of replies in each bucket of latency, without empty ones: bucket *i* is from 2^(i/8) to 2^((i+1)/8) µs.
+    pub latencies: Vec<(u16, u64)>,
 }
 
 /// Collects the moments of a load.
@@ -227,7 +225,7 @@ impl Bin {
         (answered > 0).then(|| self.latency_ns as f64 / answered as f64 / 1e3)
     }
 
-    fn filled(&self) -> BTreeMap<u16, u64> {
+    fn filled(&self) -> Vec<(u16, u64)> {
         let numbered = (0..).zip(&self.latencies);
         numbered.filter(|(_, count)| **count > 0).map(|(bucket, count)| (bucket, u64::from(*count))).collect()
     }
