@@ -315,7 +315,7 @@ mod tests {
             moments.answered(second * 1_000_000_000, 1_000 * (second + 1));
         }
         let record = moments.record();
-        assert!(record.len() <= MOMENTS_MOST && (record[0].seconds - 12.8).abs() < 1e-9, "{}", record.len());
+        assert!(record.len() <= MOMENTS_MOST && (record[0].seconds - 6.4).abs() < 1e-9, "{}", record.len());
         assert_eq!(record.iter().map(|moment| moment.intended).sum::<u64>(), 7200);
         assert_eq!(record.iter().map(|moment| moment.answered).sum::<u64>(), 3600);
     }
