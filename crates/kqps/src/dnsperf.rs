@@ -267,10 +267,7 @@ mod tests {
         let called = |words: &[&str]| called(words.iter().map(OsString::from));
         let flags =
             |program, flags: &[&str]| Some((program, flags.iter().map(OsString::from).collect::<Vec<_>>()));
-        assert_eq!(
-            called(&["/usr/local/bin/dnsperf", "-s", "::1"]),
-            flags(Program::Dnsperf, &["-s", "::1"])
-        );
+        assert_eq!(called(&["/usr/local/bin/dnsperf", "-s", "::1"]), flags(Program::Dnsperf, &["-s", "::1"]));
         assert_eq!(called(&["kqps", "dnsperf", "-h"]), flags(Program::Dnsperf, &["-h"]));
         assert_eq!(called(&["dnsperf"]), flags(Program::Dnsperf, &[]));
         assert_eq!(called(&["resperf", "x"]), flags(Program::Resperf, &["x"]));

@@ -188,7 +188,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let grade = search(args, EndedSearch::judge_and_print)?;
+    let grade = search(args, |ended, targets| ended.judge_and_print(targets))?;
     Ok(if grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
 

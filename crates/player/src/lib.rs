@@ -52,8 +52,8 @@ pub mod wire;
 pub use error::PlayError;
 pub use live::Live;
 pub use plan::{
-    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, MomentsPlan, Part, PerQueryPlan, Plan, PlanError, Prefix, QuicPlan,
-    ReplayPlan, Stop, TcpPlan, TlsPlan, TsigKey, UdpPlan, Wire,
+    Arrivals, Close, HttpPlan, Io, Lane, LoadPlan, MomentsPlan, Part, PerQueryPlan, Plan, PlanError, Prefix,
+    QuicPlan, ReplayPlan, Stop, TcpPlan, TlsPlan, TsigKey, UdpPlan, Wire,
 };
 pub use sources::Sources;
 pub use trial::{Control, play, play_in_memory};

@@ -72,7 +72,8 @@ impl Finding {
         }
         match wanted_qps {
             Some(wanted_qps) if figure.high >= wanted_qps => {
-                let why = format!("{}, and {} q/s with headroom lie within", range(verdict), rate(wanted_qps));
+                let why =
+                    format!("{}, and {} q/s with headroom lie within", range(verdict), rate(wanted_qps));
                 Self::cannot_tell(why, Some("kqps find measures for longer".into()))
             }
             _ => {
@@ -86,14 +87,19 @@ impl Finding {
     fn of_all_answered(least_qps: f64, need_qps: Option<f64>) -> Self {
         let all = format!("all of {} q/s was answered in time", rate(least_qps));
         match need_qps {
-            None => Self { word: Word::Fine, why: format!("{all}, the most that was asked (--max)"), helps: None },
+            None => {
+                Self { word: Word::Fine, why: format!("{all}, the most that was asked (--max)"), helps: None }
+            }
             Some(need_qps) if least_qps >= need_qps * HEADROOM * 0.999 => {
                 let why = format!("it carries {} q/s with headroom: {all}", rate(need_qps));
                 Self { word: Word::Fine, why, helps: None }
             }
             Some(need_qps) => {
                 let why = format!("{all}, and nothing above it was sent (--max)");
-                Self::cannot_tell(why, Some(format!("--max {}", rate((need_qps * HEADROOM).ceil()).replace(',', ""))))
+                Self::cannot_tell(
+                    why,
+                    Some(format!("--max {}", rate((need_qps * HEADROOM).ceil()).replace(',', ""))),
+                )
             }
         }
     }
@@ -112,12 +118,7 @@ fn is_unknown(resource: Resource) -> bool {
 /// The figure with its range: `its highest rate is 82,000 q/s (79,000 to 85,000)`.
 fn range(verdict: &SearchVerdict) -> String {
     let Some(figure) = verdict.figure_qps else { return "its highest rate is not known".into() };
-    format!(
-        "its highest rate is {} q/s ({} to {})",
-        rate(figure.median),
-        rate(figure.low),
-        rate(figure.high)
-    )
+    format!("its highest rate is {} q/s ({} to {})", rate(figure.median), rate(figure.low), rate(figure.high))
 }
 
 /// The gravest action that the verdict advises.
@@ -135,10 +136,16 @@ mod tests {
     use super::*;
     use crate::grade::Grade;
     use crate::interval::Interval;
+    use crate::judge::{SearchContext, judge_search};
+    use crate::search::Preset;
+
+    fn nothing() -> SearchVerdict {
+        judge_search(&Preset::Quick.goal(), &[], &SearchContext::default())
+    }
 
     fn verdict(low: f64, high: f64, resource: Resource) -> SearchVerdict {
         let figure = Interval { median: f64::midpoint(low, high), low, high, coverage: 0.95, count: 3 };
-        let mut verdict = SearchVerdict { figure_qps: Some(figure), grade: Grade::B, ..SearchVerdict::default() };
+        let mut verdict = SearchVerdict { figure_qps: Some(figure), grade: Grade::B, ..nothing() };
         verdict.bottleneck.resource = resource;
         verdict
     }
@@ -160,7 +167,9 @@ mod tests {
 
     #[test]
     fn a_limit_that_is_not_the_targets_says_nothing_of_it() {
-        for resource in [Resource::Player, Resource::Host, Resource::NoneSaturated, Resource::SubjectCoreShared] {
+        for resource in
+            [Resource::Player, Resource::Host, Resource::NoneSaturated, Resource::SubjectCoreShared]
+        {
             assert_eq!(word(&verdict(79e3, 85e3, resource), None), Word::CannotTell, "{resource:?}");
             assert_eq!(word(&verdict(79e3, 85e3, resource), Some(10e3)), Word::Fine, "{resource:?}");
         }
@@ -172,7 +181,7 @@ mod tests {
 
     #[test]
     fn a_target_that_answered_all_is_fine_as_far_as_was_asked() {
-        let all = SearchVerdict { at_least_qps: Some(10e3), grade: Grade::B, ..SearchVerdict::default() };
+        let all = SearchVerdict { at_least_qps: Some(10e3), grade: Grade::B, ..nothing() };
         assert_eq!((word(&all, None), word(&all, Some(8e3))), (Word::Fine, Word::Fine));
         let short = Finding::from_search(&all, Some(9e3));
         assert_eq!((short.word, short.helps.as_deref()), (Word::CannotTell, Some("--max 11250")));

@@ -104,7 +104,11 @@ pub(super) fn main(words: &[OsString], report: Option<&str>) -> ExitCode {
 }
 
 /// Plays the test, writes the plot, and prints the statistics.
-fn measured(command: &Command, words: &[String], (log, report): (Log, Option<&str>)) -> anyhow::Result<ExitCode> {
+fn measured(
+    command: &Command,
+    words: &[String],
+    (log, report): (Log, Option<&str>),
+) -> anyhow::Result<ExitCode> {
     let source = queries::source(&command.base)?;
     let Planned { plan, subject, args } = planned(&command.base)?;
     let course = command.course()?;
@@ -135,8 +139,7 @@ fn measured(command: &Command, words: &[String], (log, report): (Log, Option<&st
 
 /// The plan of the test, whose rate rises whatever the server answers.
 fn rising(command: &Command, course: &Course, plan: Plan) -> Plan {
-    let load =
-        LoadPlan::Open { rate_qps: command.max_qps as f64, arrivals: Arrivals::Even, window: None };
+    let load = LoadPlan::Open { rate_qps: command.max_qps as f64, arrivals: Arrivals::Even, window: None };
     let passes = if command.reopens { None } else { Some(1) };
     Plan {
         load,
@@ -157,7 +160,8 @@ fn played(
     let plan = &planned.plan;
     let live = Arc::new(Live::new(plan.threads));
     let control = Control { live: Arc::clone(&live), ..Control::new(plan.threads) };
-    let watched = Watched { command, course, stop: &control.stop, interrupts: signals::in_order(), live: &live };
+    let watched =
+        Watched { command, course, stop: &control.stop, interrupts: signals::in_order(), live: &live };
     let (trial, ending) = watched.during(|| {
         let watch = |player: &PlayerWatched| Watch::begin(player, &planned.subject);
         play(plan, dataset, &control, watch)
@@ -172,7 +176,9 @@ fn played(
 /// Connections that were made after others had ended.
 fn reconnections(trial: &Trial) -> u64 {
     let connections = trial.connections.as_ref();
-    connections.map_or(0, |connections| connections.established.saturating_sub(u64::from(trial.players.first.sockets)))
+    connections.map_or(0, |connections| {
+        connections.established.saturating_sub(u64::from(trial.players.first.sockets))
+    })
 }
 
 /// Writes the output and the page of a report, beside the plot.

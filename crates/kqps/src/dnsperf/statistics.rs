@@ -94,7 +94,8 @@ impl Counts {
             let rcode = kqps_message::rcode::parse(name.as_bytes()).unwrap_or(u16::MAX);
             *replies.rcodes.entry(rcode).or_default() += count;
         }
-        replies.last_reply_ns = trial.replies.and_then(|replies| replies.last_s).map_or(0, |last_s| (last_s * 1e9) as u64);
+        replies.last_reply_ns =
+            trial.replies.and_then(|replies| replies.last_s).map_or(0, |last_s| (last_s * 1e9) as u64);
         Self::from_trial(trial, replies)
     }
 
@@ -174,7 +175,8 @@ fn http_statuses(wrong_causes: &BTreeMap<String, u64>, completed: u64) -> BTreeM
 /// The replies by rcode, with shares.
 pub(super) fn codes(counts: &Counts) -> String {
     let completed = counts.replies.replies();
-    let code = |(rcode, count): (&u16, &u64)| format!("{} {}", rcode_name(*rcode), with_share(*count, completed));
+    let code =
+        |(rcode, count): (&u16, &u64)| format!("{} {}", rcode_name(*rcode), with_share(*count, completed));
     counts.rcodes().iter().map(code).collect::<Vec<_>>().join(", ")
 }
 

@@ -57,7 +57,9 @@ pub(super) fn parse(words: &[String]) -> Result<Parsed, Fault> {
                 return Err(fault(Fault::usage(format!("resperf: invalid option -- '{letter}'"))));
             }
             Part::NoValue(letter) => {
-                return Err(fault(Fault::usage(format!("resperf: option requires an argument -- '{letter}'"))));
+                return Err(fault(Fault::usage(format!(
+                    "resperf: option requires an argument -- '{letter}'"
+                ))));
             }
             Part::Word(word) => return Err(fault(Fault::usage(format!("unexpected argument {word}")))),
         }
@@ -145,16 +147,25 @@ mod tests {
     #[test]
     fn defaults_are_those_of_the_manual() {
         let command = parsed("").unwrap();
-        assert_eq!((command.max_qps, command.ramp, command.constant), (100_000, Duration::from_mins(1), Duration::ZERO));
+        assert_eq!(
+            (command.max_qps, command.ramp, command.constant),
+            (100_000, Duration::from_mins(1), Duration::ZERO)
+        );
         assert_eq!((command.base.timeout, command.base.outstanding), (Duration::from_secs(45), 65_536));
-        assert_eq!((command.plot_interval, &*command.plot_file), (Duration::from_millis(500), "resperf.gnuplot"));
+        assert_eq!(
+            (command.plot_interval, &*command.plot_file),
+            (Duration::from_millis(500), "resperf.gnuplot")
+        );
         assert_eq!((command.fall_behind, command.reopens), (Some(1000), false));
     }
 
     #[test]
     fn flags_of_dnsperf_have_their_own_letters() {
         let command = parsed("-M tcp -C 4 -q 200000 -F 0 -R -L 5 -r 0 -c 2 -m 7").unwrap();
-        assert_eq!((command.base.mode.word(), command.base.clients, command.base.outstanding), ("tcp", 4, 200_000));
+        assert_eq!(
+            (command.base.mode.word(), command.base.clients, command.base.outstanding),
+            ("tcp", 4, 200_000)
+        );
         assert_eq!((command.fall_behind, command.reopens), (None, true));
         let course = command.course().unwrap();
         assert!((course.seconds() - 2.0).abs() < 1e-9 && (course.total() - 2.0).abs() < 1e-9);

@@ -103,7 +103,16 @@ mod tests {
     use super::*;
 
     fn moment(at_s: f64, sent: u64, answered: u64) -> Moment {
-        Moment { at_s, seconds: 0.5, intended: sent, sent, answered, mean_us: Some(250.0), failed: 2, ..Moment::default() }
+        Moment {
+            at_s,
+            seconds: 0.5,
+            intended: sent,
+            sent,
+            answered,
+            mean_us: Some(250.0),
+            failed: 2,
+            ..Moment::default()
+        }
     }
 
     #[test]
