@@ -85,6 +85,7 @@ With --queries-per-connection 0 or 1 the default is 500 connections.";
     mut_arg(kqps_catalogue::name::PLAYER_QUERIES_PER_CONNECTION, |queries| queries.long_help(QUERIES_PER_CONNECTION)),
     mut_arg("sockets", |sockets| sockets.long_help(SOCKETS))
 )]
+#[allow(clippy::struct_excessive_bools)] // each is a flag of its own
 pub(crate) struct Args {
     #[command(flatten)]
     player: PlayerArgs,
@@ -188,6 +189,7 @@ impl Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
+    #[allow(clippy::redundant_closure_for_method_calls)] // the method is of one lifetime alone
     let grade = search(args, |ended, targets| ended.judge_and_print(targets))?;
     Ok(if grade.refuses() { ExitCode::from(REFUSED) } else { ExitCode::SUCCESS })
 }
