@@ -6,6 +6,7 @@ mod keep;
 mod limit;
 mod lines;
 mod player;
+mod quiet;
 mod standing;
 mod words;
 
@@ -158,34 +159,6 @@ pub(crate) struct Args {
     /// Whether no trial is printed.
     #[arg(skip)]
     is_quiet: bool,
-}
-
-impl Args {
-    /// A search within this time without the echo, which prints nothing.
-    pub(crate) fn quiet(player: PlayerArgs, goal: Preset, time_limit: Duration) -> Self {
-        Self {
-            player,
-            live: LiveArgs::default(),
-            goal,
-            loss: None,
-            width: None,
-            min: None,
-            max: None,
-            p99: None,
-            subject_io: None,
-            no_ceiling: true,
-            time_limit: Some(time_limit),
-            out: None,
-            why: false,
-            json: false,
-            is_quiet: true,
-        }
-    }
-
-    /// Sets the highest rate to try.
-    pub(crate) fn set_max(&mut self, max_qps: Option<f64>) {
-        self.max = max_qps;
-    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {

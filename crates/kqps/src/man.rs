@@ -135,7 +135,7 @@ mod tests {
     fn an_unknown_command_is_answered_with_those_that_there_are() {
         for (words, wanted) in [
             (&["lod"][..], "did you mean `load`?"),
-            (&["help"], "(known: load, dnsperf, find"),
+            (&["help"], "(known: load, dnsperf, resperf, find, check"),
             (&["serve", "eco"], "`kqps serve` has no command `eco`; did you mean `echo`?"),
             (&["serve", "worker"], "(known: echo, auth, cache, front, status)"),
             (&["load", "echo"], "`kqps load` has no command `echo`, nor any other"),

@@ -99,9 +99,9 @@ pub(super) const HINTS: &[Hint] = hints! {
     PLAYERS, &["--latency", "--histogram", "--distribution", "--percentiles"] =>
         "latencies are always printed, with their percentiles; --json has the histogram";
     PLAYERS, &["--prometheus"] => "--metrics ADDR offers the counts to Prometheus";
-    &["load"], &["--stage", "--stages", "--qps-flow", "--ramp"] =>
-        "kqps load plays one rate (-Q), or the times of a capture (-d FILE.pcap --speed 2x); kqps find searches \
-         for the highest rate";
+    &["load"], &["--stage", "--stages", "--qps-flow"] =>
+        "kqps load --steps 10k,20k,50k/5s plays rates in turn, --course FILE those of a file, and --ramp 1k..200k/10s \
+         a rising one";
     PLAYERS, &["--quiet", "--silent", "--no-tui"] =>
         "standard output has the result alone; 2>/dev/null leaves the rest out, and --tui is off unless asked for";
     PLAYERS, &["--warmup", "--warm-up"] => "play a short load before: kqps load … -l 2s";

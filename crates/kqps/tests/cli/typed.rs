@@ -101,7 +101,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (LOAD, "--histogram", "always printed"),
     (LOAD, "--prometheus 9153", "--metrics"),
     (LOAD, "--stage 5", "kqps load plays one rate"),
-    (LOAD, "--ramp 1..5", "kqps load plays one rate"),
+    (LOAD, "--stages 1..5", "--steps 10k,20k,50k/5s"),
     (LOAD, "--qps-flow x", "kqps load plays one rate"),
     (LOAD, "--quiet", "2>/dev/null"),
     (LOAD, "--warmup 2s", "kqps load … -l 2s"),

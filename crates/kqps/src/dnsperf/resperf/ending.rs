@@ -1,4 +1,4 @@
-//! What ends a test before its time: too many outstanding or late queries, or the user.
+//! Early ends of a test: too many outstanding or late queries, or the user.
 
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::Duration;
@@ -80,7 +80,7 @@ impl Watched<'_> {
         ending
     }
 
-    /// What ends the sending at this time; `None` if nothing does.
+    /// The cause that ends the sending at this time; `None` if nothing does.
     fn reached(&self, elapsed_s: f64) -> Option<Ending> {
         let max_qps = self.command.max_qps as f64;
         let due = self.course.count_until(elapsed_s) * max_qps;
