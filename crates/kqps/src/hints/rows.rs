@@ -144,7 +144,7 @@ pub(super) const HINTS: &[Hint] = hints! {
     &[""], &["diff"] => "kqps compare compares two builds, or two runs";
     &[""], &["page", "html", "plot"] => "kqps report DIR writes the page of a run";
     &[""], &["list", "ls"] => "kqps history page lists the runs; a run is a folder";
-    &[""], &["tune", "sysctl", "doctor", "check"] =>
+    &[""], &["tune", "sysctl", "doctor"] =>
         "kqps probe shows what works on this host, kqps host advise what to set";
     &[""], &["resume", "continue"] => "kqps run --resume goes on with a run";
     &[""], &["subjects"] => "kqps run --subject NAME measures one; `kqps run --help` names them";

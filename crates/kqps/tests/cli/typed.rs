@@ -100,7 +100,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (LOAD, "--latency", "always printed"),
     (LOAD, "--histogram", "always printed"),
     (LOAD, "--prometheus 9153", "--metrics"),
-    (LOAD, "--stage 5", "kqps load plays one rate"),
+    (LOAD, "--stage 5", "--steps 10k,20k,50k/5s"),
     (LOAD, "--stages 1..5", "--steps 10k,20k,50k/5s"),
     (LOAD, "--qps-flow x", "kqps load plays one rate"),
     (LOAD, "--quiet", "2>/dev/null"),
