@@ -57,7 +57,7 @@ impl Finding {
         let (resource, figure) = (verdict.bottleneck.resource, verdict.figure_qps);
         let Some(figure) = figure.filter(|_| !verdict.grade.refuses()) else {
             let why = verdict.reasons.first().cloned().unwrap_or_else(|| "no trial was good".into());
-            return Self::cannot_tell(without_stop(&why), advice(verdict));
+            return Self::cannot_tell(without_stop(sentence(&why)), advice(verdict));
         };
         let wanted_qps = need_qps.map(|need_qps| need_qps * HEADROOM);
         if let (Some(wanted_qps), Some(need_qps)) = (wanted_qps, need_qps)
@@ -125,6 +125,11 @@ fn range(verdict: &SearchVerdict) -> String {
 fn advice(verdict: &SearchVerdict) -> Option<String> {
     let advice = verdict.advice.iter().flatten().min_by_key(|advice| advice.gravity)?;
     Some(without_stop(&advice.action.sentence("the target")))
+}
+
+/// A reason without the code before it.
+fn sentence(reason: &str) -> &str {
+    reason.split_once(": ").filter(|(code, _)| !code.contains(' ')).map_or(reason, |(_, sentence)| sentence)
 }
 
 fn without_stop(text: &str) -> String {

@@ -60,7 +60,15 @@ fn the_same_flags_print_the_same_lines_and_nearly_the_same_maximum() {
         assert_eq!(labels(&own), labels(&their), "{own}\n{their}");
         let rates = [&own, &their].map(|text| figure(text, "Maximum throughput:"));
         assert!((rates[0] / rates[1] - 1.0).abs() < 0.05, "{rates:?}");
-        assert_eq!(columns(&their_plot).len(), 4);
+        // Its last interval is there or not, by some microseconds.
+        let their_rows = columns(&their_plot);
+        assert!(their_rows.len() >= 3, "{their_rows:?}");
+        for (own, their) in rows.iter().zip(&their_rows) {
+            assert!(
+                own.iter().zip(&their[..2]).all(|(own, their)| (own - their).abs() < 0.01),
+                "{own:?} {their:?}"
+            );
+        }
     }
 }
 

@@ -102,7 +102,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (LOAD, "--prometheus 9153", "--metrics"),
     (LOAD, "--stage 5", "--steps 10k,20k,50k/5s"),
     (LOAD, "--stages 1..5", "--steps 10k,20k,50k/5s"),
-    (LOAD, "--qps-flow x", "kqps load plays one rate"),
+    (LOAD, "--qps-flow x", "--course FILE those of a file"),
     (LOAD, "--quiet", "2>/dev/null"),
     (LOAD, "--warmup 2s", "kqps load … -l 2s"),
     (LOAD, "--verbose", "kqps dnsperf prints every reply"),
