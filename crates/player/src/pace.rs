@@ -97,7 +97,7 @@ impl Pace {
     #[inline]
     pub fn is_played(&self, now_ns: u64, stop_at_ns: u64) -> bool {
         match self {
-            Self::Open { schedule, .. } => schedule.next_due_ns() >= stop_at_ns,
+            Self::Open { schedule, .. } => schedule.is_over() || schedule.next_due_ns() >= stop_at_ns,
             Self::Closed { .. } => now_ns >= stop_at_ns,
         }
     }
@@ -253,6 +253,8 @@ fn worth_sending(window: u64, most: usize) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use kqps_catalogue::course::{Course, Leg};
+
     use super::*;
     use crate::plan::Arrivals;
 
@@ -268,6 +270,19 @@ mod tests {
         assert_eq!(open(10_000.0).leaves_ns(32), Some(0..=0));
         assert_eq!(open(10_000_000.0).leaves_ns(32), Some(0..=3_100), "no longer than a burst takes");
         assert_eq!(open(100_000.0).leaves_ns(1), Some(0..=0));
+    }
+
+    #[test]
+    fn a_course_that_is_over_is_played_and_waits_for_nothing() {
+        let leg = Leg { seconds: 0.01, from: 1.0, to: 1.0 };
+        let course = Course::new(vec![leg]).unwrap();
+        let schedule = Schedule::new(1_000.0, 1, 0, Arrivals::Even, 0).along(Some(&course));
+        let mut pace = Pace::Open { schedule, coalesce_ns: 25_000, leave_ns: None, window: None };
+        assert!(!pace.is_played(0, u64::MAX));
+        assert_eq!(pace.skip(u64::MAX, u64::MAX), 10);
+        assert!(pace.is_played(10_000_000, u64::MAX) && pace.due_before_ns(u64::MAX / 4).is_none());
+        let standing = Standing { now_ns: 20_000_000, waiting: 0, last_send_ns: 0 };
+        assert!(!pace.is_due(standing, 32) && pace.leaves_after_ns(20_000_000, 32).is_some());
     }
 
     #[test]

@@ -94,7 +94,7 @@ fn a_load_has_a_page_and_several_have_one_together() {
     let folder = |name: &str| bench.folder.path().join(name);
     for name in ["a", "b"] {
         let output =
-            bench.load(&["--ramp", "1k..5k/500ms", "--out", folder(name).to_str().unwrap()]).output();
+            bench.load(&["--ramp", "1k..50k/500ms", "--out", folder(name).to_str().unwrap()]).output();
         let (out, err) = words(&output.unwrap());
         assert!(err.contains("report.html"), "{err}");
         assert!(out.contains("Over time, by when queries were due:") && out.contains("at most"), "{out}");
