@@ -113,7 +113,7 @@ fn rates(number: usize, trial: &Trial) -> String {
     let courses = [
         line("due", "due", |moment| moment.intended),
         line("sent", "sent", |moment| moment.sent),
-        line("answered", "p50", |moment| moment.answered),
+        line("replies", "p50", |moment| moment.answered),
     ];
     moments(&Moments {
         id: &format!("rates-{number}"),

@@ -58,7 +58,10 @@ pub(crate) fn percentiles(chart: &Percentiles<'_>) -> String {
     for decade in 0..=decades as i32 {
         let share = 10f64.powi(-decade);
         svg.line("grid", (across(share), TOP), (across(share), BOTTOM));
-        svg.text("tick", across(share), BOTTOM + 18.0, Anchor::Middle, &share_tick(decade));
+        // On a phone all of many labels would lie over one another.
+        if decade % 2 == 0 || decades < 4.0 {
+            svg.text("tick", across(share), BOTTOM + 18.0, Anchor::Middle, &share_tick(decade));
+        }
     }
     svg.text("tick", RIGHT, BOTTOM + 36.0, Anchor::End, "share of the slowest replies");
     for (load, points) in &lines {
