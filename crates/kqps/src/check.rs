@@ -12,7 +12,7 @@ use serde::Serialize;
 use crate::exit::{REFUSED, bad_input};
 use crate::find;
 use crate::load::PlayerArgs;
-use crate::print;
+use crate::print::{self, Versioned};
 use crate::value::parse_rate;
 
 /// The status if the check cannot tell.
@@ -65,15 +65,15 @@ fn shown(arg: clap::Arg) -> clap::Arg {
 
 /// The JSON object of `--json`.
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct Checked<'a> {
+pub(crate) struct Checked {
     /// The targets, with commas between them.
-    target: &'a str,
+    target: String,
     #[serde(flatten)]
-    finding: &'a Finding,
+    finding: Finding,
     /// The rate of `--need`.
     need_qps: Option<f64>,
     /// The answer as it is printed.
-    sentence: &'a str,
+    sentence: String,
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
@@ -98,15 +98,16 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let finding = Finding::from_search(&verdict, need);
     let target = targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let sentence = format!("{}: {target}: {}.", finding.word, finding.why);
+    let word = finding.word;
     if json {
-        print::json(&Checked { target: &target, finding: &finding, need_qps: need, sentence: &sentence })?;
+        print::json(&Versioned::new(&Checked { target, finding, need_qps: need, sentence }))?;
     } else {
         println!("{sentence}");
         if let Some(helps) = &finding.helps {
             println!("What would help: {helps}.");
         }
     }
-    Ok(match finding.word {
+    Ok(match word {
         Word::Fine => ExitCode::SUCCESS,
         Word::Limited => ExitCode::from(REFUSED),
         Word::CannotTell => ExitCode::from(CANNOT_TELL),

@@ -12,7 +12,7 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 
 use crate::print::Versioned;
-use crate::{compare, export, find, history, host, load, plan, probe, run, serve, show};
+use crate::{check, compare, export, find, history, host, load, plan, probe, run, serve, show};
 
 /// Writes the files instead of comparing them, if it is set.
 const WRITE: &str = "KQPS_WRITE_SCHEMAS";
@@ -21,6 +21,7 @@ const WRITE: &str = "KQPS_WRITE_SCHEMAS";
 fn all() -> Vec<(&'static str, Schema)> {
     vec![
         ("advice", schema::<Versioned<'_, host::Advised>>()),
+        ("check", schema::<Versioned<'_, check::Checked>>()),
         ("comparison", schema::<compare::PrintedComparison<'_>>()),
         ("export", schema::<export::Exported<'_>>()),
         ("export-table", schema::<kqps_report::PrintedSheet<'_>>()),
