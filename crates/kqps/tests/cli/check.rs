@@ -11,13 +11,17 @@ fn checked(bench: &Bench, flags: &[&str]) -> (Option<i32>, String) {
 }
 
 #[test]
-fn a_server_is_fine_far_below_its_capacity_and_never_far_above() {
+fn a_server_is_never_limited_far_below_its_capacity_nor_fine_far_above() {
     // A query takes 200 µs, so the echo answers 5,000 a second at most.
     let bench = Bench::before(Echo::with(&["--work", "200us"]));
     let (status, said) = checked(&bench, &["--need", "500"]);
-    assert!(status == Some(0) && said.starts_with("fine: 127.0.0.1:"), "{status:?} {said}");
-    assert!(said.contains("carries 500 q/s with headroom: all of 625 q/s was answered in time"), "{said}");
-    // Beside other tests the host may hide the limit, but a wrong word is never said.
+    let fine = "carries 500 q/s with headroom: all of 625 q/s was answered in time";
+    // Beside other tests the host may hide the answer, but a wrong word is never said.
+    assert!(
+        (status == Some(0) && said.starts_with("fine: 127.0.0.1:") && said.contains(fine))
+            || (status == Some(4) && said.starts_with("cannot tell: ")),
+        "{status:?} {said}"
+    );
     let (status, said) = checked(&bench, &["--need", "50k"]);
     assert!(
         (status == Some(3) && said.starts_with("limited: "))

@@ -113,8 +113,9 @@ fn a_server_with_another_zone_is_named_after_one_trial() {
         assert!(reason.contains(asks), "{reason}");
         assert_eq!((&verdict["grade"], &verdict["incomplete"]), (&"F".into(), &false.into()));
     }
-    // Some answers have another rcode, and the reason names the most frequent one.
-    let mixed = names("auth.test") + "www.elsewhere.test A NOERROR\n";
+    // Some answers have another rcode, and the reason names the most frequent one. The odd query comes first, so it is asked
+    // however few a busy host lets out.
+    let mixed = "www.elsewhere.test A NOERROR\n".to_owned() + &names("auth.test");
     let (_, verdict) = search(&address, &mixed, "quick");
     let reason = verdict["reasons"][0].as_str().unwrap();
     assert!(reason.contains("of the answers were NXDOMAIN instead of NOERROR"), "{reason}");
