@@ -128,7 +128,7 @@ fn measured(
     let maximum = Maximum::from_moments(&trial.moments, command.max_loss);
     let counts = Counts::of_whole(&trial);
     let statistics = result::text(&counts, maximum, reconnections(&trial));
-    let limit = result::limit(&trial, maximum, ending == Some(Ending::FellBehind));
+    let limit = result::limit(&trial, maximum, ending);
     let text = format!("{statistics}\n{}", own_words(&trial, &planned, vec![limit + "."]));
     print!("{text}");
     if let Some(name) = report {

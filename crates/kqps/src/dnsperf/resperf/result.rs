@@ -9,6 +9,7 @@ use kqps_observation::moments::Moment;
 use super::super::statistics::Counts;
 use super::super::statistics::codes;
 use super::command::Command;
+use super::ending::Ending;
 
 /// The maximum throughput, and what was lost while it was reached.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -76,15 +77,23 @@ pub(super) fn plot(command: &Command, course: &Course, moments: &[Moment]) -> St
 }
 
 /// A sentence on whose limit the maximum is.
-pub(super) fn limit(trial: &Trial, maximum: Maximum, fell_behind: bool) -> String {
+pub(super) fn limit(trial: &Trial, maximum: Maximum, ending: Option<Ending>) -> String {
     let (accounts, last) = (&trial.accounts, trial.moments.last());
     let end_s = last.map_or(0.0, |moment| moment.at_s);
     let bad = accounts.sent.saturating_sub(accounts.correct) as f64 / accounts.sent.max(1) as f64;
     let own = accounts.unsent + accounts.send_failed + trial.lost_by_player();
-    if fell_behind || own > accounts.intended / 1000 {
+    if ending == Some(Ending::FellBehind) || own > accounts.intended / 1000 {
         return format!(
             "the maximum may be the player's: {own} queries were not sent, or their replies were lost at its own sockets"
         );
+    }
+    if ending == Some(Ending::Asked) {
+        return "the test was ended by a signal: the server may answer more".into();
+    }
+    if ending == Some(Ending::Outstanding) {
+        return "the maximum is the server's, or that of the way to it: its answers fell behind until too many queries \
+                were outstanding (-q)"
+            .into();
     }
     if bad < 0.001 && maximum.until_s >= end_s {
         return "the maximum is the highest rate that was asked for (-m), and nearly all of it was answered: the server \
