@@ -74,11 +74,6 @@ impl Course {
         self.legs.iter().map(|leg| leg.seconds).sum()
     }
 
-    /// All queries of it.
-    pub fn total(&self) -> f64 {
-        self.legs.iter().map(|leg| leg.count(leg.seconds)).sum()
-    }
-
     /// The course with each rate as a share of the highest.
     #[must_use]
     pub fn shares(&self) -> Self {
@@ -175,7 +170,7 @@ mod tests {
         let course = course(&[(10.0, 0.0, 100.0), (5.0, 0.0, 0.0), (2.0, 100.0, 100.0)]);
         let micro = |figure: f64| (figure * 1e6).round() as u64;
         assert_eq!(
-            [course.total(), course.seconds(), course.peak()].map(micro),
+            [course.count_until(99.0), course.seconds(), course.peak()].map(micro),
             [700_000_000, 17_000_000, 100_000_000]
         );
         for (second, count) in
@@ -193,7 +188,7 @@ mod tests {
         let course =
             course(&[(10.0, 1_000.0, 200_000.0), (3.0, 200_000.0, 0.0), (4.0, 0.0, 0.0), (1.0, 7.0, 7.0)]);
         let mut walk = Walk::new(course.clone());
-        let total = course.total().ceil() as u64;
+        let total = course.count_until(course.seconds()).ceil() as u64;
         let mut earlier_s = 0.0;
         for number in 0..total {
             let Some((second, _)) = walk.reach(number as f64) else {

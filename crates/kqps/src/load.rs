@@ -176,14 +176,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (plan, subject) = args.player.plan(load, stop, |_| TIMEOUT, captured)?;
     let seed = args.seed.unwrap_or(SEED);
     let per_query = args.per_query.plan();
-    let plan = Plan {
-        seed,
-        drop_reasons: args.drop_reasons,
-        per_query,
-        course: rate.course,
-        moments: Some(MomentsPlan::default()),
-        ..plan
-    };
+    // A steady load without a page does not pay for them.
+    let moments = (rate.course.is_some() || args.out.is_some()).then(MomentsPlan::default);
+    let plan =
+        Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, moments, ..plan };
     let dataset = opened.map_or_else(|| open_dataset(&args.player, args.per_query.reading()), Ok)?;
     if dataset.capture().is_none() {
         args.check_no_capture(&dataset)?;

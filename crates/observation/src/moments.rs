@@ -9,6 +9,9 @@ use serde::{Deserialize, Serialize};
 /// The usual length of a bin at first.
 const WIDTH_NS: u64 = 100_000_000;
 
+/// The greatest length of a recorded bin, nanoseconds: doubled until it is the longer of two, it stays far from overflow.
+const WIDTH_MOST_NS: f64 = 6e14;
+
 /// The usual number of bins at most.
 pub const MOMENTS_MOST: usize = 600;
 
@@ -150,11 +153,14 @@ impl Moments {
         self.bins.iter().enumerate().map(moment).collect()
     }
 
-    /// Recorded moments, to which others can be added.
+    /// Recorded moments, to which others can be added. A length beyond a week, which no version records, counts as one.
     pub fn from_record(moments: &[Moment]) -> Self {
         let width_ns = moments.first().map_or(WIDTH_NS as f64, |first| first.seconds * 1e9);
         let bins: Vec<Bin> = moments.iter().map(Bin::from_record).collect();
-        Self { bins, ..Self::new(width_ns.round() as u64, moments.len().max(MOMENTS_MOST)) }
+        Self {
+            bins,
+            ..Self::new(width_ns.round().min(WIDTH_MOST_NS) as u64, moments.len().max(MOMENTS_MOST))
+        }
     }
 
     #[inline]

@@ -26,7 +26,7 @@ use super::{FAILED, own_words, status};
 use crate::load::keep::page_of;
 use crate::run::repeat;
 use crate::{signals, statuses, stored};
-use command::{Command, Parsed, parse};
+use command::{Command, PLOT_FILE, Parsed, parse};
 use ending::{Ending, Watched};
 use result::Maximum;
 
@@ -87,7 +87,8 @@ pub(super) fn main(words: &[OsString], report: Option<&str>) -> ExitCode {
             return ExitCode::from(FAILED);
         }
     };
-    if let Some(name) = report {
+    // As with the script, a file of -P takes the place of the report's.
+    if let Some(name) = report.filter(|_| command.plot_file == PLOT_FILE) {
         command.plot_file = format!("{name}.gnuplot");
     }
     let log = Log { to_stdout: command.base.log_to_stdout };

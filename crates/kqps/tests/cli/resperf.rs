@@ -19,10 +19,13 @@ fn figure(text: &str, label: &str) -> f64 {
     line.trim().split([' ', '%']).next().unwrap().parse().unwrap()
 }
 
-fn run(program: &Path, bench: &Bench, plot: &Path, flags: &[&str]) -> String {
+fn run(program: &Path, bench: &Bench, plot: Option<&Path>, flags: &[&str]) -> String {
     let (host, port) = bench.echo.address.rsplit_once(':').unwrap();
     let mut command = Command::new(program);
-    command.args(["-s", host, "-p", port, "-d"]).arg(bench.queries()).arg("-P").arg(plot).args(flags);
+    command.args(["-s", host, "-p", port, "-d"]).arg(bench.queries()).args(flags);
+    if let Some(plot) = plot {
+        command.arg("-P").arg(plot);
+    }
     let output = command.current_dir(bench.folder.path()).output().unwrap();
     let (out, err) = words(&output);
     assert!(output.status.success(), "{out}{err}");
@@ -48,7 +51,7 @@ fn the_same_flags_print_the_same_lines_and_plot_the_same_course() {
     let [own_plot, their_plot] = ["own", "their"].map(|name| bench.folder.path().join(name));
     // So few queries fit any buffer, however long another test keeps the cores.
     let flags = ["-m", "200", "-r", "1", "-c", "1", "-R", "-t", "5", "-F", "0"];
-    let own = run(&ours, &bench, &own_plot, &flags);
+    let own = run(&ours, &bench, Some(&own_plot), &flags);
     assert!(own.contains("Version 2.15.0"), "{own}");
     assert!((figure(&own, "Maximum throughput:") / 200.0 - 1.0).abs() < 0.02, "{own}");
     assert!(own.contains("the server may answer more"), "{own}");
@@ -57,7 +60,7 @@ fn the_same_flags_print_the_same_lines_and_plot_the_same_course() {
     assert!((rows[0][1] - 50.0).abs() < 0.1 && (rows[0][2] - 50.0).abs() < 3.0, "{rows:?}");
     let theirs = Path::new("/usr/bin/resperf");
     if theirs.exists() {
-        let their = run(theirs, &bench, &their_plot, &flags);
+        let their = run(theirs, &bench, Some(&their_plot), &flags);
         assert_eq!(labels(&own), labels(&their), "{own}\n{their}");
         // Its last interval is there or not, by some microseconds.
         let their_rows = columns(&their_plot);
@@ -76,9 +79,8 @@ fn what_ends_a_test_early_is_said() {
     let bench = Bench::before(Echo::with(&["--work", "10ms"]));
     let ours = bench.folder.path().join("resperf-report");
     symlink(env!("CARGO_BIN_EXE_kqps"), &ours).unwrap();
-    let plot = bench.folder.path().join("plot");
     // The echo answers 100 queries a second.
-    let said = run(&ours, &bench, &plot, &["-m", "2000", "-r", "2", "-R", "-q", "100", "-t", "1"]);
+    let said = run(&ours, &bench, None, &["-m", "2000", "-r", "2", "-R", "-q", "100", "-t", "1"]);
     assert!(said.contains("[Status] Reached 100 outstanding queries"), "{said}");
     assert!(said.contains("the maximum is the server's"), "{said}");
     let names: Vec<String> = std::fs::read_dir(bench.folder.path())

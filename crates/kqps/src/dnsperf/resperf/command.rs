@@ -15,6 +15,9 @@ const IDS: u64 = 1 << 16;
 /// The shortest interval of the plot. A shorter one would have fewer queries than a moment can show.
 const INTERVAL_LEAST: Duration = Duration::from_millis(1);
 
+/// The usual file of the plot.
+pub(super) const PLOT_FILE: &str = "resperf.gnuplot";
+
 const LETTERS: Letters = Letters { with_value: "fMspaxdtbEyimPrcLCqFO", alone: "eDvWRhH" };
 
 /// The request of a command line.
@@ -83,7 +86,7 @@ impl Command {
         Self {
             base: Base { timeout: Duration::from_secs(45), outstanding: IDS, ..Base::new() },
             plot_interval: Duration::from_millis(500),
-            plot_file: "resperf.gnuplot".into(),
+            plot_file: PLOT_FILE.into(),
             max_qps: 100_000,
             ramp: Duration::from_mins(1),
             constant: Duration::ZERO,
@@ -168,7 +171,7 @@ mod tests {
         );
         assert_eq!((command.fall_behind, command.reopens), (None, true));
         let course = command.course().unwrap();
-        assert!((course.seconds() - 2.0).abs() < 1e-9 && (course.total() - 2.0).abs() < 1e-9);
+        assert!((course.seconds() - 2.0).abs() < 1e-9 && (course.count_until(2.0) - 2.0).abs() < 1e-9);
     }
 
     #[test]
