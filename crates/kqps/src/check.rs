@@ -38,7 +38,8 @@ const SHOWN: &[&str] = &["targets", "port", "mode", "queries", "allow_target", "
 /// kqps searches for the highest rate that the target answers, and prints a sentence that begins with one of three words.
 /// fine: the target carries the rate of --need with a quarter of it as headroom, or all that was asked. limited: it does
 /// not, and the sentence says at which rate and by what. cannot tell: the trials show neither, and the sentence says why
-/// and what would help. Flags of `kqps find` for the player are taken, too.
+/// and what would help. The player runs on half of the cores, beside those that the target is pinned to. Flags of
+/// `kqps find` for the player are taken, too.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES, mut_args(shown))]
 pub(crate) struct Args {
@@ -77,7 +78,7 @@ pub(crate) struct Checked {
 }
 
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
-    let Args { player, need, max, json } = args;
+    let Args { mut player, need, max, json } = args;
     let targets = player.targets()?.addresses;
     let is_elsewhere = !find::are_here(&targets);
     let most = max.or(is_elsewhere.then_some(MAX_ELSEWHERE_QPS));
@@ -90,6 +91,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             if max.is_none() { " to another host" } else { "" }
         )));
     }
+    player.pin_beside_subject()?;
     // A load that shows the headroom is enough.
     let most = need.map(|need| need * HEADROOM).or(most);
     let mut search = find::Args::quiet(player, Preset::Quick, LIMIT);

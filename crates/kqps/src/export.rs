@@ -4,10 +4,11 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use clap::ValueEnum;
-use kqps_report::{Sheet, sheets};
+use kqps_report::{Sheet, load_sheets, sheets};
 use kqps_verdict::judge::judge;
 
 use crate::exit::bad_input;
+use crate::load::keep;
 use crate::other_run;
 use crate::print;
 use crate::run::named;
@@ -27,7 +28,7 @@ Examples:
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct Args {
-    /// The run's folder, as `kqps run` named it
+    /// The folder of a run, as `kqps run` named it, or of a load (`kqps load --out`)
     #[arg(value_name = "DIR")]
     run: PathBuf,
 
@@ -62,14 +63,13 @@ enum Format {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let out = args.out.as_deref().map(named).transpose()?;
-    let run = stored::run_in(&args.run)?;
-    let verdict = judge(&run);
-    let beside = match &args.beside {
-        Some(other) => Some(other_run::named(&run, &verdict, other, &args.run)?),
-        None if may_have_beside(&args.tables) => other_run::known(&run, &verdict, &args.run, &args.run),
-        None => None,
+    let all = match keep::read(&args.run)? {
+        Some(_) if args.beside.is_some() => {
+            return Err(bad_input("--beside is for runs, and this is a load; leave it out"));
+        }
+        Some(load) => load_sheets(&load),
+        None => of_run(args)?,
     };
-    let all = sheets(&run, &verdict, beside.as_ref());
     if args.list {
         for sheet in &all {
             println!("{:15} {:>6} rows: {}", sheet.name, sheet.rows.len(), sheet.about);
@@ -86,6 +86,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
+fn of_run(args: &Args) -> anyhow::Result<Vec<Sheet>> {
+    let run = stored::run_in(&args.run)?;
+    let verdict = judge(&run);
+    let beside = match &args.beside {
+        Some(other) => Some(other_run::named(&run, &verdict, other, &args.run)?),
+        None if may_have_beside(&args.tables) => other_run::known(&run, &verdict, &args.run, &args.run),
+        None => None,
+    };
+    Ok(sheets(&run, &verdict, beside.as_ref()))
+}
+
 /// Whether a table of another run is wanted: the history, which may be long, is read for these alone.
 fn may_have_beside(named: &[String]) -> bool {
     named.is_empty() || named.iter().any(|name| ["beside", "differences"].contains(&name.as_str()))
@@ -99,7 +110,7 @@ fn chosen<'a>(all: &'a [Sheet], named: &[String]) -> anyhow::Result<Vec<&'a Shee
     let of_name = |name: &String| {
         all.iter().find(|sheet| sheet.name == name).ok_or_else(|| {
             let names: Vec<&str> = all.iter().map(|sheet| sheet.name).collect();
-            bad_input(format!("this run has no table {name}; it has {}", names.join(", ")))
+            bad_input(format!("there is no table {name}; there are {}", names.join(", ")))
         })
     };
     named.iter().map(of_name).collect()

@@ -272,7 +272,7 @@ fn opened_early(player: &PlayerArgs) -> anyhow::Result<Option<Queries>> {
     if !may_be_capture(player) {
         return Ok(None);
     }
-    player.targets()?;
+    player.names_transport()?;
     Queries::open(player).map(Some)
 }
 

@@ -35,6 +35,8 @@ use kqps_observation::Trial;
 use kqps_player::plan::SEED;
 use kqps_player::replay::mean_rate_qps;
 use kqps_player::{Arrivals, Control, Live, LoadPlan, MomentsPlan, Plan, ReplayPlan, Stop, play};
+use kqps_testbed::words::counted;
+use kqps_verdict::rate::rate;
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Surroundings, Warning};
 use schemars::JsonSchema;
@@ -49,7 +51,7 @@ use capture::no_capture;
 use condition::{Condition, Outcome};
 use plan_error::with_flags;
 use rate::{Rate, RateArgs};
-use replay::{Repeat, RequestedLoad, parse_repeat, parse_speed, passes_within};
+use replay::{Mix, Repeat, RequestedLoad, parse_mix, parse_repeat, parse_speed, passes_within};
 
 pub(crate) use allowed::{Allowed, check_sources};
 pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
@@ -71,6 +73,10 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The interval of the lines that replace a drawing, if there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(1);
+
+/// Queries a second that no thread sends: about twice as many as the player was seen to send on a fast core, without the
+/// work of the kernel.
+const THREAD_MOST_QPS: f64 = 5e6;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -113,6 +119,13 @@ pub(crate) struct Args {
     /// without that.
     #[arg(long, value_name = "FACTOR", value_parser = parse_speed, help_heading = "Captures")]
     speed: Option<f64>,
+
+    /// Share out a capture's clients to transports, as in udp=60,tls=30,https=10; each needs a target of its own
+    ///
+    /// Such as udp://ADDR tls://ADDR https://ADDR. All queries of a client go by its transport, whatever they came by, and
+    /// the accounts of each transport are printed. --seed shares out alike.
+    #[arg(long, value_name = "TRANSPORT=SHARE,...", value_parser = parse_mix, help_heading = "Captures")]
+    mix: Option<Mix>,
 
     /// The seed of random arrivals (default: 1), and of the addresses of captured clients (default: a random one)
     #[arg(long, value_name = "SEED", value_parser = parse_seed, help_heading = "Load")]
@@ -180,6 +193,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let moments = (rate.course.is_some() || args.out.is_some()).then(MomentsPlan::default);
     let plan =
         Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, moments, ..plan };
+    warn_of_a_high_rate(&plan);
     let dataset = opened.map_or_else(|| open_dataset(&args.player, args.per_query.reading()), Ok)?;
     if dataset.capture().is_none() {
         args.check_no_capture(&dataset)?;
@@ -220,6 +234,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         (None, false) => ExitCode::from(REFUSED),
         (None, true) => ExitCode::SUCCESS,
     })
+}
+
+/// Says beforehand that no player sends a rate: its highest, if it follows a course.
+fn warn_of_a_high_rate(plan: &Plan) {
+    let LoadPlan::Open { rate_qps, .. } = plan.load else { return };
+    let needed = (rate_qps / THREAD_MOST_QPS).ceil();
+    if needed > plan.threads as f64 {
+        eprintln!(
+            "kqps: warning: {} q/s are more than {} can send: no thread sends {} q/s; give -T {needed} or more, and a core \
+             for each (--cpus)",
+            rate(rate_qps),
+            counted(plan.threads as u64, "thread"),
+            rate(THREAD_MOST_QPS),
+        );
+    }
 }
 
 /// Plays the trial while it is shown as the flags ask for.
@@ -328,7 +357,9 @@ fn opened_early(args: &Args) -> anyhow::Result<Option<Dataset>> {
     if !may_be_capture(&args.player) {
         return Ok(None);
     }
-    args.player.targets()?;
+    if args.mix.is_none() {
+        args.player.names_transport()?;
+    }
     open_dataset(&args.player, args.per_query.reading()).map(Some)
 }
 
@@ -355,7 +386,8 @@ impl Args {
             speed: self.speed,
         };
         // Queries by other transports have no lane.
-        let carried = if self.player.names_transport()? { None } else { Some(LANES) };
+        let goes_by_all = self.mix.is_some() || self.player.names_transport()?;
+        let carried = if goes_by_all { None } else { Some(LANES) };
         let (speed, load) = asked.load(mean_rate_qps(&plan, dataset, carried))?;
         let is_captured = matches!(load, LoadPlan::Open { arrivals: Arrivals::Captured, .. });
         if !is_captured && self.repeat.is_some_and(|repeat| repeat.gap.is_some()) {
@@ -371,7 +403,8 @@ impl Args {
             (None, None) => 1,
         };
         let gap = self.repeat.and_then(|repeat| repeat.gap).unwrap_or_default();
-        Ok((Captured::new(facts, ReplayPlan { repeat, gap, ..plan }, true), load))
+        let captured = Captured::new(facts, ReplayPlan { repeat, gap, ..plan }, true);
+        Ok((Captured { mix: self.mix.clone(), ..captured }, load))
     }
 
     /// Refuses the flags of captures for queries that are none.
@@ -379,6 +412,7 @@ impl Args {
         let given = [
             ("--arrivals captured", self.arrivals == Some(Arrivals::Captured)),
             ("--speed", self.speed.is_some()),
+            ("--mix", self.mix.is_some()),
             ("the pause of -n", self.repeat.is_some_and(|repeat| repeat.gap.is_some())),
         ];
         match given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag)) {

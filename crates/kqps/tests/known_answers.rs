@@ -40,7 +40,7 @@ fn latencies_over_connections_are_those_that_are_known() -> Result<()> {
 
 /// Parts of proofs whose programs need a core each: on a host of two cores a second one beside them withholds CPU time
 /// from both.
-const IN_TURN: [(&str, Proof, &[&str]); 12] = [
+const IN_TURN: [(&str, Proof, &[&str]); 13] = [
     ("accounts agree with a server whose replies have faults", Proof::Connections, &["replies"]),
     ("accounts agree with a server that ends connections", Proof::Connections, &["ends"]),
     ("accounts agree if queries wait for streams and datagrams are lost", Proof::Connections, &["streams"]),
@@ -50,6 +50,7 @@ const IN_TURN: [(&str, Proof, &[&str]); 12] = [
     ("descriptors and ports that run out give a result", Proof::Connections, &["descriptors", "ports"]),
     ("idle connections stay open", Proof::Connections, &["idle"]),
     ("a server that never reads hangs no player", Proof::Connections, &["deaf"]),
+    ("a course is due by its integral, and resperf finds a capacity", Proof::Courses, &["ramp", "resperf"]),
     ("one controller holds many players", Proof::Hosts, &["scale"]),
     ("a fault anywhere leaves nothing behind, and the run goes on", Proof::Hosts, &["faults"]),
     ("every setting comes back wherever its change was killed", Proof::Hosts, &["tuning"]),
@@ -97,6 +98,11 @@ fn two_players_on_hosts_of_their_own_send_what_the_server_receives() -> Result<(
 #[test]
 fn time_in_the_servers_host_is_the_servers_own_beyond_a_slow_wire() -> Result<()> {
     of_hosts("residence")
+}
+
+#[test]
+fn two_players_follow_one_course() -> Result<()> {
+    of_hosts("courses")
 }
 
 #[test]

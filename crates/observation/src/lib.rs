@@ -55,7 +55,7 @@ pub use percentile::Percentile;
 pub use profile::ProfileFacts;
 pub use question::Question;
 pub use quic::QuicFacts;
-pub use replay::{CaptureContent, Difference, Example, Replay};
+pub use replay::{CaptureContent, Difference, Example, Replay, ReplayLane};
 pub use residence::ResidenceFacts;
 pub use run::{Cell, CellLoad, Run, RunTrial, Target};
 pub use run_host::{HostRole, RunHost};

@@ -5,6 +5,10 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::accounts::Accounts;
+use crate::connections::ConnectionFacts;
+use crate::histogram::Quantiles;
+
 /// The replay of a capture. Clients are counted, and their addresses in the capture are in no record.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Replay {
@@ -53,6 +57,31 @@ pub struct Replay {
     /// Connections that were closed before their captured idle time was over, because the next one at their place
     /// began.
     pub closed_early: u64,
+    /// Each lane's part: that of a transport by which queries came, or of a share of the clients. Empty without lanes,
+    /// and in records older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lanes: Vec<ReplayLane>,
+}
+
+/// The part of a replay that the clients of one transport played.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ReplayLane {
+    /// The transport of its queries.
+    pub transport: String,
+    /// The share of the clients that it was to have; `None` if it has the queries that came by its transport.
+    pub share: Option<f64>,
+    /// The clients that ask by it.
+    pub clients: u64,
+    /// The fates of its queries. Those of all lanes add up to those of the trial.
+    pub accounts: Accounts,
+    /// Cause → its lost queries.
+    pub lost_causes: BTreeMap<String, u64>,
+    /// Latency of its correct replies in time, from due time, microseconds.
+    pub latency_us: Quantiles,
+    /// The histogram of those times, as the trial's histograms are kept.
+    pub latency: String,
+    /// Its connections; `None` over UDP.
+    pub connections: Option<ConnectionFacts>,
 }
 
 /// The content of a capture.

@@ -103,8 +103,9 @@ pub enum Wire {
     Tcp(TcpPlan),
     /// Connections of QUIC, with a stream for each query (RFC 9250).
     Quic(QuicPlan),
-    /// Each query of a capture by the transport that it came by, as far as that has a lane. The threads of all lanes
-    /// are those of the plan, in the order of the lanes.
+    /// Each query of a capture by the transport that it came by, as far as that has a lane; or each client of it by the
+    /// transport that the shares of the lanes give it. The threads of all lanes are those of the plan, in the order of
+    /// the lanes.
     Captured(Vec<Lane>),
 }
 
@@ -140,6 +141,11 @@ impl Wire {
     /// The part that only TLS needs; `None` without TLS. Of lanes it is that of the first with TLS.
     pub(crate) fn tls(&self) -> Option<&TlsPlan> {
         self.each().into_iter().find_map(|wire| wire.connection_use()?.tls)
+    }
+
+    /// The part that only HTTP needs; `None` without HTTP. Of lanes it is that of the first with HTTP.
+    pub(crate) fn http(&self) -> Option<&HttpPlan> {
+        self.each().into_iter().find_map(|wire| wire.connection_use()?.tls?.http.as_ref())
     }
 
     /// TLS of its connections, to be changed; `None` without it, and for lanes.
@@ -453,7 +459,7 @@ pub(crate) mod tests {
         open.wire = udp(Io::Uring, 1);
         let replay =
             ReplayPlan { speed: 2.5, to: Some(Duration::from_millis(1500)), ..ReplayPlan::default() };
-        let lane = |carried, wire| Lane { carried, wire, threads: 1 };
+        let lane = |carried, wire| Lane::as_captured(carried, wire, 1);
         let mixed = Plan {
             wire: Wire::Captured(vec![lane(Carried::Udp, udp(Io::Auto, 1)), lane(Carried::Tcp, tcp(3))]),
             replay: Some(replay),
@@ -475,7 +481,7 @@ pub(crate) mod tests {
 
     #[test]
     fn lanes_have_the_flows_of_all_and_are_named_by_udp() {
-        let lane = |carried, wire| Lane { carried, wire, threads: 1 };
+        let lane = |carried, wire| Lane::as_captured(carried, wire, 1);
         let lanes = vec![lane(Carried::Tcp, tcp(30)), lane(Carried::Udp, udp(Io::Auto, 2))];
         let plan = Plan { wire: Wire::Captured(lanes), threads: 2, ..usual() };
         assert_eq!((plan.flows(), plan.wire.transport()), (32, Transport::Udp));

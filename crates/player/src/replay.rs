@@ -4,17 +4,19 @@
 //! [`census`] counts what they hold. The [`crowd`] are the clients of all slices, with their source addresses.
 //! [`flows`] says which thread plays which client, or which connection of the capture, and on which flow. Each thread
 //! has a [`cursor`]: it goes over all queries of the slices, stops at those of its own, and knows when they are due.
+//! A [`mix`] gives each client a transport, whatever its queries came by.
 
 pub(crate) mod census;
 pub(crate) mod crowd;
 pub(crate) mod cursor;
 pub(crate) mod flows;
+pub(crate) mod mix;
 pub(crate) mod window;
 
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kqps_dataset::{Captured, Carried, Dataset};
+use kqps_dataset::{CaptureFacts, Captured, Carried, Dataset};
 
 use crate::plan::{Arrivals, LoadPlan, Plan, ReplayPlan, Wire, whole_ns};
 use crate::schedule::Schedule;
@@ -22,6 +24,7 @@ use census::Census;
 use crowd::Crowd;
 use cursor::{Clock, Cursor, Passes};
 use flows::Flows;
+use mix::Mix;
 use window::Window;
 
 /// The transports of captures.
@@ -54,12 +57,33 @@ pub fn source_addresses(plan: &Plan, dataset: &Dataset, most: usize) -> Vec<IpAd
     let (Some(replay), Some(sources), Some(capture)) = (&plan.replay, plan.local, dataset.capture()) else {
         return Vec::new();
     };
-    let census = Census::from_window(dataset, &Window::new(dataset, replay), capture);
-    let crowd = Crowd::new(dataset, replay, Some(&sources), census.asks, lanes_of(&plan.wire));
+    let crowd = Cast::new(plan, replay, dataset, capture).crowd;
     let numbers = crowd.used_addresses();
     let last = numbers.len().saturating_sub(1);
     let count = numbers.len().min(most.max(2));
     (0..count).map(|index| sources.of_number(numbers[index * last / (count - 1).max(1)])).collect()
+}
+
+/// The clients and queries of a replay.
+pub(crate) struct Cast {
+    pub(crate) window: Window,
+    pub(crate) crowd: Crowd,
+    /// The queries of one pass, by the numbers of the transports that they came by, or go by in a mix.
+    pub(crate) queries: [u64; TRANSPORTS.len()],
+}
+
+impl Cast {
+    pub(crate) fn new(plan: &Plan, replay: &ReplayPlan, dataset: &Dataset, capture: &CaptureFacts) -> Self {
+        let window = Window::new(dataset, replay);
+        let mut census = Census::from_window(dataset, &window, capture);
+        if let Some(mix) = Mix::from_wire(&plan.wire) {
+            mix.give(&mut census.asks, replay.seed);
+            census.count_again(dataset, &window, capture);
+        }
+        let Census { queries, asks } = census;
+        let crowd = Crowd::new(dataset, replay, plan.local.as_ref(), asks, lanes_of(&plan.wire));
+        Self { window, crowd, queries }
+    }
 }
 
 /// The part of a replay that the threads of one wire play.
@@ -69,6 +93,8 @@ pub(crate) struct Replayed {
     pub(crate) flows: Flows,
     /// The transport whose queries they play; `None` for those of all.
     pub(crate) carried: Option<Carried>,
+    /// The share of the clients that play; `None` unless a mix decides which transport a client's queries go by.
+    pub(crate) share: Option<f64>,
     /// The transports that have a lane, by their numbers.
     pub(crate) lanes: [bool; TRANSPORTS.len()],
     /// The queries of one pass, of all wires, by the numbers of their transports.
@@ -105,8 +131,17 @@ impl Replayed {
     /// Whose the query is: of the thread with this number, of another one, or of none.
     #[inline]
     pub(crate) fn whose(&self, captured: &Captured, slice: u32, thread: usize) -> Whose {
-        if self.carried.is_some_and(|carried| carried != captured.carried) {
-            return if self.lanes[captured.carried.number()] { Whose::Others } else { Whose::NoOnes };
+        match self.carried {
+            Some(carried) if self.share.is_some() => {
+                let client = self.crowd.number(slice, captured.client);
+                if !self.crowd.asks_by(client, Some(carried)) {
+                    return Whose::Others;
+                }
+            }
+            Some(carried) if carried != captured.carried => {
+                return if self.lanes[captured.carried.number()] { Whose::Others } else { Whose::NoOnes };
+            }
+            Some(_) | None => {}
         }
         let number = self.flows.number(captured, slice);
         if self.flows.owner(number) == thread { Whose::Own } else { Whose::Others }

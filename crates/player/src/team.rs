@@ -7,11 +7,10 @@ use kqps_dataset::{CaptureFacts, Carried, Dataset};
 
 use crate::files;
 use crate::plan::{CONNECTIONS_MOST, Lane, LoadPlan, Plan, ReplayPlan, SOCKETS_MOST, Wire};
-use crate::replay::census::Census;
 use crate::replay::crowd::Crowd;
 use crate::replay::flows::Flows;
 use crate::replay::window::Window;
-use crate::replay::{Replayed, TRANSPORTS, lanes_of};
+use crate::replay::{Cast, Replayed, TRANSPORTS, lanes_of};
 use crate::share::{share_of, tables};
 
 /// Threads that share one wire.
@@ -42,12 +41,9 @@ pub(crate) fn teams(plan: &Plan, dataset: &Dataset) -> Vec<Team> {
     let (Some(replay), Some(capture)) = (&plan.replay, dataset.capture()) else {
         return vec![Team { plan: plan.clone(), threads: 0..plan.threads, replay: None }];
     };
-    let window = Window::new(dataset, replay);
-    let Census { queries, asks } = Census::from_window(dataset, &window, capture);
-    let lanes = lanes_of(&plan.wire);
-    let crowd = Crowd::new(dataset, replay, plan.local.as_ref(), asks, lanes);
+    let Cast { window, crowd, queries } = Cast::new(plan, replay, dataset, capture);
     let (window, crowd) = (Arc::new(window), Arc::new(crowd));
-    let of_all = OfAll { plan, replay, capture, window, crowd, queries, lanes };
+    let of_all = OfAll { plan, replay, capture, window, crowd, queries, lanes: lanes_of(&plan.wire) };
     match &plan.wire {
         Wire::Captured(lanes) => of_all.lanes(lanes),
         _ => vec![of_all.team(None, plan.clone(), 0..plan.threads)],
@@ -61,7 +57,7 @@ struct OfAll<'a> {
     capture: &'a CaptureFacts,
     window: Arc<Window>,
     crowd: Arc<Crowd>,
-    /// The queries of one pass, and the transports that have a lane, by their numbers.
+    /// The queries of one pass by lanes, and the transports that have a lane, by their numbers.
     queries: [u64; TRANSPORTS.len()],
     lanes: [bool; TRANSPORTS.len()],
 }
@@ -73,6 +69,7 @@ impl OfAll<'_> {
             let threads = first..first + lane.threads;
             first = threads.end;
             let plan = Plan {
+                targets: lane.targets_in(self.plan).to_vec(),
                 wire: lane.wire.clone(),
                 threads: lane.threads,
                 load: self.load(lane, &threads),
@@ -116,6 +113,7 @@ impl OfAll<'_> {
             crowd: Arc::clone(&self.crowd),
             flows,
             carried,
+            share: lane.and_then(|lane| lane.share),
             lanes: self.lanes,
             queries: self.queries,
             counts_unplayed: threads.start == 0,

@@ -248,7 +248,7 @@ fn queries_without_a_lane_are_counted_by_their_transport() {
             writer.tcp_query(number * MS, from, SERVER, &query("t"), None).unwrap();
         }
     });
-    let lane = |wire| vec![Lane { carried: Carried::Udp, wire, threads: 1 }];
+    let lane = |wire| vec![Lane::as_captured(Carried::Udp, wire, 1)];
     let plan = |target| {
         let plan = plan(target, None, ReplayPlan { repeat: 2, ..ReplayPlan::default() });
         Plan { wire: Wire::Captured(lane(plan.wire.clone())), ..plan }

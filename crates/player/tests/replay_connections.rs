@@ -90,7 +90,7 @@ fn connections_begin_and_end_as_captured_and_come_from_their_clients() {
     let (server, all) = tcp_server();
     // The lane for UDP has the same target, where no datagram is read.
     let udp = UdpSocket::bind(server.address).unwrap();
-    let lane = |carried, wire| Lane { carried, wire, threads: 1 };
+    let lane = |carried, wire| Lane::as_captured(carried, wire, 1);
     let usual = plan(server.address, Some("127.1.58.0/24"), ReplayPlan::default());
     let lanes = vec![lane(Carried::Udp, usual.wire.clone()), lane(Carried::Tcp, Wire::Tcp(tcp(1)))];
     // Longer than other programs keep the server from a core.
@@ -224,7 +224,7 @@ fn a_captured_client_resumes_its_own_sessions_alone() {
 /// A plan that replays a capture over TCP alone, as it was, by this many threads.
 fn by_tcp(target: SocketAddr, threads: usize, replay: ReplayPlan) -> Plan {
     let patience = Duration::from_secs(10);
-    let lane = Lane { carried: Carried::Tcp, wire: Wire::Tcp(tcp(1)), threads };
+    let lane = Lane::as_captured(Carried::Tcp, Wire::Tcp(tcp(1)), threads);
     let plan = Plan { wire: Wire::Captured(vec![lane]), threads, ..plan(target, None, replay) };
     Plan { timeout: patience, drain: patience, ..plan }
 }

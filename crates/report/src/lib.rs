@@ -17,7 +17,7 @@ mod page;
 mod prose;
 mod section;
 
-pub use export::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, csv, sheets};
+pub use export::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, csv, load_sheets, sheets};
 pub use history::history_page;
 pub use live::{LiveInput, LiveMoment, live_page, live_panel, page_body, page_so_far};
 pub use load::{LoadInput, loads_page};

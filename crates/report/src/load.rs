@@ -3,7 +3,7 @@
 use askama::Template;
 use kqps_observation::moments::Moment;
 use kqps_observation::visible::visible;
-use kqps_observation::{Histogram, Trial};
+use kqps_observation::{Accounts, Histogram, Quantiles, ReplayLane, Trial};
 
 use crate::chart::{MomentCourse, MomentKind, Moments, Percentiles, Replies, moments, percentiles};
 use crate::format;
@@ -29,12 +29,13 @@ const CLASSES: usize = 6;
 struct Page<'a> {
     kqps_version: &'a str,
     headline: String,
+    rows: Vec<Row>,
     slowest: String,
     loads: Vec<Load>,
 }
 
-/// A load as the page shows it.
-struct Load {
+/// A line of the first table: a load, or a lane of a single one.
+struct Row {
     name: String,
     class: String,
     answered: String,
@@ -43,6 +44,11 @@ struct Load {
     p99: String,
     p999: String,
     max: String,
+}
+
+/// A load as the page shows it.
+struct Load {
+    name: String,
     rates: String,
     times: String,
     command: String,
@@ -52,7 +58,9 @@ struct Load {
 /// The page of loads: one HTML document without scripts, which fetches nothing. Text from outside is escaped where it
 /// appears, and its control characters appear as numbers.
 pub fn loads_page(inputs: &[LoadInput], kqps_version: &str) -> String {
-    let replies: Vec<Replies> = inputs.iter().enumerate().map(replies).collect();
+    let lines = lines(inputs);
+    let replies: Vec<Replies> = lines.iter().enumerate().map(replies).collect();
+    let rows = lines.iter().enumerate().map(row).collect();
     let slowest = percentiles(&Percentiles {
         id: "slowest",
         title: "The slowest replies",
@@ -60,7 +68,7 @@ pub fn loads_page(inputs: &[LoadInput], kqps_version: &str) -> String {
         loads: &replies,
     });
     let loads = inputs.iter().enumerate().map(load).collect();
-    let page = Page { kqps_version, headline: headline(inputs), slowest, loads };
+    let page = Page { kqps_version, headline: headline(inputs), rows, slowest, loads };
     visible(&page.render().expect("the template only writes to memory")).into_owned()
 }
 
@@ -76,27 +84,78 @@ fn class(number: usize) -> String {
     format!("load{}", number % CLASSES)
 }
 
-fn replies((number, input): (usize, &LoadInput)) -> Replies {
-    let latency = input.trial.histograms.get("latency").and_then(|text| Histogram::decode(text));
-    let times = latency.map_or_else(Vec::new, |latency| latency.times().collect());
-    Replies { name: input.name.clone(), class: class(number), times }
+/// Queries whose replies are compared with those of others.
+struct Line<'a> {
+    name: String,
+    answered_qps: f64,
+    accounts: &'a Accounts,
+    latency_us: &'a Quantiles,
+    /// Their histogram, encoded.
+    latency: &'a str,
+}
+
+/// A line for each load, and for each lane of a single load that has several.
+fn lines(inputs: &[LoadInput]) -> Vec<Line<'_>> {
+    let lanes = match inputs {
+        [LoadInput { trial: Trial { replay: Some(replay), load, .. }, .. }] if replay.lanes.len() > 1 => {
+            replay.lanes.iter().map(|lane| of_lane(lane, load.duration_s)).collect()
+        }
+        _ => Vec::new(),
+    };
+    inputs.iter().map(of_load).chain(lanes).collect()
+}
+
+fn of_load(input: &LoadInput) -> Line<'_> {
+    let LoadInput { name, trial, .. } = input;
+    Line {
+        name: name.clone(),
+        answered_qps: trial.load.answered_qps,
+        accounts: &trial.accounts,
+        latency_us: &trial.latency_us,
+        latency: trial.histograms.get("latency").map_or("", String::as_str),
+    }
+}
+
+fn of_lane(lane: &ReplayLane, duration_s: f64) -> Line<'_> {
+    Line {
+        name: format!("over {}", lane.transport),
+        answered_qps: lane.accounts.correct as f64 / duration_s.max(f64::MIN_POSITIVE),
+        accounts: &lane.accounts,
+        latency_us: &lane.latency_us,
+        latency: &lane.latency,
+    }
+}
+
+fn replies((number, line): (usize, &Line<'_>)) -> Replies {
+    Replies { name: line.name.clone(), class: class(number), times: times_of(line.latency) }
+}
+
+fn row((number, line): (usize, &Line<'_>)) -> Row {
+    let Line { accounts, latency_us, .. } = line;
+    let bad = accounts.intended.saturating_sub(accounts.correct) as f64 / accounts.intended.max(1) as f64;
+    let time = |us: Option<u64>| us.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64));
+    Row {
+        name: line.name.clone(),
+        class: class(number),
+        answered: format::rate(line.answered_qps),
+        bad: format::percent(bad),
+        p50: time(latency_us.p50),
+        p99: format::percentile(latency_us.p99()),
+        p999: format::percentile(latency_us.p999()),
+        max: time(latency_us.max),
+    }
+}
+
+/// The times in an encoded histogram, and how often each occurs.
+fn times_of(encoded: &str) -> Vec<(u64, u64)> {
+    Histogram::decode(encoded).map_or_else(Vec::new, |latency| latency.times().collect())
 }
 
 fn load((number, input): (usize, &LoadInput)) -> Load {
-    let trial = &input.trial;
-    let accounts = &trial.accounts;
-    let bad = accounts.intended.saturating_sub(accounts.correct) as f64 / accounts.intended.max(1) as f64;
     Load {
         name: input.name.clone(),
-        class: class(number),
-        answered: format::rate(trial.load.answered_qps),
-        bad: format::percent(bad),
-        p50: trial.latency_us.p50.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64)),
-        p99: format::percentile(trial.latency_us.p99()),
-        p999: format::percentile(trial.latency_us.p999()),
-        max: trial.latency_us.max.map_or(format::NONE.to_owned(), |us| format::time_us(us as f64)),
-        rates: rates(number, trial),
-        times: times(number, trial),
+        rates: rates(number, &input.trial),
+        times: times(number, &input.trial),
         command: format::command(&input.command),
         printed: input.printed.clone(),
     }

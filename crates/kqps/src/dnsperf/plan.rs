@@ -52,7 +52,7 @@ pub(super) fn planned(command: &Command) -> anyhow::Result<Planned> {
     let args =
         Words::try_parse_from(words(command, server)).map_err(|error| anyhow!(error.to_string()))?.player;
     let invalid = |_| Fault::usage(format!("invalid server address {}", command.server));
-    args.targets().map_err(invalid)?;
+    args.names_transport().map_err(invalid)?;
     let outstanding = command.outstanding_used();
     let load = match command.rate_qps {
         Some(rate_qps) => LoadPlan::Limited { outstanding, rate_qps: rate_qps as f64 },

@@ -5,8 +5,10 @@ use std::time::Duration;
 
 use kqps_catalogue::value::scaled;
 use kqps_dataset::{CaptureFacts, Carried, Dataset};
+use kqps_observation::trial::Transport;
 use kqps_player::{Arrivals, LoadPlan, ReplayPlan};
 
+use super::target::parse_transport;
 use crate::exit::bad_input;
 use crate::value::{parse_count, parse_some_time};
 
@@ -89,6 +91,35 @@ pub(crate) struct Captured {
     pub(crate) by_transport: BTreeMap<Carried, u64>,
     /// Whether queries go by the transport that they came by, unless the user names one.
     pub(crate) keeps_transports: bool,
+    /// The transports that clients are shared out to, instead of those that they came by.
+    pub(crate) mix: Option<Mix>,
+}
+
+/// The shares of the clients of a capture that go by several transports, in the order of their transports as typed. They
+/// add up to 1.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Mix(pub(crate) Vec<(Transport, f64)>);
+
+/// Parses a mix of transports: `udp=60,tls=30,https=10`.
+pub(super) fn parse_mix(text: &str) -> Result<Mix, String> {
+    let expected = || "expected two transports or more with their shares, such as udp=60,tls=30,https=10";
+    let one = |word: &str| {
+        let (transport, share) = word.split_once('=').ok_or_else(expected)?;
+        let share: f64 = share.trim_end_matches('%').parse().map_err(|_| expected())?;
+        let is_share = share > 0.0 && share.is_finite();
+        if is_share { Ok((parse_transport(transport)?, share)) } else { Err(expected().to_owned()) }
+    };
+    let mut shares = text.split(',').map(one).collect::<Result<Vec<(Transport, f64)>, String>>()?;
+    let is_double = |at: usize| shares[..at].iter().any(|(other, _)| *other == shares[at].0);
+    if let Some(double) = (0..shares.len()).find(|at| is_double(*at)) {
+        return Err(format!("{} has two shares", shares[double].0.word()));
+    }
+    if shares.len() < 2 {
+        return Err(expected().to_owned());
+    }
+    let all: f64 = shares.iter().map(|(_, share)| share).sum();
+    shares.iter_mut().for_each(|(_, share)| *share /= all);
+    Ok(Mix(shares))
 }
 
 impl Captured {
@@ -100,6 +131,7 @@ impl Captured {
             places: u64::from(facts.places) * pile,
             by_transport: facts.by_transport.clone(),
             keeps_transports,
+            mix: None,
             plan,
         }
     }
@@ -161,6 +193,27 @@ mod tests {
         assert_eq!(passes(ReplayPlan { speed: 2.0, pile: 2, ..ReplayPlan::default() }), 25);
         let window = ReplayPlan { from: Duration::from_secs(4), ..ReplayPlan::default() };
         assert_eq!(passes(window), 11);
+    }
+
+    #[test]
+    fn a_mix_has_shares_of_transports_in_any_unit() {
+        let shares = |text: &str| parse_mix(text).map(|Mix(shares)| shares);
+        let wanted = vec![(Transport::Udp, 0.625), (Transport::Tls, 0.25), (Transport::Https, 0.125)];
+        assert_eq!(shares("udp=62.5,tls=25,https=12.5"), Ok(wanted.clone()));
+        assert_eq!(shares("udp=5%,dot=2%,doh=1%"), Ok(wanted));
+        for (bad, why) in [
+            ("", "such as udp=60"),
+            ("udp=60", "two transports"),
+            ("udp,tls", "such as"),
+            ("udp=60,tls=", "such as"),
+            ("udp=60,tls=0", "such as"),
+            ("udp=60,tls=-1", "such as"),
+            ("udp=1,udp=2", "udp has two shares"),
+            ("udp=1,gopher=2", "udp, tcp, tls"),
+        ] {
+            let error = parse_mix(bad).unwrap_err();
+            assert!(error.contains(why), "{bad}: {error}");
+        }
     }
 
     #[test]

@@ -33,7 +33,7 @@ impl Family {
 type Typed<'a> = (&'a str, Option<u16>);
 
 /// The targets of a load: at least one.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Targets {
     /// Their addresses, all of one family.
     pub(crate) addresses: Vec<SocketAddr>,
@@ -41,8 +41,33 @@ pub(crate) struct Targets {
     pub(crate) names: Vec<String>,
     /// The path of each one's URL, or the usual one.
     pub(crate) paths: Vec<String>,
-    /// The transport that URLs name, if any does.
-    pub(crate) transport: Option<Transport>,
+    /// The transport that each one's URL names, if it names one.
+    transports: Vec<Option<Transport>>,
+}
+
+impl Targets {
+    /// The transport that URLs name, if any does. An error if they name several.
+    pub(crate) fn transport(&self) -> anyhow::Result<Option<Transport>> {
+        one_transport(self.transports.iter().copied().flatten())
+    }
+
+    /// The targets whose URLs name this transport.
+    pub(super) fn over(&self, transport: Transport) -> Self {
+        let is_over = |number: &usize| self.transports[*number] == Some(transport);
+        let numbers: Vec<usize> = (0..self.addresses.len()).filter(is_over).collect();
+        Self {
+            addresses: numbers.iter().map(|number| self.addresses[*number]).collect(),
+            names: numbers.iter().map(|number| self.names[*number].clone()).collect(),
+            paths: numbers.iter().map(|number| self.paths[*number].clone()).collect(),
+            transports: vec![Some(transport); numbers.len()],
+        }
+    }
+
+    /// The first target that names none of these transports.
+    pub(super) fn beside(&self, transports: &[Transport]) -> Option<SocketAddr> {
+        let is_other = |named: &Option<Transport>| named.is_none_or(|named| !transports.contains(&named));
+        self.transports.iter().position(is_other).map(|number| self.addresses[number])
+    }
 }
 
 /// A target that was found.
@@ -68,12 +93,12 @@ pub(crate) fn resolve_all(
         .iter()
         .map(|&(target, own)| resolve((target, own.or(port)), mode, family, allowed))
         .collect::<anyhow::Result<_>>()?;
-    let transport = one_transport(resolved.iter().filter_map(|found| found.transport))?;
-    let (mut addresses, mut names, mut paths) = (Vec::new(), Vec::new(), Vec::new());
-    for ResolvedTarget { address, name, path, .. } in resolved {
+    let (mut addresses, mut names, mut paths, mut transports) = (vec![], vec![], vec![], vec![]);
+    for ResolvedTarget { address, name, path, transport } in resolved {
         addresses.push(address);
         names.push(name);
         paths.push(path.unwrap_or_else(|| kqps_http::PATH.to_owned()));
+        transports.push(transport);
     }
     let Some(&first) = addresses.first() else {
         return Err(bad_input("which server? Give a <TARGET>, such as 127.0.0.1:5300, or -s ADDR -p PORT"));
@@ -82,7 +107,7 @@ pub(crate) fn resolve_all(
         Some(other) => Err(bad_input(format!(
             "targets {first} and {other} are of different families: give IPv4 or IPv6 addresses, not both"
         ))),
-        None => Ok(Targets { addresses, names, paths, transport }),
+        None => Ok(Targets { addresses, names, paths, transports }),
     }
 }
 
@@ -351,13 +376,18 @@ mod tests {
     #[test]
     fn targets_have_one_transport() {
         let all = |targets: &[&str]| resolve_all(&words(targets), None, None, Family::Any, &[]);
-        let transport = |targets: &[&str]| all(targets).unwrap().transport;
+        let transport = |targets: &[&str]| all(targets).unwrap().transport().unwrap();
         assert_eq!(transport(&["127.0.0.1"]), None);
         assert_eq!(transport(&["127.0.0.1", "tcp://127.0.0.2:5300/"]), Some(Transport::Tcp));
         assert_eq!(transport(&["udp://127.0.0.1"]), Some(Transport::Udp));
         assert_eq!(transport(&["TLS://127.0.0.1", "Dot://127.0.0.2"]), Some(Transport::Tls));
+        let both = all(&["udp://127.0.0.1", "tcp://127.0.0.1:5300", "127.0.0.2"]).unwrap();
+        assert!(both.transport().unwrap_err().to_string().contains("one transport"));
+        let over_tcp = both.over(Transport::Tcp);
+        assert_eq!((over_tcp.addresses[0].port(), over_tcp.names.len()), (5300, 1));
+        assert_eq!(both.beside(&[Transport::Udp, Transport::Tcp]), Some(both.addresses[2]));
+        assert_eq!(over_tcp.beside(&[Transport::Tcp]), None);
         let error = |targets: &[&str]| all(targets).unwrap_err().to_string();
-        assert!(error(&["udp://127.0.0.1", "tcp://127.0.0.1"]).contains("one transport"));
         assert!(error(&["gopher://127.0.0.1"]).contains("expected udp, tcp, tls, https or quic"));
     }
 

@@ -112,11 +112,14 @@ fn refusal(over: Over, flag: &str, transport: Transport) -> String {
 }
 
 impl WireFlags {
-    /// Refuses flags that have no effect over this transport, and flags that contradict each other.
-    pub(super) fn check(&self, transport: Transport) -> anyhow::Result<()> {
-        let is_vain = |(over, _, word): &(Over, _, &str)| !over.has_effect(word, transport);
+    /// Refuses flags that have no effect over any of these transports, which are one at least, and flags that contradict
+    /// each other.
+    pub(super) fn check(&self, transports: &[Transport]) -> anyhow::Result<()> {
+        let is_vain = |(over, _, word): &(Over, _, &str)| {
+            !transports.iter().any(|transport| over.has_effect(word, *transport))
+        };
         if let Some((over, flag, _)) = self.0.given().find(is_vain) {
-            return Err(bad_input(refusal(over, &typed(&flag), transport)));
+            return Err(bad_input(refusal(over, &typed(&flag), transports[0])));
         }
         self.0.check_early_data("--resume")
     }

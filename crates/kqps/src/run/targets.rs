@@ -194,11 +194,12 @@ fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Resolved> {
     let mut found = resolve_all(&[url.to_string()], None, None, Family::default(), allowed)?;
     let address = found.addresses[0];
     let target = Target { address, on_this_host: is_local(address) };
+    let transport = found.transport()?;
     Ok(Resolved {
         target,
         typed: found.names.swap_remove(0),
         path: found.paths.swap_remove(0),
-        transport: found.transport,
+        transport,
     })
 }
 

@@ -89,6 +89,16 @@ fn nonsense_is_refused_with_its_line_and_reason() {
 }
 
 #[test]
+fn a_rate_above_any_players_is_said_before_it_is_played() {
+    let bench = Bench::new();
+    for flags in [&["--ramp", "1k..20M/1ms", "-T", "2"][..], &["-Q", "20M", "-l", "1ms", "-T", "2"]] {
+        let (_, err) = words(&bench.load(flags).output().unwrap());
+        let wanted = "20,000,000 q/s are more than 2 threads can send: no thread sends 5,000,000 q/s; give -T 4";
+        assert!(err.contains(wanted), "{err}");
+    }
+}
+
+#[test]
 fn a_load_has_a_page_and_several_have_one_together() {
     let bench = Bench::new();
     let folder = |name: &str| bench.folder.path().join(name);
@@ -102,6 +112,11 @@ fn a_load_has_a_page_and_several_have_one_together() {
         let page = std::fs::read_to_string(folder(name).join("report.html")).unwrap();
         assert!(page.contains("The slowest replies") && page.contains("Latency over time"));
     }
+    let export = kqps(&["export", "--table", "moments"]).arg(folder("a")).output().unwrap();
+    let (csv, err) = words(&export);
+    assert!(csv.starts_with("trial,at_s,duration_s,intended,sent,correct,failed,p50_us,p99_us\n1,0,0.1,"), "{csv}{err}");
+    assert_eq!(csv.lines().count(), 6, "{csv}");
+
     let both = folder("both.html");
     let report = kqps(&["report"]).args([folder("a"), folder("b")]).arg("-o").arg(&both).output().unwrap();
     assert!(report.status.success(), "{}", words(&report).1);

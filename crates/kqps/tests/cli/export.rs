@@ -186,7 +186,7 @@ fn one_table_or_all_go_to_stdout_and_the_finding_is_among_them() {
 
     for (more, sentence) in [
         (["--format", "csv"], "tables do not fit into one CSV: choose one by --table, or a folder by --out"),
-        (["--table", "nothing"], "this run has no table nothing; it has cells, "),
+        (["--table", "nothing"], "there is no table nothing; there are cells, "),
         (["--out", "/dev/null"], "--out /dev/null: expected a folder, and this is a file"),
     ] {
         let output = kqps(&[&["export", run][..], &more[..]].concat());

@@ -1,5 +1,6 @@
 //! The limits of a plan, and the errors of a plan that exceeds them.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use kqps_catalogue::settings;
@@ -16,7 +17,7 @@ use super::{
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[allow(missing_docs)] // the messages say it
 pub enum PlanError {
-    #[error("a plan needs a target at least, and all of one family")]
+    #[error("a plan needs a target at least, and all of one family, and a lane has targets of its plan")]
     Targets,
     #[error("{0} threads: expected 1 to {THREADS_MOST}")]
     Threads(usize),
@@ -92,6 +93,8 @@ pub enum PlanError {
     Lane(&'static str),
     #[error("a lane for {0} with a number of queries for each connection: they begin and end as captured")]
     LaneConnections(&'static str),
+    #[error("lanes with shares of {0} in all: expected a share above 0 for each, and 1 in all")]
+    LaneShares(String),
     #[error(
         "{places} connections are open at once in the capture, with its slices laid over each other: at most \
          {CONNECTIONS_MOST}; play a shorter window or fewer slices"
@@ -147,7 +150,7 @@ impl Plan {
             return Err(PlanError::PerQuery);
         }
         self.check_replay()?;
-        self.check_wire(&self.wire)?;
+        self.check_wire(&self.wire, self.targets.len())?;
         self.check_window()
     }
 
@@ -217,21 +220,23 @@ impl Plan {
         if of_lanes != self.threads {
             return Err(PlanError::LaneThreads { of_lanes, threads: self.threads });
         }
+        check_shares(lanes)?;
         for (number, lane) in lanes.iter().enumerate() {
             let is_double = lanes[..number].iter().any(|other| other.carried == lane.carried);
             let is_nested = matches!(lane.wire, Wire::Captured(_));
             let name = lane.carried.name();
+            let has_other_target = lane.targets.iter().any(|target| !self.targets.contains(target));
             first_of([
+                (has_other_target, PlanError::Targets),
                 (is_double || is_nested || lane.threads == 0, PlanError::Lane(name)),
                 (lane.has_limited_connections(), PlanError::LaneConnections(name)),
             ])?;
-            self.check_wire(&lane.wire)?;
+            self.check_wire(&lane.wire, lane.targets_in(self).len())?;
         }
         Ok(())
     }
 
-    fn check_wire(&self, wire: &Wire) -> Result<(), PlanError> {
-        let targets = self.targets.len();
+    fn check_wire(&self, wire: &Wire, targets: usize) -> Result<(), PlanError> {
         if let Wire::Udp(UdpPlan { io, device, .. }) | Wire::Tcp(TcpPlan { io, device, .. }) = wire {
             check_device(*io, device.as_deref())?;
         }
@@ -257,15 +262,30 @@ impl Wire {
 }
 
 impl Lane {
-    /// Whether its connections begin and end as captured. Those of QUIC are one to a client.
+    /// Whether its connections begin and end as captured. Those of QUIC are one to a client, as are those of clients
+    /// that a share chose.
     pub(crate) fn has_places(&self) -> bool {
-        self.carried != Carried::Udp && matches!(self.wire, Wire::Tcp(_))
+        self.share.is_none() && self.carried != Carried::Udp && matches!(self.wire, Wire::Tcp(_))
+    }
+
+    /// Its targets in a plan.
+    pub(crate) fn targets_in<'a>(&'a self, plan: &'a Plan) -> &'a [SocketAddr] {
+        if self.targets.is_empty() { &plan.targets } else { &self.targets }
     }
 
     /// Whether its connections are closed after a number of queries.
     fn has_limited_connections(&self) -> bool {
         self.has_places() && self.wire.connection_use().is_some_and(|of| !of.are_kept())
     }
+}
+
+/// Checks that all lanes have a share, which add up to 1, or none.
+fn check_shares(lanes: &[Lane]) -> Result<(), PlanError> {
+    let all: f64 = lanes.iter().filter_map(|lane| lane.share).sum();
+    let has_share = lanes.iter().filter(|lane| lane.share.is_some()).count();
+    let are_some = lanes.iter().all(|lane| lane.share.is_none_or(|share| share > 0.0));
+    let is_good = has_share == 0 || has_share == lanes.len() && are_some && (all - 1.0).abs() < 1e-9;
+    if is_good { Ok(()) } else { Err(PlanError::LaneShares(all.to_string())) }
 }
 
 fn check_device(io: Io, device: Option<&str>) -> Result<(), PlanError> {
@@ -437,7 +457,7 @@ mod tests {
         let past = || Wire::Tcp(TcpPlan { io: Io::Xdp, ..tcp_plan(1) });
         let refused = Err(PlanError::LanesPast);
         assert_eq!(replayed(|plan, _| plan.wire = past()), Ok(()));
-        let lane = || vec![Lane { carried: Carried::Tcp, wire: past(), threads: 1 }];
+        let lane = || vec![Lane::as_captured(Carried::Tcp, past(), 1)];
         assert_eq!(replayed(|plan, _| plan.wire = Wire::Captured(lane())), refused);
         let labels = |plan: &mut Plan| plan.per_query.prefix = "label".parse().ok();
         assert_eq!(replayed(|plan, _| labels(plan)), Err(PlanError::PerQuery));
@@ -449,7 +469,7 @@ mod tests {
 
     #[test]
     fn lanes_share_the_threads_and_have_a_transport_each() {
-        let lane = |carried, wire, threads| Lane { carried, wire, threads };
+        let lane = Lane::as_captured;
         let lanes = |lanes: Vec<Lane>| {
             replayed(|plan, _| {
                 plan.load = LoadPlan::Closed { outstanding: 4 };
@@ -470,7 +490,18 @@ mod tests {
             Err(PlanError::Lane("tcp"))
         );
         let limited = Wire::Tcp(TcpPlan { queries_per_connection: Some(1), ..tcp_plan(1) });
-        assert_eq!(lanes(vec![lane(Carried::Tcp, limited, 2)]), Err(PlanError::LaneConnections("tcp")));
+        let limited = || limited.clone();
+        assert_eq!(lanes(vec![lane(Carried::Tcp, limited(), 2)]), Err(PlanError::LaneConnections("tcp")));
+        let shared = |share, wire| Lane { share: Some(share), ..lane(Carried::Tcp, wire, 1) };
+        let beside = |share| Lane { share, ..lane(Carried::Udp, udp(), 1) };
+        assert_eq!(lanes(vec![shared(0.25, limited()), beside(Some(0.75))]), Ok(()));
+        for share in [None, Some(0.0), Some(0.7), Some(f64::NAN)] {
+            let refused = lanes(vec![shared(0.25, limited()), beside(share)]);
+            assert!(matches!(refused, Err(PlanError::LaneShares(_))), "{share:?}: {refused:?}");
+        }
+        let other = |targets: Vec<SocketAddr>| vec![Lane { targets, ..lane(Carried::Udp, udp(), 2) }];
+        assert_eq!(lanes(other(vec!["127.0.0.1:53".parse().unwrap()])), Ok(()));
+        assert_eq!(lanes(other(vec!["127.0.0.1:54".parse().unwrap()])), Err(PlanError::Targets));
         assert_eq!(lanes(vec![lane(Carried::Tcp, tcp(0), 2)]), Err(PlanError::Connections(0)));
     }
 }

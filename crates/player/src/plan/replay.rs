@@ -1,5 +1,6 @@
 //! How a capture is played, and the lanes of a trial in which each query goes by the transport that it came by.
 
+use std::net::SocketAddr;
 use std::ops::Range;
 use std::time::Duration;
 
@@ -60,14 +61,28 @@ pub(crate) fn whole_ns(duration: Duration) -> u64 {
     u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)
 }
 
-/// A part of a trial: the threads that play the queries of one transport.
+/// A part of a trial: the threads that play the queries of one transport, or the clients of a share.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Lane {
-    /// The transport that the queries came by.
+    /// The transport that the queries came by; the one that they go by if the lane has a share.
     pub carried: Carried,
     /// How they travel now; not [`Wire::Captured`].
     pub wire: Wire,
     /// The threads of the lane, at least 1.
     pub threads: usize,
+    /// The share of the clients whose queries the lane plays, whatever they came by, above 0. All lanes of a plan have
+    /// one, and they add up to 1, or none has.
+    #[serde(default)]
+    pub share: Option<f64>,
+    /// The targets of the lane, which are among those of the plan; empty for all of them.
+    #[serde(default)]
+    pub targets: Vec<SocketAddr>,
+}
+
+impl Lane {
+    /// A lane for the queries that came by `carried`, to the targets of the plan.
+    pub fn as_captured(carried: Carried, wire: Wire, threads: usize) -> Self {
+        Self { carried, wire, threads, share: None, targets: Vec::new() }
+    }
 }

@@ -33,7 +33,7 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
         http: counts
             .http
             .as_ref()
-            .zip(plan.tls().and_then(|tls| tls.http.as_ref()))
+            .zip(plan.wire.http())
             .map(|(counts, plan)| http_facts(counts, plan)),
         quic: counts.quic.as_ref().zip(quic_plan(plan)).map(|(counts, plan)| quic_facts(counts, plan)),
     }

@@ -3,12 +3,16 @@
 use std::collections::BTreeMap;
 
 use kqps_dataset::CaptureFacts;
-use kqps_observation::{Accounts, CaptureContent, Replay};
+use kqps_observation::{Accounts, CaptureContent, Replay, ReplayLane};
 
-use super::FinishedTrial;
 use super::causes::{by_name, named};
+use super::connections::connection_facts;
+use super::{FinishedTrial, ThreadResult};
 use crate::connections::ConnectionCounts;
+use crate::loss::Loss;
 use crate::replay::TRANSPORTS;
+use crate::tally::Tally;
+use crate::team::Team;
 
 /// How a capture was replayed; `None` unless the queries are one.
 pub(super) fn replay(played: &FinishedTrial<'_>, connections: Option<&ConnectionCounts>) -> Option<Replay> {
@@ -38,6 +42,29 @@ pub(super) fn replay(played: &FinishedTrial<'_>, connections: Option<&Connection
         not_played,
         joined: connections.map_or(0, |counts| counts.joined),
         closed_early: connections.map_or(0, |counts| counts.closed_early),
+        lanes: played.teams().filter_map(|(team, results)| lane(played, team, results)).collect(),
+    })
+}
+
+/// The part of a lane; `None` of a team that plays the queries of all transports.
+fn lane(played: &FinishedTrial<'_>, team: &Team, results: &[ThreadResult]) -> Option<ReplayLane> {
+    let replay = team.replay.as_ref()?;
+    let carried = replay.carried?;
+    let mut tally = Tally::default();
+    for result in results {
+        tally.add(&result.tally);
+    }
+    let slipped = tally.held_back.counts(played.dataset).slipped;
+    let asking = (0..replay.crowd.numbers()).filter(|client| replay.crowd.asks_by(*client, Some(carried)));
+    Some(ReplayLane {
+        transport: team.plan.wire.transport().word().to_owned(),
+        share: replay.share,
+        clients: asking.count() as u64,
+        accounts: Accounts { slipped, ..tally.accounts },
+        lost_causes: by_name(Loss::NAMES.iter().copied().map(String::from).zip(tally.lost_by)),
+        latency_us: tally.latency.quantiles(),
+        latency: tally.latency.encode(),
+        connections: super::connections(results).map(|counts| connection_facts(&counts, &team.plan)),
     })
 }
 

@@ -37,6 +37,17 @@ impl Census {
     }
 }
 
+impl Census {
+    /// Counts the queries of one pass by the transport that each client asks by now.
+    pub(crate) fn count_again(&mut self, dataset: &Dataset, window: &Window, capture: &CaptureFacts) {
+        self.queries = [0; TRANSPORTS.len()];
+        each(dataset, window, |slice, captured| {
+            let client = slice * capture.clients as usize + captured.client as usize;
+            self.queries[self.asks[client].trailing_zeros() as usize] += 1;
+        });
+    }
+}
+
 /// The queries of one pass over a window by the numbers of their transports.
 pub(crate) fn queries(dataset: &Dataset, window: &Window, capture: &CaptureFacts) -> [u64; TRANSPORTS.len()] {
     queries_of_all(dataset, window, capture).unwrap_or_else(|| {

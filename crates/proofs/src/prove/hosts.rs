@@ -7,6 +7,7 @@ mod by_ssh;
 mod check;
 mod clocks;
 mod counted;
+mod courses;
 mod fault;
 mod faults;
 mod host;
@@ -34,7 +35,7 @@ use super::{Bench, Part, Size};
 /// The part that needs the agent that plays no load.
 pub(super) const SCALE: &str = "scale";
 
-const PARTS: [Part; 10] = [
+const PARTS: [Part; 11] = [
     ("clocks", clocks::prove),
     ("ssh", by_ssh::prove),
     ("pods", pods::prove),
@@ -42,6 +43,7 @@ const PARTS: [Part; 10] = [
     (SCALE, scale::prove),
     ("residence", residence::prove),
     ("losses", losses::prove),
+    ("courses", courses::prove),
     ("faults", faults::prove),
     ("tuning", tuning::prove),
     ("try", host_try::prove),

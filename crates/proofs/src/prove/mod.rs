@@ -4,6 +4,7 @@
 mod accounts;
 mod cache;
 mod connections;
+mod courses;
 mod delay;
 mod differential;
 mod disturbed;
@@ -61,6 +62,8 @@ pub enum Proof {
     Freeze,
     /// A constant delay moves the median by exactly that much
     Delay,
+    /// A load follows its course, resperf finds a known capacity, and a check says the right word
+    Courses,
     /// A player without CPU gives no rate
     Starved,
     /// A run that is killed loses and repeats no trial
@@ -96,9 +99,10 @@ pub enum Proof {
 }
 
 /// The proofs whose parts have names.
-const WITH_PARTS: [Proof; 9] = [
+const WITH_PARTS: [Proof; 10] = [
     Proof::Cache,
     Proof::Connections,
+    Proof::Courses,
     Proof::Front,
     Proof::History,
     Proof::Hosts,
@@ -135,7 +139,7 @@ pub struct Options {
     /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (cache, connections, front, history, hosts, judgement, package, replay,
+    /// Prove only the part of this name (cache, connections, courses, front, history, hosts, judgement, package, replay,
     /// reproduce)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
@@ -367,8 +371,8 @@ fn player_ios() -> Vec<&'static str> {
 pub fn run(options: &Options, program: &Path) -> Result<()> {
     ensure!(
         options.only.is_none() || options.proofs.iter().all(|proof| WITH_PARTS.contains(proof)),
-        "--only: the parts of cache, connections, front, history, hosts, judgement, package, replay and reproduce have \
-         names, those of other proofs have none"
+        "--only: the parts of cache, connections, courses, front, history, hosts, judgement, package, replay and \
+         reproduce have names, those of other proofs have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();
@@ -403,6 +407,7 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Connections => connections::prove(bench),
         Proof::Replay => replay::prove(bench),
         Proof::Freeze => freeze::prove(bench),
+        Proof::Courses => courses::prove(bench),
         Proof::Delay => delay::prove(bench),
         Proof::Starved => starved::prove(bench),
         Proof::Kill => kill::prove(bench),

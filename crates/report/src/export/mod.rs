@@ -8,6 +8,7 @@ mod grids;
 mod hosts;
 mod laws;
 mod losses;
+mod moments;
 mod other_run;
 mod points;
 mod profiles;
@@ -18,11 +19,14 @@ use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_verdict::judge::RunVerdict;
 
+use crate::load::LoadInput;
+
 pub use sheet::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, csv};
 
 /// All tables of a run, with another run beside it if there is one, in the order of its page. Tables without a row are
 /// left out.
 pub fn sheets(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Vec<Sheet> {
+    let measured = moments::of_run(run);
     let sheets = [
         cells::cells(run, verdict),
         cells::reasons(verdict),
@@ -52,10 +56,22 @@ pub fn sheets(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Vec<Sh
         profiles::growth(verdict),
         profiles::functions(run, verdict),
         trials::trials(run, verdict),
+        moments::moments(&measured),
+        moments::lanes(&measured),
         trials::skipped(run),
         hosts::hosts(run),
         hosts::parts(run),
         hosts::cores(run),
     ];
+    with_rows(sheets)
+}
+
+/// The tables of a single load, whose number is 1.
+pub fn load_sheets(load: &LoadInput) -> Vec<Sheet> {
+    let trials = [(1, &load.trial)];
+    with_rows([moments::moments(&trials), moments::lanes(&trials)])
+}
+
+fn with_rows(sheets: impl IntoIterator<Item = Sheet>) -> Vec<Sheet> {
     sheets.into_iter().filter(|sheet| !sheet.rows.is_empty()).collect()
 }

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use kqps_catalogue::factors::PlayerFactors;
 use kqps_dataset::Dataset;
-use kqps_host::{SubjectWatched, topology};
+use kqps_host::{SubjectWatched, Topology, topology};
 use kqps_kernel::local_address::is_local;
+use kqps_lab::placement::{CoreRequest, Placement, place};
 use kqps_observation::cpu_list;
 use kqps_observation::trial::Transport;
 use kqps_player::plan::{CONNECTIONS_MOST, SEED, SOCKETS_MOST, have_cores_of_their_own, usual_coalesce};
@@ -26,7 +27,7 @@ use crate::load::subject;
 use crate::load::target::{Targets, resolve_all};
 use crate::load::wire::{check_io, usual_alone};
 use crate::value::{List, cores};
-use lanes::Share;
+use lanes::Lanes;
 
 pub(crate) use lanes::LANES;
 
@@ -54,7 +55,7 @@ impl PlayerArgs {
     /// Whether the flags or the targets' URLs name a transport, by which all queries of a capture then go.
     pub(crate) fn names_transport(&self) -> anyhow::Result<bool> {
         let found = self.targets()?;
-        Ok(self.transport(found.transport)?.is_some())
+        Ok(self.transport(found.transport()?)?.is_some())
     }
 
     /// A plan with these flags, and the subject to watch. `load` returns the load for a number of threads, and
@@ -68,20 +69,25 @@ impl PlayerArgs {
     ) -> anyhow::Result<(Plan, SubjectWatched)> {
         let cpus = cores(self.cpus.as_ref())?;
         let found = self.targets()?;
-        let named = self.transport(found.transport)?;
+        let mix = captured.and_then(|captured| captured.mix.as_ref());
+        let named = if mix.is_some() { None } else { self.transport(found.transport()?)? };
         let kept = captured.filter(|captured| captured.keeps_transports && named.is_none());
-        let share = kept.map(Share::from_captured).transpose()?;
-        let least = share.as_ref().map_or(1, Share::threads_least);
+        let lanes = match mix {
+            Some(mix) => Some(self.mixed(mix, &found)?),
+            None => kept.map(Lanes::from_captured).transpose()?,
+        };
+        let least = lanes.as_ref().map_or(1, Lanes::threads_least);
         let threads = self.threads.unwrap_or_else(|| (cpus.len() as u64).max(least));
         let timeout = self.timeout.unwrap_or_else(|| usual_timeout(&found.addresses));
         let load = load(threads);
-        let transport = share.as_ref().map_or(named.unwrap_or_default(), Share::watched);
-        let wire = match (&share, captured) {
-            (Some(share), Some(captured)) => self.lanes(share, captured, threads, &found, timeout)?,
+        let transport = lanes.as_ref().map_or(named.unwrap_or_default(), Lanes::watched);
+        let wire = match (&lanes, captured) {
+            (Some(lanes), Some(captured)) => self.lanes(lanes, captured, threads, &found, timeout)?,
             _ => self.wire(transport, (threads, load.window()), &found, timeout, captured)?,
         };
+        let watched = if mix.is_some() { found.over(transport).addresses } else { found.addresses.clone() };
         let targets = found.addresses;
-        let mut subject = subject::chosen(self.subject, &targets, transport)?;
+        let mut subject = subject::chosen(self.subject, &watched, transport)?;
         if let Some(cpus) = self.given_subject_cores()? {
             subject.cpus = cpus;
         }
@@ -121,6 +127,28 @@ impl PlayerArgs {
         Ok((plan, subject))
     }
 
+    /// Pins the threads, unless the flags name cores or a number of threads: to half of this host's cores, as far as they
+    /// are free beside those that the subject is pinned to.
+    pub(crate) fn pin_beside_subject(&mut self) -> anyhow::Result<()> {
+        if self.cpus.is_some() || self.threads.is_some() {
+            return Ok(());
+        }
+        let found = self.targets()?;
+        let transport = self.transport(found.transport()?)?.unwrap_or_default();
+        let subject = SubjectWatched::found(&found.addresses, transport);
+        let topology = Topology::read();
+        let half = (topology.cores.len() / 2).max(1);
+        let request = match self.given_subject_cores()?.unwrap_or(subject.cpus) {
+            unpinned if unpinned.is_empty() => CoreRequest::Count(topology.cores.len() - half),
+            pinned => CoreRequest::These(pinned),
+        };
+        // A subject in a container may have cores that this process may not use.
+        let placed = place(&topology, &request, half, Placement::All).unwrap_or_default();
+        let cores = placed.into_iter().next().map(|placed| placed.player_cpus).unwrap_or_default();
+        self.cpus = (!cores.is_empty()).then_some(List(cores));
+        Ok(())
+    }
+
     /// The transport that `-m` and the targets' URLs name; `None` if neither does.
     fn transport(&self, named: Option<Transport>) -> anyhow::Result<Option<Transport>> {
         match (self.mode, named) {
@@ -144,7 +172,7 @@ impl PlayerArgs {
     ) -> anyhow::Result<Wire> {
         let flows = |usual: u64| self.flows(usual, targets);
         let is_quic = transport == Transport::Quic;
-        self.wire.check(transport)?;
+        self.wire.check(&[transport])?;
         check_io(self.io, transport)?;
         if transport == Transport::Udp {
             if captured.is_some() {
@@ -168,12 +196,17 @@ impl PlayerArgs {
             self.check_clients_decide()?;
         }
         let connections = flows(if let Some(captured) = captured {
-            let least = if any_place { usual_alone(threads) } else { threads };
-            within(captured.clients, least, CONNECTIONS_MOST, targets)
+            Self::connections_of(captured.clients, threads, any_place, targets)
         } else {
             within(self.wire.usual_count(threads, window), threads, CONNECTIONS_MOST, targets)
         });
         self.wired(transport, self.io, connections, targets, timeout)
+    }
+
+    /// Connections of a capture's clients. `any_place` is whether any of them takes the queries of any client.
+    fn connections_of(clients: u64, threads: u64, any_place: bool, targets: &Targets) -> u64 {
+        let least = if any_place { usual_alone(threads) } else { threads };
+        within(clients, least, CONNECTIONS_MOST, targets)
     }
 
     /// The wire of `flows` sockets or connections, with the flags of the player.
@@ -245,7 +278,7 @@ impl PlayerArgs {
     fn warn_of_a_small_buffer(&self, plan: &Plan) {
         let has_datagrams = match &plan.wire {
             Wire::Tcp(_) => false,
-            Wire::Captured(lanes) => lanes.iter().any(|lane| matches!(lane.wire, Wire::Udp(_))),
+            Wire::Captured(lanes) => lanes.iter().any(|lane| !matches!(lane.wire, Wire::Tcp(_))),
             Wire::Udp(_) | Wire::Quic(_) => true,
         };
         if let Some(bytes) = self.buffer.filter(|bytes| has_datagrams && *bytes < BUFFER_SMALL) {

@@ -101,6 +101,73 @@ fn each_query_goes_by_the_transport_that_it_came_by_or_all_by_that_of_a_url() {
 }
 
 #[test]
+fn a_mix_shares_out_the_clients_and_accounts_for_each_transport() {
+    let captures = Captures::new();
+    let many = ["gen", "capture", "-d", "queries", "-Q", "2k", "-n", "800", "--clients", "40", "--tcp", "20%"];
+    captures.said(&[&many[..], &["-o", "many.pcap"]].concat());
+    let listen = ["udp://127.0.0.1:0", "tls://127.0.0.1:0", "https://127.0.0.1:0", "quic://127.0.0.1:0"];
+    let server = Running::start(&listen.map(|listen| ["--listen", listen]).concat());
+    let of = |transport: &str| server.ready[transport][0].as_str().unwrap().to_owned();
+    let targets = [
+        format!("udp://{}", server.addresses[0]),
+        format!("tls://{}", of("tls")),
+        format!("https://{}", of("https")),
+        format!("quic://{}", of("quic")),
+    ];
+    let [udp, rest @ ..] = &targets;
+    let others: Vec<&str> = rest.iter().map(String::as_str).collect();
+    let mix = ["--mix", "udp=50,tls=25,https=15,quic=10", "--seed", "7"];
+    let ca = ["--ca", server.ready["ca"].as_str().unwrap()];
+    let trial = captures.play(udp, "many.pcap", &[&others[..], &mix, &ca].concat());
+    assert_eq!((trial.accounts.sent, trial.accounts.correct), (800, 800), "{:?}", trial.lost_causes);
+    let replay = trial.replay.as_ref().unwrap();
+    let lanes: Vec<(&str, u64)> =
+        replay.lanes.iter().map(|lane| (&*lane.transport, lane.clients)).collect();
+    assert_eq!(lanes, [("udp", 20), ("tls", 10), ("https", 6), ("quic", 4)]);
+    assert_eq!(replay.not_played.values().sum::<u64>(), 0);
+    let report = server.stop(Signal::Terminate);
+    for lane in &replay.lanes {
+        lane.accounts.check().unwrap();
+        assert_eq!(lane.accounts.sent, replay.sent[&lane.transport], "{}", lane.transport);
+        assert_eq!(lane.accounts.sent, lane.accounts.correct, "{}", lane.transport);
+        assert!(lane.latency_us.max.is_some(), "{}", lane.transport);
+        let connections = lane.connections.as_ref().map(|connections| connections.established);
+        assert_eq!(connections, (lane.transport != "udp").then_some(lane.clients), "{}", lane.transport);
+    }
+    assert_eq!(report.received, replay.sent["udp"]);
+    assert_eq!(replay.sent.values().sum::<u64>(), 800);
+}
+
+#[test]
+fn a_mix_needs_a_target_for_each_transport_and_none_beside_them() {
+    let captures = Captures::new();
+    captures.make("few.pcap", &[]);
+    let refused = |flags: &[&str]| {
+        let output = captures.output(&[&["load"][..], flags].concat());
+        let (_, err) = words(&output);
+        assert_eq!(output.status.code(), Some(2), "{err}");
+        err
+    };
+    for (flags, wanted) in [
+        (&["udp://127.0.0.1:5301", "--mix", "udp=1,tcp=1"][..], "no target is over tcp; add one, such as tcp://127.0.0.1"),
+        (&["udp://127.0.0.1:1", "tcp://127.0.0.1:1", "127.0.0.1:2", "--mix", "udp=1,tcp=1"], "127.0.0.1:2 has no share"),
+        (&["udp://127.0.0.1:1", "--mix", "udp=1"], "two transports or more"),
+        (&["udp://127.0.0.1:1", "tcp://127.0.0.1:1", "-T", "1", "--mix", "udp=1,tcp=1"], "give -T 2 or more"),
+        (&["udp://127.0.0.1:1", "tcp://127.0.0.1:1", "-m", "tcp", "--mix", "udp=1,tcp=1"], "leave one out"),
+        (&["udp://127.0.0.1:1", "tcp://127.0.0.1:1"], "one transport"),
+        (
+            &["udp://127.0.0.1:1", "tcp://127.0.0.1:1", "--http-method", "post", "--mix", "udp=1,tcp=1"],
+            "about HTTP",
+        ),
+    ] {
+        let err = refused(&[&["-d", "few.pcap"][..], flags].concat());
+        assert!(err.contains(wanted), "{flags:?}: {err}");
+    }
+    let err = refused(&["-d", "queries", "udp://127.0.0.1:1", "--mix", "udp=1,tcp=1"]);
+    assert!(err.contains("--mix is for captures"), "{err}");
+}
+
+#[test]
 fn a_capture_may_come_from_a_pipe() {
     let captures = Captures::new();
     captures.make("x.pcap", &[]);

@@ -281,7 +281,7 @@ fn an_hour_and_a_thousand_of_them_lose_no_nanosecond() {
 #[test]
 fn queries_without_a_lane_are_counted_and_the_others_go_by_theirs() {
     let made = made((0..40_u64).map(|number| (number * MS, number as u32 % 4, number % 4 != 0)));
-    let lane = |carried, wire, threads| Lane { carried, wire, threads };
+    let lane = Lane::as_captured;
     let only_udp = Plan {
         wire: Wire::Captured(vec![lane(Carried::Udp, udp(Io::Auto, 1), 2)]),
         ..planned(2, ReplayPlan::default())
@@ -306,6 +306,30 @@ fn queries_without_a_lane_are_counted_and_the_others_go_by_theirs() {
     assert_eq!((all.concat().len(), not_played), (40, 0));
     assert!(all.concat().iter().all(|asked| asked.connection == 0));
     assert_eq!(TRANSPORTS.map(Carried::number), [0, 1, 2, 3, 4]);
+}
+
+#[test]
+fn a_mix_gives_each_client_one_transport_whatever_its_queries_came_by() {
+    let made = made((0..400_u64).map(|number| (number * MS, number as u32 % 20, number / 20 % 2 == 0)));
+    let lane =
+        |carried, wire, threads, share| Lane { share: Some(share), ..Lane::as_captured(carried, wire, threads) };
+    let lanes = vec![lane(Carried::Udp, udp(Io::Auto, 1), 1, 0.6), lane(Carried::Tcp, tcp(1), 2, 0.4)];
+    let replay = ReplayPlan { pile: 2, ..ReplayPlan::default() };
+    let plan = Plan { wire: Wire::Captured(lanes), ..planned(3, replay) };
+    let (all, not_played) = played(&made, &plan);
+    assert_eq!((all.concat().len(), not_played), (400, 0));
+    let clients = |played: &[ReplayQuery]| played.iter().map(|asked| asked.client).collect::<BTreeSet<u32>>();
+    let (by_udp, by_tcp) = (clients(&all[0]), clients(&all[1..].concat()));
+    assert_eq!((by_udp.len(), by_tcp.len()), (24, 16), "of 20 clients of each slice");
+    assert!(by_udp.is_disjoint(&by_tcp));
+    assert_eq!(all[0].len(), 240, "all of ten queries of each client");
+    assert!(all.concat().iter().all(|asked| asked.connection == 0), "none follows the capture");
+    let teams = teams(&plan, &made.dataset);
+    let queries = teams[0].replay.as_ref().unwrap().queries;
+    assert_eq!(queries, [240, 160, 0, 0, 0]);
+    let LoadPlan::Open { rate_qps: all_qps, .. } = plan.load else { panic!("{:?}", plan.load) };
+    let LoadPlan::Open { rate_qps, .. } = teams[1].plan.load else { panic!("{:?}", teams[1].plan.load) };
+    assert!((rate_qps / all_qps - 0.4).abs() < 1e-9, "{rate_qps}");
 }
 
 #[test]
@@ -361,7 +385,7 @@ fn addresses_are_those_of_the_blocks_and_not_the_first_ones() {
 fn a_query_that_is_given_up_begins_its_connection_all_the_same() {
     // Two clients, one after the other on connections of their own, at the same place.
     let made = made((0..6_u64).map(|number| (number * 10 * MS, number as u32 % 2, false)));
-    let lanes = vec![Lane { carried: Carried::Tcp, wire: tcp(1), threads: 1 }];
+    let lanes = vec![Lane::as_captured(Carried::Tcp, tcp(1), 1)];
     let replay = ReplayPlan { repeat: 2, ..ReplayPlan::default() };
     let plan = Plan { wire: Wire::Captured(lanes), ..planned(1, replay) };
     let teams = teams(&plan, &made.dataset);
