@@ -68,7 +68,10 @@ impl Stream {
 
 impl Link for Stream {
     fn send(&mut self, queries: &[&[u8]]) -> Result<()> {
-        let frame = |query: &&[u8]| [&(query.len() as u16).to_be_bytes()[..], query].concat();
+        let frame = |query: &&[u8]| {
+            let length = u16::try_from(query.len()).expect("a query has 65,535 bytes at most");
+            [&length.to_be_bytes()[..], query].concat()
+        };
         self.write(&queries.iter().flat_map(frame).collect::<Vec<u8>>())
     }
 

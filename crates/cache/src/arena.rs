@@ -14,7 +14,7 @@ const SEGMENTS_BITS_LEAST: u32 = 6;
 const SEGMENT_BITS: (u32, u32) = (12, 17);
 
 /// The index counts addresses up to 32 GiB.
-const SEGMENTS_MOST: u64 = (1 << (35 - SEGMENT_BITS.1)) - 1;
+const SEGMENTS_MOST: u32 = (1 << (35 - SEGMENT_BITS.1)) - 1;
 
 pub(crate) struct Arena {
     pub(crate) bytes: Vec<u8>,
@@ -33,7 +33,7 @@ impl Arena {
         let wanted_bits = memory_bytes.ilog2() - SEGMENTS_BITS_LEAST;
         let segment_bits = wanted_bits.clamp(SEGMENT_BITS.0, SEGMENT_BITS.1);
         let usable_bytes = memory_bytes - memory_bytes / OTHERS_SHARE;
-        let segments = (usable_bytes >> segment_bits).min(SEGMENTS_MOST) as u32;
+        let segments = u32::try_from(usable_bytes >> segment_bits).unwrap_or(u32::MAX).min(SEGMENTS_MOST);
         Self {
             bytes: vec![0; (segments as usize) << segment_bits],
             segment_bits,

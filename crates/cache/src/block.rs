@@ -122,7 +122,7 @@ impl<'a> Block<'a> {
     #[inline]
     pub(crate) fn age_s(self, now_s: u32) -> u32 {
         let age_s = now_s.wrapping_sub(self.long(STORED_S));
-        if age_s > i32::MAX as u32 { 0 } else { age_s }
+        if age_s > i32::MAX.unsigned_abs() { 0 } else { age_s }
     }
 
     /// The TTL of the entry, in seconds.
@@ -203,7 +203,8 @@ pub(crate) fn set_usage(arena: &mut [u8], address: usize, usage: Usage) {
 
 /// The bits of a reply that a block keeps of its header: the rcode, at most 15, and AD.
 pub(crate) fn outcome(rcode: u16, is_authentic: bool) -> u8 {
-    rcode as u8 & RCODE | if is_authentic { AUTHENTIC } else { 0 }
+    let [low, _] = rcode.to_le_bytes();
+    low & RCODE | if is_authentic { AUTHENTIC } else { 0 }
 }
 
 /// The content from which a block is written.
@@ -233,7 +234,9 @@ impl Content<'_> {
     /// Writes the block to these bytes, which may be more than it needs, and are a multiple of the unit.
     pub(crate) fn write(&self, block: &mut [u8], usage: Usage) {
         let (key, kind) = (self.key, self.kind);
-        let units = (block.len() / UNIT_BYTES) as u16;
+        let units = u16::try_from(block.len() / UNIT_BYTES).expect("a block has 65,535 units at most");
+        let records_bytes = u16::try_from(self.records.len()).expect("a message has 65,535 bytes at most");
+        let name_bytes = u8::try_from(key.name().len()).expect("a name has 255 bytes at most");
         let (head, mut rest) = block.split_at_mut(HEAD_BYTES);
         head[UNITS..USAGE].copy_from_slice(&units.to_le_bytes());
         head[USAGE] = usage.0;
@@ -244,9 +247,9 @@ impl Content<'_> {
         head[CLASS..ANSWERS].copy_from_slice(&key.class.to_le_bytes());
         head[ANSWERS..AUTHORITIES].copy_from_slice(&self.counts[0].to_le_bytes());
         head[AUTHORITIES..RECORDS_BYTES].copy_from_slice(&self.counts[1].to_le_bytes());
-        head[RECORDS_BYTES..OUTCOME].copy_from_slice(&(self.records.len() as u16).to_le_bytes());
+        head[RECORDS_BYTES..OUTCOME].copy_from_slice(&records_bytes.to_le_bytes());
         head[OUTCOME] = self.outcome;
-        head[NAME_BYTES] = key.name().len() as u8;
+        head[NAME_BYTES] = name_bytes;
         rest = put(rest, key.name());
         for place in self.ttl_places {
             rest = put(rest, &place.to_le_bytes());

@@ -39,7 +39,7 @@ impl Cache {
         now_s: u64,
         purpose: Purpose,
     ) -> Answered {
-        let now_s = now_s as u32;
+        let now_s = lower_half(now_s);
         let kept_counts = (purpose != Purpose::Client).then_some(self.counts);
         let answered = self.find_answer(key, query, message, limit_bytes, now_s, purpose);
         if let Some(counts) = kept_counts {
@@ -174,7 +174,7 @@ impl Cache {
             let content = Content {
                 key,
                 kind,
-                stored_s: now_s as u32,
+                stored_s: lower_half(now_s),
                 ttl_s,
                 outcome: outcome(reply.rcode, reply.is_authentic),
                 counts: reply.counts,
@@ -198,7 +198,7 @@ impl Cache {
     /// Finds the reply that is kept for the question of a key, if its TTL has not ended: a message, and whether it is
     /// whole. If not, its chain of aliases goes on elsewhere; since no query uses such a part, this counts as its use.
     pub(crate) fn known(&mut self, key: &Key, now_s: u64) -> Option<(Vec<u8>, bool)> {
-        let now_s = now_s as u32;
+        let now_s = lower_half(now_s);
         let kinds = [Kind::Data, Kind::NameError, Kind::Part];
         let (kind, address) = kinds.into_iter().find_map(|kind| {
             let address = self.store.find(key, kind)?;
@@ -219,7 +219,7 @@ impl Cache {
 
     /// Keeps that the question of a key failed: see [`crate::Shared::failed`].
     pub(crate) fn failed(&mut self, key: &Key, failure: Failure, now_s: u64) {
-        let stored_s = now_s as u32;
+        let stored_s = lower_half(now_s);
         let mut ttl_s = self.rules.failure_s;
         if let Some(address) = self.store.find(key, Kind::Failure) {
             let block = self.store.block(address);
@@ -253,4 +253,11 @@ impl Cache {
     pub(crate) fn memory_bytes(&self) -> u64 {
         (self.store.memory_bytes() + size_of::<Self>()) as u64
     }
+}
+
+/// The lower half of a time in seconds, which is enough for ages.
+#[inline]
+fn lower_half(now_s: u64) -> u32 {
+    let [low @ .., _, _, _, _] = now_s.to_le_bytes();
+    u32::from_le_bytes(low)
 }

@@ -132,8 +132,9 @@ impl Reply {
     /// Writes it over the query at the beginning of a buffer, which asks its question and has this form, as a hit of
     /// the cache is written. Returns its length in bytes.
     pub fn answer(&self, form: Form, message: &mut [u8], limit_bytes: usize) -> usize {
-        let Self { records, counts, rcode, is_authentic, .. } = self;
-        let said = ReplyParts { records, counts: *counts, rcode: *rcode as u8, is_authentic: *is_authentic };
+        let Self { records, counts, is_authentic, .. } = self;
+        let [rcode, _] = self.rcode.to_le_bytes();
+        let said = ReplyParts { records, counts: *counts, rcode, is_authentic: *is_authentic };
         Query::read(message, form).write(message, limit_bytes, said).bytes
     }
 
@@ -141,7 +142,8 @@ impl Reply {
     fn message(&self, name: &[u8], question: &Question<'_>) -> Vec<u8> {
         let mut message = question_of(&Question { name, ..*question });
         let authentic = if self.is_authentic { AD } else { 0 };
-        (message[2], message[3]) = (QR, RA | authentic | self.rcode as u8);
+        let [rcode, _] = self.rcode.to_le_bytes();
+        (message[2], message[3]) = (QR, RA | authentic | rcode);
         message[6..8].copy_from_slice(&self.counts[0].to_be_bytes());
         message[8..10].copy_from_slice(&self.counts[1].to_be_bytes());
         message.extend_from_slice(&self.records);

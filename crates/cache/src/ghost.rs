@@ -46,7 +46,7 @@ impl Ghost {
     }
 
     fn bucket<'a>(&self, arena: &'a mut [u8], hash: u64) -> &'a mut [u8] {
-        let bucket = (u64::from(hash as u32) * self.buckets) >> 32;
+        let bucket = ((hash & u64::from(u32::MAX)) * self.buckets) >> 32;
         let at = bucket as usize * BUCKET_BYTES;
         &mut arena[at..at + BUCKET_BYTES]
     }
@@ -54,7 +54,8 @@ impl Ghost {
 
 /// 16 bits of a hash that do not choose the bucket; 0 stands for none.
 fn fingerprint(hash: u64) -> u16 {
-    ((hash >> 32) as u16).max(1)
+    let [_, _, _, _, low, high, ..] = hash.to_le_bytes();
+    u16::from_le_bytes([low, high]).max(1)
 }
 
 #[cfg(test)]

@@ -23,7 +23,8 @@ pub(crate) struct Tag(u32);
 
 impl Tag {
     pub(crate) fn from_hash(hash: u64) -> Self {
-        Self((hash >> 32) as u32)
+        let [_, _, _, _, tag @ ..] = hash.to_le_bytes();
+        Self(u32::from_le_bytes(tag))
     }
 
     /// The first `bits` bits, at most 32.
@@ -118,7 +119,8 @@ impl Index {
     /// Splits the page of this tag, for which there must be a spare page. Returns false if it cannot be split.
     pub(crate) fn split(&mut self, arena: &mut [u8], tag: Tag) -> bool {
         let page = self.page(tag);
-        let bits = u32::from(slots(arena, page)[0][2]);
+        let old_bits = slots(arena, page)[0][2];
+        let bits = u32::from(old_bits);
         if bits == self.depth && !self.double() {
             return false;
         }
@@ -127,7 +129,7 @@ impl Index {
         for page in [page, new] {
             let slots = slots_mut(arena, page);
             *slots = [[0; SLOT_BYTES]; SLOTS];
-            slots[0][2] = bits as u8 + 1;
+            slots[0][2] = old_bits + 1;
         }
         // The page had all values that begin with the bits in common. The new page gets the upper half of them.
         let values = 1 << (self.depth - bits);
@@ -216,8 +218,9 @@ fn distance(from: usize, to: usize) -> usize {
 /// The tag and the address in a slot; `None` if it is empty.
 fn read(slot: [u8; SLOT_BYTES]) -> Option<(Tag, usize)> {
     let slot = u64::from_le_bytes(slot);
-    let unit = (slot as u32).checked_sub(1)?;
-    Some((Tag((slot >> 32) as u32), unit as usize * UNIT_BYTES))
+    let unit = (slot & u64::from(u32::MAX)).checked_sub(1)?;
+    // The upper half is the tag, as that of a hash is.
+    Some((Tag::from_hash(slot), unit as usize * UNIT_BYTES))
 }
 
 fn written(tag: Tag, address: usize) -> [u8; SLOT_BYTES] {

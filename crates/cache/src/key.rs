@@ -84,7 +84,9 @@ impl Key {
         }
         let name_hash = hasher.hash(&name[..length]);
         let Question { rtype, class, .. } = *question;
-        Some(Self { name, name_bytes: length as u8, name_hash, rtype, class, flags })
+        // A name has 255 bytes at most.
+        let [name_bytes, ..] = length.to_le_bytes();
+        Some(Self { name, name_bytes, name_hash, rtype, class, flags })
     }
 
     /// The name in wire form and in lower case.

@@ -115,7 +115,8 @@ impl Query {
 
     /// Writes a reply without records.
     pub(crate) fn refuse(self, message: &mut [u8], rcode: u16) -> Written {
-        let bytes = self.finish(message, self.end, [0; 2], 0, rcode as u8);
+        let [rcode, _] = rcode.to_le_bytes();
+        let bytes = self.finish(message, self.end, [0; 2], 0, rcode);
         Written { bytes, is_truncated: false }
     }
 

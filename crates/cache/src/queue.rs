@@ -40,7 +40,7 @@ impl Queue {
         }
         let newest = self.segments.back_mut()?;
         let address = ((newest.segment as usize) << self.segment_bits) + newest.bytes as usize;
-        newest.bytes += bytes as u32;
+        newest.bytes += u32::try_from(bytes).expect("a segment has room for it");
         Some(address)
     }
 

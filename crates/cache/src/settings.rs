@@ -6,7 +6,7 @@ use std::ops::RangeInclusive;
 pub(crate) const FAILURE_S_MOST: u32 = 300;
 
 /// The longest TTL in seconds. A TTL with the most significant bit set counts as zero (RFC 2181, section 8).
-const TTL_S_MOST: u32 = i32::MAX as u32;
+const TTL_S_MOST: u32 = i32::MAX.unsigned_abs();
 
 /// Shares are kept as parts of 2^16.
 const SHARE_BITS: u32 = 16;
@@ -69,13 +69,14 @@ pub(crate) struct Rules {
 impl Rules {
     pub(crate) fn from_settings(settings: &Settings) -> Self {
         let share = settings.prefetch_share.unwrap_or(0.0).clamp(0.0, 1.0);
+        let parts = (share * f64::from(1_u32 << SHARE_BITS)).ceil() as u64;
         Self {
             ttl_least_s: *settings.ttl.start(),
             ttl_most_s: TTL_S_MOST.min(*settings.ttl.end()),
             negative_ttl_most_s: settings.negative_ttl_most,
             failure_s: settings.failure_s.clamp(1, FAILURE_S_MOST),
             stale: settings.stale,
-            prefetch_share: (share * f64::from(1_u32 << SHARE_BITS)).ceil() as u32,
+            prefetch_share: u32::try_from(parts).unwrap_or(u32::MAX),
         }
     }
 

@@ -262,6 +262,6 @@ impl Store {
 
 /// The numbers of the pages in a segment.
 fn pages(segment: u32, segment_bits: u32) -> Range<u32> {
-    let pages = (1 << segment_bits) / PAGE_BYTES as u32;
+    let pages = 1_u32 << (segment_bits - PAGE_BYTES.ilog2());
     segment * pages..(segment + 1) * pages
 }

@@ -233,7 +233,9 @@ impl Layers {
 
 /// A hash of what differs between two places at which a packet is captured.
 fn place(frame_header: &[u8], interface: u32, hop_limit: u8) -> u32 {
-    xxh3_64_with_seed(frame_header, u64::from(interface) << 8 | u64::from(hop_limit)) as u32
+    let hash = xxh3_64_with_seed(frame_header, u64::from(interface) << 8 | u64::from(hop_limit));
+    let [h0, h1, h2, h3, ..] = hash.to_le_bytes();
+    u32::from_le_bytes([h0, h1, h2, h3])
 }
 
 fn moved(place: Range<usize>, by: usize) -> Range<usize> {

@@ -65,7 +65,8 @@ impl<K: Copy + Eq + Hash, V: Default, const LISTS: usize> Table<K, V, LISTS> {
     /// Adds an entry, whose key must be new, as the newest of a list. Returns its place, which it keeps.
     pub(crate) fn insert(&mut self, key: K, value: V, list: usize, now_ns: u64) -> u32 {
         let slot = Slot { key, value, last_ns: now_ns, list, newer: NONE, older: NONE };
-        let place = self.free.pop().unwrap_or(self.slots.len() as u32);
+        let place = self.free.pop();
+        let place = place.unwrap_or_else(|| u32::try_from(self.slots.len()).expect("places have 32 bits"));
         if let Some(freed) = self.slots.get_mut(place as usize) {
             *freed = slot;
         } else {

@@ -134,7 +134,8 @@ impl<W: Write> Writer<W> {
             let (sequence, acknowledgment) = (self.sequence(from, to), self.sequence(to, from));
             let flags = Segment::PSH | Segment::ACK;
             self.segment(at_ns, &Segment::new(from, to, sequence, acknowledgment, flags, payload))?;
-            self.sequences.insert((from, to), sequence.wrapping_add(payload.len() as u32));
+            let payload_bytes = u32::try_from(payload.len()).expect("a segment has 1220 bytes at most");
+            self.sequences.insert((from, to), sequence.wrapping_add(payload_bytes));
         }
         Ok(())
     }
@@ -223,8 +224,8 @@ impl<W: Write> Writer<W> {
     fn end(&mut self, at_ns: u64) -> io::Result<()> {
         let seconds = u32::try_from(at_ns / 1_000_000_000)
             .map_err(|_| io::Error::new(io::ErrorKind::InvalidInput, "a time after the year 2106"))?;
-        let nanoseconds = (at_ns % 1_000_000_000) as u32;
-        let bytes = self.frame.len() as u32;
+        let nanoseconds = u32::try_from(at_ns % 1_000_000_000).expect("a second has 10^9 nanoseconds");
+        let bytes = u32::try_from(self.frame.len()).map_err(|_| packet::too_long())?;
         for word in [seconds, nanoseconds, bytes, bytes] {
             self.out.write_all(&word.to_le_bytes())?;
         }

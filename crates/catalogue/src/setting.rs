@@ -238,7 +238,7 @@ impl Over {
             Self::Records => "TLS, HTTPS",
             Self::Https => "HTTPS",
             Self::Quic => "QUIC",
-            Self::Io => "all but QUIC, by word",
+            Self::Io => "all but QUIC; some values for some",
         }
     }
 }

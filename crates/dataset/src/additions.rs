@@ -61,7 +61,7 @@ impl Additions {
         let label = |length: &u8| [&[*length][..], &vec![FILLER; usize::from(*length)]].concat();
         let labels: Vec<u8> = self.labels.iter().flat_map(label).collect();
         message.splice(HEADER_BYTES..HEADER_BYTES, labels);
-        *question_bytes += bytes as u16;
+        *question_bytes += u16::try_from(bytes).expect("a name has 255 bytes at most");
         Ok(())
     }
 

@@ -63,7 +63,8 @@ pub(crate) fn encode(message: &mut Vec<u8>, edns: Option<Edns>) -> Result<Facts,
             Some(_) => {}
         }
     }
-    Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None, expected_answer: None })
+    let question_bytes = u16::try_from(question_bytes).expect("a message has 65,535 bytes at most");
+    Ok(Facts { question_bytes, expected_rcode: None, expected_answer: None })
 }
 
 /// Takes a message as it is, whatever its bytes are. Its ID becomes 0.
@@ -73,7 +74,8 @@ pub(crate) fn any(message: &mut [u8]) -> Result<Facts, RecordFault> {
     }
     header::set_id(message, 0);
     let question_bytes = question::end(message).map_or(0, |end| end - HEADER_BYTES);
-    Ok(Facts { question_bytes: question_bytes as u16, expected_rcode: None, expected_answer: None })
+    let question_bytes = u16::try_from(question_bytes).expect("a message has 65,535 bytes at most");
+    Ok(Facts { question_bytes, expected_rcode: None, expected_answer: None })
 }
 
 /// Whether the last record of a message is a signature (RFC 8945, section 5.1).
@@ -95,7 +97,7 @@ fn last_type(message: &[u8]) -> Option<u16> {
 /// Sets DO in the OPT record whose data begin at `data_at`: the upper bit of the TTL's third byte, with one
 /// more byte of TTL and two of RDLENGTH after it (RFC 6891, section 6.1.3).
 fn set_do(message: &mut [u8], data_at: usize) {
-    message[data_at - 4] |= (edns::DO >> 8) as u8;
+    message[data_at - 4] |= edns::DO.to_be_bytes()[2];
 }
 
 fn add_opt(message: &mut Vec<u8>, edns: &Edns) -> Result<(), RecordFault> {

@@ -350,9 +350,9 @@ impl<'a, W: Read + Write + Seek> Compiler<'a, W> {
         facts.first_unix_ns = self.clock.first_unix_ns();
         facts.sorted = self.clock.sorted;
         facts.late = self.clock.late;
-        facts.clients = self.clients.len() as u32;
-        facts.servers = self.servers.len() as u32;
-        facts.servers_asking = self.servers.asking(self.clients.keys()) as u32;
+        facts.clients = u32::try_from(self.clients.len()).expect("clients have numbers of 32 bits");
+        facts.servers = u32::try_from(self.servers.len()).expect("64 servers are counted at most");
+        facts.servers_asking = self.servers.asking(self.clients.keys());
         facts.places = self.connections.places();
         facts.connections = self.connections.begun();
     }
@@ -371,7 +371,8 @@ fn write_tail<W: Read + Write + Seek>(
     for size in &sizes {
         writer.append(&size.to_le_bytes())?;
     }
-    let facts = CaptureFacts { networks: sizes.len() as u32, ..facts };
+    let networks = u32::try_from(sizes.len()).expect("networks have numbers of 32 bits");
+    let facts = CaptureFacts { networks, ..facts };
     let (clients, networks) = (u64::from(facts.clients), u64::from(facts.networks));
     let encoded = Tail::Capture(Box::new(facts)).encode()?;
     writer.append(&encoded)?;

@@ -346,7 +346,7 @@ impl<W: Read + Write + Seek> Compiler<'_, W> {
 fn seen_first(fault: RecordFault) -> RecordFault {
     match fault {
         RecordFault::Truncated { expected, .. }
-            if ((expected - 2) as u16).to_be_bytes().iter().all(u8::is_ascii_graphic) =>
+            if (expected - 2).to_le_bytes()[..2].iter().all(u8::is_ascii_graphic) =>
         {
             RecordFault::Text
         }

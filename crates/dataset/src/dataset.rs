@@ -188,13 +188,13 @@ impl Dataset {
     /// The position of the first query.
     #[inline]
     pub fn first(&self) -> Position {
-        Position((HEADER_BYTES / UNIT_BYTES) as u32)
+        Position(u32::try_from(HEADER_BYTES / UNIT_BYTES).expect("a header is short"))
     }
 
     /// The position after the last query. There is no query at it.
     #[inline]
     pub fn end(&self) -> Position {
-        Position((self.header.records_end / UNIT_BYTES as u64) as u32)
+        Position(u32::try_from(self.header.records_end / UNIT_BYTES as u64).expect("positions have 32 bits"))
     }
 
     /// The position of query `index`, counted from 0; the end if there are not as many. It steps over at most 1023
@@ -258,7 +258,9 @@ impl Dataset {
         let record = &self.file[position.0 as usize * UNIT_BYTES..];
         let word = |at: usize| u16::from_le_bytes([record[at], record[at + 1]]);
         let units = (message_at(word(6)) + usize::from(word(0))).div_ceil(UNIT_BYTES);
-        Position(position.0 + units as u32)
+        // A record has 8,197 units at most: two bytes.
+        let [low, high, ..] = units.to_le_bytes();
+        Position(position.0 + u32::from(u16::from_le_bytes([low, high])))
     }
 
     /// Every query once, in order.

@@ -84,7 +84,7 @@ impl ClientPlace {
     }
 
     pub(crate) fn from_bytes(bytes: [u8; PLACE_BYTES]) -> Self {
-        let number = u64::from_le_bytes(bytes);
-        Self { network: number as u32, member: (number >> 32) as u32 }
+        let [n0, n1, n2, n3, member @ ..] = bytes;
+        Self { network: u32::from_le_bytes([n0, n1, n2, n3]), member: u32::from_le_bytes(member) }
     }
 }

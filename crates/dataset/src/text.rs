@@ -73,7 +73,7 @@ fn query_of(
     let question_bytes = query::write(message, name, qtype, columns.edns.as_ref())
         .map_err(|error| (name_at + error.column, error.fault.into()))?;
     Ok(Facts {
-        question_bytes: question_bytes as u16,
+        question_bytes: u16::try_from(question_bytes).expect("a name has 255 bytes at most"),
         expected_rcode: columns.expected_rcode,
         expected_answer: columns.expected_answer,
     })

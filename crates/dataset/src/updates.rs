@@ -80,7 +80,7 @@ impl Update {
         for word in [rtype::SOA, CLASS_IN] {
             message.extend_from_slice(&word.to_be_bytes());
         }
-        let question_bytes = (zone.len() + 4) as u16;
+        let question_bytes = u16::try_from(zone.len() + 4).expect("a name has 255 bytes at most");
         Ok(Self { message, zone, names, question_bytes })
     }
 
@@ -183,7 +183,8 @@ impl Update {
         let length_at = self.message.len();
         self.message.extend_from_slice(&[0; 2]);
         self.names.write_data(rtype, data, &mut self.message);
-        let bytes = (self.message.len() - length_at - 2) as u16;
+        let bytes = u16::try_from(self.message.len() - length_at - 2);
+        let bytes = bytes.expect("a record's data have 65,535 bytes at most");
         self.message[length_at..length_at + 2].copy_from_slice(&bytes.to_be_bytes());
     }
 

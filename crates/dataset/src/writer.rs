@@ -77,7 +77,8 @@ impl<W: Read + Write + Seek> Writer<W> {
         if self.records_end / UNIT_BYTES as u64 > u64::from(u32::MAX) {
             return Err(WriteError::Full);
         }
-        self.buffer.extend_from_slice(&(message.len() as u16).to_le_bytes());
+        let message_bytes = u16::try_from(message.len()).expect("a message has 65,535 bytes at most");
+        self.buffer.extend_from_slice(&message_bytes.to_le_bytes());
         self.buffer.extend_from_slice(&facts.question_bytes.to_le_bytes());
         self.buffer.extend_from_slice(&facts.expected_rcode.unwrap_or(NO_RCODE).to_le_bytes());
         self.buffer.extend_from_slice(&parts.to_le_bytes());

@@ -149,7 +149,8 @@ impl Shared {
             {
                 let Some(query) = input.get(2..2 + length) else { break };
                 for reply in (self.say)(&Asked { query, from, socket: None }) {
-                    stream.write_all(&[&(reply.len() as u16).to_be_bytes(), &reply[..]].concat())?;
+                    let [.., high, low] = reply.len().to_be_bytes();
+                    stream.write_all(&[&[high, low][..], &reply].concat())?;
                 }
                 if self.closes.load(Ordering::Relaxed) {
                     return Ok(());

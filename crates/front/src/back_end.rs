@@ -12,7 +12,7 @@ use super::policy::{self, Target};
 use super::queries::{Client, Whereabouts};
 use super::stream::{Gone, StreamLink};
 use super::token::{Source, token};
-use super::{FrontSettings, SendContext};
+use super::{FrontSettings, SendContext, short};
 
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct BackEnd {
@@ -126,14 +126,14 @@ impl BackEnd {
             let mut in_turn = (0..count).map(|step| (self.turn + step) % count);
             let found = in_turn.find(|&link| self.streams[link].takes());
             if found.is_some() || !has_datagrams {
-                return found.map(|link| link as u16);
+                return found.map(short);
             }
         }
         if self.datagrams.as_ref()?.current(bytes).is_none() {
             self.flush_datagrams();
         }
         let socket = self.datagrams.as_ref()?.current(bytes)?;
-        Some((self.streams.len() + socket) as u16)
+        Some(short(self.streams.len() + socket))
     }
 
     /// The cookies for a query of this client, if it carries any. They go by connections as well: the answer, which
@@ -225,7 +225,7 @@ impl BackEnd {
         // The next batch uses the next connection.
         self.turn = (link + 1) % self.streams.len();
         if self.streams[link].flush(registry).is_err() {
-            self.broken.push((link as u16, Trouble::Broken));
+            self.broken.push((short(link), Trouble::Broken));
         }
     }
 
@@ -235,7 +235,7 @@ impl BackEnd {
         let flushed = datagrams.flush();
         self.counts.send_refused += flushed.refused;
         if flushed.no_listener {
-            self.broken.push((self.streams.len() as u16, Trouble::Broken));
+            self.broken.push((short(self.streams.len()), Trouble::Broken));
         }
     }
 
@@ -245,14 +245,14 @@ impl BackEnd {
         if let Some(datagrams) = &mut self.datagrams {
             datagrams.renew(registry, now_ns);
         }
-        for (number, stream) in self.streams.iter_mut().enumerate() {
+        for (number, stream) in (0..).zip(&mut self.streams) {
             match stream.open(&self.target, registry, now_ns) {
                 Ok(is_open) => {
                     self.counts.connections += u64::from(is_open);
                     is_new |= is_open;
                 }
                 Err(Gone::NoRoom) => self.lacks_room = true,
-                Err(_) => self.broken.push((number as u16, Trouble::Broken)),
+                Err(_) => self.broken.push((number, Trouble::Broken)),
             }
         }
         is_new

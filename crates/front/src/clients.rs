@@ -63,7 +63,7 @@ impl TcpClients {
             connection.is_full = false;
             if !connection.output.is_empty() && !connection.is_unwritten {
                 connection.is_unwritten = true;
-                self.unwritten.push(slot as u32);
+                self.unwritten.push(u32::try_from(slot).expect("slots have 32 bits"));
             }
         }
     }
@@ -97,7 +97,10 @@ impl TcpClients {
         let turn = self.keeper.connections.turn(slot);
         let connection = self.keeper.connections.get_mut(slot)?;
         match connection.fill(input) {
-            Ok(filled) => Some((Caller { slot: slot as u32, turn }, filled, connection.room())),
+            Ok(filled) => {
+                let slot = u32::try_from(slot).expect("slots have 32 bits");
+                Some((Caller { slot, turn }, filled, connection.room()))
+            }
             Err(end) => {
                 self.keeper.end(slot, end);
                 None

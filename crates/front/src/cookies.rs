@@ -6,6 +6,8 @@ use std::io;
 use kqps_message::edns::{self, COOKIE};
 use kqps_message::{Header, rcode};
 
+use super::short;
+
 /// The bytes of an option's code and length, of a client cookie, and of the longest server cookie (section 4).
 const HEAD_BYTES: usize = 4;
 const CLIENT_BYTES: usize = 8;
@@ -55,9 +57,9 @@ impl Cookies {
         }
         let cookie_bytes = CLIENT_BYTES + self.server.len();
         let end = out.len();
-        out[end - 2..].copy_from_slice(&((HEAD_BYTES + cookie_bytes) as u16).to_be_bytes());
+        out[end - 2..].copy_from_slice(&short(HEAD_BYTES + cookie_bytes).to_be_bytes());
         out.extend_from_slice(&COOKIE.to_be_bytes());
-        out.extend_from_slice(&(cookie_bytes as u16).to_be_bytes());
+        out.extend_from_slice(&short(cookie_bytes).to_be_bytes());
         out.extend_from_slice(&self.client);
         out.extend_from_slice(&self.server);
     }

@@ -33,7 +33,8 @@ pub(super) fn see(query: &[u8], mut at: usize) -> EdnsSeen {
             break;
         };
         if record.rtype == rtype::OPT {
-            let opt = Opt { version: (record.ttl_s >> 16) as u8, dnssec_ok: record.ttl_s & DO != 0 };
+            let [_, version, ..] = record.ttl_s.to_be_bytes();
+            let opt = Opt { version, dnssec_ok: record.ttl_s & DO != 0 };
             let is_in_place = number >= before && query[at] == 0 && seen.opt.is_none();
             // The format of options in other versions is unknown.
             let is_whole = opt.version > 0 || are_options(record.data);
@@ -70,7 +71,10 @@ pub(super) fn own(opt: Opt, rcode: u16) -> [u8; OPT_BYTES] {
 /// there is one.
 pub(super) fn of_cut(opt: Opt, back_ends: Option<record::Record<'_>>) -> [u8; OPT_BYTES] {
     match back_ends {
-        Some(said) => opt_record(said.class, (said.ttl_s >> 20) as u16 & 0xff0, opt.dnssec_ok),
+        Some(said) => {
+            let [upper_bits, ..] = said.ttl_s.to_be_bytes();
+            opt_record(said.class, u16::from(upper_bits) << 4, opt.dnssec_ok)
+        }
         None => own(opt, rcode::NOERROR),
     }
 }

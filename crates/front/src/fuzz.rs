@@ -6,6 +6,7 @@ use kqps_message::{HEADER_BYTES, Header, edns, question, rcode, record};
 
 use super::parsed_query::{ParsedQuery, Refusal};
 use super::reply::{is_reply_to, make_clients, payload_bytes, refuse};
+use super::short;
 use super::stream::first_frame;
 
 /// Reads arbitrary bytes as a stream of replies, in pieces whose length is the first byte. The same messages must
@@ -38,7 +39,7 @@ pub fn framing(bytes: &[u8]) {
     let mut rest = stream;
     for message in &found {
         let (length, behind) = rest.split_at(2);
-        assert_eq!(length, (message.len() as u16).to_be_bytes());
+        assert_eq!(length, short(message.len()).to_be_bytes());
         rest = behind.strip_prefix(&message[..]).expect("messages come out as they went in");
     }
     if is_dns {

@@ -91,7 +91,8 @@ impl RandomIds {
     #[inline]
     pub(super) fn below(&mut self, count: u32) -> u32 {
         let word = u64::from(self.word()) << 16 | u64::from(self.word());
-        ((word * u64::from(count)) >> 32) as u32
+        let [_, _, _, _, upper @ ..] = (word * u64::from(count)).to_le_bytes();
+        u32::from_le_bytes(upper)
     }
 
     #[cold]

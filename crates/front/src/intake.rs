@@ -16,6 +16,7 @@ use mio::{Interest, Registry};
 
 use super::dispatcher::Dispatcher;
 use super::queries::Client;
+use super::short;
 use super::token::{Source, token};
 
 /// Room for one datagram: one byte more than the longest query, so that a longer query is recognised.
@@ -198,5 +199,5 @@ fn hand_over(
     if from.port() == 0 {
         return dispatcher.counts.drop(Cause::PortZero);
     }
-    dispatcher.take(Client::Udp { endpoint: endpoint as u16, to: from, from: to }, query);
+    dispatcher.take(Client::Udp { endpoint: short(endpoint), to: from, from: to }, query);
 }

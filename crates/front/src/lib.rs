@@ -121,3 +121,10 @@ struct SendContext<'a> {
     random: &'a mut RandomIds,
     now_ns: u64,
 }
+
+/// A number below 2^16 in 16 bits: that of a back end, a link, an endpoint, a rule or a place, or a length.
+#[inline]
+fn short(number: usize) -> u16 {
+    let [low, high, ..] = number.to_le_bytes();
+    u16::from_le_bytes([low, high])
+}

@@ -12,7 +12,7 @@ use super::edns;
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct ParsedQuery {
     /// The length of its name, which follows the header, in bytes.
-    name_bytes: u16,
+    name_bytes: u8,
     pub(super) qtype: u16,
 }
 
@@ -53,7 +53,9 @@ impl ParsedQuery {
         if matches!(qtype, rtype::AXFR | rtype::IXFR) {
             return Err(Refusal::Say(rcode::REFUSED));
         }
-        Ok(Self { name_bytes: (name_end - HEADER_BYTES) as u16, qtype })
+        // A name has 255 bytes at most.
+        let [name_bytes, ..] = (name_end - HEADER_BYTES).to_le_bytes();
+        Ok(Self { name_bytes, qtype })
     }
 
     /// The name of the question. `query` must be the query that `self` was read from.

@@ -5,6 +5,7 @@
 use kqps_kernel::{Address, LocalAddress};
 
 use super::parsed_query::ParsedQuery;
+use super::short;
 
 /// The maximum number of outstanding queries of a worker. Places have 16 bits, and one value means none.
 pub(super) const QUERIES_MOST: usize = u16::MAX as usize;
@@ -144,7 +145,7 @@ impl Queries {
                     older: NONE,
                     newer: NONE,
                 });
-                (self.all.len() - 1) as u16
+                short(self.all.len() - 1)
             }
             None => return None,
         };
@@ -153,7 +154,7 @@ impl Queries {
         query.bytes.clear();
         query.bytes.extend_from_slice(bytes);
         query.asked = asked;
-        query.rule = rule.map(|rule| rule as u16);
+        query.rule = rule.map(short);
         query.tries = 0;
         (query.wants_whole, query.had_bad_cookie, query.is_repeated) = (false, false, false);
         Some(place)

@@ -28,7 +28,8 @@ pub(super) fn refuse(query: &[u8], rcode: u16, reply: &mut [u8]) -> usize {
     let opt = question::end(query).and_then(|at| edns::see(query, at).opt);
     reply[..end].copy_from_slice(&query[..end]);
     reply[2] = query[2] & (OPCODE | RD) | QR;
-    reply[3] = query[3] & CD | (rcode & 0x0f) as u8;
+    let [low, _] = rcode.to_le_bytes();
+    reply[3] = query[3] & CD | low & 0x0f;
     reply[4..HEADER_BYTES].fill(0);
     reply[5] = u8::from(end > HEADER_BYTES);
     let Some(opt) = opt else { return end };

@@ -14,6 +14,7 @@ use mio::{Registry, Token};
 
 use super::ids::{IDS_MOST, Ids};
 use super::policy::Target;
+use super::short;
 
 /// No more queries are accepted while this many bytes of them are not written.
 const QUEUE_MOST: usize = 1 << 20;
@@ -190,7 +191,7 @@ impl StreamLink {
             self.queued_ns = now_ns;
         }
         self.queued += 1;
-        self.queue.extend_from_slice(&(query.len() as u16).to_be_bytes());
+        self.queue.extend_from_slice(&short(query.len()).to_be_bytes());
         self.queue.extend_from_slice(&id.to_be_bytes());
         self.queue.extend_from_slice(&query[LENGTH_BYTES..]);
         self.queued

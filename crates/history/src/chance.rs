@@ -23,7 +23,8 @@ pub(crate) fn chance(
     let mut shuffled = points.to_vec();
     let mut counted = Vec::with_capacity(points.len());
     let limit = shown - shown.abs() * ROUNDING;
-    let enough = (most * f64::from(permutations + 1)).ceil() as u32;
+    let enough = (most * f64::from(permutations + 1)).ceil();
+    let enough = u32::try_from(enough as u64).unwrap_or(u32::MAX);
     let mut reached = 0;
     for made in 1..=permutations {
         random.shuffle(&mut shuffled);

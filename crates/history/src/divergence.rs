@@ -93,7 +93,8 @@ impl Divergence {
         let of_all = &self.inverse[at + SIDE..];
         let of_right = &self.inverse[SIDE - 1..];
         let ends = sums.iter().zip(within).zip(of_all).zip(of_right);
-        ends.zip(SIDE as u32..).map(move |((((sum, within), of_all), of_right), right)| {
+        let least = u32::try_from(SIDE).expect("a few points");
+        ends.zip(least..).map(move |((((sum, within), of_all), of_right), right)| {
             let across = sum - within_left;
             let within_right = within - sum - across;
             (2.0 * across - per_left * f64::from(right) - within_right * of_right * left) * of_all

@@ -32,7 +32,7 @@ const DIFFERENCES_MOST: usize = 6;
 /// Judges all series. The result depends on the records alone.
 pub fn judge(records: &Records) -> History {
     let mut series = collected(records);
-    let tests = series.iter().flat_map(Laid::lengths).filter(|length| *length >= LEAST).count() as u32;
+    let tests = narrow(series.iter().flat_map(Laid::lengths).filter(|length| *length >= LEAST).count());
     let permutations = (tests * PERMUTATIONS_PER_TEST).clamp(PERMUTATIONS, PERMUTATIONS_MOST);
     for one in &mut series {
         one.divide_by_ceiling(permutations);
@@ -61,7 +61,12 @@ pub fn judge(records: &Records) -> History {
         })
         .collect();
     name_apart(&mut judged);
-    History { series: judged, tests: all.len() as u32 + creeps.tests }
+    History { series: judged, tests: narrow(all.len()) + creeps.tests }
+}
+
+/// A number of tests or runs as a judgement holds it.
+fn narrow(number: usize) -> u32 {
+    u32::try_from(number).unwrap_or(u32::MAX)
 }
 
 /// The creeps of all series. They are corrected apart from the steps: the chances of each kind at all looks add up to less
@@ -86,7 +91,7 @@ impl Creeps {
             let is_strong = found.chance_over_time <= rate;
             Some((found, if is_strong { Strength::Strong } else { Strength::Weak }))
         };
-        Self { found: tested.iter().map(strong).collect(), tests: chances.len() as u32 }
+        Self { found: tested.iter().map(strong).collect(), tests: narrow(chances.len()) }
     }
 }
 
@@ -247,7 +252,7 @@ impl Laid {
         let spread = Spread::from_logs(self.logs(part).into_iter());
         let (low, high) = spread.interval();
         let [mean, low, high] = [spread.mean, low, high].map(f64::exp);
-        Some(Level { from: *part.first()?, to: *part.last()?, mean, low, high, count: part.len() as u32 })
+        Some(Level { from: *part.first()?, to: *part.last()?, mean, low, high, count: narrow(part.len()) })
     }
 
     fn change(&self, found: &ChangePoint, before: &[usize], after: &[usize], strength: Strength) -> Change {
@@ -263,7 +268,7 @@ impl Laid {
             strength,
             mde,
             is_hosts: ceiling::explains(&before, &after, by),
-            age: (self.points.len() - first) as u32,
+            age: narrow(self.points.len() - first),
         }
     }
 
@@ -283,7 +288,7 @@ impl Laid {
             strength,
             mde,
             is_hosts: ceiling::explains(&begin, &end, by),
-            age: places.len() as u32,
+            age: narrow(places.len()),
         })
     }
 

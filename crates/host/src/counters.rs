@@ -91,7 +91,7 @@ impl Reading {
             let queues = self.queues.as_ref().zip(before.queues.as_ref());
             let of = |queues: &BTreeMap<String, u64>| queues.get(name).copied().unwrap_or(0);
             // These counters have 32 bits and may wrap.
-            let grown = |now: u64, then: u64| u64::from((now as u32).wrapping_sub(then as u32));
+            let grown = |now: u64, then: u64| now.wrapping_sub(then) & u64::from(u32::MAX);
             let qdisc_dropped = queues.map(|(now, then)| grown(of(now), of(then)));
             let driver = self.driver_since(before, name);
             let facts = device_since(name, then, *now);

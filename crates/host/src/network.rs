@@ -22,7 +22,7 @@ pub(crate) fn parse_softnet(text: &str) -> Vec<Softnet> {
 impl Softnet {
     /// The counts of all cores between two readings.
     pub(crate) fn since(before: &[Self], after: &[Self]) -> Self {
-        let grown = |before: u64, after: u64| u64::from((after as u32).wrapping_sub(before as u32));
+        let grown = |before: u64, after: u64| after.wrapping_sub(before) & u64::from(u32::MAX);
         before.iter().zip(after).fold(Self::default(), |sum, (before, after)| Self {
             dropped: sum.dropped + grown(before.dropped, after.dropped),
             squeezed: sum.squeezed + grown(before.squeezed, after.squeezed),

@@ -40,15 +40,15 @@ pub(crate) fn parse_stat(text: &str) -> Option<Stat> {
         name: name.to_owned(),
         ended: matches!(*fields.first()?, "Z" | "X" | "x"),
         is_ready: *fields.first()? == "R",
-        parent: field(4)? as u32,
-        group: field(5).map(|group| group as u32),
+        parent: text_of(4)?.parse().ok()?,
+        group: text_of(5).and_then(|group| group.parse().ok()),
         user_ticks: field(14)?,
         system_ticks: field(15)?,
         children_user_ticks: field(16)?,
         children_system_ticks: field(17)?,
         niceness: text_of(19)?.parse().ok()?,
         started: field(22)?,
-        cpu: field(39)? as u32,
+        cpu: text_of(39)?.parse().ok()?,
     })
 }
 

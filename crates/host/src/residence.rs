@@ -50,7 +50,8 @@ pub struct Stamped {
 impl Stamped {
     /// All queries to these addresses, or at a high rate a part of them.
     pub fn new(servers: &[SocketAddr], rate_qps: f64) -> Self {
-        let one_in = (rate_qps / STAMPED_MOST_QPS).ceil().max(1.0) as u32;
+        let one_in = (rate_qps / STAMPED_MOST_QPS).ceil().max(1.0);
+        let one_in = u32::try_from(one_in as u64).unwrap_or(u32::MAX);
         Self { servers: servers.to_vec(), one_in: Sample::one_in(one_in).number() }
     }
 }

@@ -201,6 +201,7 @@ pub(crate) fn facts(
         reading.processes.iter().flat_map(|process| process.threads.clone()).collect()
     };
     let [voluntary_switches, involuntary_switches] = switches(readings.counters);
+    let running = after.processes.iter().filter(|process| !process.stat.ended);
     SubjectFacts {
         pid,
         other_pids: pids.iter().copied().filter(|other| *other != pid).collect(),
@@ -212,7 +213,7 @@ pub(crate) fn facts(
             .iter()
             .find(|process| process.pid == pid)
             .map(|process| process.stat.niceness),
-        processes: after.processes.iter().filter(|process| !process.stat.ended).count() as u32,
+        processes: u32::try_from(running.count()).unwrap_or(u32::MAX),
         cpu_user_s: cpu_s * user_share,
         cpu_system_s: cpu_s * (1.0 - user_share),
         voluntary_switches,

@@ -33,7 +33,8 @@ impl Bells {
     /// The waker that rings the bell of this number.
     pub(crate) fn waker(&mut self, number: u32) -> Waker {
         while self.wakers.len() <= number as usize {
-            let bell = Bell { number: self.wakers.len() as u32, rung: Arc::clone(&self.rung) };
+            let next = u32::try_from(self.wakers.len()).expect("a bell's number has 32 bits");
+            let bell = Bell { number: next, rung: Arc::clone(&self.rung) };
             self.wakers.push(Arc::new(bell).into());
         }
         self.wakers[number as usize].clone()

@@ -32,7 +32,7 @@ impl<T> Slots<T> {
     pub(crate) fn enter(&mut self, value: T) -> (u32, u32) {
         let number = self.free.pop().unwrap_or_else(|| {
             self.all.push(Slot { held: None, turn: 0 });
-            self.all.len() as u32 - 1
+            u32::try_from(self.all.len() - 1).expect("a session has fewer than 2³² streams")
         });
         let slot = &mut self.all[number as usize];
         slot.held = Some(value);

@@ -55,7 +55,7 @@ pub(crate) struct Args {
 
     /// The baseline: a subject's name, file or command, a URL, or a cell of a stored run
     ///
-    /// Settings may follow a name or a file, as in 'knot workers=2'; docs/STUDIES.md lists them. A server that runs
+    /// Settings may follow a name or a file, as in 'knot workers=2'; docs/SUBJECTS.md lists them. A server that runs
     /// already is named by its URL, such as udp://ADDR:PORT; tcp://, tls://, https:// and quic:// play over those.
     #[arg(long, value_name = "SUBJECT|COMMAND|URL|CELL", requires = "b", help_heading = "Subjects")]
     a: Option<String>,
@@ -265,9 +265,7 @@ impl LiveArgs {
 }
 
 /// Holds a count of a flag to its limits.
-fn within(flag: &str, value: u64, most: u64) -> anyhow::Result<u64> {
-    match value {
-        value if (1..=most).contains(&value) => Ok(value),
-        value => Err(bad_input(format!("{flag} {value}: expected 1 to {most}"))),
-    }
+fn within<T: TryFrom<u64>>(flag: &str, value: u64, most: u64) -> anyhow::Result<T> {
+    let within = T::try_from(value).ok().filter(|_| (1..=most).contains(&value));
+    within.ok_or_else(|| bad_input(format!("{flag} {value}: expected 1 to {most}")))
 }

@@ -184,7 +184,7 @@ impl io::Write for Out {
 /// Prints a message of clap: help and version on stdout, errors on stderr. On a terminal it is in colour,
 /// unless the arguments hold control characters, since an error quotes them.
 pub(crate) fn by_clap(said: &clap::Error) -> ExitCode {
-    let status = ExitCode::from(said.exit_code() as u8);
+    let status = ExitCode::from(u8::try_from(said.exit_code()).unwrap_or(u8::MAX));
     let is_plain =
         || std::env::args_os().all(|word| visible_line(&word.to_string_lossy()) == word.to_string_lossy());
     match (said.use_stderr(), is_plain()) {

@@ -179,7 +179,7 @@ pub(crate) fn first() -> Option<i32> {
 
 /// The exit status of a program that a signal ended, by the convention of shells.
 pub(crate) fn status_of(number: i32) -> u8 {
-    128 + number as u8
+    u8::try_from(128 + number).unwrap_or(u8::MAX)
 }
 
 fn name(number: i32) -> &'static str {

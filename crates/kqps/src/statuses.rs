@@ -73,23 +73,23 @@ const STATUSES: &[Status] = statuses! {
     "1", &["host status"] => "a journal of settings could not be read, or an error";
     "1", &["serve"] => "it could not start, or had to stop because of an error";
     "1", &["dnsperf", "resperf"] => "bad usage, a bad file, or an error";
-    "2", &["", "run", "find", "host try"] => BAD_FOLDER;
+    "2", &["", "run", "find", "load", "host try"] => BAD_FOLDER;
     "2", &["compare"] =>
         "bad usage, a bad file, stored runs without comparable cells, or a folder for --out that is taken";
-    "2", &["load", "check", "serve", "serve status"] => BAD;
+    "2", &["check", "serve", "serve status"] => BAD;
     "2", OTHERS => BAD;
     "2", &["history add"] => "bad usage, a bad file, or a folder without a finished run was left out";
     "2", &["history check"] => "bad usage, no history, or a bad file";
     "3", &["", "run"] => "measured, but a figure is refused (grade F)";
     "3", &["find"] => "searched, but the figure is refused (grade F)";
     "3", &["check"] => "limited: the target does not carry the rate with headroom";
-    "4", &["check"] => "cannot tell: the trials show neither";
     "3", &["load"] => "a condition of --fail-on holds, or could not be judged";
     "3", &["compare"] =>
         "a condition of --fail-on holds, or could not be judged: the comparison is inconclusive or too coarse";
     "3", &["history check"] => "a condition of --fail-on holds, or could not be judged, as with too few runs";
     "3", &["plan"] => "every figure that it needs is refused";
     "3", &["host try"] => "the settings do not help as far as this host can show";
+    "4", &["check"] => "cannot tell: the trials show neither";
     "129", MEASURING =>
         "ended by SIGHUP, 130 by SIGINT, 143 by SIGTERM (128 and the signal's number), after it printed what it \
          had: the first signal ends a measurement early, the second at once";

@@ -98,7 +98,10 @@ pub fn plan_study(
     let block_s = of_block(1);
     let reasons_s = if reasons { cost::reasons_s(cells) } else { 0.0 };
     let once_s = cost::setup_s(materials::records_of(cells)) + reasons_s + of_block(0) - block_s;
-    let fits = |budget_s: f64| ((budget_s - once_s) / block_s).floor().max(1.0) as u32;
+    let fits = |budget_s: f64| {
+        let blocks = ((budget_s - once_s) / block_s).floor().max(1.0);
+        u32::try_from(blocks as u64).unwrap_or(u32::MAX)
+    };
     let blocks = budget_s.map_or(repetitions, |budget_s| repetitions.min(fits(budget_s)));
     let unhurried_s = match budget_s {
         Some(_) => 0.0,

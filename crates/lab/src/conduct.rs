@@ -387,8 +387,8 @@ impl Conductor<'_> {
         outcome: Outcome,
     ) -> Result<u64, StoreError> {
         let number = self.store.next_number()?;
-        let trial =
-            RunTrial { number, cell: key.cell as u32, block: key.block, start: key.start, purpose, outcome };
+        let cell = u32::try_from(key.cell).expect("a run has few cells");
+        let trial = RunTrial { number, cell, block: key.block, start: key.start, purpose, outcome };
         self.store.commit(&trial)?;
         (self.report)(&Event::Trial { cell: &run.cells[key.cell], trial: &trial });
         run.trials.push(trial);

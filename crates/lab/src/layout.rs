@@ -169,10 +169,10 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
         layout
     };
     let cells = laid_out(&input).cells;
-    let measured = cells.iter().filter(|cell| cell.role == Role::Subject).count();
+    let is_measured = |cell: &&Cell| cell.role == Role::Subject;
     let work = Work {
-        ceilings: (cells.len() - measured) as u32,
-        subjects: measured as u32,
+        ceilings: count(cells.iter().filter(|cell| !is_measured(cell))),
+        subjects: count(cells.iter().filter(is_measured)),
         in_rounds: in_rounds(&cells),
         reasons: can_count_reasons(request),
         profiled: profiled(cells.clone(), request),
@@ -197,13 +197,13 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
 /// The number of cells whose subjects are profiled, after marking them.
 fn profiled(mut cells: Vec<Cell>, request: &RunRequest) -> u32 {
     profile::mark(&mut cells, request.profile, request.hosts.is_some());
-    cells.iter().filter(|cell| cell.profile).count() as u32
+    count(cells.iter().filter(|cell| cell.profile))
 }
 
 /// The number of cells whose residence is measured, after marking them.
 fn stamped(mut cells: Vec<Cell>, can_stamp: Option<&Result<(), String>>) -> u32 {
     residence::mark(&mut cells, true, can_stamp);
-    cells.iter().filter(|cell| cell.residence).count() as u32
+    count(cells.iter().filter(|cell| cell.residence))
 }
 
 /// Why several players do not play a capture.
@@ -235,7 +235,11 @@ fn in_rounds(cells: &[Cell]) -> u32 {
     let wire = |cell: &Cell| (cell.factors.transport(), cell.io.clone());
     let of_subjects: Vec<_> = cells.iter().filter(|cell| cell.role == Role::Subject).map(wire).collect();
     let echoes = cells.iter().filter(|cell| cell.role == Role::EchoCeiling);
-    echoes.filter(|echo| of_subjects.contains(&wire(echo))).count() as u32
+    count(echoes.filter(|echo| of_subjects.contains(&wire(echo))))
+}
+
+fn count<'a>(cells: impl Iterator<Item = &'a Cell>) -> u32 {
+    u32::try_from(cells.count()).unwrap_or(u32::MAX)
 }
 
 /// Refuses a budget that is too short for one block: the run would either measure nothing or exceed it.

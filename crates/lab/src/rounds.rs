@@ -36,14 +36,15 @@ pub(crate) fn lengthen(cell: &mut Cell, latency_s: f64) -> bool {
     let rounds = (loaded_s / wanted_s).floor().max(1.0);
     // To the millisecond, as a record shows it.
     cell.load = CellLoad::Closed((loaded_s / rounds * 1e3).round() / 1e3);
-    cell.factors.set_rounds(rounds as u32);
+    cell.factors.set_rounds(u32::try_from(rounds as u64).unwrap_or(u32::MAX));
     true
 }
 
 /// How many of the planned blocks fit the time that is left, if one takes `block_s`; at least as many as a
 /// verdict needs.
 pub(crate) fn fitting(planned: u32, left_s: f64, block_s: f64) -> u32 {
-    planned.min(((left_s / block_s) as u32).max(LEAST_BLOCKS))
+    let fitting = u32::try_from((left_s / block_s) as u64).unwrap_or(u32::MAX);
+    planned.min(fitting.max(LEAST_BLOCKS))
 }
 
 #[cfg(test)]

@@ -70,17 +70,17 @@ impl ClientSubnet {
 
     /// Appends the option. It holds only the address bytes that the prefix needs, with the last byte masked.
     fn write(self, out: &mut Vec<u8>) {
-        let bytes = usize::from(self.prefix_bits.div_ceil(8));
+        let bytes = self.prefix_bits.div_ceil(8);
         let family: u16 = if self.address.is_ipv4() { 1 } else { 2 };
         out.extend_from_slice(&CLIENT_SUBNET.to_be_bytes());
-        out.extend_from_slice(&(4 + bytes as u16).to_be_bytes());
+        out.extend_from_slice(&(4 + u16::from(bytes)).to_be_bytes());
         out.extend_from_slice(&family.to_be_bytes());
         out.extend_from_slice(&[self.prefix_bits, 0]);
         match self.address {
-            IpAddr::V4(address) => out.extend_from_slice(&address.octets()[..bytes]),
-            IpAddr::V6(address) => out.extend_from_slice(&address.octets()[..bytes]),
+            IpAddr::V4(address) => out.extend_from_slice(&address.octets()[..usize::from(bytes)]),
+            IpAddr::V6(address) => out.extend_from_slice(&address.octets()[..usize::from(bytes)]),
         }
-        let spare_bits = bytes as u32 * 8 - u32::from(self.prefix_bits);
+        let spare_bits = bytes * 8 - self.prefix_bits;
         if let Some(last) = out.last_mut().filter(|_| spare_bits > 0) {
             *last &= 0xff << spare_bits;
         }
@@ -101,8 +101,8 @@ pub fn append(out: &mut Vec<u8>, start: usize, edns: &Edns) -> bool {
     if let Some(subnet) = edns.client_subnet {
         subnet.write(out);
     }
-    let data_bytes = (out.len() - opt - OPT_BYTES) as u16;
-    out[opt + OPT_BYTES - 2..opt + OPT_BYTES].copy_from_slice(&data_bytes.to_be_bytes());
+    let [.., high, low] = (out.len() - opt - OPT_BYTES).to_be_bytes();
+    out[opt + OPT_BYTES - 2..opt + OPT_BYTES].copy_from_slice(&[high, low]);
     true
 }
 
@@ -111,8 +111,9 @@ pub fn append(out: &mut Vec<u8>, start: usize, edns: &Edns) -> bool {
 #[inline]
 pub fn opt_record(udp_payload_bytes: u16, rcode: u16, dnssec_ok: bool) -> [u8; OPT_BYTES] {
     let ([t0, t1], [p0, p1]) = (rtype::OPT.to_be_bytes(), udp_payload_bytes.to_be_bytes());
-    let flags = if dnssec_ok { (DO >> 8) as u8 } else { 0 };
-    [0, t0, t1, p0, p1, (rcode >> 4) as u8, 0, flags, 0, 0, 0]
+    let [_, upper] = (rcode >> 4).to_be_bytes();
+    let [.., f0, f1] = if dnssec_ok { DO.to_be_bytes() } else { [0; 4] };
+    [0, t0, t1, p0, p1, upper, 0, f0, f1, 0, 0]
 }
 
 /// Whether these bytes consist of whole options.
@@ -132,7 +133,8 @@ pub fn append_option(options: &mut Vec<u8>, code: u16, data: &[u8]) -> bool {
         return false;
     }
     options.extend_from_slice(&code.to_be_bytes());
-    options.extend_from_slice(&(data.len() as u16).to_be_bytes());
+    let [.., high, low] = data.len().to_be_bytes();
+    options.extend_from_slice(&[high, low]);
     options.extend_from_slice(data);
     true
 }
@@ -187,8 +189,8 @@ pub fn rcode(header: Header<'_>, reply: &[u8]) -> u16 {
     if header.additionals() == 0 {
         return header.rcode();
     }
-    let upper = find(reply).ok().flatten().map_or(0, |opt| opt.ttl_s >> 24);
-    (upper as u16) << 4 | header.rcode()
+    let upper = find(reply).ok().flatten().map_or(0, |opt| opt.ttl_s.to_be_bytes()[0]);
+    u16::from(upper) << 4 | header.rcode()
 }
 
 /// A message that is shorter than a header, or has fewer whole questions or records than its header counts.

@@ -105,7 +105,7 @@ fn extend(wire: &mut Vec<u8>, start: usize, label: usize, bytes: &[u8]) -> Resul
         return Err((in_name.min(in_label), fault));
     }
     wire.extend_from_slice(bytes);
-    wire[label] += bytes.len() as u8;
+    wire[label] += u8::try_from(bytes.len()).expect("a label has 63 bytes at most");
     Ok(())
 }
 

@@ -130,13 +130,14 @@ impl KeyName {
         };
         message[10..HEADER_BYTES].copy_from_slice(&count.to_be_bytes());
         message.extend_from_slice(&self.name);
-        for word in [rtype::TSIG, CLASS_ANY, 0, 0, self.data_bytes() as u16] {
+        let data_bytes = u16::try_from(self.data_bytes()).expect("a message has 65,535 bytes at most");
+        for word in [rtype::TSIG, CLASS_ANY, 0, 0, data_bytes] {
             message.extend_from_slice(&word.to_be_bytes());
         }
         message.extend_from_slice(&self.algorithm_name);
         message.extend_from_slice(&[0; 6]);
         let mac_bytes = self.algorithm.mac_bytes();
-        for word in [FUDGE_S, mac_bytes as u16] {
+        for word in [FUDGE_S, u16::try_from(mac_bytes).expect("a MAC has 64 bytes at most")] {
             message.extend_from_slice(&word.to_be_bytes());
         }
         message.resize(message.len() + mac_bytes + AFTER_MAC, 0);

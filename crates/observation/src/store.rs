@@ -64,7 +64,8 @@ impl Store {
         if !matches!(tables, Ok(0)) {
             return Err(StoreError::Exists { path });
         }
-        let store = Self { path, connection, cells: run.cells.len() as u32, _folder: folder };
+        let cells = u32::try_from(run.cells.len()).unwrap_or(u32::MAX);
+        let store = Self { path, connection, cells, _folder: folder };
         // Before there is a log, so that a process killed in here leaves an empty file.
         store.transact(|transaction| {
             transaction.execute_batch(TABLES)?;
@@ -307,7 +308,8 @@ fn must_be_a_store(path: &Path, connection: &Connection) -> Result<(), StoreErro
     match (id, layout) {
         (APPLICATION_ID, LAYOUT) => Ok(()),
         (APPLICATION_ID, newer) => {
-            Err(StoreError::Newer { path: path.into(), found: newer as u32, known: LAYOUT as u32 })
+            let [found, known] = [newer, LAYOUT].map(i32::cast_unsigned);
+            Err(StoreError::Newer { path: path.into(), found, known })
         }
         (0, 0) if path.metadata().is_ok_and(|file| file.len() == 0) => {
             Err(foreign("it is empty, its run never began"))

@@ -10,7 +10,7 @@ pub(crate) fn message(number: u32) -> Vec<u8> {
     let mut message = Vec::new();
     query::write(&mut message, format!("q{number:08}.example.test").as_bytes(), rtype::A, None)
         .expect("a name of three labels");
-    message[..2].copy_from_slice(&(number as u16).to_be_bytes());
+    message[..2].copy_from_slice(&number.to_be_bytes()[2..]);
     message
 }
 

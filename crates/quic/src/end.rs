@@ -46,7 +46,9 @@ impl End {
             ConnectionError::ConnectionClosed(close) => {
                 let code = u64::from(close.error_code);
                 if ALERTS.contains(&code) {
-                    Self::Tls(Failure::of_alert((code - ALERTS.start) as u8))
+                    // The last byte is the number of the alert.
+                    let [.., alert] = code.to_be_bytes();
+                    Self::Tls(Failure::of_alert(alert))
                 } else {
                     Self::Closed { code, by_application: false }
                 }

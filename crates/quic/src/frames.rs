@@ -48,7 +48,8 @@ pub(crate) fn first_message(bytes: &[u8]) -> Option<&[u8]> {
 /// Appends a message after its length.
 #[inline]
 pub(crate) fn append(output: &mut Vec<u8>, message: &[u8]) {
-    output.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    let [.., high, low] = message.len().to_be_bytes();
+    output.extend_from_slice(&[high, low]);
     output.extend_from_slice(message);
 }
 

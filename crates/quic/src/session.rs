@@ -215,7 +215,8 @@ impl crypto::Session for Handshake {
         let Some(token) = payload.len().checked_sub(TAG_BYTES) else { return false };
         let (token, tag) = payload.split_at(token);
         // The packet as it was, after the connection ID that it answers.
-        let packet = [&[first_to.len() as u8][..], &first_to[..], header, token].concat();
+        let first_bytes = u8::try_from(first_to.len()).expect("a connection ID has 20 bytes at most");
+        let packet = [&[first_bytes][..], &first_to[..], header, token].concat();
         let mut tag = tag.to_vec();
         let Ok(key) = UnboundKey::new(&AES_128_GCM, &RETRY_KEY) else { return false };
         let nonce = Nonce::assume_unique_for_key(RETRY_NONCE);

@@ -20,7 +20,7 @@ const FIRST_ADDRESS_6: u128 = 0x2001_0002 << 96;
 /// The distance between the addresses of neighbouring zones.
 const ZONE_STRIDE: u64 = 7919;
 /// The zone's own name servers.
-pub(super) const SERVERS: [(&[u8], u64); 2] = [(b"ns-a", 1), (b"ns-b", 2)];
+pub(super) const SERVERS: [(&[u8], u32); 2] = [(b"ns-a", 1), (b"ns-b", 2)];
 
 #[derive(Default)]
 pub(super) struct Data {
@@ -77,8 +77,8 @@ impl Data {
     }
 
     /// Appends the address of one of the zone's own name servers. All zones have the same servers.
-    pub(super) fn server_address(&mut self, number: u64) {
-        self.v4(Ipv4Addr::from(FIRST_ADDRESS + number as u32));
+    pub(super) fn server_address(&mut self, number: u32) {
+        self.v4(Ipv4Addr::from(FIRST_ADDRESS + number));
     }
 
     /// Appends the address of an entry.
@@ -140,7 +140,8 @@ impl Data {
                 self.v4(address(zone, number));
                 self.wire.truncate(self.wire.len() - 4);
                 self.text(b" -all");
-                self.wire.push((self.text.len() - start) as u8);
+                let bytes = u8::try_from(self.text.len() - start);
+                self.wire.push(bytes.expect("a policy of one address has 32 bytes at most"));
                 self.wire.extend_from_slice(&self.text[start..]);
                 self.text.push(b'"');
             }
@@ -160,7 +161,8 @@ impl Data {
     /// Appends a DS record. No key matches it, but no server checks that.
     pub(super) fn ds(&mut self, zone: &Zone, number: u64) {
         let mut stream = zone.stream_of(number);
-        self.u16((stream.next() >> 48) as u16);
+        let [high, low, ..] = stream.next().to_be_bytes();
+        self.u16(u16::from_be_bytes([high, low]));
         // ECDSA P-256, SHA-256.
         self.text(b"13 2 ");
         self.wire.extend_from_slice(&[13, 2]);
@@ -174,5 +176,5 @@ impl Data {
 
 fn address(zone: &Zone, number: u64) -> Ipv4Addr {
     let place = (number + (zone.number % ADDRESSES) * ZONE_STRIDE) % ADDRESSES;
-    Ipv4Addr::from(FIRST_ADDRESS + place as u32)
+    Ipv4Addr::from(FIRST_ADDRESS + u32::try_from(place).expect("places have 17 bits"))
 }

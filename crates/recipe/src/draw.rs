@@ -50,7 +50,7 @@ impl Draws {
         let mut slots: Vec<(f64, u32)> =
             weights.iter().zip(0..).map(|(weight, index)| (weight / mean, index)).collect();
         let (mut poor, mut rich): (Vec<u32>, Vec<u32>) =
-            (0..slots.len() as u32).partition(|&index| slots[index as usize].0 < 1.0);
+            (0_u32..).take(slots.len()).partition(|&index| slots[index as usize].0 < 1.0);
         while let (Some(&giver), Some(taker)) = (rich.last(), poor.pop()) {
             slots[taker as usize].1 = giver;
             let given = 1.0 - slots[taker as usize].0;

@@ -38,7 +38,8 @@ const LETTERS: &[u8; 32] = b"abcdefghijklmnopqrstuvwxyzaeinrt";
 impl Labels {
     /// The length of the longest label for numbers below `number_end`.
     pub(super) fn longest(&self, number_end: u64) -> Result<usize, RecipeFault> {
-        let digits = (number_end - 1).checked_ilog10().unwrap_or(0) as u8 + 1;
+        let digits = (number_end - 1).checked_ilog10().unwrap_or(0) + 1;
+        let digits = u8::try_from(digits).expect("a number has 20 digits at most");
         match self.label_bytes {
             None => Ok(usize::from(SPREAD[SPREAD.len() - 1] + digits)),
             // At least one letter, since a label of digits alone would look like an address.
@@ -104,7 +105,7 @@ pub(super) fn append_decimal(number: u64, out: &mut Vec<u8>) {
     let mut rest = number;
     loop {
         first -= 1;
-        digits[first] = b'0' + (rest % 10) as u8;
+        digits[first] = b'0' + (rest % 10).to_le_bytes()[0];
         rest /= 10;
         if rest == 0 {
             break;

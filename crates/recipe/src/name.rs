@@ -52,7 +52,7 @@ impl Name {
     fn add(&mut self, write: impl FnOnce(&mut Vec<u8>)) {
         let start = self.text.len();
         write(&mut self.text);
-        self.wire.push((self.text.len() - start) as u8);
+        self.wire.push(u8::try_from(self.text.len() - start).expect("a label has 63 bytes at most"));
         self.wire.extend_from_slice(&self.text[start..]);
         self.text.push(b'.');
     }

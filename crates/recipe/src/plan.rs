@@ -161,8 +161,8 @@ impl<'a> Plan<'a> {
     /// more than one.
     #[inline]
     pub(super) fn depth(&self, zone: &Zone, number: u64) -> u32 {
-        let depth = |draws: &Draws| draws.draw(&mut Stream::with_number(zone.seed ^ DEPTHS, number)) as u32;
-        self.depths.as_ref().map_or(0, depth)
+        let depth = |draws: &Draws| draws.draw(&mut Stream::with_number(zone.seed ^ DEPTHS, number));
+        u32::try_from(self.depths.as_ref().map_or(0, depth)).expect("a recipe has eight depths at most")
     }
 
     /// The target of the CNAME with this number.

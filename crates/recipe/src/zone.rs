@@ -94,8 +94,8 @@ impl Writer<'_> {
             self.owner.clear();
             self.owner.label(label);
             self.owner.append(&cut);
-            self.record(b"A", |data, _, zone| data.address(zone, number + offset));
-            self.record(b"AAAA", |data, _, zone| data.address_6(zone, number << 2 | offset));
+            self.record(b"A", |data, _, zone| data.address(zone, number + u64::from(offset)));
+            self.record(b"AAAA", |data, _, zone| data.address_6(zone, number << 2 | u64::from(offset)));
         }
     }
 

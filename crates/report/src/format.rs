@@ -232,8 +232,8 @@ fn scaled(value: f64) -> Option<(String, &'static str)> {
 
 /// Three significant digits of a number below a tenth, however small, without trailing zeros.
 fn small(value: f64) -> String {
-    let decimals = 2 - value.abs().log10().floor() as i32;
-    let text = format!("{value:.0$}", decimals.clamp(3, 12) as usize);
+    let decimals = 2.0 - value.abs().log10().floor();
+    let text = format!("{value:.0$}", decimals.clamp(3.0, 12.0) as usize);
     let text = text.trim_end_matches('0').trim_end_matches('.');
     // No measured figure is smaller.
     if text.trim_start_matches('-') == "0" { "0".to_owned() } else { text.to_owned() }

@@ -65,7 +65,7 @@ impl Asks {
     pub(crate) fn add(&mut self, key: &[u8], chase: Chase) -> u32 {
         let number = self.free.pop().unwrap_or_else(|| {
             self.all.push(None);
-            (self.all.len() - 1) as u32
+            u32::try_from(self.all.len() - 1).expect("questions have numbers of 32 bits")
         });
         let key: Box<[u8]> = key.into();
         self.by_key.insert(key.clone(), number);

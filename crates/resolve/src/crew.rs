@@ -78,7 +78,8 @@ impl Crew {
                 waiting: settings.waiting,
                 has_stale: settings.kept.stale.is_some(),
             };
-            let farewell = Farewell(number as u32, ends.try_clone()?);
+            let reported = u32::try_from(number).expect("workers have numbers of 32 bits");
+            let farewell = Farewell(reported, ends.try_clone()?);
             let (cpu, stop, ready, endpoints) =
                 (worker.cpu, crew.stop.clone(), ready.clone(), endpoints.clone());
             let made = move || {

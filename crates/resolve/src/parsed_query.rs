@@ -16,7 +16,7 @@ const PLAIN_PAYLOAD_BYTES: u16 = 512;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ParsedQuery {
     /// The length of the name, which follows the header, in bytes.
-    name_bytes: u16,
+    name_bytes: u8,
     pub(crate) rtype: u16,
     /// Whether the client wants DNSSEC records (DO).
     pub(crate) dnssec_ok: bool,
@@ -67,8 +67,10 @@ impl ParsedQuery {
             251..=254 => return Err(Refusal::Say(rcode::REFUSED)),
             _ => {}
         }
+        // A name has 255 bytes at most.
+        let [name_bytes, ..] = (name_end - HEADER_BYTES).to_le_bytes();
         Ok(Self {
-            name_bytes: (name_end - HEADER_BYTES) as u16,
+            name_bytes,
             rtype,
             dnssec_ok: opt.is_some_and(|(_, flags)| flags & DO != 0),
             checking_disabled: query[3] & CD != 0,

@@ -13,7 +13,8 @@ pub(crate) fn refuse(buffer: &mut [u8], bytes: usize, rcode: u16) -> usize {
     let tail_end = name::literal_end(query, HEADER_BYTES).map(|end| end + QUESTION_TAIL_BYTES);
     let end = tail_end.filter(|&end| query[4..6] == [0, 1] && end <= bytes).unwrap_or(HEADER_BYTES);
     buffer[2] = buffer[2] & (OPCODE | RD) | QR;
-    buffer[3] = buffer[3] & CD | RA | (rcode & 0x0f) as u8;
+    let [low, _] = rcode.to_le_bytes();
+    buffer[3] = buffer[3] & CD | RA | low & 0x0f;
     buffer[4..HEADER_BYTES].fill(0);
     buffer[5] = u8::from(end > HEADER_BYTES);
     let Some((dnssec_ok, room)) = dnssec_ok.zip(buffer.get_mut(end..end + OPT_BYTES)) else { return end };

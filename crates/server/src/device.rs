@@ -64,8 +64,8 @@ pub(crate) fn open(
     }
     let failed = |error: io::Error| unusable(&place, &error);
     let attached = Attached::attach(&filter(&place, addresses), XdpMode::Auto).map_err(failed)?;
-    let queues = 0..workers.len() as u32;
-    let sockets = attached.open(queues, frames(setup.buffer_bytes)).map_err(failed)?;
+    let queues = u32::try_from(workers.len()).expect("each worker is a thread");
+    let sockets = attached.open(0..queues, frames(setup.buffer_bytes)).map_err(failed)?;
     let is_zero_copy = sockets.iter().all(XdpSocket::is_zero_copy);
     let program = Arc::new(Program::new(attached, place.name, is_zero_copy));
     for (worker, socket) in workers.iter_mut().zip(sockets) {
@@ -78,7 +78,7 @@ pub(crate) fn open(
 /// The number of frames of a queue for buffers of this size.
 fn frames(buffer_bytes: usize) -> u32 {
     let frames = (buffer_bytes / BUFFER_BYTES_PER_FRAME).clamp(*FRAMES.start(), *FRAMES.end());
-    frames.next_power_of_two() as u32
+    u32::try_from(frames.next_power_of_two()).expect("few frames")
 }
 
 /// The device that the user named, or the one that has all addresses.

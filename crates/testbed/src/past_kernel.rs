@@ -49,7 +49,8 @@ fn passes(io: Option<&str>, factors: &Factors) -> bool {
 /// end. A thread of the player sends by all of its queues in turn, so every worker has queries. `None` for other cells.
 pub fn queues(cell: &Cell) -> Option<u32> {
     let of_subject = (cell.io == XDP).then_some(cell.workers);
-    let threads = || cell.factors.player().senders.unwrap_or(cell.player_cpus.len() as u32);
+    let cores = u32::try_from(cell.player_cpus.len()).unwrap_or(u32::MAX);
+    let threads = || cell.factors.player().senders.unwrap_or(cores);
     let of_player = is_player(&cell.factors).then(threads);
     of_subject.max(of_player).map(|queues| queues.max(1))
 }

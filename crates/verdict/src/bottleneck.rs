@@ -15,6 +15,7 @@ use serde::{Deserialize, Serialize};
 use strum::EnumMessage;
 
 use crate::disturbed::disturbed;
+use crate::narrow::narrow;
 use crate::warning;
 
 pub use crate::lack::PlayerLack;
@@ -158,7 +159,7 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     let losses = Losses::from_trials(&failed);
     let player_busy = mean(failed.iter().filter_map(|trial| warning::busiest_thread(trial)));
     let thread = busiest_of_subject(&failed);
-    let trials = failed.len() as u32;
+    let trials = narrow(failed.len());
     let found = |resource, share_of_bad| Bottleneck {
         resource,
         thread: thread.clone(),

@@ -29,6 +29,7 @@ use strum::Display;
 
 use crate::holm;
 use crate::interval::Interval;
+use crate::narrow::narrow;
 use scatter::Logs;
 
 pub use facts::{Pairing, between_runs, figures_of, of_run, of_run_for, within_run};
@@ -133,7 +134,7 @@ impl Case {
 
     /// The number in the run, from 0, of the block at index `place`.
     pub fn number(&self, place: usize) -> u32 {
-        self.numbers.get(place).copied().unwrap_or(place as u32)
+        self.numbers.get(place).copied().unwrap_or_else(|| narrow(place))
     }
 
     /// The gravest reason why the ratios are not those of the subjects; `None` if they are.

@@ -14,6 +14,7 @@ mod refining;
 mod trials;
 
 use crate::interval::Interval;
+use crate::narrow::narrow;
 
 pub use refining::load_beside;
 pub use trials::{Speed, of_cell, of_echo, of_search};
@@ -118,7 +119,7 @@ impl Estimate {
         // The distance between starts does not matter for a single one.
         let apart: &[(f64, f64)] = if starts.len() == 1 { &APART[..1] } else { &APART };
         let chances = chances(&grid.parts(&starts, apart), grid.points);
-        let (first, step, count) = (grid.first, grid.step, starts.len() as u32);
+        let (first, step, count) = (grid.first, grid.step, narrow(starts.len()));
         let estimate = Self { first, step, chances, starts: count, rests_on_spoiled: false };
         estimate.normalised().filter(|estimate| is_near(&starts, estimate.quantile(0.5)))
     }

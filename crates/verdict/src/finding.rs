@@ -18,6 +18,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::{Display, VariantArray};
 
+use crate::narrow::narrow;
 use contrast::{Difference, MeasuredCell, Tests, contrasts, interactions};
 pub(crate) use facts::of_run;
 
@@ -227,9 +228,9 @@ pub fn find(quantity: Quantity, factors: &[String], cells: &[FactorCell]) -> Fin
         own_rates: false,
         outcome,
         mde: reported.iter().filter_map(|one| one.mde).max_by(f64::total_cmp),
-        untested: reported.iter().filter(|one| one.mde.is_none()).count() as u32,
-        cells: cells.len() as u32,
-        without: (cells.len() - known.len()) as u32,
+        untested: narrow(reported.iter().filter(|one| one.mde.is_none()).count()),
+        cells: narrow(cells.len()),
+        without: narrow(cells.len() - known.len()),
     }
 }
 

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::narrow::narrow;
+
 /// A figure with the interval that covers its true median.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Interval {
@@ -58,7 +60,7 @@ pub fn median_interval_covering(figures: &[f64], wanted: f64) -> Option<Interval
         (rank, coverage) = (rank + 1, narrower);
     }
     let (low, high) = (*sorted.get(rank)?, *sorted.get(count.checked_sub(rank + 1)?)?);
-    Some(Interval { median: median(&sorted), low, high, coverage, count: count as u32 })
+    Some(Interval { median: median(&sorted), low, high, coverage, count: narrow(count) })
 }
 
 /// A figure stands out if its distance from the median is more than this many times the usual distance.
@@ -83,7 +85,7 @@ pub fn outlying(figures: &[f64]) -> Vec<usize> {
 /// The probability that the true median lies between the figures of this rank, from 0, counted from below and
 /// from above: one minus twice the probability that at most `rank` of `count` fair coins show heads.
 fn rank_coverage(count: usize, rank: usize) -> f64 {
-    let mut chance = 0.5f64.powi(count as i32);
+    let mut chance = 0.5f64.powi(i32::try_from(count).unwrap_or(i32::MAX));
     let mut tail = chance;
     for heads in 1..=rank {
         chance *= (count - heads + 1) as f64 / heads as f64;

@@ -27,6 +27,7 @@ pub mod interval;
 pub mod judge;
 mod lack;
 mod mean;
+mod narrow;
 pub mod percent;
 pub mod plan;
 pub mod promise;

@@ -97,13 +97,12 @@ impl Builder {
         let ground = Ground { apex, batches: &self.batches, part_bits, chained: !nsec3.is_empty() };
         let mut gathered = parallel::map(parts, threads, |lists| gather::gather(ground, lists.concat()));
 
-        let top = gathered
-            .iter()
-            .enumerate()
-            .find_map(|(part, gathered)| Some(NodeRef { part: part as u32, place: gathered.top? }));
+        let top = (0_u32..)
+            .zip(&gathered)
+            .find_map(|(part, gathered)| Some(NodeRef { part, place: gathered.top? }));
         let mut zone = Zone {
             apex: self.origin.clone(),
-            apex_labels: apex_labels as u8,
+            apex_labels: u8::try_from(apex_labels).expect("a name has 127 labels at most"),
             part_bits,
             parts: gathered.iter_mut().map(|gathered| std::mem::take(&mut gathered.part)).collect(),
             top: top.unwrap_or_default(),
@@ -168,9 +167,9 @@ fn joined(
 /// from it is nearly free.
 fn nsec(zone: &Zone, gathered: &[Gathered]) -> Denial {
     let mut names: Vec<(u64, NodeRef)> = Vec::new();
-    for (part, gathered) in gathered.iter().enumerate() {
+    for (part, gathered) in (0_u32..).zip(gathered) {
         let placed = gathered.nsec.iter();
-        names.extend(placed.map(|&(sequence, place)| (sequence, NodeRef { part: part as u32, place })));
+        names.extend(placed.map(|&(sequence, place)| (sequence, NodeRef { part, place })));
     }
     if names.is_empty() || zone.top().rrset(rtype::NSEC).is_none() {
         return Denial::None;

@@ -44,20 +44,21 @@ impl Name {
     #[inline]
     pub(crate) fn set(&mut self, wire: &[u8]) -> bool {
         self.length = 0;
-        let mut at = 0;
+        // A name has 255 bytes at most, so a position in it is its lowest byte.
+        let mut at: usize = 0;
         let mut labels = 0;
         loop {
             match wire.get(at) {
                 Some(0) if at < NAME_BYTES_MAX => break,
                 Some(&length @ 1..=63) if at + usize::from(length) < NAME_BYTES_MAX - 1 => {
-                    self.starts[labels] = at as u8;
+                    self.starts[labels] = at.to_le_bytes()[0];
                     labels += 1;
                     at += 1 + usize::from(length);
                 }
                 _ => return false,
             }
         }
-        self.starts[labels] = at as u8;
+        self.starts[labels] = at.to_le_bytes()[0];
         self.labels = labels;
         self.length = at + 1;
         self.bytes[..=at].copy_from_slice(&wire[..=at]);
@@ -154,7 +155,7 @@ fn starts(wire: &[u8]) -> ([u8; LABELS_MAX], usize) {
     let mut starts = [0; LABELS_MAX];
     let mut labels = 0;
     for (place, start) in starts.iter_mut().zip(label_starts(wire)) {
-        *place = start as u8;
+        *place = start.to_le_bytes()[0];
         labels += 1;
     }
     (starts, labels)

@@ -251,7 +251,7 @@ fn transfer(settings: &ResponderSettings, zones: &Zones, name: &Name, query: &Qu
     let Entry::Loaded(zone) = entry else { return None };
     let is_apex = zone.apex.len() == name.wire().len();
     // A client with this serial or a later one (RFC 1982) gets only the SOA record (RFC 1995, section 2).
-    let is_behind = query.serial.is_some_and(|serial| (serial.wrapping_sub(zone.serial()) as i32) < 0);
+    let is_behind = query.serial.is_some_and(|serial| serial.wrapping_sub(zone.serial()).cast_signed() < 0);
     let allowed = settings.transfers && query.qclass == CLASS_IN;
     let is_wanted = query.qtype == rtype::AXFR || is_behind;
     (allowed && is_apex && is_wanted).then(|| Arc::clone(zone))
@@ -405,7 +405,8 @@ fn put_header(buffer: &mut [u8], query: &Query, verdict: Verdict, counts: [u16; 
     let truncated = if verdict.is_truncated { TC } else { 0 };
     buffer[2] = QR | buffer[2] & (OPCODE | RD) | authoritative | truncated;
     // CD is for validating servers, so it is cleared (RFC 4035, section 3.1.6).
-    buffer[3] = (verdict.rcode & 0x0f) as u8;
+    let [_, rcode] = verdict.rcode.to_be_bytes();
+    buffer[3] = rcode & 0x0f;
     buffer[4..6].copy_from_slice(&u16::from(query.has_question()).to_be_bytes());
     for (count, place) in counts.iter().zip(buffer[6..HEADER_BYTES].chunks_exact_mut(2)) {
         place.copy_from_slice(&count.to_be_bytes());

@@ -45,8 +45,9 @@ pub(crate) struct NodeRef {
 
 impl NodeRef {
     /// The node at this position in the memory of a part.
-    pub(crate) fn new(part: usize, at: usize) -> Self {
-        Self { part: part as u32, place: (at / node::ALIGNMENT) as u32 }
+    pub(crate) fn new(part: u32, at: usize) -> Self {
+        let place = u32::try_from(at / node::ALIGNMENT).expect("no node of a part is beyond 16 GiB");
+        Self { part, place }
     }
 }
 
@@ -145,8 +146,8 @@ impl Zone {
     #[inline]
     fn of_hash(&self, hash: u64, is_it: impl FnMut(Node<'_>) -> bool) -> Option<NodeRef> {
         let (part, key) = part::address(hash, self.part_bits);
-        let place = self.parts[part].find(key, is_it)?;
-        Some(NodeRef { part: part as u32, place })
+        let place = self.parts[part as usize].find(key, is_it)?;
+        Some(NodeRef { part, place })
     }
 
     /// The place of a node with this hash, or with the same first bits. It is usually the right node.

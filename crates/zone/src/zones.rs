@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use crate::name::{Name, same};
 use crate::zone::Zone;
-use crate::zone::index::Index;
+use crate::zone::index::{Index, key_of};
 
 /// A zone for which the server answers.
 #[derive(Clone, Debug)]
@@ -61,9 +61,8 @@ impl Zones {
             }
         }
         kept.reverse();
-        let index = Index::build(
-            kept.iter().enumerate().map(|(place, &(hash, _))| ((hash >> 32) as u32, place as u32)),
-        );
+        let keys = kept.iter().map(|&(hash, _)| key_of(hash));
+        let index = Index::build(keys.zip(0..u32::MAX));
         let entries = kept.into_iter().map(|(_, entry)| entry).collect();
         Self { entries, index, depths, named: HashMap::new() }
     }
@@ -123,7 +122,7 @@ impl Zones {
         let suffix = name.suffix(labels);
         let is_it =
             |place: u32| self.entries.get(place as usize).is_some_and(|entry| same(entry.apex(), suffix));
-        let place = self.index.find((name.hash(labels) >> 32) as u32, is_it)?;
+        let place = self.index.find(key_of(name.hash(labels)), is_it)?;
         self.entries.get(place as usize)
     }
 

@@ -1,8 +1,9 @@
 //! `cargo xtask tidy`: checks beyond those of a compiler. They cover sizes of files and functions, unused
-//! files, circles of imports, forbidden words, openings of comments, docs with names that do not exist, and privileged acts
-//! that SECURITY.md leaves out.
+//! files, circles of imports, forbidden words, casts that may cut a number, openings of comments, docs with names that do
+//! not exist, and privileged acts that SECURITY.md leaves out.
 
 mod assets;
+mod casts;
 mod circles;
 mod docs;
 mod openings;
@@ -35,6 +36,7 @@ pub fn run() -> Result<()> {
 
     let mut faults = report.faults();
     faults.extend(words::faults(&sources));
+    faults.extend(casts::faults(&sources));
     faults.extend(openings::faults(&sources));
     faults.extend(reach::faults(&sources, &workspace::metadata()?));
     faults.extend(circles::faults(&sources));

@@ -36,7 +36,8 @@ impl Reply {
             for seen in new.iter().copied().chain(authorities) {
                 writer.record(&message, sections.owner(seen), &seen.record, seen.record.ttl_s)?;
             }
-            counts = [counts[0] + new.len() as u16, authorities.len() as u16];
+            let count = |records: usize| u16::try_from(records).expect("counts have 16 bits");
+            counts = [counts[0] + count(new.len()), count(authorities.len())];
             let of_dnames = new.iter().filter(|seen| seen.record.rtype == rtype::DNAME);
             dnames.extend(of_dnames.map(|seen| sections.owner(seen).to_vec()));
             aliases.extend_from_slice(&part.aliases);

@@ -45,7 +45,7 @@ impl Suffixes {
             if self.known.len() == SUFFIXES_MOST || place + at > PLACE_MOST {
                 return;
             }
-            let place = (place + at) as u16;
+            let place = u16::try_from(place + at).expect("a pointer has 14 bits");
             self.known.push(Suffix { place, at: start + at, bytes: name.len() - at });
             at += 1 + usize::from(name[at]);
         }

@@ -84,7 +84,7 @@ impl Writer {
         let owner_place = self.name(owner);
         self.records.extend(rtype.to_be_bytes());
         self.records.extend(class.to_be_bytes());
-        self.ttl_places.push(self.records.len() as u16);
+        self.ttl_places.push(u16::try_from(self.records.len()).map_err(|_| Why::TooBig)?);
         // The TTL and the length of the data follow.
         self.records.extend([0; 6]);
         let data_at = self.records.len();
@@ -92,7 +92,7 @@ impl Writer {
         if self.begin + self.records.len() > MESSAGE_BYTES_MOST {
             return Err(Why::TooBig);
         }
-        let data_bytes = (self.records.len() - data_at) as u16;
+        let data_bytes = u16::try_from(self.records.len() - data_at).expect("data are a part of a message");
         self.records[data_at - 2..data_at].copy_from_slice(&data_bytes.to_be_bytes());
         self.join(owner_place, of, ttl_s);
         Ok(())

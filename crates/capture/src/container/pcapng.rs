@@ -145,7 +145,8 @@ impl Pcapng {
             }
         }
         let clock = Clock::new(resolution, offset_s);
-        Interface { link: Link::from_number(block.linktype.0 as u32), snap_bytes: block.snaplen, clock }
+        let link = Link::from_number(block.linktype.0.cast_unsigned());
+        Interface { link, snap_bytes: block.snaplen, clock }
     }
 
     fn packet(&mut self, window: &mut Window, kind: u32) -> Result<Record, CaptureError> {

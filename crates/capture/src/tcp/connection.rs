@@ -1,7 +1,7 @@
 //! A connection: two directions, how it begins and how it ends.
 
 use super::ends::Ends;
-use super::half::Half;
+use super::half::{Half, after};
 use super::ready::{Ready, Sink};
 use super::{List, Segment};
 use crate::counts::Why;
@@ -110,7 +110,7 @@ impl Connection {
             self.has_message |= ready.messages() > before;
         }
         if segment.fin {
-            half.finish(sequence.wrapping_add((segment.payload.len() + segment.missing) as u32));
+            half.finish(after(sequence, segment.payload.len() + segment.missing));
         }
         if self.halves.iter().all(Half::is_over) {
             self.end(ends, at_ns, ready);

@@ -59,7 +59,13 @@ impl Later {
 
 /// How far `sequence` is behind `other` in the stream; negative if it is before it.
 fn distance(sequence: u32, other: u32) -> i32 {
-    sequence.wrapping_sub(other) as i32
+    sequence.wrapping_sub(other).cast_signed()
+}
+
+/// The sequence number that is this many bytes behind `sequence` in the stream.
+pub(super) fn after(sequence: u32, bytes: usize) -> u32 {
+    let [b0, b1, b2, b3, ..] = bytes.to_le_bytes();
+    sequence.wrapping_add(u32::from_le_bytes([b0, b1, b2, b3]))
 }
 
 impl Half {
@@ -111,7 +117,7 @@ impl Half {
 
     /// Whether all of these bytes came before, or were skipped.
     pub(super) fn has_passed(&self, sequence: u32, bytes: usize) -> bool {
-        let end = sequence.wrapping_add(bytes as u32);
+        let end = after(sequence, bytes);
         self.next.is_some_and(|next| distance(end, next) <= 0)
     }
 
@@ -174,7 +180,7 @@ impl Half {
             self.take(sequence, at_ns, bytes, sink);
         }
         self.skip_gaps(sink);
-        let end = sequence.wrapping_add((bytes.len() + missing) as u32);
+        let end = after(sequence, bytes.len() + missing);
         if self.is_far(end) || self.next.is_none_or(|next| distance(end, next) > 0) {
             self.next = Some(end);
             self.framing.lose();
@@ -241,7 +247,7 @@ impl Half {
 
     /// Takes the next bytes of the stream.
     fn feed(&mut self, at_ns: u64, bytes: &[u8], sink: &mut Sink<'_>) -> Why {
-        self.next = self.next.map(|next| next.wrapping_add(bytes.len() as u32));
+        self.next = self.next.map(|next| after(next, bytes.len()));
         let to_server = sink.to_server;
         self.framing.take(bytes, to_server, &mut |message| sink.message(at_ns, message))
     }

@@ -5,7 +5,7 @@ use std::net::{IpAddr, SocketAddr};
 
 const TCP: u8 = 6;
 const UDP: u8 = 17;
-const IPV4_HEADER_BYTES: usize = 20;
+const IPV4_HEADER_BYTES: u16 = 20;
 const UDP_HEADER_BYTES: usize = 8;
 const TCP_HEADER_BYTES: usize = 20;
 /// TTL of IPv4 and hop limit of IPv6.
@@ -72,10 +72,10 @@ pub(super) fn udp(
     to: SocketAddr,
     payload: &[u8],
 ) -> io::Result<()> {
-    let bytes = UDP_HEADER_BYTES + payload.len();
+    let bytes = u16::try_from(UDP_HEADER_BYTES + payload.len()).map_err(|_| too_long())?;
     let pseudo = ip(out, number, (from.ip(), to.ip()), UDP, bytes)?;
     let start = out.len();
-    for word in [from.port(), to.port(), bytes as u16, 0] {
+    for word in [from.port(), to.port(), bytes, 0] {
         out.extend_from_slice(&word.to_be_bytes());
     }
     out.extend_from_slice(payload);
@@ -91,7 +91,7 @@ pub(super) fn udp(
 /// Appends a packet with a segment of TCP.
 pub(super) fn tcp(out: &mut Vec<u8>, number: u32, segment: &Segment<'_>) -> io::Result<()> {
     let Segment { from, to, sequence, acknowledgment, flags, payload } = *segment;
-    let bytes = TCP_HEADER_BYTES + payload.len();
+    let bytes = u16::try_from(TCP_HEADER_BYTES + payload.len()).map_err(|_| too_long())?;
     let pseudo = ip(out, number, (from.ip(), to.ip()), TCP, bytes)?;
     let start = out.len();
     out.extend_from_slice(&from.port().to_be_bytes());
@@ -106,22 +106,22 @@ pub(super) fn tcp(out: &mut Vec<u8>, number: u32, segment: &Segment<'_>) -> io::
     Ok(())
 }
 
-/// Appends a header of IP before `content` bytes. Returns the sum of the pseudo header. `number` is the packet's number
-/// over IPv4, and its flow over IPv6.
+/// Appends a header of IP before `content_bytes` bytes. Returns the sum of the pseudo header. `number` is the packet's
+/// number over IPv4, and its flow over IPv6.
 fn ip(
     out: &mut Vec<u8>,
     number: u32,
     ends: (IpAddr, IpAddr),
     protocol: u8,
-    content: usize,
+    content_bytes: u16,
 ) -> io::Result<u32> {
     let start = out.len();
     let addresses = match ends {
         (IpAddr::V4(from), IpAddr::V4(to)) => {
-            let bytes = u16::try_from(IPV4_HEADER_BYTES + content).map_err(|_| too_long())?;
+            let bytes = IPV4_HEADER_BYTES.checked_add(content_bytes).ok_or_else(too_long)?;
             out.extend_from_slice(&[0x45, 0]);
             out.extend_from_slice(&bytes.to_be_bytes());
-            out.extend_from_slice(&(number as u16).to_be_bytes());
+            out.extend_from_slice(&number.to_be_bytes()[2..]);
             // The flag against fragments, and room for the checksum.
             out.extend_from_slice(&[0x40, 0, HOPS, protocol, 0, 0]);
             out.extend_from_slice(&from.octets());
@@ -131,9 +131,8 @@ fn ip(
             &out[start + 12..]
         }
         (IpAddr::V6(from), IpAddr::V6(to)) => {
-            let bytes = u16::try_from(content).map_err(|_| too_long())?;
             out.extend_from_slice(&(VERSION_6 | (number & FLOW_BITS)).to_be_bytes());
-            out.extend_from_slice(&bytes.to_be_bytes());
+            out.extend_from_slice(&content_bytes.to_be_bytes());
             out.extend_from_slice(&[protocol, HOPS]);
             out.extend_from_slice(&from.octets());
             out.extend_from_slice(&to.octets());
@@ -144,7 +143,7 @@ fn ip(
             return Err(io::Error::new(io::ErrorKind::InvalidInput, what));
         }
     };
-    Ok(sum(u32::from(protocol) + content as u32, addresses))
+    Ok(sum(u32::from(protocol) + u32::from(content_bytes), addresses))
 }
 
 /// The error of a message that no packet holds.
@@ -162,5 +161,6 @@ fn sum(start: u32, bytes: &[u8]) -> u32 {
 /// The complement of a sum, with its carries added.
 fn complement(sum: u32) -> u16 {
     let once = (sum & 0xffff) + (sum >> 16);
-    !((once & 0xffff) + (once >> 16)) as u16
+    let [_, _, high, low] = ((once & 0xffff) + (once >> 16)).to_be_bytes();
+    !u16::from_be_bytes([high, low])
 }

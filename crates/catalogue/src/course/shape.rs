@@ -196,7 +196,7 @@ impl Shape {
                 let rate = |number: u32| low + (high - low) * (1.0 - (TAU * turn(number)).cos()) / 2.0;
                 let each = period / f64::from(LEGS_OF_PERIOD);
                 let leg = |number| Leg { seconds: each, from: rate(number), to: rate(number + 1) };
-                (0..legs as u32).map(leg).collect()
+                (0..).take(legs as usize).map(leg).collect()
             }
             Self::Legs(course) => course.legs().to_vec(),
         };

@@ -49,7 +49,7 @@ settings! {
         "the most queries in one burst";
     /// The course of the rate; `None` if the rate stays.
     course: Shape = "player.course", Kind::Course, Every, Study,
-        "how a rate of the load changes with time: `ramp 1k..200k`, `steps 10k,20k,50k/5s` or `wave 1k..20k/2m`; its highest rate becomes that of the load, and the others their share of it";
+        "how the rate changes with time: its highest rate becomes that of the load, and the others their share of it";
     /// Sending threads.
     senders: u32 = name::PLAYER_SENDERS, COUNT, Every, Study,
         "sending threads, each on a core of its own if there are enough";
@@ -58,7 +58,7 @@ settings! {
         "seconds after which a reply is late";
     /// The source addresses of the sockets or connections.
     sources: SourceChoice = name::PLAYER_SOURCES, Kind::Sources, Every, Study,
-        "source addresses: `one`; `spread`, by which sockets or connections take turns over those of 127.1.0.0/16; in a study otherwise a prefix of loopback",
+        "source addresses: `one`; `spread`, by which sockets or connections take turns over those of 127.1.0.0/16; or a prefix of loopback of your own",
         Flag {
             short: Some('a'),
             more: "Over UDP too. A connection needs a port of its own. An address has some 28,000 of them, and some \

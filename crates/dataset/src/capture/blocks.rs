@@ -59,7 +59,7 @@ impl Blocks {
         if self.free == NONE {
             self.next.push(NONE);
             self.bytes.resize(self.next.len() * BLOCK_BYTES, 0);
-            return (self.next.len() - 1) as u32;
+            return u32::try_from(self.next.len() - 1).expect("blocks have numbers of 32 bits");
         }
         let block = self.free;
         self.free = self.next[block as usize];

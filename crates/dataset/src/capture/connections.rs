@@ -100,7 +100,7 @@ impl Connections {
     fn end(&mut self, last: Last, at_ns: u64) -> Last {
         self.free.push(Reverse(last.captured.place));
         let idle_ms = at_ns.saturating_sub(last.captured.due_ns.max(last.replied_ns)) / 1_000_000;
-        let idle_ms = idle_ms.min(u64::from(IDLE_BEYOND - 1)) as u32;
+        let idle_ms = u32::try_from(idle_ms).unwrap_or(IDLE_BEYOND).min(IDLE_BEYOND - 1);
         Last { captured: Captured { ends: true, idle_ms, ..last.captured }, ..last }
     }
 }

@@ -24,7 +24,7 @@ impl<const BYTES: usize> Numbers<BYTES> {
         if self.slots[slot] != NONE {
             return self.slots[slot];
         }
-        let number = self.keys.len() as u32;
+        let number = u32::try_from(self.keys.len()).expect("keys have numbers of 32 bits");
         self.keys.push(*key);
         self.slots[slot] = number;
         if self.keys.len() * 4 > self.slots.len() * 3 {
@@ -60,12 +60,12 @@ impl<const BYTES: usize> Numbers<BYTES> {
     fn grow(&mut self) {
         let mask = self.slots.len() * 2 - 1;
         self.slots = vec![NONE; mask + 1];
-        for (number, key) in self.keys.iter().enumerate() {
+        for (number, key) in (0..).zip(&self.keys) {
             let mut slot = xxh3_64(key) as usize & mask;
             while self.slots[slot] != NONE {
                 slot = (slot + 1) & mask;
             }
-            self.slots[slot] = number as u32;
+            self.slots[slot] = number;
         }
     }
 }

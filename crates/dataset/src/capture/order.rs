@@ -45,7 +45,8 @@ impl Order {
             (_, None) => false,
         };
         let entry = if is_stray { self.strays.pop().map(|entry| entry.0) } else { self.run.pop_front() };
-        entry.map(|(_, arrival)| (arrival & ((1 << NUMBER_BITS) - 1)) as u32)
+        let number = entry?.1 & ((1 << NUMBER_BITS) - 1);
+        Some(u32::try_from(number).expect("a number has 20 bits"))
     }
 }
 

@@ -98,7 +98,7 @@ impl Room {
     pub(super) fn put(&mut self, waiting: Waiting, message: &[u8]) {
         let slot = Slot {
             waiting,
-            message_bytes: message.len() as u16,
+            message_bytes: u16::try_from(message.len()).expect("a message has 65,535 bytes at most"),
             block: self.blocks.keep(message),
             newer: NONE,
             older: NONE,
@@ -150,7 +150,7 @@ impl Room {
         self.used += 1;
         if self.free == NONE {
             self.slots.push(slot);
-            return (self.slots.len() - 1) as u32;
+            return u32::try_from(self.slots.len() - 1).expect("slots have numbers of 20 bits");
         }
         let number = self.free;
         self.free = std::mem::replace(&mut self.slots[number as usize], slot).older;

@@ -37,7 +37,7 @@ impl Servers {
     }
 
     /// How many of them are clients, too.
-    pub(super) fn asking(&self, clients: &[ClientKey]) -> usize {
+    pub(super) fn asking(&self, clients: &[ClientKey]) -> u32 {
         let mut servers: Vec<[u8; 16]> = self.known.iter().map(|server| address_bytes(*server)).collect();
         servers.sort_unstable();
         let mut asking = vec![false; servers.len()];
@@ -46,7 +46,7 @@ impl Servers {
                 asking[place] = true;
             }
         }
-        asking.into_iter().filter(|asks| *asks).count()
+        asking.into_iter().map(u32::from).sum()
     }
 }
 

@@ -79,7 +79,7 @@ fn strip_options(message: &mut Vec<u8>) -> Stripped {
     }
     if kept < data.end {
         message.drain(kept..data.end);
-        let data_bytes = (kept - data.start) as u16;
+        let data_bytes = u16::try_from(kept - data.start).expect("a message has 65,535 bytes at most");
         message[data.start - 2..data.start].copy_from_slice(&data_bytes.to_be_bytes());
     }
     stripped
@@ -100,7 +100,8 @@ fn shorten_subnet(option: &mut [u8]) -> (bool, usize) {
     if let Some(prefix) = subnet.get_mut(2) {
         *prefix = longest.min(*prefix);
     }
-    head[2..].copy_from_slice(&(subnet_bytes as u16).to_be_bytes());
+    let length = u16::try_from(subnet_bytes).expect("a shortened subnet has 10 bytes at most");
+    head[2..].copy_from_slice(&length.to_be_bytes());
     (is_longer, OPTION_BYTES + subnet_bytes)
 }
 

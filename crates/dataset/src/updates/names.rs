@@ -22,8 +22,10 @@ impl Names {
                 message.extend_from_slice(&(POINTER | at).to_be_bytes());
                 return;
             }
-            if message.len() < POINTERS_END {
-                self.known.push((rest.to_vec(), message.len() as u16));
+            if let Ok(at) = u16::try_from(message.len())
+                && message.len() < POINTERS_END
+            {
+                self.known.push((rest.to_vec(), at));
             }
             let (label, next) = after.split_at(usize::from(length).min(after.len()));
             message.push(length);

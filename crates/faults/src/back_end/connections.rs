@@ -134,7 +134,8 @@ impl Conversation {
                 continue;
             }
             if fault != Fault::Garbage {
-                self.output.extend_from_slice(&(whole as u16).to_be_bytes());
+                let [.., high, low] = whole.to_be_bytes();
+                self.output.extend_from_slice(&[high, low]);
             }
             self.output.extend_from_slice(&reply);
             right += u64::from(fault.is_right());
@@ -143,7 +144,8 @@ impl Conversation {
         }
         self.input.drain(..used);
         while let Some((_, reply)) = self.late.pop_front_if(|(due, _)| *due <= Instant::now()) {
-            self.output.extend_from_slice(&(reply.len() as u16).to_be_bytes());
+            let [.., high, low] = reply.len().to_be_bytes();
+            self.output.extend_from_slice(&[high, low]);
             self.output.extend_from_slice(&reply);
             right += 1;
         }

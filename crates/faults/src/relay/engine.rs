@@ -149,7 +149,7 @@ impl Engine {
     fn take_query(&mut self, flow: usize, now_ns: u64) {
         let fault = self.settings.plan.draw(&mut self.random);
         let place = &mut self.flows[flow];
-        self.query = self.counts.queries as u32;
+        self.query = u32::try_from(self.counts.queries).expect("a relay takes fewer than 2³² queries");
         self.counts.queries += 1;
         place.asked(wire::id(&self.reply), self.query, fault);
         if fault == Some(Fault::DropQuery) {

@@ -141,8 +141,8 @@ pub(super) fn name(code: u32) -> &'static str {
 }
 
 fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = (payload.len() as u32).to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+    let [.., l0, l1, l2] = payload.len().to_be_bytes();
+    [&[l0, l1, l2][..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
 /// The header of a response: fields that are literal and without an index (RFC 7541, section 6.2.2).
@@ -151,7 +151,7 @@ fn head(stream: u32, status: &str, content_type: &str) -> Vec<u8> {
     for (name, value) in [(":status", status), ("content-type", content_type)] {
         block.push(0);
         for text in [name, value] {
-            block.push(text.len() as u8);
+            block.push(u8::try_from(text.len()).expect("the text of a field is short"));
             block.extend_from_slice(text.as_bytes());
         }
     }

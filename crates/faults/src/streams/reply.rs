@@ -67,7 +67,8 @@ pub(super) fn garbage(query: Vec<u8>, random: &mut fastrand::Rng) -> Vec<u8> {
 
 /// A message after its length (RFC 1035, section 4.2.2; RFC 9250, section 4.2).
 pub(super) fn framed(message: &[u8]) -> Vec<u8> {
-    [&(message.len() as u16).to_be_bytes(), message].concat()
+    let [.., high, low] = message.len().to_be_bytes();
+    [&[high, low][..], message].concat()
 }
 
 #[cfg(test)]

@@ -87,5 +87,6 @@ impl Shared {
 
 /// Notes when a reply left.
 pub(super) fn note(witness: &mut Witness, left: &SentReply) {
-    witness.handed(&[left.query as u32], left.before_ns, left.after_ns);
+    let query = u32::try_from(left.query).expect("a server takes fewer than 2³² queries");
+    witness.handed(&[query], left.before_ns, left.after_ns);
 }

@@ -11,6 +11,7 @@ use crate::guard::{self, Trust};
 use crate::queries::Client;
 use crate::reply;
 use crate::reply_queue::Receiver;
+use crate::short;
 use crate::stream::{Gone, first_frame};
 
 /// Rounds of reading from one back end before others have their turn.
@@ -31,7 +32,7 @@ impl Dispatcher {
                     self.check(number);
                 }
             }
-            Err(_) => back_end.broken.push((link as u16, Trouble::Broken)),
+            Err(_) => back_end.broken.push((short(link), Trouble::Broken)),
         }
         self.heard_from(number);
     }
@@ -83,7 +84,7 @@ impl Dispatcher {
             if let Some(trouble) = trouble
                 && let Some(back_end) = &mut self.back_ends[number]
             {
-                back_end.broken.push((link as u16, trouble));
+                back_end.broken.push((short(link), trouble));
                 return;
             }
         }
@@ -94,7 +95,7 @@ impl Dispatcher {
         loop {
             match first_frame(bytes) {
                 Ok(Some((message, used))) => {
-                    self.hear(number, link as u16, message);
+                    self.hear(number, short(link), message);
                     bytes = &bytes[used..];
                 }
                 Ok(None) => {
@@ -111,7 +112,7 @@ impl Dispatcher {
     pub(crate) fn hear_datagrams(&mut self, number: usize, socket: usize, replies: &mut RecvBatch) {
         for _ in 0..ROUNDS {
             let Some(back_end) = &mut self.back_ends[number] else { return };
-            let link = (back_end.streams.len() + socket) as u16;
+            let link = short(back_end.streams.len() + socket);
             let Some(datagrams) = &mut back_end.datagrams else { return };
             if !datagrams.sockets[socket].is_readable {
                 return;

@@ -7,6 +7,7 @@ use kqps_server::counts::Cause;
 use super::Dispatcher;
 use crate::back_end::BackEnd;
 use crate::queries::{Client, Query};
+use crate::short;
 
 /// A query that waits for a connection. It is outstanding nowhere.
 pub(super) struct Parked {
@@ -45,7 +46,7 @@ impl Dispatcher {
         for Parked { place, .. } in resumed {
             self.consider(place, None);
             if !self.has_connected_candidate() {
-                self.consider(place, Some(number as u16));
+                self.consider(place, Some(short(number)));
             }
             self.retain_with_room();
             self.dispatch(place);

@@ -9,6 +9,7 @@ use kqps_server::report::add_back_ends;
 use super::Dispatcher;
 use crate::back_end::BackEnd;
 use crate::policy::{self, Policy};
+use crate::short;
 
 impl Dispatcher {
     /// Adopts a policy. Back ends that it shares with the old policy stay as they are, new ones are opened, and the
@@ -32,7 +33,7 @@ impl Dispatcher {
                     }
                 },
             };
-            numbers.push(number as u16);
+            numbers.push(short(number));
         }
         self.numbers = numbers;
         self.drain_others();
@@ -46,7 +47,7 @@ impl Dispatcher {
         self.policy = policy;
         // Outstanding queries may have to be sent once more.
         self.queries.each_sent(|query| {
-            query.rule = self.policy.rule(&query.bytes, query.asked).map(|rule| rule as u16);
+            query.rule = self.policy.rule(&query.bytes, query.asked).map(short);
         });
         Ok(())
     }

@@ -10,6 +10,7 @@ use crate::back_end::{BackEnd, Way};
 use crate::parsed_query::ParsedQuery;
 use crate::queries::Client;
 use crate::reply;
+use crate::short;
 
 impl Dispatcher {
     /// Whether the query in this place was sent again, or refused, instead of getting this answer.
@@ -35,7 +36,7 @@ impl Dispatcher {
         back_end.counts.cut_short += 1;
         // The back end's own connection may take the query by now.
         let (came_by_one, has_one) = (usize::from(link) < back_end.streams.len(), back_end.has_connection());
-        self.ask_whole(place, (came_by_one || !has_one).then_some(number as u16));
+        self.ask_whole(place, (came_by_one || !has_one).then_some(short(number)));
         true
     }
 
@@ -64,12 +65,12 @@ impl Dispatcher {
     pub(crate) fn ask_with_cookie(&mut self, number: usize, place: u16) {
         self.queries.take_back(place);
         self.queries.get_mut(place).had_bad_cookie = true;
-        self.send(place, number as u16, Way::Usual);
+        self.send(place, short(number), Way::Usual);
     }
 
     /// Sends the query to another back end, if one has room. Returns whether one had.
     fn ask_another(&mut self, number: usize, place: u16) -> bool {
-        self.consider(place, Some(number as u16));
+        self.consider(place, Some(short(number)));
         self.retain_with_room();
         if self.candidates.is_empty() {
             return false;

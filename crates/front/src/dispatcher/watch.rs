@@ -4,13 +4,13 @@
 use kqps_message::header::RD;
 
 use super::{Dispatcher, has_trouble};
-use crate::SendContext;
 use crate::back_end::{BackEnd, Trouble, Way};
 use crate::counts::{Bad, Lost};
 use crate::health::URGENT;
 use crate::parsed_query::ParsedQuery;
 use crate::queries::{Client, Query, Whereabouts};
 use crate::stream::StreamLink;
+use crate::{SendContext, short};
 
 /// The maximum number of outstanding checks at a back end that is down. With [`URGENT`] between them, each has more
 /// than a second.
@@ -177,7 +177,7 @@ impl Dispatcher {
         let mut context = SendContext { random: &mut self.random, now_ns: self.now_ns };
         let (id, _) = back_end.push(link, place, &query, &mut context);
         back_end.counts.checks += 1;
-        self.queries.send(place, Whereabouts { back_end: number as u16, link, id }, self.now_ns);
+        self.queries.send(place, Whereabouts { back_end: short(number), link, id }, self.now_ns);
     }
 
     /// Gives up the oldest check of a back end that is down and answers none, before another check is sent. Checks

@@ -201,7 +201,7 @@ impl Tree {
             // Many small functions are seen together, and a few count for their caller.
             let has_others = small_s >= least_s && small_s > 0.0;
             let own_s = child.own_s + if has_others { 0.0 } else { small_s };
-            let number = nodes.len() as u32;
+            let number = u32::try_from(nodes.len()).expect("each node has its share of the time");
             nodes.push(StackNode { name: name.clone(), kernel: *kernel, parent, seconds, own_s });
             child.list(Some(number), least_s, nodes);
             if has_others {

@@ -135,7 +135,7 @@ fn event_kind(tracepoints: &Tracepoints, sample: &Sample<'_>) -> Option<Kind> {
     match sample.event {
         0 => {
             let [lock, flags] = tracepoints.lock_begins.values(sample.raw)?;
-            Some(Kind::LockBegins { lock, flags: flags as u32 })
+            Some(Kind::LockBegins { lock, flags: u32::try_from(flags).ok()? })
         }
         1 => {
             let [lock] = tracepoints.lock_ends.values(sample.raw)?;
@@ -144,16 +144,17 @@ fn event_kind(tracepoints: &Tracepoints, sample: &Sample<'_>) -> Option<Kind> {
         _ => {
             let [state, next] = tracepoints.switch.values(sample.raw)?;
             // Bits above are the scheduler's own, such as that of a thread that was made to leave.
-            let is_ready = state as u8 == 0;
+            let is_ready = state & 0xff == 0;
             let lock = sample.arguments.filter(|arguments| waits_for_lock(*arguments));
-            Some(Kind::Switch { next: next as u32, is_ready, lock: lock.map(|[address, ..]| address) })
+            let next = u32::try_from(next).ok()?;
+            Some(Kind::Switch { next, is_ready, lock: lock.map(|[address, ..]| address) })
         }
     }
 }
 
 fn wakeup_kind(tracepoints: &Tracepoints, sample: &Sample<'_>) -> Option<Kind> {
     let [tid] = tracepoints.wakeup.values(sample.raw)?;
-    Some(Kind::Wakeup { tid: tid as u32 })
+    Some(Kind::Wakeup { tid: u32::try_from(tid).ok()? })
 }
 
 /// Whether a thread that is in futex(2) with these arguments waits for a lock, and not for a condition. A lock of the C
@@ -166,7 +167,7 @@ fn waits_for_lock([_, operation, value]: [u64; 3]) -> bool {
     const FUTEX_LOCK_PI2: u64 = 13;
     const COMMAND: u64 = 0x7f;
     match operation & COMMAND {
-        FUTEX_WAIT | FUTEX_WAIT_BITSET => value as u32 == 2,
+        FUTEX_WAIT | FUTEX_WAIT_BITSET => value & u64::from(u32::MAX) == 2,
         FUTEX_LOCK_PI | FUTEX_LOCK_PI2 => true,
         _ => false,
     }

@@ -63,8 +63,8 @@ pub(super) struct Extent {
 
 impl Extent {
     pub(super) fn from_asked(asked: &AskedExtent) -> anyhow::Result<Self> {
-        let within_most = |blocks| within("--blocks", blocks, BLOCKS_MOST).map(|blocks| blocks as u32);
-        let blocks = asked.blocks.map(within_most).transpose()?;
+        let within_most = |blocks| within("--blocks", blocks, BLOCKS_MOST);
+        let blocks: Option<u32> = asked.blocks.map(within_most).transpose()?;
         let loaded_s = asked.duration.map(|duration| duration.as_secs_f64());
         if loaded_s.is_some_and(|loaded_s| loaded_s < 0.01) {
             return Err(bad_input("--duration: expected at least 10ms"));
@@ -87,7 +87,7 @@ impl Extent {
         let shortest_s = shortest_s(rate_qps);
         let rounds = (loaded_s / shortest_s).round().max(1.0);
         let trial_s = if rounds > 1.0 { shortest_s } else { loaded_s };
-        Self { blocks, rounds: rounds as u32, trial_s }
+        Self { blocks, rounds: u32::try_from(rounds as u64).unwrap_or(u32::MAX), trial_s }
     }
 
     /// The extent that fits a budget. If the load of a start is not given, it shrinks first, down to one
@@ -97,7 +97,8 @@ impl Extent {
         let least = Self::of_start(LEAST_BLOCKS, loaded_s.unwrap_or_else(fitting_s), rate_qps);
         least.check(budget_s, "six blocks, the least that give a verdict,", loaded_s.is_some())?;
         let blocks = (budget_s - TRIED * START_S) / least.block_s();
-        Ok(Self { blocks: blocks.min(BLOCKS_MOST as f64) as u32, ..least })
+        let blocks = (blocks as u64).min(BLOCKS_MOST);
+        Ok(Self { blocks: blocks.try_into().expect("10,000 at most"), ..least })
     }
 
     /// The extent of a given number of blocks: the load of each start fills the budget.

@@ -29,7 +29,7 @@ use crate::run::{
 };
 use crate::signals;
 
-const WINDOW: u64 = 500;
+const WINDOW: u32 = 500;
 const WINDOW_MOST: u64 = 100_000;
 const WORKERS_MOST: u64 = 1024;
 const RECORDS: u64 = 10_000;
@@ -81,7 +81,7 @@ fn usual_request(
             None => CellLoad::Closed(duration_s),
         },
         rounds,
-        window: WINDOW as u32,
+        window: WINDOW,
         player: PlayerRequest::default(),
         workers: 1,
         seed,
@@ -216,9 +216,9 @@ fn request(args: &Args) -> anyhow::Result<ComparisonRequest> {
     Ok(ComparisonRequest {
         queries: live.queries.clone(),
         ca: live.connections.issuers()?,
-        window: within("--outstanding", live.outstanding.unwrap_or(WINDOW), WINDOW_MOST)? as u32,
+        window: within("--outstanding", live.outstanding.unwrap_or(WINDOW.into()), WINDOW_MOST)?,
         player,
-        workers: within("--workers", live.workers.unwrap_or(1), WORKERS_MOST)? as u32,
+        workers: within("--workers", live.workers.unwrap_or(1), WORKERS_MOST)?,
         records: within("--records", live.records.unwrap_or(RECORDS), RECORDS_MAX)?,
         ..usual
     })

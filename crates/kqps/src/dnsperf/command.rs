@@ -260,7 +260,8 @@ fn edns_option(value: &str) -> Result<EdnsOption, Fault> {
     }
     let code: u64 = code.parse().map_err(|_| warning(format!(" code '{code}'")))?;
     // dnsperf takes the lower 16 bits.
-    EdnsOption::new(code as u16, hex).map_err(|_| warning(format!(" hex value '{hex}'")))
+    let [.., high, low] = code.to_be_bytes();
+    EdnsOption::new(u16::from_be_bytes([high, low]), hex).map_err(|_| warning(format!(" hex value '{hex}'")))
 }
 
 fn key(value: &str) -> Result<TsigKey, Fault> {

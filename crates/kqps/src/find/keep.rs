@@ -68,7 +68,7 @@ impl Keeping {
             .map(|measured| (measured, cell(Role::EchoCeiling, measured, interface.workers)));
         let echoes: Vec<(&Measured, Cell)> = player.into_iter().chain(standard).collect();
         let mut cells: Vec<Cell> = echoes.iter().map(|(_, cell)| cell.clone()).collect();
-        let subject = cells.len() as u32;
+        let subject = u32::try_from(cells.len()).expect("two echoes at most");
         cells.push(of_subject(interface, setup));
         let run = run(goal, cells);
         let mut search = match claimed {
@@ -157,11 +157,11 @@ fn is_news(other: &anyhow::Error, failure: &anyhow::Error) -> bool {
 /// The settings of the player: those of the flags, and others of the plan.
 fn of_player(role: Role, setup: &Setup<'_>) -> PlayerFactors {
     let Setup { plan, given, .. } = setup;
-    let flows = Some(plan.flows() as u32);
+    let flows = u32::try_from(plan.flows()).ok();
     let is_other = |connect_s: &f64| Duration::from_secs_f64(*connect_s) != plan.timeout;
     let mut player = PlayerFactors {
-        senders: Some(plan.threads as u32),
-        burst: Some(plan.burst as u32),
+        senders: u32::try_from(plan.threads).ok(),
+        burst: u32::try_from(plan.burst).ok(),
         timeout_s: Some(plan.timeout.as_secs_f64()),
         connect_timeout_s: given.connect_timeout_s.filter(is_other),
         close: given.close.filter(|close| *close != Close::Fin),

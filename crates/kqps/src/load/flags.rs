@@ -133,7 +133,7 @@ pub(crate) struct PlayerArgs {
     /// Let a query that is due wait for others (default: 20us or 10us)
     ///
     /// This saves CPU time and adds lag. The default is 10 µs if each thread has a core of its own. With more than 20 µs
-    /// threads sleep even there.
+    /// no thread stays awake before it must send, even there.
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Times")]
     coalesce: Option<Duration>,
 
@@ -157,7 +157,7 @@ pub(crate) struct PlayerArgs {
     ///
     /// Over QUIC there is one way, and a capture is replayed over UDP by mmsg or xdp. With xdp packets bypass the
     /// kernel's network stack (AF_XDP), to targets on other hosts or at the other end of a veth pair; each thread needs a queue
-    /// of the device, and kqps needs root. A capture then goes by one transport, which the target names: udp://ADDR.
+    /// of the device, and kqps the rights of docs/HOSTS.md. A capture then goes by one transport, which the target names: udp://ADDR.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 
@@ -175,8 +175,8 @@ pub(crate) struct PlayerArgs {
     /// Run the threads before all others: auto or usual
     ///
     /// With auto they do so if each has a core of its own (--cpus, none of them in --subject-cpus) and the host permits
-    /// it. Meanwhile no core enters a deep sleep state, and no thread sleeps unless --coalesce is more than 20 µs. With
-    /// usual they run like any other thread.
+    /// it. Meanwhile no core enters a deep sleep state, and a thread stays awake before it must send, unless --coalesce is
+    /// more than 20 µs. With usual they run like any other thread.
     #[arg(
         long,
         value_name = "WHICH",

@@ -29,7 +29,8 @@ pub(crate) struct EdnsOption {
 impl EdnsOption {
     /// The option with this code and data in hex, of which there may be none. The error says what is wrong with them.
     pub(crate) fn new(code: u16, hex: &str) -> Result<Self, &'static str> {
-        let digits: Option<Vec<u8>> = hex.chars().map(|digit| Some(digit.to_digit(16)? as u8)).collect();
+        let value = |digit: char| u8::try_from(digit.to_digit(16)?).ok();
+        let digits: Option<Vec<u8>> = hex.chars().map(value).collect();
         let digits = digits.filter(|digits| digits.len().is_multiple_of(2));
         let data = digits.ok_or("expected pairs of hexadecimal digits")?;
         Ok(Self { code, data: data.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect() })

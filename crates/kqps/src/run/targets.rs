@@ -173,7 +173,7 @@ pub(crate) fn player(senders: Option<u64>, timeout: Option<Duration>) -> anyhow:
         )));
     }
     Ok(PlayerRequest {
-        senders: senders.map(|senders| senders as u32),
+        senders: senders.map(|senders| senders.try_into().expect("1024 at most")),
         timeout_s: timeout.map(|timeout| timeout.as_secs_f64()),
     })
 }

@@ -50,9 +50,9 @@ pub fn draw(frame: &mut Frame<'_>, snapshot: &Snapshot, look: Look) {
     let foot_rows = rows(1, &mut left);
     let head_rows = rows(1 + standing_rows(snapshot, area.width), &mut left);
     let bar_rows = rows(u16::from(figures::done(snapshot).is_some()), &mut left);
-    let facts_rows = rows(facts.len() as u16, &mut left);
+    let facts_rows = rows(u16::try_from(facts.len()).unwrap_or(u16::MAX), &mut left);
     let served = served(snapshot, area.width);
-    let address_rows = rows(served.len() as u16, &mut left);
+    let address_rows = rows(u16::try_from(served.len()).unwrap_or(u16::MAX), &mut left);
     let [head, bar, facts_area, charts_area, lines_area, addresses, foot] = Layout::vertical([
         Constraint::Length(head_rows),
         Constraint::Length(bar_rows),
@@ -166,7 +166,8 @@ fn draw_lines(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot) {
 }
 
 fn draw_help(frame: &mut Frame<'_>, area: Rect, look: Look) {
-    let (width, height) = (74.min(area.width), (KEYS.len() as u16 + 2).min(area.height));
+    let rows = u16::try_from(KEYS.len() + 2).expect("few keys");
+    let (width, height) = (74.min(area.width), rows.min(area.height));
     let place =
         Rect { x: area.x + (area.width - width) / 2, y: area.y + (area.height - height) / 2, width, height };
     let line = |(key, what): &(&'static str, &'static str)| {

@@ -41,8 +41,8 @@ pub(super) struct Tty(File);
 
 impl Tty {
     pub(super) fn open() -> io::Result<Self> {
-        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits();
-        let file = OpenOptions::new().write(true).custom_flags(flags as i32).open("/proc/self/fd/2")?;
+        let flags = (OFlags::NONBLOCK | OFlags::NOCTTY).bits().cast_signed();
+        let file = OpenOptions::new().write(true).custom_flags(flags).open("/proc/self/fd/2")?;
         Ok(Self(file))
     }
 }

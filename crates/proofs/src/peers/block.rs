@@ -104,7 +104,8 @@ pub(super) fn compare(bench: &Bench<'_>, row: Row, blocks: u32) -> Result<Compar
 /// The load that both sides can carry, in whole thousands, given the rate of the weaker side, queries a
 /// second.
 fn lower(weaker_qps: f64) -> u32 {
-    ((weaker_qps * EASILY / 1000.0) as u32).max(1) * 1000
+    let thousands = u32::try_from((weaker_qps * EASILY / 1000.0) as u64).unwrap_or(u32::MAX);
+    thousands.max(1) * 1000
 }
 
 /// A side and the rate that its player is given, queries a second; `None` for a player that needs no rate.

@@ -195,5 +195,7 @@ fn hardware(path: &LaidPath) -> Result<[u8; 6]> {
 
 /// The address of a client: of [`path::SOURCES`], in networks of 250.
 fn client(number: u32) -> Ipv4Addr {
-    Ipv4Addr::new(198, 19, (number / 250) as u8, 1 + (number % 250) as u8)
+    let [network, host] =
+        [number / 250, 1 + number % 250].map(|byte| u8::try_from(byte).expect("64,000 clients at most"));
+    Ipv4Addr::new(198, 19, network, host)
 }

@@ -94,7 +94,7 @@ fn steps(bench: &Bench) -> Result<()> {
 /// Hosts on which a part of the runs is slower, at random: no change of the server.
 fn speeds(bench: &Bench) -> Result<()> {
     // In the small form three may fail: more have a chance of 1 in 10,000 if one in 200 may.
-    let (count, failing) = bench.choose((200, 3), (2_000, (FAILING_MOST * 2_000.0) as u32));
+    let (count, failing) = bench.choose((200, 3.0), (2_000, FAILING_MOST * 2_000.0));
     for (part, slower) in SPEEDS {
         let found = two_speeds(part, slower, permutations(bench), count, RUNS);
         eprintln!(
@@ -105,7 +105,7 @@ fn speeds(bench: &Bench) -> Result<()> {
             found.failing
         );
         ensure!(
-            f64::from(found.strong) <= STRONG_MOST * f64::from(count) && found.failing <= failing,
+            f64::from(found.strong) <= STRONG_MOST * f64::from(count) && f64::from(found.failing) <= failing,
             "two speeds: {found:?} of {count} series"
         );
     }

@@ -158,7 +158,7 @@ fn simulated(bench: &Bench, claim: &Claim) -> Result<()> {
     }
     tally.print("simulated", claim);
     let least = f64::from(tally.made) * premise.map_or(1.0, |premise| premise.least_share);
-    tally.judged("simulated", claim, least.ceil() as u32)
+    tally.judged("simulated", claim, u32::try_from(least.ceil() as u64).unwrap_or(u32::MAX))
 }
 
 /// Compares real echoes until enough comparisons show something. The small form may try three times; that all

@@ -54,7 +54,8 @@ impl Shared<'_> {
             let others = players.others(number, &cpus, &cell.subject_cpus);
             let beside = SubjectWatched { cpus: others, ..SubjectWatched::elsewhere() };
             let plan = setup.plan(&own, (self.targets, self.ca), &cpus[number], &beside)?;
-            let part = Part { number: number as u32, of: hosts.len() as u32 };
+            let [number, of] = [number, hosts.len()].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
+            let part = Part { number, of };
             let mut plan = Plan { part, local: Some(sources(host, senders(&cell.factors))?), ..plan };
             name_device(&mut plan.wire, host.device.as_deref());
             plan.check().map_err(|error| error.to_string())?;

@@ -55,7 +55,7 @@ pub(crate) fn percentiles(chart: &Percentiles<'_>) -> String {
         svg.text("tick", LEFT - 2.0, down(*tick) + 4.0, Anchor::End, &format::time_tick(*tick));
     }
     svg.line("axis", (LEFT, BOTTOM), (RIGHT, BOTTOM));
-    for decade in 0..=decades as i32 {
+    for decade in 0..=i32::try_from(decades as i64).expect("9 at most") {
         let share = 10f64.powi(-decade);
         svg.line("grid", (across(share), TOP), (across(share), BOTTOM));
         // On a phone all of many labels would lie over one another.

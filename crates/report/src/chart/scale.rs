@@ -21,7 +21,8 @@ impl Linear {
             // A small tolerance, so that 100 / 4 * 4 still counts as 4 steps.
             .find(|step| *step >= rough * (1.0 - 1e-9))
             .unwrap_or(10.0 * power);
-        let steps = (highest / step * (1.0 + 1e-9)).floor() as u32;
+        let steps = (highest / step * (1.0 + 1e-9)).floor();
+        let steps = u32::try_from(steps as u64).unwrap_or(u32::MAX);
         Self { max: highest, ticks: (0..=steps).map(|index| f64::from(index) * step).collect() }
     }
 

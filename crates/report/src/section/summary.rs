@@ -84,10 +84,10 @@ const ECHO: &str = "echo";
 /// Every name server in the order of the run. The echo is no name server, and the second cell of A in a
 /// comparison is left out.
 pub(crate) fn of_run(run: &Run, verdict: &RunVerdict) -> Option<Summary> {
-    let again = Pairing::from_run(run).map(|pairing| pairing.again as u32);
+    let again = Pairing::from_run(run).map(|pairing| pairing.again);
     let subject = |one: &Figures| run.cells[one.cell as usize].subject.clone();
     let mut subjects: Vec<String> = Vec::new();
-    let figures = || verdict.figures.iter().enumerate().filter(|(_, one)| Some(one.cell) != again);
+    let figures = || verdict.figures.iter().enumerate().filter(|(_, one)| Some(one.cell as usize) != again);
     for name in figures().map(|(_, one)| subject(one)).filter(|name| name != ECHO) {
         if !subjects.contains(&name) {
             subjects.push(name);

@@ -128,7 +128,8 @@ impl<A: Answer> ConnectionLoop<A> {
     }
 
     fn turn(&mut self, slot: usize, now_ns: u64) {
-        self.scratch.at = (slot as u32, self.keeper.connections.turn(slot));
+        let number = u32::try_from(slot).expect("a process has fewer descriptors");
+        self.scratch.at = (number, self.keeper.connections.turn(slot));
         let Some(connection) = self.keeper.connections.get_mut(slot) else { return };
         match connection.turn(&mut self.scratch, now_ns) {
             Turn::Waits => {

@@ -20,6 +20,7 @@ pub fn first_message(bytes: &[u8]) -> Option<&[u8]> {
 /// Appends a message after its length.
 #[inline]
 pub fn append(output: &mut Vec<u8>, message: &[u8]) {
-    output.extend_from_slice(&(message.len() as u16).to_be_bytes());
+    let length = u16::try_from(message.len()).expect("a message has 65,535 bytes at most");
+    output.extend_from_slice(&length.to_be_bytes());
     output.extend_from_slice(message);
 }

@@ -176,7 +176,7 @@ fn max_age_s(reply: &[u8]) -> Option<u32> {
     let mut least_s: Option<u32> = None;
     let mut note = |ttl_s: u32| {
         // With the top bit it counts as 0 (RFC 2181, section 8).
-        let ttl_s = if ttl_s > i32::MAX as u32 { 0 } else { ttl_s };
+        let ttl_s = if ttl_s > i32::MAX.cast_unsigned() { 0 } else { ttl_s };
         least_s = Some(least_s.map_or(ttl_s, |least_s| least_s.min(ttl_s)));
     };
     for number in 0..answers + u32::from(header.authorities()) {

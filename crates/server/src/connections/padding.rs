@@ -24,13 +24,14 @@ pub(super) fn pad(buffer: &mut [u8], bytes: usize) -> usize {
     let data_bytes = opt.data.len();
     let Some(padding) = padded.checked_sub(bytes + OPTION_BYTES) else { return bytes };
     let Ok(new_data_bytes) = u16::try_from(data_bytes + OPTION_BYTES + padding) else { return bytes };
+    let Ok(padding_bytes) = u16::try_from(padding) else { return bytes };
     if opt.end != bytes || has_option(opt.data, PADDING) || padded > buffer.len() {
         return bytes;
     }
     let at = bytes - data_bytes - 2;
     buffer[at..at + 2].copy_from_slice(&new_data_bytes.to_be_bytes());
     buffer[bytes..bytes + 2].copy_from_slice(&PADDING.to_be_bytes());
-    buffer[bytes + 2..bytes + OPTION_BYTES].copy_from_slice(&(padding as u16).to_be_bytes());
+    buffer[bytes + 2..bytes + OPTION_BYTES].copy_from_slice(&padding_bytes.to_be_bytes());
     buffer[bytes + OPTION_BYTES..padded].fill(0);
     padded
 }

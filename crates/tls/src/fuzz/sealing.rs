@@ -150,7 +150,8 @@ fn keys(suite: &Tls13CipherSuite, secret: &[u8]) -> ([u8; 32], [u8; 12]) {
 /// Expands a secret for a purpose (`HKDF-Expand-Label` without a context, RFC 8446, section 7.1).
 pub(super) fn expand(suite: &Tls13CipherSuite, secret: &[u8], label: &[u8], out: &mut [u8]) {
     let expander = suite.hkdf_provider.expander_for_okm(&OkmBlock::new(secret));
-    let (length, label_length) = ((out.len() as u16).to_be_bytes(), [6 + label.len() as u8]);
+    let length = u16::try_from(out.len()).expect("a key is short").to_be_bytes();
+    let label_length = [u8::try_from(6 + label.len()).expect("a label has 255 bytes at most")];
     let info = [&length[..], &label_length, b"tls13 ", label, &[0]];
     expander.expand_slice(&info, out).expect("a hash is long enough");
 }

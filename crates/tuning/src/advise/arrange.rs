@@ -61,7 +61,7 @@ fn made(ground: &Ground<'_>, wanted: &Demands, placed: &Placed) -> Layout {
     let receive_busy = costs.zip(wanted.rate_qps.or(rate_qps));
     let mut layout = Layout {
         kind: *kind,
-        queues: queues as u32,
+        queues: u32::try_from(queues).unwrap_or(u32::MAX),
         queues_to_try: queues_to_try(ground, wanted, placed, queues),
         receive_busy: receive_busy.map(|(costs, rate_qps)| costs.receive_busy(rate_qps, queue_cpus.len())),
         queue_cpus,
@@ -111,7 +111,7 @@ fn queues_to_try(ground: &Ground<'_>, wanted: &Demands, placed: &Placed, queues:
         all.extend((ground.queues_most() <= workers).then_some(ground.queues_most()));
         all.retain(|&queues| (1..=ground.queues_most()).contains(&queues));
     }
-    let mut all: Vec<u32> = all.into_iter().map(|queues| queues as u32).collect();
+    let mut all: Vec<u32> = all.into_iter().map(|queues| u32::try_from(queues).unwrap_or(u32::MAX)).collect();
     all.sort_unstable();
     all.dedup();
     all

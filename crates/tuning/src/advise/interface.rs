@@ -112,7 +112,7 @@ fn rss_table(ground: &Ground<'_>, layout: Option<&Layout>) -> Option<Piece> {
     let device = ground.device?;
     let table = &device.rss.as_ref()?.queues;
     let used: BTreeSet<u32> = table.iter().copied().collect();
-    let now = ground.queues() as u32;
+    let now = u32::try_from(ground.queues()).unwrap_or(u32::MAX);
     let queues = layout.map_or(now, |layout| layout.queues);
     let is_drivers_own = (0_u32..).zip(table).all(|(slot, queue)| *queue == slot % now);
     let is_kept = device.driver.as_deref() == Some(KEEPS_TABLE);

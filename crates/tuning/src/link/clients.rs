@@ -64,7 +64,7 @@ fn ancestors() -> Vec<u32> {
     let mut found = Vec::new();
     let mut next = parent("self");
     while let Some(pid) = next
-        && (found.len() as u32) < ANCESTORS_MOST
+        && found.len() < ANCESTORS_MOST as usize
     {
         found.push(pid);
         next = parent(&pid.to_string());

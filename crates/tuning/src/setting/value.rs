@@ -209,7 +209,7 @@ pub fn table_word(queues: &[u32]) -> String {
 pub fn table(value: &str, slots: usize) -> Option<Vec<u32>> {
     if let Some(count) = value.strip_prefix(EQUAL) {
         let count: u32 = count.parse().ok().filter(|count| *count > 0)?;
-        Some((0..slots as u32).map(|slot| slot % count).collect())
+        Some((0..count).cycle().take(slots).collect())
     } else {
         let queues: Option<Vec<u32>> = value.split(',').map(|queue| queue.trim().parse().ok()).collect();
         queues.filter(|queues| queues.len() == slots)

@@ -10,6 +10,7 @@ use crate::disturbed::rounds_with;
 use crate::evidence::is_spoiled;
 use crate::judge::{CellVerdict, judge_cell_of};
 use crate::lack::SATURATED;
+use crate::narrow::narrow;
 use crate::warning::{BUSY, Code, Effect, Warning, busiest_player, busiest_thread};
 
 /// If the player was busy in more than this share of a cell's trials, the player was what they measured.
@@ -64,7 +65,7 @@ impl Objections {
     /// Inserts the objections among the doubts of a case, refusals first.
     pub(super) fn join(self, case: &mut Case) {
         let refusals = case.refusals as usize;
-        case.refusals += self.refusals.len() as u32;
+        case.refusals += narrow(self.refusals.len());
         case.doubts.splice(refusals..refusals, self.refusals);
         case.doubts.extend(self.doubts);
     }

@@ -4,6 +4,7 @@
 use super::LEAST_BLOCKS;
 use crate::interval::{self, Interval};
 use crate::mean::{mean, squares};
+use crate::narrow::narrow;
 use crate::student::{chance_beyond, quantile};
 
 /// Fewer blocks of A against itself do not show how much A scatters.
@@ -42,7 +43,7 @@ impl Logs {
             _ => (0.0, 0.0),
         };
         let (low, high) = ((mean - reach).exp(), (mean + reach).exp());
-        Some(Interval { median: mean.exp(), low, high, coverage, count: count as u32 })
+        Some(Interval { median: mean.exp(), low, high, coverage, count: narrow(count) })
     }
 
     /// The probability, among equals, of a mean at least as far from equality as this one (Student's t-test).

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::evidence::{counted_of_cell, is_sound, load_qps};
 use crate::judge::{CellVerdict, StartVerdict};
+use crate::narrow::narrow;
 
 /// Mean, minimum and maximum over starts, as many published studies report them. The unit is that of the
 /// figure.
@@ -66,7 +67,7 @@ fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {
         mean: values.iter().sum::<f64>() / values.len() as f64,
         min: values.iter().copied().fold(f64::INFINITY, f64::min),
         max: values.iter().copied().fold(f64::NEG_INFINITY, f64::max),
-        count: values.len() as u32,
+        count: narrow(values.len()),
     })
 }
 

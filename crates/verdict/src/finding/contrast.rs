@@ -8,6 +8,7 @@ use super::{Contrast, FactorCell, Interaction};
 use crate::compare::ERROR_RATE;
 use crate::figure::setting;
 use crate::mean::{mean, squares};
+use crate::narrow::narrow;
 use crate::student::quantile;
 
 /// The share of the error rate that dependences between factors take; the rest is for contrasts.
@@ -248,7 +249,7 @@ impl Difference {
             ratio: by.exp(),
             interval: reach.map(|reach| ((by - reach).exp(), (by + reach).exp())),
             mde: self.spread.detectable(tests.of_contrast, tests).map(f64::exp_m1),
-            pairs: self.pairs.len() as u32,
+            pairs: narrow(self.pairs.len()),
         }
     }
 

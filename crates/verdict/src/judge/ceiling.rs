@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::estimate::{Estimate, Speed, of_cells};
 use crate::evidence::{answered_qps, counted_at_last};
 use crate::interval::{Interval, median_interval};
+use crate::narrow::narrow;
 use crate::search::{Goal, Preset};
 use crate::speed;
 
@@ -204,7 +205,7 @@ fn ceiling(run: &Run, index: usize, cell: &Cell, purpose: Purpose) -> Ceiling {
         trials.extend(counted.iter().map(|(.., (number, _))| *number));
     }
     Ceiling {
-        cell: index as u32,
+        cell: narrow(index),
         name: cell.name.clone(),
         io: cell.io.clone(),
         workers: cell.workers,

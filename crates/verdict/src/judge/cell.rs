@@ -24,6 +24,7 @@ use crate::bottleneck::Bottleneck;
 use crate::estimate::{self, Estimate, Speed};
 use crate::grade::Grade;
 use crate::interval::Interval;
+use crate::narrow::narrow;
 use crate::search::{Goal, Preset};
 use crate::speed::{self, Spoiled};
 use crate::warning::{self, Surroundings, Warning};
@@ -188,7 +189,7 @@ impl<'a> Judging<'a> {
         let for_page = self.depth == Depth::Page;
         let as_it_came = || estimate::of_cell(run, index, goal, Speed::AsItCame);
         CellVerdict {
-            cell: index as u32,
+            cell: narrow(index),
             name: cell.name.clone(),
             goal: goal.clone(),
             figure_qps,

@@ -51,8 +51,11 @@ impl Doubt {
     /// How much a reason weighs: 0 is the gravest. It follows from the best grade that the reason allows.
     pub(super) fn weight(&self) -> u8 {
         match self.effect {
-            Some(Effect::Refuse | Effect::RedoThenRefuse) => Self::REFUSES,
-            Some(Effect::Cap(grade)) => 4 - grade as u8,
+            Some(Effect::Refuse | Effect::RedoThenRefuse | Effect::Cap(Grade::F)) => Self::REFUSES,
+            Some(Effect::Cap(Grade::D)) => 1,
+            Some(Effect::Cap(Grade::C)) => 2,
+            Some(Effect::Cap(Grade::B)) => 3,
+            Some(Effect::Cap(Grade::A)) => 4,
             Some(Effect::DownOne) => 5,
             Some(Effect::Mention) | None => 6,
         }

@@ -10,6 +10,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::ceiling::has_other_certificate;
+use crate::narrow::narrow;
 
 /// A lock is named if threads spend at least this share of their time waiting for it. Short waits for some lock of the
 /// kernel are in every server.
@@ -147,7 +148,7 @@ fn sampled(run: &Run, cell: usize) -> Option<Sampled<'_>> {
 fn of_cell(run: &Run, index: usize) -> Option<CellProfile> {
     let one = run.trials.iter().find(|one| one.cell as usize == index && is_sampled(one))?;
     let profile = CellProfile {
-        cell: index as u32,
+        cell: narrow(index),
         name: run.cells[index].name.clone(),
         trial: one.number,
         ..CellProfile::default()

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::disturbed::disturbed;
 use crate::estimate::is_growing;
 use crate::evidence::{counted, counted_at_last, is_spoiled, speed};
+use crate::narrow::narrow;
 use crate::search::{self, Bounds, Goal, Next, Probe, bounds_found, next_trial};
 use crate::steady::full_bins;
 
@@ -116,7 +117,7 @@ impl<'a> Start<'a> {
         let sound: Vec<Probe> =
             probes.iter().filter(|(_, one)| is_sound(one.trial)).map(|(probe, _)| *probe).collect();
         let bounds = (!probes.is_empty())
-            .then(|| Bounds { trials: probes.len() as u32, ..bounds_found(goal, &sound) });
+            .then(|| Bounds { trials: narrow(probes.len()), ..bounds_found(goal, &sound) });
         // The search itself went by all trials that count. What failed, and what was spoiled, is near its bounds.
         let facts: Vec<Probe> = probes.iter().map(|(probe, _)| *probe).collect();
         let searched = bounds_found(goal, &facts);

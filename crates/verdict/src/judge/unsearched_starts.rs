@@ -7,6 +7,7 @@ use kqps_observation::run::Purpose;
 use super::start::{Played, Start, StartVerdict, without_warm_ups};
 use crate::evidence::{answered_qps, counted, counted_at_last, is_spoiled};
 use crate::interval::median_interval;
+use crate::narrow::narrow;
 use crate::search::{Bounds, Goal, Probe};
 use crate::steady::full_bins;
 
@@ -21,7 +22,7 @@ impl<'a> Start<'a> {
         let rates: Vec<f64> = loops.iter().map(|one| answered_qps(one.trial)).collect();
         let bounds = median_interval(&rates).map(|rate| Bounds {
             throughput_qps: Some(rate.median),
-            trials: loops.len() as u32,
+            trials: narrow(loops.len()),
             ..Bounds::default()
         });
         let trials: Vec<&'a Trial> = loops.iter().map(|one| one.trial).collect();
@@ -47,7 +48,7 @@ impl<'a> Start<'a> {
             upper_qps: upper.map(|(probe, _)| probe.load_qps),
             throughput_qps: lower.map(|(_, one)| answered_qps(one.trial)),
             irregular: upper.is_none(),
-            trials: rates.len() as u32,
+            trials: narrow(rates.len()),
             ..Bounds::default()
         };
         let bounds = (!rates.is_empty()).then_some(bounds);

@@ -14,6 +14,7 @@ use super::futile::{Futile, futile};
 use super::goal::Goal;
 use super::level::{Level, Step};
 use super::probe::{HELD_BACK, Probe};
+use crate::narrow::narrow;
 
 /// The knowledge of the search before the first trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -224,7 +225,7 @@ impl<'a> Search<'a> {
             incomplete,
             refuted_qps: self.refuted_qps,
             futile: self.futile,
-            trials: self.probes.len() as u32,
+            trials: narrow(self.probes.len()),
             ..Bounds::default()
         };
         if let Some(lower_qps) = found.lower_qps {

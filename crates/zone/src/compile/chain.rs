@@ -5,7 +5,7 @@
 use kqps_message::rtype;
 
 use crate::batch::{Batch, Record};
-use crate::compile::fault::Faults;
+use crate::compile::fault::{Faults, What};
 use crate::compile::scatter::Entry;
 use crate::compile::sequenced_record::Held;
 use crate::compile::{parallel, rrsets};
@@ -69,11 +69,14 @@ pub(crate) fn build(
     for group in &mut groups {
         let first = group[0].record;
         let label = &first.owner[..first.owner.len().min(LABEL_BYTES)];
-        let at = memory.len() / ALIGNMENT;
+        let Ok(at) = u32::try_from(memory.len() / ALIGNMENT) else {
+            faults.add(first.line, What::TooLarge);
+            break;
+        };
         let Some(hash) = nsec3::parse(&label[1..]) else { continue };
         if chosen.is_some_and(|chosen| group.iter().any(|held| is_of(&held.record, &chosen))) {
             let [h0, h1, h2, h3, ..] = hash;
-            order.push((hash, (u32::from_be_bytes([h0, h1, h2, h3]), at as u32)));
+            order.push((hash, (u32::from_be_bytes([h0, h1, h2, h3]), at)));
         }
         memory.extend_from_slice(label);
         records += rrsets::write(&mut memory, group, false, faults).records;

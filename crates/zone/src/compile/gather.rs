@@ -2,7 +2,7 @@
 //! together, and writes nodes and their index from front to back.
 
 use crate::batch::Batch;
-use crate::compile::fault::Faults;
+use crate::compile::fault::{Faults, What};
 use crate::compile::rrsets;
 use crate::compile::scatter::{Apex, Entry};
 use crate::compile::sequenced_record::Held;
@@ -85,12 +85,16 @@ impl<'a> Gatherer<'a> {
     /// Writes the node of `name` with its `held` records.
     fn node(&mut self, key: u32, name: &'a [u8], line: u32, held: &mut [Held<'a>]) {
         let start = self.memory.len();
-        let place = (start / ALIGNMENT) as u32;
+        let Ok(place) = u32::try_from(start / ALIGNMENT) else {
+            self.out.faults.add(line, What::TooLarge);
+            return;
+        };
         self.keys.push((key, place));
         // The owner's own spelling takes precedence over that of an ancestor in a longer name.
         let name = held.first().map_or(name, |held| held.record.owner);
         let flags = if self.ground.chained { CHAINED } else { 0 };
-        self.memory.extend_from_slice(&[name.len() as u8, flags, 0, 0]);
+        let name_bytes = u8::try_from(name.len()).expect("a name has 255 bytes at most");
+        self.memory.extend_from_slice(&[name_bytes, flags, 0, 0]);
         if self.ground.chained {
             self.memory.extend_from_slice(&node::UNCHAINED.to_le_bytes());
         }

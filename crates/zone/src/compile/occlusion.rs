@@ -59,7 +59,7 @@ pub(crate) fn check(zone: &Zone, gathered: &[Gathered], has_occluders: bool, thr
         faults.join(found);
     }
     glue.sort_unstable();
-    let parts = zone.parts.iter().zip(gathered).enumerate().collect();
+    let parts = (0_u32..).zip(zone.parts.iter().zip(gathered)).collect();
     let hidden = parallel::map(parts, threads, |(number, (part, gathered))| {
         let mut faults = Faults::default();
         for ((at, node), &line) in part.nodes(0).zip(&gathered.lines) {

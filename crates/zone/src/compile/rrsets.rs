@@ -172,18 +172,18 @@ fn put(
 ) -> bool {
     let start = memory.len();
     memory.extend_from_slice(&rtype.to_le_bytes());
-    memory.extend_from_slice(&(records.len().min(u16::MAX.into()) as u16).to_le_bytes());
+    memory.extend_from_slice(&u16::try_from(records.len()).unwrap_or(u16::MAX).to_le_bytes());
     memory.extend_from_slice(&[0; 4]);
     put_records(memory, records, ttl_s);
-    let mut bytes = (memory.len() - start - node::RRSET_BYTES) as u32;
+    let mut bytes = u32::try_from(memory.len() - start - node::RRSET_BYTES).unwrap_or(u32::MAX);
     let fits = memory.len() - start < SIGNED as usize;
     if let Some((signatures, ttl_s)) = signatures {
         bytes |= SIGNED;
         let from = memory.len();
-        memory.extend_from_slice(&(signatures.len().min(u16::MAX.into()) as u16).to_le_bytes());
+        memory.extend_from_slice(&u16::try_from(signatures.len()).unwrap_or(u16::MAX).to_le_bytes());
         memory.extend_from_slice(&[0; 4]);
         put_records(memory, signatures, ttl_s);
-        let bytes = (memory.len() - from - node::SIGNATURES_BYTES) as u32;
+        let bytes = u32::try_from(memory.len() - from - node::SIGNATURES_BYTES).unwrap_or(u32::MAX);
         memory[from + 2..from + node::SIGNATURES_BYTES].copy_from_slice(&bytes.to_le_bytes());
     }
     memory[start + 4..start + node::RRSET_BYTES].copy_from_slice(&bytes.to_le_bytes());
@@ -201,7 +201,8 @@ fn put_records(memory: &mut Vec<u8>, records: &[Held<'_>], ttl_s: Option<u32>) {
         let ttl_s = ttl_s.unwrap_or(record.ttl_s);
         let ttl_s = if ttl_s >> 31 == 0 { ttl_s } else { 0 };
         memory.extend_from_slice(&ttl_s.to_be_bytes());
-        memory.extend_from_slice(&(record.data.len() as u16).to_be_bytes());
+        let [.., high, low] = record.data.len().to_be_bytes();
+        memory.extend_from_slice(&[high, low]);
         memory.extend_from_slice(record.data);
     }
 }

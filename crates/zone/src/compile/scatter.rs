@@ -26,8 +26,9 @@ pub(crate) struct Entry {
 impl Entry {
     fn new(hash: u64, batch: usize, start: usize, position: usize) -> Option<Self> {
         let batch = u32::try_from(batch).ok().filter(|batch| batch >> BATCH_BITS == 0)?;
+        let start = u8::try_from(start).ok()?;
         let position = u32::try_from(position).ok()?;
-        Some(Self { hash, source: (start as u32) << BATCH_BITS | batch, position })
+        Some(Self { hash, source: u32::from(start) << BATCH_BITS | batch, position })
     }
 
     /// The position in the owner at which the name begins.
@@ -84,14 +85,14 @@ pub(crate) fn scatter(apex: Apex<'_>, batch: &Batch, number: usize, part_bits: u
             out.nsec3.push(entry);
             continue;
         }
-        out.parts[address(entry.hash, part_bits).0].push(entry);
+        out.parts[address(entry.hash, part_bits).0 as usize].push(entry);
         for labels in 1..above {
             let hash = name.hash(labels);
             if seen.before(hash) {
                 break;
             }
             let ancestor = Entry::new(hash, number, name.start(labels), position);
-            out.parts[address(hash, part_bits).0].extend(ancestor);
+            out.parts[address(hash, part_bits).0 as usize].extend(ancestor);
         }
     }
     out

@@ -9,7 +9,7 @@ use super::{number, wire};
 /// whether the last two are present.
 pub(super) fn read(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     let expected = "the length of a prefix, from 0 to 128";
-    let prefix = number::decimal(&lexer.need(expected)?, 128, expected)? as u8;
+    let prefix = number::decimal(&lexer.need(expected)?, 128_u8, expected)?;
     out.push(prefix);
     if prefix < 128 {
         let expected = "an IPv6 address";

@@ -8,11 +8,12 @@ const NONE: u8 = 255;
 
 const fn digits(alphabet: &[u8], same_in_lower_case: bool) -> [u8; 256] {
     let mut table = [NONE; 256];
-    let mut value = 0;
-    while value < alphabet.len() {
-        table[alphabet[value] as usize] = value as u8;
+    let mut value: u8 = 0;
+    while (value as usize) < alphabet.len() {
+        let digit = alphabet[value as usize];
+        table[digit as usize] = value;
         if same_in_lower_case {
-            table[alphabet[value].to_ascii_lowercase() as usize] = value as u8;
+            table[digit.to_ascii_lowercase() as usize] = value;
         }
         value += 1;
     }
@@ -37,7 +38,8 @@ impl Bits {
         self.count += bits;
         if self.count >= 8 {
             self.count -= 8;
-            out.push((self.value >> self.count) as u8);
+            let [.., byte] = (self.value >> self.count).to_be_bytes();
+            out.push(byte);
         }
     }
 

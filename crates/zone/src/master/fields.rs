@@ -155,10 +155,10 @@ pub(super) fn type_fields(rtype: u16) -> Option<&'static [Field]> {
 #[inline]
 pub(super) fn read(field: Field, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     match field {
-        U8 => out.push(number::decimal(&lexer.need(U8_EXPECTED)?, 0xff, U8_EXPECTED)? as u8),
+        U8 => out.push(number::decimal(&lexer.need(U8_EXPECTED)?, u8::MAX, U8_EXPECTED)?),
         U16 => {
-            let value = number::decimal(&lexer.need(U16_EXPECTED)?, 0xffff, U16_EXPECTED)?;
-            out.extend_from_slice(&(value as u16).to_be_bytes());
+            let value = number::decimal(&lexer.need(U16_EXPECTED)?, u16::MAX, U16_EXPECTED)?;
+            out.extend_from_slice(&value.to_be_bytes());
         }
         U32 => {
             let value = number::decimal(&lexer.need(U32_EXPECTED)?, u32::MAX, U32_EXPECTED)?;

@@ -21,8 +21,8 @@ pub(super) fn read_ipseckey(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<
 /// Reads precedence, discovery bit, kind of relay, and relay.
 pub(super) fn read_amtrelay(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
     fields::read(Field::U8, lexer, origin, out)?;
-    let discovery = number::decimal(&lexer.need("0 or 1")?, 1, "0 or 1")? as u8;
-    let kind = number::decimal(&lexer.need(KIND_EXPECTED)?, 3, KIND_EXPECTED)? as u8;
+    let discovery = number::decimal(&lexer.need("0 or 1")?, 1_u8, "0 or 1")?;
+    let kind = number::decimal(&lexer.need(KIND_EXPECTED)?, 3_u8, KIND_EXPECTED)?;
     out.push(discovery << 7 | kind);
     gateway(kind, lexer, origin, out)
 }
@@ -47,7 +47,7 @@ fn gateway(kind: u8, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) ->
 
 /// Reads an algorithm, a host identity tag, a public key, and the names of rendezvous servers.
 pub(super) fn read_hip(lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) -> Parsed<()> {
-    let algorithm = number::decimal(&lexer.need("an algorithm")?, 0xff, "a number from 0 to 255")? as u8;
+    let algorithm = number::decimal(&lexer.need("an algorithm")?, u8::MAX, "a number from 0 to 255")?;
     let (mut tag, mut key) = (Vec::new(), Vec::new());
     let token = lexer.plain("a host identity tag in hexadecimal digits")?;
     binary::hex(&token, &mut tag)?;
@@ -78,7 +78,8 @@ pub(super) fn read_apl(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
         // Zeros at the end are not sent (section 4).
         let bytes = address.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
         out.extend_from_slice(&family.to_be_bytes());
-        out.extend_from_slice(&[bits, u8::from(not) << 7 | bytes as u8]);
+        let length = u8::try_from(bytes).expect("an address has 16 bytes at most");
+        out.extend_from_slice(&[bits, u8::from(not) << 7 | length]);
         out.extend_from_slice(&address[..bytes]);
     }
     Ok(())

@@ -7,7 +7,7 @@ use super::lexer::{Lexer, Token};
 use super::{number, types};
 
 /// The largest TTL (RFC 2181, section 8).
-pub(super) const TTL_MAX_S: u32 = i32::MAX as u32;
+pub(super) const TTL_MAX_S: u32 = u32::MAX >> 1;
 
 /// A TTL as it is written, which may be too large, and its position.
 #[derive(Clone, Copy, Debug)]

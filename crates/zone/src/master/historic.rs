@@ -127,7 +127,7 @@ pub(super) fn is_atma(data: &[u8]) -> bool {
 
 /// Parses bytes from pairs of hexadecimal digits.
 fn pairs<'a>(mut digits: impl Iterator<Item = &'a u8>) -> Option<Vec<u8>> {
-    let value = |digit: &u8| char::from(*digit).to_digit(16).map(|value| value as u8);
+    let value = |digit: &u8| char::from(*digit).to_digit(16).and_then(|value| u8::try_from(value).ok());
     let mut bytes = Vec::new();
     while let Some(high) = digits.next() {
         bytes.push(value(high)? << 4 | value(digits.next()?)?);

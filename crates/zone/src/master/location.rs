@@ -52,11 +52,12 @@ fn angle(lexer: &mut Lexer<'_>, degrees_max: u32, plus: u8, minus: u8) -> Parsed
         let limit = if unit == DEGREE { degrees_max + 1 } else { 60 };
         let decimals = if unit == 1000 { 3 } else { 0 };
         let value = if unit == 0 { None } else { fixed(token.text, decimals) };
-        let value =
-            value.filter(|&value| value < u64::from(limit) * 10_u64.pow(decimals)).ok_or_else(|| {
-                Trouble::expected("degrees, minutes and seconds, and then N, S, E or W", token.text, token.at)
-            })?;
-        total += value as u32 * (unit / 10_u32.pow(decimals));
+        let value = value.and_then(|value| u32::try_from(value).ok());
+        let Some(value) = value.filter(|&value| value < limit * 10_u32.pow(decimals)) else {
+            let expected = "degrees, minutes and seconds, and then N, S, E or W";
+            return Err(Trouble::expected(expected, token.text, token.at));
+        };
+        total += value * (unit / 10_u32.pow(decimals));
         unit = if unit == 1000 { 0 } else { unit / 60 };
     }
 }
@@ -74,7 +75,7 @@ fn fixed(text: &[u8], decimals: u32) -> Option<u64> {
         return None;
     }
     let value = digits().fold(0, |value, digit| value * 10 + u64::from(digit - b'0'));
-    Some(value * 10_u64.pow(decimals - fraction.len() as u32))
+    Some(value * 10_u64.pow(decimals - u32::try_from(fraction.len()).ok()?))
 }
 
 /// Parses metres with up to two decimals and an optional `m`, in centimetres.
@@ -95,7 +96,8 @@ fn exponent(token: &Token<'_>) -> Parsed<u8> {
         value /= 10;
         power += 1;
     }
-    Ok((value as u8) << 4 | power)
+    let digit = u8::try_from(value).expect("one digit is left");
+    Ok(digit << 4 | power)
 }
 
 #[cfg(test)]

@@ -45,7 +45,7 @@ fn plain(text: &[u8], origin: &[u8], out: &mut Vec<u8>, start: usize) -> bool {
                 if bytes == 0 || bytes > LABEL_BYTES_MAX {
                     return false;
                 }
-                wire[label] = bytes as u8;
+                wire[label] = u8::try_from(bytes).expect("a label has 63 bytes at most");
                 label = at;
             }
             b'\\' => return false,
@@ -56,7 +56,7 @@ fn plain(text: &[u8], origin: &[u8], out: &mut Vec<u8>, start: usize) -> bool {
     if bytes > LABEL_BYTES_MAX {
         return false;
     }
-    wire[label] = bytes as u8;
+    wire[label] = u8::try_from(bytes).expect("a label has 63 bytes at most");
     if bytes > 0 {
         out.extend_from_slice(origin);
     } else if label == 0 {

@@ -5,19 +5,24 @@ use super::lexer::Token;
 
 /// Reads a decimal number up to `max`.
 #[inline]
-pub(super) fn decimal(token: &Token<'_>, max: u32, expected: &'static str) -> Parsed<u32> {
+pub(super) fn decimal<N: Into<u64> + TryFrom<u64>>(
+    token: &Token<'_>,
+    max: N,
+    expected: &'static str,
+) -> Parsed<N> {
+    let max: u64 = max.into();
     let mut value: u64 = 0;
     for &byte in token.text {
         let digit = byte.wrapping_sub(b'0');
         value = value * 10 + u64::from(digit);
-        if digit > 9 || value > u64::from(max) {
+        if digit > 9 || value > max {
             return Err(Trouble::expected(expected, token.text, token.at));
         }
     }
     if token.text.is_empty() || token.quoted() {
         return Err(Trouble::expected(expected, token.text, token.at));
     }
-    Ok(value as u32)
+    N::try_from(value).map_err(|_| Trouble::expected(expected, token.text, token.at))
 }
 
 /// Parses a period in seconds, at most 2^32 − 1: a number, or numbers with units such as `1h30m` or `1W`. A
@@ -79,7 +84,8 @@ pub(super) fn time_s(text: &[u8]) -> Option<u32> {
     if year < 1970 || hour > 23 || minute > 59 || second > 60 {
         return None;
     }
-    Some((((days(year, month, day)? * 24 + hour) * 60 + minute) * 60 + second) as u32)
+    let time_s = ((days(year, month, day)? * 24 + hour) * 60 + minute) * 60 + second;
+    u32::try_from(time_s % (1 << 32)).ok()
 }
 
 /// Days from 1970-01-01 to a date of the Gregorian calendar.

@@ -58,7 +58,7 @@ fn special(rtype: u16, lexer: &mut Lexer<'_>, origin: &[u8], out: &mut Vec<u8>) 
 fn generic(rtype: u16, lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
     let expected = "the length of the data, from 0 to 65535";
     let token = lexer.need(expected)?;
-    let announced = number::decimal(&token, 0xffff, expected)? as usize;
+    let announced = usize::from(number::decimal(&token, u16::MAX, expected)?);
     binary::hex_rest(lexer, announced == 0, out)?;
     if out.len() != announced {
         return Err(Trouble::new(token.at, Wrong::Length { announced, given: out.len() }));

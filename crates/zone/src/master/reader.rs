@@ -139,7 +139,7 @@ impl<'a> Reader<'a> {
         rdata::read(heading.rtype, &mut self.lexer, &self.state.origin, &mut self.data)?;
         let at = if first.is_some_and(is_blank) { self.after_blanks(start) } else { start };
         if at > start {
-            self.batch.indent(line, (at - start + 1) as u32);
+            self.batch.indent(line, u32::try_from(at - start + 1).unwrap_or(u32::MAX));
         }
         self.push(&heading, line, at)
     }
@@ -280,10 +280,11 @@ impl<'a> Reader<'a> {
     #[cold]
     fn remark(&self, trouble: Trouble) -> Remark {
         let (line, column) = line_and_column(self.text, trouble.at());
+        let lines_before = u32::try_from(line - 1).unwrap_or(u32::MAX);
         Remark {
             path: Arc::clone(&self.file.path),
-            line: self.first_line + line as u32 - 1,
-            column: column as u32,
+            line: self.first_line.saturating_add(lines_before),
+            column: u32::try_from(column).unwrap_or(u32::MAX),
             wrong: trouble.into_wrong(),
         }
     }

@@ -92,7 +92,8 @@ impl Iterator for Splitter<'_> {
         }
         let end = cut(self.text, start.saturating_add(self.next_bytes));
         let line = self.line;
-        self.line += memchr::memchr_iter(b'\n', &self.text[start..end]).count() as u32;
+        let lines = memchr::memchr_iter(b'\n', &self.text[start..end]).count();
+        self.line = self.line.saturating_add(u32::try_from(lines).unwrap_or(u32::MAX));
         let state = self.state.clone();
         self.follow_directives(start..end);
         let piece = Piece { number: self.number, range: start..end, line, line_after: self.line, state };

@@ -139,8 +139,8 @@ fn value(key: u16, given: Option<Token<'_>>, at: usize) -> Parsed<Vec<u8>> {
         MANDATORY => mandatory(&token, &mut wire)?,
         ALPN => alpn(&token, &mut wire)?,
         PORT => {
-            let port = number::decimal(&token.without_quotes(), 0xffff, "a port from 0 to 65535")?;
-            wire.extend_from_slice(&(port as u16).to_be_bytes());
+            let port = number::decimal(&token.without_quotes(), u16::MAX, "a port from 0 to 65535")?;
+            wire.extend_from_slice(&port.to_be_bytes());
         }
         IPV4HINT => each(&token, "IPv4 addresses with commas between", &mut wire, fields::ipv4)?,
         IPV6HINT => each(&token, "IPv6 addresses with commas between", &mut wire, fields::ipv6)?,

@@ -77,7 +77,8 @@ pub(super) fn bitmap(lexer: &mut Lexer<'_>, out: &mut Vec<u8>) -> Parsed<()> {
         for &rtype in window {
             bits[usize::from(rtype & 255) / 8] |= 0x80 >> (rtype % 8);
         }
-        append_window((window[0] >> 8) as u8, &bits, out);
+        let [number, _] = window[0].to_be_bytes();
+        append_window(number, &bits, out);
     }
     Ok(())
 }
@@ -86,7 +87,7 @@ fn append_window(number: u8, bits: &[u8; WINDOW_BYTES], out: &mut Vec<u8>) {
     let bytes = bits.iter().rposition(|&byte| byte != 0).map_or(0, |last| last + 1);
     if bytes > 0 {
         out.push(number);
-        out.push(bytes as u8);
+        out.push(u8::try_from(bytes).expect("a window has 32 bytes at most"));
         out.extend_from_slice(&bits[..bytes]);
     }
 }

@@ -33,10 +33,12 @@ pub(crate) fn answer(writer: &mut Writer<'_>, qtype: u16, text: &[u8]) -> Result
     record[..2].copy_from_slice(&QUESTION_POINTER);
     record[2..4].copy_from_slice(&rtype::TXT.to_be_bytes());
     record[4..6].copy_from_slice(&CLASS.to_be_bytes());
-    record[10..RECORD_BYTES].copy_from_slice(&(1 + text.len() as u16).to_be_bytes());
-    record[RECORD_BYTES] = text.len() as u8;
+    let text_bytes = u8::try_from(text.len()).expect("a character string has 255 bytes at most");
+    record[10..RECORD_BYTES].copy_from_slice(&(1 + u16::from(text_bytes)).to_be_bytes());
+    record[RECORD_BYTES] = text_bytes;
     let record = &mut record[..RECORD_BYTES + 1 + text.len()];
     record[RECORD_BYTES + 1..].copy_from_slice(text);
     let rrset = Rrset { rtype: rtype::TXT, count: 1, records: record, signatures: &[], signature_count: 0 };
-    writer.rrset(super::writer::Owner::At(kqps_message::HEADER_BYTES as u16), &rrset, None, false)
+    let question = u16::try_from(kqps_message::HEADER_BYTES).expect("a header has 12 bytes");
+    writer.rrset(super::writer::Owner::At(question), &rrset, None, false)
 }

@@ -95,7 +95,7 @@ fn note(
             return;
         }
         hashes[*known] = name.hash(label);
-        places[*known] = place as u16;
+        places[*known] = u16::try_from(place).expect("a pointer has 14 bits");
         *known += 1;
     }
 }

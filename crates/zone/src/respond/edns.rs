@@ -35,9 +35,10 @@ pub(crate) struct Edns {
 
 #[inline]
 pub(crate) fn read(class: u16, ttl: u32, data: &[u8]) -> Edns {
+    let [_, version, ..] = ttl.to_be_bytes();
     let mut edns = Edns {
         udp_payload_bytes: class.max(UDP_BYTES_MIN),
-        version: (ttl >> 16) as u8,
+        version,
         dnssec_ok: ttl & DO != 0,
         nsid: false,
         keepalive: false,
@@ -116,12 +117,13 @@ impl<'s> Opt<'s> {
     pub(crate) fn write(&self, out: &mut [u8], rcode: u16) {
         let mut record =
             opt_record(self.settings.udp_payload_bytes.max(UDP_BYTES_MIN), rcode, self.dnssec_ok);
-        record[OPT_BYTES - 2..].copy_from_slice(&((self.bytes() - OPT_BYTES) as u16).to_be_bytes());
+        let [.., high, low] = (self.bytes() - OPT_BYTES).to_be_bytes();
+        record[OPT_BYTES - 2..].copy_from_slice(&[high, low]);
         out[..OPT_BYTES].copy_from_slice(&record);
         let mut at = OPT_BYTES;
         let mut option = |code: u16, value: &[u8]| {
             let [c0, c1] = code.to_be_bytes();
-            let [l0, l1] = (value.len() as u16).to_be_bytes();
+            let [.., l0, l1] = value.len().to_be_bytes();
             out[at..at + OPTION_BYTES].copy_from_slice(&[c0, c1, l0, l1]);
             out[at + OPTION_BYTES..at + OPTION_BYTES + value.len()].copy_from_slice(value);
             at += OPTION_BYTES + value.len();

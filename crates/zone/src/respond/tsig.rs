@@ -53,7 +53,7 @@ impl Tsig {
 
     /// Writes the record for an unknown key to the front of `out`.
     pub(crate) fn write(&self, out: &mut [u8]) {
-        let data_bytes = self.names_bytes - self.key_bytes + TIME_BYTES + 8;
+        let [.., high, low] = (self.names_bytes - self.key_bytes + TIME_BYTES + 8).to_be_bytes();
         let mut at = 0;
         let mut put = |bytes: &[u8]| {
             out[at..at + bytes.len()].copy_from_slice(bytes);
@@ -63,7 +63,7 @@ impl Tsig {
         put(&rtype::TSIG.to_be_bytes());
         put(&CLASS_ANY.to_be_bytes());
         put(&[0; 4]);
-        put(&(data_bytes as u16).to_be_bytes());
+        put(&[high, low]);
         put(&self.names[self.key_bytes..self.names_bytes]);
         put(&self.time);
         put(&[0; 2]);

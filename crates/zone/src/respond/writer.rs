@@ -32,7 +32,9 @@ impl<'n> Owner<'n> {
     /// always written.
     pub(crate) fn new(name: &'n [u8], at: Option<usize>) -> Self {
         match at {
-            Some(at) if at <= PLACE_MAX && name.len() > 1 => Self::At(at as u16),
+            Some(at) if at <= PLACE_MAX && name.len() > 1 => {
+                Self::At(u16::try_from(at).expect("a pointer has 14 bits"))
+            }
             _ => Self::Named(name),
         }
     }
@@ -137,7 +139,7 @@ impl<'b> Writer<'b> {
                 }
                 self.buffer[self.at..end].copy_from_slice(records);
                 self.data_at = self.at + RECORD_BYTES;
-                if *place != HEADER_BYTES as u16 {
+                if usize::from(*place) != HEADER_BYTES {
                     let pointer = (0xc000 | *place).to_be_bytes();
                     let mut at = self.at;
                     for record in node::records(records) {
@@ -173,10 +175,10 @@ impl<'b> Writer<'b> {
     pub(crate) fn alias(&mut self, owner: Owner<'_>, ttl_s: u32, target: &[u8]) -> Result<(), Full> {
         let mut record = [0; RECORD_BYTES + 255];
         record[..2].copy_from_slice(&QUESTION_POINTER);
-        record[3] = kqps_message::rtype::CNAME as u8;
-        record[5] = kqps_message::query::CLASS_IN as u8;
+        record[2..4].copy_from_slice(&kqps_message::rtype::CNAME.to_be_bytes());
+        record[4..6].copy_from_slice(&kqps_message::query::CLASS_IN.to_be_bytes());
         record[6..10].copy_from_slice(&ttl_s.to_be_bytes());
-        record[11] = target.len() as u8;
+        record[11] = u8::try_from(target.len()).expect("a name has 255 bytes at most");
         let record = &mut record[..RECORD_BYTES + target.len()];
         record[RECORD_BYTES..].copy_from_slice(target);
         let mark = self.mark();
@@ -212,8 +214,8 @@ impl<'b> Writer<'b> {
         let data = &record[RECORD_BYTES..];
         let Some(shape) = shape else { return self.bytes(data) };
         self.data(data, shape)?;
-        let data_bytes = (self.at - self.data_at) as u16;
-        self.buffer[self.data_at - 2..self.data_at].copy_from_slice(&data_bytes.to_be_bytes());
+        let [.., high, low] = (self.at - self.data_at).to_be_bytes();
+        self.buffer[self.data_at - 2..self.data_at].copy_from_slice(&[high, low]);
         Ok(())
     }
 

@@ -79,16 +79,16 @@ impl Chain {
 
     /// The place of the record whose owner has this hash.
     pub(crate) fn matching(&self, hash: &[u8; HASH_BYTES]) -> Option<u32> {
-        let place = self.first_after(hash).checked_sub(1)?;
-        let link = self.link(place as u32)?;
-        link.label[1..].eq_ignore_ascii_case(&nsec3::letters(hash)).then_some(place as u32)
+        let place = u32::try_from(self.first_after(hash).checked_sub(1)?).ok()?;
+        let link = self.link(place)?;
+        link.label[1..].eq_ignore_ascii_case(&nsec3::letters(hash)).then_some(place)
     }
 
     /// The place of the record with the nearest hash before this one, or the same hash. Before the first record
     /// comes the last. `None` if the chain is empty.
     pub(crate) fn covering(&self, hash: &[u8; HASH_BYTES]) -> Option<u32> {
         let last = self.order.len().checked_sub(1)?;
-        Some(self.first_after(hash).checked_sub(1).unwrap_or(last) as u32)
+        u32::try_from(self.first_after(hash).checked_sub(1).unwrap_or(last)).ok()
     }
 
     /// The place of the first record with a larger hash. Hashes are spread evenly, so the search begins at the
@@ -98,10 +98,10 @@ impl Chain {
         let prefix = u32::from_be_bytes([h0, h1, h2, h3]);
         let letters = nsec3::letters(hash);
         let is_after = |place: usize| {
-            let known = self.order[place].0;
+            let (known, at) = self.order[place];
             known > prefix
                 || known == prefix
-                    && self.link(place as u32).is_some_and(|link| {
+                    && self.link_at(at as usize * ALIGNMENT).is_some_and(|link| {
                         link.label[1..].iter().map(u8::to_ascii_lowercase).gt(letters.iter().copied())
                     })
         };

@@ -34,15 +34,16 @@ impl Index {
     #[inline]
     pub(crate) fn find(&self, key: u32, mut is_it: impl FnMut(u32) -> bool) -> Option<u32> {
         for &slot in self.slots.get(home(key, self.homes)..)? {
-            let known = (slot >> 32) as u32;
+            let known = key_of(slot);
             if known < key {
                 continue;
             }
             if known > key || slot == FREE {
                 return None;
             }
-            if is_it(slot as u32) {
-                return Some(slot as u32);
+            let value = u32::try_from(slot & u64::from(u32::MAX)).expect("32 bits are left");
+            if is_it(value) {
+                return Some(value);
             }
         }
         None
@@ -52,6 +53,12 @@ impl Index {
     pub(crate) fn memory_bytes(&self) -> usize {
         size_of_val(&*self.slots)
     }
+}
+
+/// The key of a hash, or of a slot: its first 32 bits.
+#[inline]
+pub(crate) fn key_of(hash: u64) -> u32 {
+    u32::try_from(hash >> 32).expect("32 bits are left")
 }
 
 #[inline]

@@ -1,7 +1,7 @@
 //! The parts of a zone. The first bits of its names' hashes select the part, so many threads can build the
 //! zone. Each part has its own memory and index. Within a part, names are in the order of their hashes.
 
-use crate::zone::index::Index;
+use crate::zone::index::{Index, key_of};
 use crate::zone::node::{ALIGNMENT, FIXED_BYTES, FLAGS_AT, Node};
 
 /// A part of a zone's names.
@@ -13,9 +13,9 @@ pub(crate) struct ZonePart {
 
 /// The part of a hash, and its key there. The first `bits` bits (0 to 31) select the part.
 #[inline]
-pub(crate) fn address(hash: u64, bits: u32) -> (usize, u32) {
-    // Two shifts, since a shift by 64 is not defined.
-    ((hash >> 1 >> (63 - bits)) as usize, ((hash << bits) >> 32) as u32)
+pub(crate) fn address(hash: u64, bits: u32) -> (u32, u32) {
+    // Two shifts, since a shift by 32 is not defined.
+    (key_of(hash) >> 1 >> (31 - bits), key_of(hash << bits))
 }
 
 impl ZonePart {

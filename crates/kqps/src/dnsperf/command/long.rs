@@ -51,8 +51,8 @@ impl Command {
             },
             ("tls-sni", Some(value)) => self.tls_sni = Some(value.to_owned()),
             ("num-queries-per-conn", Some(value)) => {
-                // 4,294,967,295 at most, as u32.
-                self.queries_per_connection = Some(whole("queries", value)? as u32);
+                let queries = whole("queries", value)?;
+                self.queries_per_connection = Some(queries.try_into().expect("4,294,967,295 at most"));
             }
             ("suppress", Some(value)) => self.suppress(value)?,
             ("prefix", Some(value)) => {

@@ -51,7 +51,7 @@ fn rows(times: impl Iterator<Item = (u64, u64)>) -> Vec<Row> {
         octaves[octave] += count;
     }
     let first = octaves.iter().position(|count| *count > 0).unwrap_or(0);
-    let numbered = (first as u32..).zip(&octaves[first..]);
+    let numbered = (first..).zip(&octaves[first..]);
     let mut rows: Vec<Row> = numbered
         .map(|(octave, count)| Row { from_us: 1 << octave, to_us: 2 << octave, count: *count })
         .collect();

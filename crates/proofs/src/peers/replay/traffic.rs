@@ -56,9 +56,9 @@ impl Traffic {
                 write_frame(&mut frame, device, (from, server), number);
                 let at_us = self.due_ns(number) / 1000;
                 let (seconds, rest_us) = (BEGIN_S + at_us / 1_000_000, at_us % 1_000_000);
-                let bytes = frame.len() as u32;
-                for word in [seconds as u32, rest_us as u32, bytes, bytes] {
-                    out.write_all(&word.to_le_bytes())?;
+                let bytes = frame.len() as u64;
+                for word in [seconds, rest_us, bytes, bytes] {
+                    out.write_all(&word.to_le_bytes()[..4])?;
                 }
                 out.write_all(&frame)?;
             }

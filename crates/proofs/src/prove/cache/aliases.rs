@@ -16,7 +16,7 @@ use kqps_resolve::upstreams::Zones;
 use kqps_resolve::{Stub, Upstreams};
 
 use super::super::Bench;
-use super::message::{Reply, asked, query, said, wire};
+use super::message::{Reply, asked, id, query, said, wire};
 use super::server::{Cache, PATIENCE};
 use super::upstream::Upstream;
 use forest::{Forest, SERVFAIL};
@@ -162,7 +162,7 @@ fn without_sockets(forest: &Forest, rng: &mut Rng) -> Result<u64> {
     let (mut now_s, mut count) = (1000, 0);
     for (name, rtype) in questions(forest, rng) {
         now_s += WAITS_S[rng.usize(..WAITS_S.len())];
-        let mut query = query(count as u16, &name);
+        let mut query = query(id(count), &name);
         let at = query.len() - 4;
         query[at..at + 2].copy_from_slice(&rtype.to_be_bytes());
         let right = forest.right(&name, rtype);
@@ -196,7 +196,7 @@ fn served(bench: &Bench, forest: &Arc<Forest>, rng: &mut Rng) -> Result<u64> {
     let mut client = cache.client()?;
     let mut count = 0;
     for (name, rtype) in questions(forest, rng) {
-        let mut query = query(count as u16, &name);
+        let mut query = query(id(count), &name);
         let at = query.len() - 4;
         query[at..at + 2].copy_from_slice(&rtype.to_be_bytes());
         let reply = client.ask(&query, PATIENCE).with_context(|| format!("no reply for {name}"))?;

@@ -15,7 +15,7 @@ use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
 
 use super::super::Bench;
-use super::message::{ASKED, RecordText, Reply, add, add_soa, address, asked, empty, query, said};
+use super::message::{ASKED, RecordText, Reply, add, add_soa, address, asked, empty, id, query, said};
 use super::server::Cache;
 use super::upstream::Upstream;
 use crate::child::{Running, pinned};
@@ -57,7 +57,7 @@ fn negative(query: &[u8], rcode: u8) -> Vec<u8> {
 fn say(one: &Asked<'_>) -> Vec<u8> {
     let query = one.query;
     let name = asked(query);
-    let number = name.len() as u8;
+    let number = u8::try_from(name.len()).expect("a name has 255 bytes at most");
     let ttl_s = if number.is_multiple_of(2) { 2 } else { 60 };
     match name.get(1..3) {
         Some(b"ad") => address(query, ttl_s, [192, 0, 2, number]),
@@ -149,7 +149,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     for number in 0..questions {
         let kind = KINDS[rng.usize(..KINDS.len())];
         let name = format!("{kind}-{}.diff.test", "x".repeat(rng.usize(1..=NAMES as usize)));
-        let mut asked = query(number as u16, &name);
+        let mut asked = query(id(number.into()), &name);
         if rng.bool() {
             // CD.
             asked[3] |= 0x10;

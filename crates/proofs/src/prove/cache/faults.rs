@@ -79,7 +79,7 @@ fn spoiled(fault: Fault, number: u64, one: &Asked<'_>) -> Vec<Vec<u8>> {
         }
         (Fault::Servfail, _) => vec![empty(asked, 2)],
         (Fault::WrongIds, _) => vec![[&[!asked[0], asked[1]][..], &right[2..]].concat()],
-        (Fault::Garbage, true) => vec![vec![number as u8; 40]],
+        (Fault::Garbage, true) => vec![vec![number.to_le_bytes()[0]; 40]],
         (Fault::Truncated, true) => {
             let mut cut = empty(asked, 0);
             cut[2] |= 0x02;

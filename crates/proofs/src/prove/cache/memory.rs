@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 use fastrand::Rng;
 
 use super::super::Bench;
-use super::message::{address, query};
+use super::message::{address, id, query};
 use super::server::{Cache, PATIENCE, count};
 use super::upstream::Upstream;
 
@@ -26,8 +26,8 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (mut rng, began) = (Rng::with_seed(bench.seed), Instant::now());
     let (mut filled_bytes, mut asked) = (None, 0_u64);
     while began.elapsed() < time {
-        for number in 0..WINDOW {
-            client.send(&[&query(number as u16, &format!("{:016x}.random.test", rng.u64(..)))])?;
+        for number in 0..WINDOW as u64 {
+            client.send(&[&query(id(number), &format!("{:016x}.random.test", rng.u64(..)))])?;
         }
         for _ in 0..WINDOW {
             client.receive(PATIENCE)?;

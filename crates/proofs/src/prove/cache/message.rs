@@ -14,6 +14,12 @@ const A: [u8; 4] = [0, 1, 0, 1];
 /// A pointer to the name of the question.
 pub(super) const ASKED: [u8; 2] = [0xc0, 12];
 
+/// The ID of the query with this number: its end.
+pub(super) fn id(number: u64) -> u16 {
+    let [.., high, low] = number.to_be_bytes();
+    u16::from_be_bytes([high, low])
+}
+
 /// A query with RD for the addresses of a name.
 pub(super) fn query(id: u16, name: &str) -> Vec<u8> {
     let mut query = id.to_be_bytes().to_vec();
@@ -55,7 +61,7 @@ pub(super) fn add(reply: &mut Vec<u8>, section: usize, owner: &[u8], rtype: u16,
     reply.extend(owner);
     reply.extend([rtype.to_be_bytes(), [0, 1]].concat());
     reply.extend(ttl_s.to_be_bytes());
-    reply.extend((data.len() as u16).to_be_bytes());
+    reply.extend(u16::try_from(data.len()).expect("a record has 65,535 bytes at most").to_be_bytes());
     reply.extend(data);
 }
 

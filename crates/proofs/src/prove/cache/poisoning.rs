@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use anyhow::{Result, ensure};
 
 use super::super::Bench;
-use super::message::{address, cookie, question_end, with_cookie, with_foreign};
+use super::message::{address, cookie, id, question_end, with_cookie, with_foreign};
 use super::server::{Cache, ask, count};
 use super::upstream::Upstream;
 
@@ -60,12 +60,13 @@ impl Attacker {
                 changed[at] ^= mask;
                 changed
             };
-            send(own, &change(1, number as u8), to);
-            send(own, &change(0, number as u8), to);
+            let [_, low] = number.to_be_bytes();
+            send(own, &change(1, low), to);
+            send(own, &change(0, low), to);
             // Another letter of the name, the type, the class, and QR.
-            send(own, &change(13, number as u8 & 7 | 1), to);
-            send(own, &change(question_end(query) - 3, number as u8), to);
-            send(own, &change(question_end(query) - 1, number as u8 & 3 | 2), to);
+            send(own, &change(13, low & 7 | 1), to);
+            send(own, &change(question_end(query) - 3, low), to);
+            send(own, &change(question_end(query) - 1, low & 3 | 2), to);
             send(own, &change(2, 0x80), to);
             // A cookie of another client.
             let mut other = [0; 8];
@@ -111,7 +112,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         let name = format!("name-{names}.zone.test");
         // From the server, and then from the cache.
         for round in 0..2 {
-            let (rcode, addresses) = ask(&mut client, names as u16, &name)?;
+            let (rcode, addresses) = ask(&mut client, id(names.into()), &name)?;
             ensure!(
                 rcode == 0 && addresses == [RIGHT],
                 "{name} has {addresses:?} (rcode {rcode}) in round {round}"

@@ -66,8 +66,11 @@ pub(super) fn write(folder: &Path) -> Result<Vec<Zone>> {
 pub(super) fn zone_of(name: &[u8]) -> Option<&'static str> {
     let origins = FIXTURES.iter().map(|fixture| fixture.origin);
     let is_above = |origin: &&str| {
-        let origin: Vec<u8> =
-            origin.split('.').flat_map(|label| [&[label.len() as u8], label.as_bytes()].concat()).collect();
+        let wire = |label: &str| {
+            let length = u8::try_from(label.len()).expect("a label has 63 bytes at most");
+            [&[length], label.as_bytes()].concat()
+        };
+        let origin: Vec<u8> = origin.split('.').flat_map(wire).collect();
         name.ends_with(&origin)
     };
     origins.filter(is_above).max_by_key(|origin| origin.len())

@@ -126,7 +126,8 @@ fn prefix(owner: &Owner, rng: &mut Rng) -> Vec<Vec<u8>> {
 fn label(rng: &mut Rng) -> Vec<u8> {
     if rng.u8(..4) == 0 {
         let length = rng.usize(1..12);
-        return std::iter::repeat_with(|| rng.lowercase() as u8).take(length).collect();
+        let letter = || u8::try_from(rng.lowercase()).expect("a letter of ASCII");
+        return std::iter::repeat_with(letter).take(length).collect();
     }
     rng.choice(LABELS).expect("there are some").to_vec()
 }
@@ -159,7 +160,7 @@ pub(super) fn wire(parts: &[&[Vec<u8>]]) -> Vec<u8> {
     let fitting = fitting.count();
     let mut name = Vec::with_capacity(NAME_BYTES_MAX);
     for label in &labels[labels.len() - fitting..] {
-        name.push(label.len() as u8);
+        name.push(u8::try_from(label.len()).expect("a label has 63 bytes at most"));
         name.extend(*label);
     }
     name.push(0);

@@ -103,7 +103,10 @@ impl ReplyPart {
             Self::Form if message.fault.is_empty() => "well-formed".into(),
             Self::Form => message.fault.clone(),
             Self::Rcode => OptRcode::masked_from_int(message.rcode).to_string(),
-            Self::Opcode => Opcode::from_int((message.bits >> 11 & 0xf) as u8).to_string(),
+            Self::Opcode => {
+                let [high, _] = message.bits.to_be_bytes();
+                Opcode::from_int(high >> 3 & 0xf).to_string()
+            }
             Self::Question if message.question.is_empty() => "none".into(),
             Self::Question => "there".into(),
             Self::Opt => message.opt.as_ref().map_or_else(|| "none".into(), ToString::to_string),

@@ -32,7 +32,8 @@ impl Query {
 
     /// The ID of the query with this index, which identifies its reply.
     pub(super) fn id(index: u64) -> u16 {
-        index as u16
+        let [.., high, low] = index.to_be_bytes();
+        u16::from_be_bytes([high, low])
     }
 }
 
@@ -140,7 +141,8 @@ impl Edns {
     pub(super) fn bytes(&self) -> Vec<u8> {
         let [high, low] = self.udp_payload_bytes.to_be_bytes();
         let mut bytes = vec![0, 0, 41, high, low, 0, self.version, u8::from(self.is_do) << 7, 0];
-        bytes.extend((self.options.len() as u16).to_be_bytes());
+        let options_bytes = u16::try_from(self.options.len()).expect("options are short");
+        bytes.extend(options_bytes.to_be_bytes());
         bytes.extend(&self.options);
         bytes
     }
@@ -149,7 +151,7 @@ impl Edns {
 /// An EDNS option in wire format (RFC 6891, section 6.1.2).
 pub(super) fn option(code: u16, data: &[u8]) -> Vec<u8> {
     let mut bytes = code.to_be_bytes().to_vec();
-    bytes.extend((data.len() as u16).to_be_bytes());
+    bytes.extend(u16::try_from(data.len()).expect("an option is short").to_be_bytes());
     bytes.extend(data);
     bytes
 }

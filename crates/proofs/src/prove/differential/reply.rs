@@ -145,8 +145,8 @@ impl Normal {
         if self.opt.is_some() {
             return Err(Fault("two OPT records".into()));
         }
-        let ttl = record.ttl().as_secs();
-        self.rcode |= (ttl >> 24) as u16 * 16;
+        let [rcode, version, flags @ ..] = record.ttl().as_secs().to_be_bytes();
+        self.rcode |= u16::from(rcode) * 16;
         let mut options = Vec::new();
         for option in record.data().iter::<UnknownOptData<_>>() {
             let option = option?;
@@ -156,7 +156,7 @@ impl Normal {
             options.push((option.code().to_int(), kept.to_vec()));
         }
         options.sort();
-        self.opt = Some(NormalOpt { version: (ttl >> 16) as u8, flags: ttl as u16, options });
+        self.opt = Some(NormalOpt { version, flags: u16::from_be_bytes(flags), options });
         Ok(())
     }
 }

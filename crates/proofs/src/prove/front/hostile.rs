@@ -200,7 +200,8 @@ fn without_descriptors(front: &Front, back_ends: &[BackEnd]) -> Result<Duration>
     set_all(back_ends, Fault::None);
     let mut client = Client::udp(front.address)?;
     let began = Instant::now();
-    while client.ask("again", TRY)? != AskResult::Rcode(rcode::NOERROR as u8) {
+    let [_, noerror] = rcode::NOERROR.to_be_bytes();
+    while client.ask("again", TRY)? != AskResult::Rcode(noerror) {
         ensure!(
             began.elapsed() < Duration::from_secs(8),
             "without descriptors back ends are not reached again"

@@ -40,12 +40,12 @@ const CONTROLLER: Ipv4Addr = Ipv4Addr::new(192, 0, 2, 1);
 
 /// The address of a host for control (TEST-NET-1, RFC 5737).
 fn control_address(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(192, 0, 2, 10 + number as u8)
+    Ipv4Addr::new(192, 0, 2, u8::try_from(10 + number).expect("few hosts"))
 }
 
 /// The address of a host for queries, from the benchmarking network (RFC 2544, appendix C.2.2).
 fn data_address(number: usize) -> Ipv4Addr {
-    Ipv4Addr::new(198, 18, 31, 10 + number as u8)
+    Ipv4Addr::new(198, 18, 31, u8::try_from(10 + number).expect("few hosts"))
 }
 
 /// Why this system cannot make hosts of namespaces, with the capability that it lacks.

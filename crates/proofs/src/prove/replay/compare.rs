@@ -78,7 +78,7 @@ fn clients(pairs: &[(&RecordedQuery, &Due)]) -> Result<()> {
     let apart: BTreeSet<IpAddr> = addresses.values().copied().collect();
     ensure!(apart.len() == addresses.len(), "{} clients have {} addresses", addresses.len(), apart.len());
     for network in Traffic::networks() {
-        let block = network.len().next_power_of_two() as u32;
+        let block = u32::try_from(network.len().next_power_of_two()).expect("few clients");
         let mut blocks: BTreeMap<u32, BTreeSet<u32>> = BTreeMap::new();
         for ((slice, client), address) in &addresses {
             if let (true, IpAddr::V4(address)) = (network.contains(client), address) {

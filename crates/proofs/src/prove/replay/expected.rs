@@ -68,10 +68,11 @@ impl Played {
             let since_ns = one.due_ns - from_ns;
             let slice = (since_ns / slice_ns.max(1)).min(u64::from(self.pile) - 1);
             let of_slice_ns = since_ns - slice * slice_ns;
+            let slice = u32::try_from(slice).expect("one of the pile");
             for pass in 0..self.repeat {
                 let begin_ns = pass * (scaled(slice_ns) + self.gap_ns);
                 let due_ns = begin_ns + scaled(of_slice_ns);
-                dues.push(Due { number: one.number, due_ns, client: (slice as u32, one.client), begins });
+                dues.push(Due { number: one.number, due_ns, client: (slice, one.client), begins });
             }
         }
         dues.sort_by_key(|due| due.due_ns);

@@ -217,7 +217,8 @@ impl Traffic {
 
     /// The client's end of a connection: each has a port of its own.
     fn end_of(&self, connection: usize) -> SocketAddr {
-        client(self.connections[connection].client, 10_000 + connection as u16)
+        let port = u16::try_from(10_000 + connection).expect("few connections");
+        client(self.connections[connection].client, port)
     }
 }
 

@@ -106,7 +106,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     }
     println!("{table}");
     println!("{held} of {of} ranges hold the mean share of their server over all runs.");
-    let share = f64::from(held as u32) / f64::from(of as u32);
+    let share = held as f64 / of as f64;
     ensure!(share >= HELD_LEAST, "{held} of {of} ranges hold the truth");
     ensure!(failures.is_empty(), "{}", failures.join("; "));
     Ok(())

@@ -45,7 +45,7 @@ impl Arrivals {
 
 /// `a` to `z`, then `aa` and so on.
 fn letter(index: usize) -> String {
-    let last = char::from(b'a' + (index % 26) as u8);
+    let last = char::from(b'a' + u8::try_from(index % 26).expect("26 letters"));
     match index / 26 {
         0 => last.to_string(),
         before => letter(before - 1) + &last.to_string(),
@@ -63,11 +63,11 @@ fn steered(text: &str) -> Vec<u32> {
     let Some((_, mask)) = text.split_once("rps_cpus ") else { return Vec::new() };
     let digits = mask.chars().take_while(|c| c.is_ascii_hexdigit() || *c == ',');
     let digits: Vec<u32> = digits.filter_map(|c| c.to_digit(16)).collect();
-    let of_digit = |(place, digit): (usize, &u32)| {
+    let of_digit = |(place, digit): (u32, &u32)| {
         let digit = *digit;
-        (0..4u32).filter(move |bit| digit >> bit & 1 == 1).map(move |bit| place as u32 * 4 + bit)
+        (0..4u32).filter(move |bit| digit >> bit & 1 == 1).map(move |bit| place * 4 + bit)
     };
-    digits.iter().rev().enumerate().flat_map(of_digit).collect()
+    (0..).zip(digits.iter().rev()).flat_map(of_digit).collect()
 }
 
 #[cfg(test)]

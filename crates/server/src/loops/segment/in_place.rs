@@ -42,7 +42,7 @@ pub(super) fn run(worker: &mut Worker<impl Answer>) -> io::Result<()> {
                     if !batch.room() {
                         send(&mut batch, endpoint, counts, longest);
                     }
-                    batch.reply(index, run.start, run.len(), Some(segment as u16));
+                    batch.reply(index, run.start, run.len(), u16::try_from(segment).ok());
                 }
             }
             answer.end_turn();

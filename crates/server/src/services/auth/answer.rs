@@ -52,7 +52,8 @@ fn asker(query: &Query<'_>, idle_ds: u16) -> Result<Asker, Cause> {
         // All clients of Unix sockets share one cookie, like all clients behind a forwarder on this host.
         Client::Unix => (Ipv4Addr::LOCALHOST.into(), Transport::Tcp, None),
     };
-    Ok(Asker { address, transport, now_s: wall_s() as u32, idle_ds })
+    let [_, _, _, _, now_s @ ..] = wall_s().to_be_bytes();
+    Ok(Asker { address, transport, now_s: u32::from_be_bytes(now_s), idle_ds })
 }
 
 impl Answer for AuthAnswer {

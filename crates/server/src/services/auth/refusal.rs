@@ -10,7 +10,7 @@ pub(super) fn refuse(buffer: &mut [u8], bytes: usize) -> usize {
     let has_opt = edns::find(&buffer[..bytes]).ok().flatten().is_some();
     let mut end = question::end(&buffer[..bytes]).unwrap_or(bytes);
     buffer[2] = buffer[2] & (OPCODE | RD) | QR;
-    buffer[3] = rcode::REFUSED as u8;
+    [_, buffer[3]] = rcode::REFUSED.to_be_bytes();
     buffer[6..12].fill(0);
     if has_opt {
         let opt = opt_record(UDP_PAYLOAD_BYTES, 0, false);

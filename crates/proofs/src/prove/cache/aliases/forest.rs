@@ -19,7 +19,7 @@ const TTLS: [u32; 6] = [0, 1, 5, 60, 300, 0x8000_0007];
 
 /// A TTL as clients may see it at most, in seconds.
 fn seen_ttl_s(ttl_s: u32) -> u32 {
-    if ttl_s > i32::MAX as u32 { 0 } else { ttl_s }
+    if ttl_s > i32::MAX.cast_unsigned() { 0 } else { ttl_s }
 }
 
 #[derive(Clone, Debug)]
