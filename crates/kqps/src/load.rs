@@ -10,10 +10,12 @@ mod forbidden;
 pub(crate) mod keep;
 pub(crate) mod per_query;
 mod plan_error;
+mod prepared;
 mod progress;
 mod rate;
 mod replay;
 mod sampled;
+mod scenario;
 pub(crate) mod skipped;
 mod subject;
 mod target;
@@ -26,17 +28,13 @@ use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use kqps_dataset::{CaptureFacts, Dataset};
+use kqps_dataset::Dataset;
 use kqps_host::{PlayerWatched, SubjectWatched, Watch};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::local_address::is_local;
 use kqps_live::{Load, Standing};
 use kqps_observation::Trial;
-use kqps_player::plan::SEED;
-use kqps_player::replay::mean_rate_qps;
-use kqps_player::{Arrivals, Control, Live, LoadPlan, MomentsPlan, Plan, ReplayPlan, Stop, play};
-use kqps_testbed::words::counted;
-use kqps_verdict::rate::rate;
+use kqps_player::{Arrivals, Class, Control, Live, LoadPlan, Plan, play_classes};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Surroundings, Warning};
 use schemars::JsonSchema;
@@ -47,16 +45,16 @@ use crate::live::{self, LiveArgs, Views};
 use crate::print;
 use crate::signals;
 use crate::value::{parse_count, parse_seconds, parse_seed};
-use capture::no_capture;
 use condition::{Condition, Outcome};
 use plan_error::with_flags;
-use rate::{Rate, RateArgs};
-use replay::{Mix, Repeat, RequestedLoad, parse_mix, parse_repeat, parse_speed, passes_within};
+use prepared::Prepared;
+use rate::RateArgs;
+use replay::{Mix, Repeat, parse_mix, parse_repeat, parse_speed};
+use scenario::ClassLoad;
 
 pub(crate) use allowed::{Allowed, check_sources};
 pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
 
-use flags::{LANES, open_dataset};
 use forbidden::check_options;
 use keep::LoadFolder;
 use per_query::PerQueryArgs;
@@ -73,10 +71,6 @@ pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The interval of the lines that replace a drawing, if there is no terminal.
 const LINE_EVERY: Duration = Duration::from_secs(1);
-
-/// Queries a second that no thread sends: about twice as many as the player was seen to send on a fast core, without the
-/// work of the kernel.
-const THREAD_MOST_QPS: f64 = 5e6;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -126,6 +120,17 @@ pub(crate) struct Args {
     /// the accounts of each transport are printed. --seed shares out alike.
     #[arg(long, value_name = "TRANSPORT=SHARE,...", value_parser = parse_mix, help_heading = "Captures")]
     mix: Option<Mix>,
+
+    /// Play further classes of clients beside this load: a scenario by name or file, with =RATE for its rate
+    ///
+    /// Such as random-names=200k, one-name, large-answers, malformed or connections. Each class has threads and accounts of
+    /// its own; this load is the class `good`. docs/SCENARIOS.md describes the files.
+    #[arg(long, value_name = "NAME|FILE[=RATE]", value_parser = scenario::parse, help_heading = "Load")]
+    scenario: Option<scenario::Typed>,
+
+    /// Let a scenario attack this server on another host: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Target")]
+    yes_attack: Vec<Allowed>,
 
     /// The seed of random arrivals (default: 1), and of the addresses of captured clients (default: a random one)
     #[arg(long, value_name = "SEED", value_parser = parse_seed, help_heading = "Load")]
@@ -177,36 +182,19 @@ pub(crate) struct Judged<'a> {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let rate = args.rate.lay(args.duration)?;
-    let stop = stop_of(args, &rate)?;
-    let opened = opened_early(args)?;
-    let facts = opened.as_ref().and_then(|dataset| Some((dataset, dataset.capture()?)));
-    let captured = facts.map(|(dataset, facts)| args.captured(dataset, facts, &rate)).transpose()?;
-    let load = |threads| captured.as_ref().map_or_else(|| load_of(args, &rate, threads), |(_, load)| *load);
-    let captured = captured.as_ref().map(|(captured, _)| captured);
-    // The plan of the replay has the number of passes.
-    let stop = captured.map_or(stop, |_| Stop { passes: stop.passes.map(|_| 1), ..stop });
-    let (plan, subject) = args.player.plan(load, stop, |_| TIMEOUT, captured)?;
-    let seed = args.seed.unwrap_or(SEED);
-    let per_query = args.per_query.plan();
-    // A steady load without a page does not pay for them.
-    let moments = (rate.course.is_some() || args.out.is_some()).then(MomentsPlan::default);
-    let plan =
-        Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, moments, ..plan };
-    warn_of_a_high_rate(&plan);
-    let dataset = opened.map_or_else(|| open_dataset(&args.player, args.per_query.reading()), Ok)?;
-    if dataset.capture().is_none() {
-        args.check_no_capture(&dataset)?;
-    }
-    check_against(&plan, &dataset)?;
+    let Prepared { plan, subject, dataset } = Prepared::new(args, None)?;
+    let beside = scenario::classes(args, &plan, &dataset)?;
+    // A thread that runs before all others would hold up those of other classes.
+    let plan = Plan { own_cores: plan.own_cores && beside.is_empty(), ..plan };
     let folder = args.out.as_deref().map(LoadFolder::claim).transpose()?;
-    let (mut trial, mut views) = watched_trial(args, &plan, &subject, &dataset)?;
+    let (mut trial, mut views) = watched_trial(args, (&plan, &dataset), &beside, &subject)?;
     captured_answers::fill_in(&mut trial.differences, dataset.path(), &args.player.capture.settings());
     let surroundings = surroundings(&args.player, &plan, &subject);
-    let warnings = warning::of_trial(&trial, &surroundings).into_iter().map(Warning::with_flags);
+    let good = trial.good();
+    let warnings = warning::of_trial(good, &surroundings).into_iter().map(Warning::with_flags);
     let warnings: Vec<Warning> = warnings.collect();
-    let silence = silence(&trial).filter(|_| !trial.interrupted);
-    let failed = failed(&args.fail_on, |condition| condition.judge(&trial, &warnings, &surroundings));
+    let silence = silence(good).filter(|_| !trial.interrupted);
+    let failed = failed(&args.fail_on, |condition| condition.judge(good, &warnings, &surroundings));
     views.give_back();
     let words = words::words(&trial, &warnings, (surroundings.workers, silence.as_deref()));
     if let Some(hub) = views.hub() {
@@ -236,27 +224,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     })
 }
 
-/// Says beforehand that no player sends a rate: its highest, if it follows a course.
-fn warn_of_a_high_rate(plan: &Plan) {
-    let LoadPlan::Open { rate_qps, .. } = plan.load else { return };
-    let needed = (rate_qps / THREAD_MOST_QPS).ceil();
-    if needed > plan.threads as f64 {
-        eprintln!(
-            "kqps: warning: {} q/s are more than {} can send: no thread sends {} q/s; give -T {needed} or more, and a core \
-             for each (--cpus)",
-            rate(rate_qps),
-            counted(plan.threads as u64, "thread"),
-            rate(THREAD_MOST_QPS),
-        );
-    }
-}
-
 /// Plays the trial while it is shown as the flags ask for.
 fn watched_trial(
     args: &Args,
-    plan: &Plan,
+    (plan, dataset): (&Plan, &Dataset),
+    beside: &[ClassLoad],
     subject: &SubjectWatched,
-    dataset: &Dataset,
 ) -> anyhow::Result<(Trial, Views)> {
     let targets = plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut views = Views::open(&args.live, &format!("kqps load {targets}"))?;
@@ -275,7 +248,8 @@ fn watched_trial(
         }
     };
     let sampled = hub.is_some().then_some(Sampled { every: live::EVERY, receive: &receive });
-    let trial = watcher.play(plan, subject, dataset, ProgressDisplay { bar, every }, sampled)?;
+    let shown = ProgressDisplay { bar, every };
+    let trial = watcher.play_beside((plan, dataset), beside, subject, shown, sampled)?;
     Ok((trial, views))
 }
 
@@ -333,14 +307,29 @@ impl Watcher {
         shown: ProgressDisplay,
         sampled: Option<Sampled<'_>>,
     ) -> anyhow::Result<Trial> {
+        self.play_beside((plan, dataset), &[], subject, shown, sampled)
+    }
+
+    /// Plays a trial with the classes of a scenario beside it.
+    fn play_beside(
+        &self,
+        (plan, dataset): (&Plan, &Dataset),
+        beside: &[ClassLoad],
+        subject: &SubjectWatched,
+        shown: ProgressDisplay,
+        sampled: Option<Sampled<'_>>,
+    ) -> anyhow::Result<Trial> {
+        let all: Vec<Class<'_>> =
+            [Class { plan, dataset }].into_iter().chain(beside.iter().map(ClassLoad::class)).collect();
+        let threads = all.iter().map(|class| class.plan.threads).sum();
         let live = if shown.every.is_some() { Live::detailed } else { Live::new };
-        let live = live(plan.threads);
+        let live = live(threads);
         let live = Arc::new(if sampled.is_some() { live.with_fates() } else { live });
-        let control = Control { stop: self.interrupts.clone(), live, ..Control::new(plan.threads) };
+        let control = Control { stop: self.interrupts.clone(), live, ..Control::new(threads) };
         let watch = |player: &PlayerWatched| Watch::begin(player, subject);
-        let play = || play(plan, dataset, &control, watch);
+        let play = || play_classes(&all, &control, watch);
         let shown = || progress::beside(plan, &control.live, shown, play);
-        Ok(sampled::beside(&control.live, &subject.pids, sampled, shown)?)
+        scenario::record(sampled::beside(&control.live, &subject.pids, sampled, shown)?, beside)
     }
 }
 
@@ -349,108 +338,4 @@ pub(crate) fn check_against(plan: &Plan, dataset: &Dataset) -> anyhow::Result<()
     plan.check_against(dataset).map_err(|error| bad_input(with_flags(&error)))?;
     check_options(plan, dataset)?;
     check_clients(plan, dataset)
-}
-
-/// The queries, if they may be a capture: its content decides what the plan is. Other queries are opened when the plan
-/// is known to be a good one.
-fn opened_early(args: &Args) -> anyhow::Result<Option<Dataset>> {
-    if !may_be_capture(&args.player) {
-        return Ok(None);
-    }
-    if args.mix.is_none() {
-        args.player.names_transport()?;
-    }
-    open_dataset(&args.player, args.per_query.reading()).map(Some)
-}
-
-impl Args {
-    /// A capture with the plan of its replay, and the load.
-    fn captured(
-        &self,
-        dataset: &Dataset,
-        facts: &CaptureFacts,
-        rate: &Rate,
-    ) -> anyhow::Result<(Captured, LoadPlan)> {
-        if let Some(flag) = self.per_query.first_given() {
-            return Err(bad_input(format!(
-                "{flag}: queries of a capture are sent as they are; leave it out"
-            )));
-        }
-        let (window, pile) = (self.player.capture.window(), self.player.capture.pile());
-        let seed = self.seed.unwrap_or_else(|| fastrand::u64(..));
-        let plan = ReplayPlan { from: window.from, to: window.to, pile, seed, ..ReplayPlan::default() };
-        let asked = RequestedLoad {
-            rate_qps: rate.qps,
-            arrivals: self.arrivals,
-            outstanding: self.outstanding,
-            speed: self.speed,
-        };
-        // Queries by other transports have no lane.
-        let goes_by_all = self.mix.is_some() || self.player.names_transport()?;
-        let carried = if goes_by_all { None } else { Some(LANES) };
-        let (speed, load) = asked.load(mean_rate_qps(&plan, dataset, carried))?;
-        let is_captured = matches!(load, LoadPlan::Open { arrivals: Arrivals::Captured, .. });
-        if !is_captured && self.repeat.is_some_and(|repeat| repeat.gap.is_some()) {
-            return Err(bad_input(
-                "the pause of -n is between passes with captured gaps, and -Q or -q has none: leave it out, or add \
-                 --arrivals captured",
-            ));
-        }
-        let plan = ReplayPlan { speed, ..plan };
-        let repeat = match (self.repeat, rate.duration) {
-            (Some(repeat), _) => repeat.times,
-            (None, Some(duration)) => passes_within(duration, &plan, facts),
-            (None, None) => 1,
-        };
-        let gap = self.repeat.and_then(|repeat| repeat.gap).unwrap_or_default();
-        let captured = Captured::new(facts, ReplayPlan { repeat, gap, ..plan }, true);
-        Ok((Captured { mix: self.mix.clone(), ..captured }, load))
-    }
-
-    /// Refuses the flags of captures for queries that are none.
-    fn check_no_capture(&self, dataset: &Dataset) -> anyhow::Result<()> {
-        let given = [
-            ("--arrivals captured", self.arrivals == Some(Arrivals::Captured)),
-            ("--speed", self.speed.is_some()),
-            ("--mix", self.mix.is_some()),
-            ("the pause of -n", self.repeat.is_some_and(|repeat| repeat.gap.is_some())),
-        ];
-        match given.into_iter().find_map(|(flag, is_given)| is_given.then_some(flag)) {
-            Some(flag) => Err(no_capture(flag, dataset)),
-            None => self.player.capture.check_none_is_given(dataset),
-        }
-    }
-}
-
-/// The load that the flags ask for; by default a closed loop.
-fn load_of(args: &Args, rate: &Rate, threads: u64) -> LoadPlan {
-    match rate.qps {
-        Some(rate_qps) => {
-            LoadPlan::Open { rate_qps, arrivals: args.arrivals.unwrap_or_default(), window: args.outstanding }
-        }
-        None => LoadPlan::Closed { outstanding: args.outstanding.unwrap_or(dnsperf::WINDOW.max(threads)) },
-    }
-}
-
-/// The end of the sending, or an error if the flags ask for a load that sends nothing or prints without end.
-fn stop_of(args: &Args, rate: &Rate) -> anyhow::Result<Stop> {
-    if args.outstanding == Some(0) {
-        return Err(bad_input("-q 0 would send nothing: at least 1 query must be outstanding"));
-    }
-    if args.repeat.is_some_and(|repeat| repeat.times == 0) {
-        return Err(bad_input("-n 0 would send nothing"));
-    }
-    if args.interval == Some(Duration::ZERO) {
-        return Err(bad_input("-S 0 would print without end; expected a time between two lines, such as 1s"));
-    }
-    if args.duration == Some(Duration::ZERO) {
-        return Err(bad_input("-l 0 would send nothing"));
-    }
-    if let (Some(arrivals @ (Arrivals::Even | Arrivals::Poisson)), None) = (args.arrivals, rate.qps) {
-        return Err(bad_input(format!(
-            "--arrivals {arrivals} is of an open loop: add its --rate, such as -Q 10k"
-        )));
-    }
-    let once = rate.duration.is_none().then_some(1);
-    Ok(Stop { after: rate.duration, passes: args.repeat.map(|repeat| repeat.times).or(once) })
 }

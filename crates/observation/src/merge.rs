@@ -4,6 +4,7 @@
 //! drop ledger is computed again from the counters of all hosts, by the caller's function. Bins of time are added by when the players truly
 //! began.
 
+mod classes;
 mod connections;
 mod counts;
 mod differences;
@@ -16,6 +17,7 @@ mod starts;
 
 use crate::{HostFacts, Ledger, ResidenceFacts, StartFacts, SubjectFacts, Trial};
 
+pub use classes::together;
 pub use error::MergeError;
 
 /// The record of one player, with its host and the timing of its start.

@@ -159,10 +159,24 @@ pub struct Trial {
     /// The load over time, by when queries were due. Empty unless it was asked for, and in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub moments: Vec<Moment>,
+    /// Each class of clients by itself, if a scenario has several: the other figures are then of all classes together,
+    /// and the queries, the target and the transport those of the first. Empty otherwise.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<ClassTrial>,
     /// One-second bins: queries by the time of their send, correct replies by the time of their arrival.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.
     pub sent_per_100ms: Vec<u64>,
+}
+
+/// The record of a class of clients that was played beside others. Its facts of the host and the subject are those of
+/// all classes, and its ledger is empty.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct ClassTrial {
+    /// The name of the class.
+    pub name: String,
+    /// Its record.
+    pub trial: Trial,
 }
 
 /// A cause of unsent queries: the player reached them later than the allowed lag.
@@ -175,6 +189,11 @@ pub const UNSENT_IDS: &str = "ids";
 pub const UNSENT_CONNECTIONS: &str = "connections";
 
 impl Trial {
+    /// The clients that a figure is about: those of the first class, or all if there are no classes.
+    pub fn good(&self) -> &Self {
+        self.classes.first().map_or(self, |class| &class.trial)
+    }
+
     /// The span in which queries were sent, nanoseconds of the host's monotonic clock.
     pub fn sending_ns(&self) -> Range<u64> {
         let began_ns = self.started_monotonic_ns;

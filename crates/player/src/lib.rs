@@ -56,5 +56,5 @@ pub use plan::{
     QuicPlan, ReplayPlan, Stop, TcpPlan, TlsPlan, TsigKey, UdpPlan, Wire,
 };
 pub use sources::Sources;
-pub use trial::{Control, play, play_in_memory};
+pub use trial::{Class, Control, Together, play, play_classes, play_in_memory};
 pub use wire::udp::offers;

@@ -77,6 +77,8 @@ pub(crate) struct FinishedTrial<'a> {
     pub(crate) results: Vec<ThreadResult>,
     /// Whether cores were kept from deep sleep states.
     pub(crate) cores_awake: bool,
+    /// Whether no other class was played beside this one.
+    pub(crate) is_single: bool,
     pub(crate) watch_result: WatchResult,
     pub(crate) started_unix_ms: u64,
     pub(crate) started_monotonic_ns: u64,
@@ -134,9 +136,8 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     let held_back = tally.held_back.counts(played.dataset);
     let accounts = Accounts { slipped: held_back.slipped, ..tally.accounts };
     let drops = played.results.iter().map(|result| result.drops).sum();
-    // Lost segments and packets of a connection are sent again, so no query is lost with one.
-    let ledger = if played.plan.wire.is_udp() {
-        ledger(&evidence(&played, &accounts, &tally, drops))
+    let ledger = if played.is_single {
+        ledger_of(&[played.plan], &played.results, &played.watch_result)
     } else {
         Ledger::default()
     };
@@ -189,6 +190,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         stalls: None,
         residence: None,
         beside: Vec::new(),
+        classes: Vec::new(),
         parts: Vec::new(),
         start_skew_us: None,
         mishaps: tally.timeline.mishaps(),
@@ -196,24 +198,28 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
     }
 }
 
-/// The evidence on which the ledger of packets rests.
-fn evidence<'a>(
-    played: &'a FinishedTrial<'_>,
-    accounts: &'a Accounts,
-    tally: &Tally,
-    drops: u64,
-) -> Evidence<'a> {
-    Evidence {
-        accounts,
-        player_socket_drops: drops,
-        messages_sent: tally.messages_sent,
-        messages_received: tally.messages_received,
-        ipv6: played.plan.targets[0].is_ipv6(),
-        host: &played.watch_result.host,
-        subject: played.watch_result.subject.as_ref(),
-        side: played.watch_result.side,
-        past_kernel: past(played).next().is_some(),
+/// The ledger of all classes of a trial together, from the results of all their threads. It is empty if a class plays over
+/// connections: their lost segments and packets are sent again, so no query is lost with one.
+pub(crate) fn ledger_of(plans: &[&Plan], results: &[ThreadResult], seen: &WatchResult) -> Ledger {
+    if !plans.iter().all(|plan| plan.wire.is_udp()) {
+        return Ledger::default();
     }
+    let sum = |of: fn(&ThreadResult) -> u64| results.iter().map(of).sum();
+    let mut accounts = Accounts::default();
+    for result in results {
+        accounts.add(&result.tally.accounts);
+    }
+    ledger(&Evidence {
+        accounts: &accounts,
+        player_socket_drops: sum(|result| result.drops),
+        messages_sent: sum(|result| result.tally.messages_sent),
+        messages_received: sum(|result| result.tally.messages_received),
+        ipv6: plans.iter().any(|plan| plan.targets[0].is_ipv6()),
+        host: &seen.host,
+        subject: seen.subject.as_ref(),
+        side: seen.side,
+        past_kernel: results.iter().any(|result| result.past.is_some()),
+    })
 }
 
 /// The frames of each thread that came past the kernel.

@@ -12,7 +12,7 @@ use kqps_host::watch::{PlayerWatched, TrialWatch, begin_at};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::xdp::XdpSocket;
 use kqps_kernel::{affinity, clock, idle};
-use kqps_observation::Trial;
+use kqps_observation::{Ledger, Trial};
 use kqps_observation::trial::Transport;
 
 use crate::books::{Books, Times};
@@ -93,19 +93,43 @@ impl StartGate {
     }
 }
 
-/// The parts of a trial that its threads share.
+/// A class of clients: its plan and its queries.
+#[derive(Clone, Copy, Debug)]
+pub struct Class<'a> {
+    /// How it plays.
+    pub plan: &'a Plan,
+    /// What it asks.
+    pub dataset: &'a Dataset,
+}
+
+/// A class with its teams, and the number of its first thread among those of all classes.
+struct OpenedClass<'a> {
+    class: Class<'a>,
+    teams: Vec<Team>,
+    first: usize,
+    /// The I/O models of its wires, and what could not be met as asked.
+    io: String,
+    notes: Vec<String>,
+}
+
+/// The parts of a trial that the threads of a class share.
 #[derive(Clone, Copy)]
 struct TrialContext<'a> {
-    plan: &'a Plan,
-    teams: &'a [Team],
-    dataset: &'a Dataset,
+    opened: &'a OpenedClass<'a>,
     control: &'a Control,
     gate: &'a StartGate,
 }
 
 /// Returns what to watch of the player while the threads with these IDs play.
-fn watched(plan: &Plan, threads: Vec<u32>) -> PlayerWatched {
-    PlayerWatched { threads, cpus: plan.cpus.clone(), drop_reasons: plan.drop_reasons }
+fn watched(classes: &[OpenedClass<'_>], threads: Vec<u32>) -> PlayerWatched {
+    let plans = || classes.iter().map(|opened| opened.class.plan);
+    let mut cpus: Vec<u32> = Vec::new();
+    for &cpu in plans().flat_map(|plan| &plan.cpus) {
+        if !cpus.contains(&cpu) {
+            cpus.push(cpu);
+        }
+    }
+    PlayerWatched { threads, cpus, drop_reasons: plans().any(|plan| plan.drop_reasons) }
 }
 
 /// Plays one trial, and returns its record. `watch` begins to watch both sides when the threads are ready. If the plan
@@ -117,13 +141,46 @@ pub fn play<W: TrialWatch>(
     control: &Control,
     watch: impl Fn(&PlayerWatched) -> W,
 ) -> Result<Trial, PlayError> {
-    plan.check_against(dataset)?;
-    let teams = teams(plan, dataset);
-    let wires = teams.iter().map(Opened::open).collect::<Result<Vec<Opened>, PlayError>>()?;
-    if wires.len() > 1 {
-        files::check(plan, wires.iter().zip(&teams).map(|(wire, team)| wire.sockets(team)).sum())?;
+    play_classes(&[Class { plan, dataset }], control, watch).map(Together::only)
+}
+
+/// Plays classes of clients at the same time, each by threads of its own, and returns the record of each. They begin
+/// together, at the start of the first one's plan. The threads of `control` are those of all classes in their order.
+pub fn play_classes<W: TrialWatch>(
+    classes: &[Class<'_>],
+    control: &Control,
+    watch: impl Fn(&PlayerWatched) -> W,
+) -> Result<Together, PlayError> {
+    let (mut opened, mut wires, mut sockets) = (Vec::new(), Vec::new(), 0);
+    for &class in classes {
+        class.plan.check_against(class.dataset)?;
+        let teams = teams(class.plan, class.dataset);
+        let of_class = teams.iter().map(Opened::open).collect::<Result<Vec<Opened>, PlayError>>()?;
+        sockets += of_class.iter().zip(&teams).map(|(wire, team)| wire.sockets(team)).sum::<usize>();
+        opened.push((class, teams));
+        wires.push(of_class);
     }
-    play_over((&teams, wires), plan, dataset, control, watch)
+    if wires.iter().map(Vec::len).sum::<usize>() > 1 {
+        files::check(classes[0].plan, sockets)?;
+    }
+    play_over(opened, wires, control, watch)
+}
+
+/// The records of classes that were played at the same time.
+#[derive(Clone, Debug)]
+pub struct Together {
+    /// The record of each class, in their order. The ledgers of several are empty: a counter of the host does not tell
+    /// classes apart.
+    pub classes: Vec<Trial>,
+    /// Where packets of all classes were lost; empty of a single class, whose record has it.
+    pub ledger: Ledger,
+}
+
+impl Together {
+    /// The record of a trial with a single class.
+    fn only(mut self) -> Trial {
+        self.classes.pop().expect("a class has a record")
+    }
 }
 
 /// Plays one trial of UDP past the kernel, through sockets of [`kqps_kernel::xdp::memory`], which its threads get in
@@ -138,67 +195,90 @@ pub fn play_in_memory<W: TrialWatch>(
 ) -> Result<Trial, PlayError> {
     plan.check_against(dataset)?;
     let wires = vec![Opened::in_memory(plan, sockets)?];
-    play_over((&teams(plan, dataset), wires), plan, dataset, control, watch)
+    let opened = (Class { plan, dataset }, teams(plan, dataset));
+    play_over(vec![opened], vec![wires], control, watch).map(Together::only)
 }
 
-/// Plays one trial over wires that were opened for its teams.
+/// Plays classes over wires that were opened for their teams.
 fn play_over<W: TrialWatch>(
-    (teams, wires): (&[Team], Vec<Opened>),
-    plan: &Plan,
-    dataset: &Dataset,
+    classes: Vec<(Class<'_>, Vec<Team>)>,
+    wires: Vec<Vec<Opened>>,
     control: &Control,
     watch: impl Fn(&PlayerWatched) -> W,
-) -> Result<Trial, PlayError> {
-    let (io, notes) = (io_of(&wires), wires.iter().flat_map(Opened::notes).collect());
+) -> Result<Together, PlayError> {
+    let mut first = 0;
+    let open = |((class, teams), wires): ((_, Vec<Team>), &Vec<Opened>)| {
+        let class: Class<'_> = class;
+        let (io, notes) = (io_of(wires), wires.iter().flat_map(Opened::notes).collect());
+        let opened = OpenedClass { class, teams, first, io, notes };
+        first += class.plan.threads;
+        opened
+    };
+    let classes: Vec<OpenedClass<'_>> = classes.into_iter().zip(&wires).map(open).collect();
+    let (of_all, start_at_ns) = (first, classes[0].class.plan.start_at_ns);
     let gate = StartGate::default();
-    let context = TrialContext { plan, teams, dataset, control, gate: &gate };
-    let awake = if plan.has_own_cores() { idle::stay_awake().ok() } else { None };
+    let is_alone = classes.iter().any(|opened| opened.class.plan.has_own_cores());
+    let awake = if is_alone { idle::stay_awake().ok() } else { None };
     let (sender, events) = mpsc::channel();
     std::thread::scope(|scope| {
-        let mut threads = start(scope, context, wires, &sender)?;
-        let tids: Vec<u32> = events.iter().take(plan.threads).filter_map(ThreadEvent::ready_thread).collect();
-        if tids.len() < plan.threads {
+        let mut threads = Vec::new();
+        for (opened, wires) in classes.iter().zip(wires) {
+            let context = TrialContext { opened, control, gate: &gate };
+            start(scope, context, wires, &sender, &mut threads)?;
+        }
+        let tids: Vec<u32> = events.iter().take(of_all).filter_map(ThreadEvent::ready_thread).collect();
+        if tids.len() < of_all {
             gate.call_off();
             // The error of one thread gives the reason.
             joined(&mut threads)?;
         }
-        let watched = watched(plan, tids);
+        let watched = watched(&classes, tids);
         let begin = || watch(&watched);
-        let mut watch = match plan.start_at_ns {
+        let mut watch = match start_at_ns {
             // A reading that is over too late makes the start late, which is recorded.
             Some(at_ns) => begin_at(at_ns.saturating_sub(WATCHED_NS), &control.stop, begin),
             None => begin(),
         };
-        let Start { unix_ms, monotonic_ns, late_ns } = Start::new(plan.start_at_ns, &control.stop);
-        gate.open(Some(monotonic_ns));
-        control.live.begin(monotonic_ns);
-        let _ = events.iter().take(plan.threads).count();
+        let start = Start::new(start_at_ns, &control.stop);
+        gate.open(Some(start.monotonic_ns));
+        control.live.begin(start.monotonic_ns);
+        let _ = events.iter().take(of_all).count();
         control.live.load_ended();
         watch.sending_ended();
         gate.let_end();
-        let results = joined(&mut threads)?;
+        let mut results = joined(&mut threads)?;
         control.live.end();
         xdp::check(results.iter().filter_map(|result| result.past.as_ref()))?;
         let watch_result = watch.end();
-        let interrupted = control.stop.is_asked();
-        let finished = FinishedTrial {
-            plan,
-            teams,
-            dataset,
-            io,
-            results,
-            watch_result,
-            started_unix_ms: unix_ms,
-            started_monotonic_ns: monotonic_ns,
-            late_start_ns: late_ns,
-            interrupted,
-            cores_awake: awake.is_some(),
-            notes,
+        let is_single = classes.len() == 1;
+        let plans: Vec<&Plan> = classes.iter().map(|opened| opened.class.plan).collect();
+        let ledger =
+            if is_single { Ledger::default() } else { record::ledger_of(&plans, &results, &watch_result) };
+        let recorded = |opened: &OpenedClass<'_>| {
+            let Class { plan, dataset } = opened.class;
+            let rest = results.split_off(plan.threads.min(results.len()));
+            let finished = FinishedTrial {
+                plan,
+                teams: &opened.teams,
+                dataset,
+                io: opened.io.clone(),
+                results: std::mem::replace(&mut results, rest),
+                watch_result: watch_result.clone(),
+                started_unix_ms: start.unix_ms,
+                started_monotonic_ns: start.monotonic_ns,
+                late_start_ns: start.late_ns,
+                interrupted: control.stop.is_asked(),
+                cores_awake: awake.is_some(),
+                is_single,
+                notes: opened.notes.clone(),
+            };
+            finished.check_connections()?;
+            let trial = record::trial(finished);
+            trial.accounts.check()?;
+            Ok(trial)
         };
-        finished.check_connections()?;
-        let trial = record::trial(finished);
-        trial.accounts.check()?;
-        Ok(trial)
+        let classes = classes.iter().map(recorded).collect::<Result<_, PlayError>>()?;
+        Ok(Together { classes, ledger })
     })
 }
 
@@ -211,17 +291,17 @@ fn io_of(wires: &[Opened]) -> String {
     names.join("+")
 }
 
-/// Starts the threads and distributes the wires among them. If a thread cannot be started, the trial is called
-/// off.
+/// Starts the threads of a class and distributes the wires among them. If a thread cannot be started, the trial is
+/// called off.
 fn start<'scope>(
     scope: &'scope Scope<'scope, '_>,
     context: TrialContext<'scope>,
     wires: Vec<Opened>,
     sender: &mpsc::Sender<ThreadEvent>,
-) -> Result<Vec<Thread<'scope>>, PlayError> {
-    let TrialContext { teams, gate, .. } = context;
-    let mut threads = Vec::new();
-    for (team, mut wire) in teams.iter().zip(wires) {
+    threads: &mut Vec<Thread<'scope>>,
+) -> Result<(), PlayError> {
+    let TrialContext { opened, gate, .. } = context;
+    for (team, mut wire) in opened.teams.iter().zip(wires) {
         for number in team.threads.clone() {
             let mut part = wire.part(team, number - team.threads.start);
             let guard = ThreadGuard::new(sender.clone(), &gate.broken);
@@ -231,7 +311,7 @@ fn start<'scope>(
                 gate.watched.wait();
                 result
             };
-            let thread = std::thread::Builder::new().name(format!("player-{number}"));
+            let thread = std::thread::Builder::new().name(format!("player-{}", opened.first + number));
             match thread.spawn_scoped(scope, play) {
                 Ok(thread) => threads.push(thread),
                 Err(error) => {
@@ -241,7 +321,7 @@ fn start<'scope>(
             }
         }
     }
-    Ok(threads)
+    Ok(())
 }
 
 /// The results of all threads, or the first error.
@@ -315,7 +395,7 @@ fn one_thread(
     part: &mut Part,
     guard: ThreadGuard<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
-    let plan = context.plan;
+    let OpenedClass { class: Class { plan, .. }, first, .. } = *context.opened;
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
         affinity::pin_thread(cpu).map_err(|error| PlayError::Pin { cpu, error })?;
     }
@@ -323,7 +403,7 @@ fn one_thread(
     // shows as lag.
     let _ = clock::set_timer_slack_ns(1);
     let state = state(context, (team, number), part.flows);
-    let live = context.control.live.thread(number);
+    let live = context.control.live.thread(first + number);
     let ready = || {
         live.thread_begins(affinity::thread_id());
         guard.ready();
@@ -340,7 +420,8 @@ fn one_thread(
 
 /// The state of the thread with this number among all, before the start.
 fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows: usize) -> ThreadState<'a> {
-    let TrialContext { dataset, control, .. } = context;
+    let TrialContext { opened, control, .. } = context;
+    let OpenedClass { class: Class { dataset, .. }, first, .. } = *opened;
     let Team { plan, replay, threads } = team;
     let settle = plan.timeout + plan.drain;
     let of_team = number - threads.start;
@@ -367,7 +448,7 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
         settle_ns: settle.as_nanos() as u64,
         tick_ns: TICK_NS,
     };
-    let mut books = Books::new(dataset, tables, times, control.live.thread(number));
+    let mut books = Books::new(dataset, tables, times, control.live.thread(first + number));
     let per_query = PerQuery::new(&plan.per_query, plan.seed.wrapping_add(number as u64));
     books.expect_labels(per_query.as_ref().and_then(|per_query| per_query.labels()));
     if let Some(plan) = plan.moments {

@@ -2,6 +2,7 @@
 
 use askama::Template;
 use kqps_observation::moments::Moment;
+use kqps_observation::trial::ClassTrial;
 use kqps_observation::visible::visible;
 use kqps_observation::{Accounts, Histogram, Quantiles, ReplayLane, Trial};
 
@@ -58,6 +59,8 @@ struct Load {
 /// The page of loads: one HTML document without scripts, which fetches nothing. Text from outside is escaped where it
 /// appears, and its control characters appear as numbers.
 pub fn loads_page(inputs: &[LoadInput], kqps_version: &str) -> String {
+    let headline = headline(inputs);
+    let inputs = &*by_class(inputs);
     let lines = lines(inputs);
     let replies: Vec<Replies> = lines.iter().enumerate().map(replies).collect();
     let rows = lines.iter().enumerate().map(row).collect();
@@ -68,16 +71,34 @@ pub fn loads_page(inputs: &[LoadInput], kqps_version: &str) -> String {
         loads: &replies,
     });
     let loads = inputs.iter().enumerate().map(load).collect();
-    let page = Page { kqps_version, headline: headline(inputs), rows, slowest, loads };
+    let page = Page { kqps_version, headline, rows, slowest, loads };
     visible(&page.render().expect("the template only writes to memory")).into_owned()
 }
 
 /// The result of a single load, or the number of loads.
 fn headline(inputs: &[LoadInput]) -> String {
     let [LoadInput { trial, .. }] = inputs else { return format!("{} loads", inputs.len()) };
-    let answered = format::rate(trial.load.answered_qps);
-    let p99 = trial.latency_us.p99();
+    let good = trial.good();
+    let answered = format::rate(good.load.answered_qps);
+    let p99 = good.latency_us.p99();
     format!("{}: {answered} answered, p99 {}", trial.target, format::percentile(p99))
+}
+
+/// The loads, and instead of one with classes each class. The first of these has the result as printed.
+fn by_class(inputs: &[LoadInput]) -> Vec<LoadInput> {
+    let classes = |input: &LoadInput| -> Vec<LoadInput> {
+        if input.trial.classes.is_empty() {
+            return vec![input.clone()];
+        }
+        let of_class = |(number, class): (usize, &ClassTrial)| LoadInput {
+            name: if inputs.len() > 1 { format!("{}: {}", input.name, class.name) } else { class.name.clone() },
+            command: input.command.clone(),
+            printed: if number == 0 { input.printed.clone() } else { String::new() },
+            trial: class.trial.clone(),
+        };
+        input.trial.classes.iter().enumerate().map(of_class).collect()
+    };
+    inputs.iter().flat_map(classes).collect()
 }
 
 fn class(number: usize) -> String {

@@ -37,7 +37,7 @@ impl FromStr for Allowed {
 }
 
 impl Allowed {
-    fn contains(self, address: IpAddr) -> bool {
+    pub(super) fn contains(self, address: IpAddr) -> bool {
         let ((ours, length), (theirs, other)) = (bits(self.address), bits(address));
         let shift = length - self.prefix;
         length == other && (shift >= 128 || ours >> shift == theirs >> shift)

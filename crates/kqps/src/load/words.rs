@@ -4,6 +4,7 @@
 mod connections;
 mod histogram;
 mod over_time;
+mod parts;
 mod replay;
 mod statistics;
 
@@ -33,23 +34,26 @@ pub(super) fn words(
 ) -> String {
     let warnings = if silence.is_some() { &[] } else { warnings };
     let first = silence.map_or_else(String::new, |why| format!("{why}.\n\n"));
-    let statistics = statistics(trial, warnings, silence);
+    let statistics = statistics(trial.good(), warnings, silence);
     format!("{first}{statistics}\n{}", after_statistics(trial, warnings, workers))
 }
 
-/// The text after dnsperf's statistics.
+/// The text after dnsperf's statistics. Of several classes it is about the first, with a line for each and the places
+/// where packets of all were lost.
 pub(crate) fn after_statistics(trial: &Trial, warnings: &[Warning], workers: Option<u32>) -> String {
+    let good = trial.good();
     let mut text = String::from("Accounts:\n\n");
-    text += &accounts(trial);
+    text += &accounts(good);
     text += "\nLoad:\n\n";
-    text += &load(trial);
-    text += &histogram::histogram(trial);
-    text += &over_time::over_time(trial);
+    text += &load(good);
+    text += &histogram::histogram(good);
+    text += &over_time::over_time(good, !trial.classes.is_empty());
     if let Some(workers) = workers {
-        text += &balance(trial, workers);
+        text += &balance(good, workers);
     }
-    text += &replay_lines(trial);
-    text += &differences(trial);
+    text += &replay_lines(good);
+    text += &differences(good);
+    text += &parts::by_class(&trial.classes);
     text += &losses(trial);
     text += &drop_reasons(trial);
     if trial.interrupted {

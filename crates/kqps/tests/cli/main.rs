@@ -35,6 +35,7 @@ mod report;
 mod resperf;
 mod run;
 mod running;
+mod scenario;
 mod serve;
 mod study;
 mod subjects;

@@ -68,6 +68,7 @@ pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial
         stalls: None,
         residence,
         beside: first.beside.clone(),
+        classes: Vec::new(),
         parts: each,
         start_skew_us: starts.skew_us(),
         late_start_ns: late_ns,

@@ -79,19 +79,20 @@ pub(super) fn player(
     notes.extend(replay::sharing(played));
     notes.extend(xdp::notes(past(played)));
     notes.extend(window_not_filled(load, played.plan, played.sockets()));
+    let per_thread = per_thread(played);
     PlayerFacts {
         io: played.io.clone(),
         notes,
         threads: played.plan.threads as u32,
         sockets: played.sockets() as u32,
-        cpu_s: played.watch_result.player_cpu_s,
+        cpu_s: cpu_s(played, &per_thread),
         cpus: played.plan.cpus.clone(),
         real_time: !played.results.is_empty() && played.results.iter().all(|result| result.real_time),
         cores_awake: played.cores_awake,
         socket_drops,
         segment_fallbacks,
         wall_clock: wall_clock(played, tally),
-        per_thread: per_thread(played),
+        per_thread,
     }
 }
 
@@ -107,9 +108,20 @@ fn wall_clock(played: &FinishedTrial<'_>, tally: &Tally) -> Option<WallClockFact
     (facts.steps > 0 || facts.misdated > 0).then_some(facts)
 }
 
-/// The facts of each thread. A thread that spins through its waits is not busy meanwhile.
+/// CPU seconds of the process, or of the threads of a class beside others.
+fn cpu_s(played: &FinishedTrial<'_>, per_thread: &[ThreadFacts]) -> f64 {
+    if played.is_single {
+        played.watch_result.player_cpu_s
+    } else {
+        per_thread.iter().map(|thread| thread.cpu_s).sum()
+    }
+}
+
+/// The facts of each thread of the class. A thread that spins through its waits is not busy meanwhile.
 fn per_thread(played: &FinishedTrial<'_>) -> Vec<ThreadFacts> {
     let mut threads = played.watch_result.player_threads.clone();
+    let is_own = |thread: &ThreadFacts| played.results.iter().any(|result| result.tid == thread.tid);
+    threads.retain(|thread| played.is_single || is_own(thread));
     for thread in &mut threads {
         let result = played.results.iter().find(|result| result.tid == thread.tid);
         let awake_s = result.map_or(0.0, |result| result.awake_ns as f64 / 1e9).min(thread.cpu_s);

@@ -24,6 +24,7 @@ mod pauses;
 mod quota;
 mod replay;
 mod reproduce;
+mod scenario;
 mod search;
 mod soak;
 mod starved;
@@ -64,6 +65,8 @@ pub enum Proof {
     Delay,
     /// A load follows its course, resperf finds a known capacity, and a check says the right word
     Courses,
+    /// Each class of clients has its own fates, and good clients are played in time beside an attack
+    Scenario,
     /// A player without CPU gives no rate
     Starved,
     /// A run that is killed loses and repeats no trial
@@ -99,7 +102,7 @@ pub enum Proof {
 }
 
 /// The proofs whose parts have names.
-const WITH_PARTS: [Proof; 10] = [
+const WITH_PARTS: [Proof; 11] = [
     Proof::Cache,
     Proof::Connections,
     Proof::Courses,
@@ -110,6 +113,7 @@ const WITH_PARTS: [Proof; 10] = [
     Proof::Package,
     Proof::Replay,
     Proof::Reproduce,
+    Proof::Scenario,
 ];
 
 /// How thorough a proof is.
@@ -140,7 +144,7 @@ pub struct Options {
     #[arg(long)]
     index: Option<u64>,
     /// Prove only the part of this name (cache, connections, courses, front, history, hosts, judgement, package, replay,
-    /// reproduce)
+    /// reproduce, scenario)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
     /// Per cents of the cores that other work takes meanwhile (reproduce: runs and finds), such as 0,5,15,30
@@ -371,8 +375,8 @@ fn player_ios() -> Vec<&'static str> {
 pub fn run(options: &Options, program: &Path) -> Result<()> {
     ensure!(
         options.only.is_none() || options.proofs.iter().all(|proof| WITH_PARTS.contains(proof)),
-        "--only: the parts of cache, connections, courses, front, history, hosts, judgement, package, replay and \
-         reproduce have names, those of other proofs have none"
+        "--only: the parts of cache, connections, courses, front, history, hosts, judgement, package, replay, \
+         reproduce and scenario have names, those of other proofs have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();
@@ -408,6 +412,7 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::Replay => replay::prove(bench),
         Proof::Freeze => freeze::prove(bench),
         Proof::Courses => courses::prove(bench),
+        Proof::Scenario => scenario::prove(bench),
         Proof::Delay => delay::prove(bench),
         Proof::Starved => starved::prove(bench),
         Proof::Kill => kill::prove(bench),

@@ -68,7 +68,7 @@ pub fn sheets(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Vec<Sh
 
 /// The tables of a single load, whose number is 1.
 pub fn load_sheets(load: &LoadInput) -> Vec<Sheet> {
-    let trials = [(1, &load.trial)];
+    let trials = moments::parts(1, &load.trial);
     with_rows([moments::moments(&trials), moments::lanes(&trials)])
 }
 

@@ -1,25 +1,48 @@
 //! Loads over their time, and the lanes of replays.
 
+use kqps_observation::trial::ClassTrial;
 use kqps_observation::{Run, Trial};
 
-use super::sheet::{Field, Sheet, count, counted, number, p99_at_most, text};
+use super::sheet::{Field, Sheet, count, counted, number, p99_at_most, text, words};
 
-/// The measured trials of a run with their numbers.
-pub(super) fn of_run(run: &Run) -> Vec<(u64, &Trial)> {
-    run.trials.iter().filter_map(|one| Some((one.number, one.measured()?))).collect()
+/// A trial, or a class of it by itself.
+pub(super) struct Part<'a> {
+    number: u64,
+    class: &'a str,
+    trial: &'a Trial,
 }
 
-fn trial(number: u64) -> Field {
-    ("trial", "number of the trial", count(number))
+/// A trial with this number, and each of its classes by itself.
+pub(super) fn parts(number: u64, trial: &Trial) -> Vec<Part<'_>> {
+    let class = |ClassTrial { name, trial }: &'_ ClassTrial| Part { number, class: name, trial };
+    if trial.classes.is_empty() {
+        vec![Part { number, class: "", trial }]
+    } else {
+        trial.classes.iter().map(class).collect()
+    }
+}
+
+/// The measured trials of a run.
+pub(super) fn of_run(run: &Run) -> Vec<Part<'_>> {
+    let measured = run.trials.iter().filter_map(|one| Some((one.number, one.measured()?)));
+    measured.flat_map(|(number, trial)| parts(number, trial)).collect()
+}
+
+impl Part<'_> {
+    fn fields(&self) -> [Field; 2] {
+        [
+            ("trial", "number of the trial", count(self.number)),
+            ("class", "the class of clients, if the trial has several", words(self.class)),
+        ]
+    }
 }
 
 /// A row for every moment of the trials that record them: those along a course, and those of `kqps load --out`.
-pub(super) fn moments(trials: &[(u64, &Trial)]) -> Sheet {
+pub(super) fn moments(trials: &[Part<'_>]) -> Sheet {
     let mut sheet = Sheet::new("moments", "a moment of a trial, by when queries were due");
-    for (at, one) in trials {
-        for moment in &one.moments {
-            sheet.push([
-                trial(*at),
+    for part in trials {
+        for moment in &part.trial.moments {
+            sheet.push(part.fields().into_iter().chain([
                 ("at_s", "when it begins, seconds since the start", number(moment.at_s)),
                 ("duration_s", "how long it lasts", number(moment.seconds)),
                 ("intended", "queries that were due", count(moment.intended)),
@@ -28,20 +51,19 @@ pub(super) fn moments(trials: &[(u64, &Trial)]) -> Sheet {
                 ("failed", "queries of these that were sent, and not so answered", count(moment.failed)),
                 ("p50_us", "median latency", number(moment.p50_us)),
                 ("p99_us", "p99 latency", number(moment.p99_us)),
-            ]);
+            ]));
         }
     }
     sheet
 }
 
 /// A row for every lane of a replay.
-pub(super) fn lanes(trials: &[(u64, &Trial)]) -> Sheet {
+pub(super) fn lanes(trials: &[Part<'_>]) -> Sheet {
     let mut sheet = Sheet::new("lanes", "the clients of a replay that asked by one transport");
-    for (at, one) in trials {
-        for lane in one.replay.iter().flat_map(|replay| &replay.lanes) {
+    for part in trials {
+        for lane in part.trial.replay.iter().flat_map(|replay| &replay.lanes) {
             let accounts = &lane.accounts;
-            sheet.push([
-                trial(*at),
+            sheet.push(part.fields().into_iter().chain([
                 ("transport", "the transport", text(&lane.transport)),
                 ("clients_share", "the share of the clients that it was to have", number(lane.share)),
                 ("clients", "clients that asked by it", count(lane.clients)),
@@ -54,7 +76,7 @@ pub(super) fn lanes(trials: &[(u64, &Trial)]) -> Sheet {
                 ("p50_us", "median latency", counted(lane.latency_us.p50)),
                 ("p99_us", "p99 latency", counted(lane.latency_us.p99)),
                 p99_at_most(&lane.latency_us),
-            ]);
+            ]));
         }
     }
     sheet

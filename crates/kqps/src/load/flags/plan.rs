@@ -2,6 +2,7 @@
 
 mod lanes;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::time::Duration;
 
@@ -50,6 +51,22 @@ impl PlayerArgs {
     pub(crate) fn targets(&self) -> anyhow::Result<Targets> {
         let words = [&*self.servers, &*self.targets].concat();
         resolve_all(&words, self.port, self.mode, self.family, &self.allow_target)
+    }
+
+    /// The words that name the targets once more: as typed if URLs stand among them, and else their addresses.
+    /// `of_other_transport` is whether they are for another transport than these flags have.
+    pub(crate) fn target_words(&self, of_other_transport: bool, addresses: &[SocketAddr]) -> Vec<OsString> {
+        let allowed = addresses.iter().map(|address| format!("--allow-target={}", address.ip()));
+        let typed = [&*self.servers, &*self.targets].concat();
+        let has_urls = typed.iter().any(|target| target.contains("://"));
+        let words: Vec<String> = if has_urls && !of_other_transport {
+            typed
+        } else {
+            let mode = self.mode.filter(|_| !of_other_transport);
+            let mode = mode.map(|mode| format!("--mode={}", mode.word()));
+            addresses.iter().map(ToString::to_string).chain(mode).collect()
+        };
+        words.into_iter().chain(allowed).map(OsString::from).collect()
     }
 
     /// Whether the flags or the targets' URLs name a transport, by which all queries of a capture then go.

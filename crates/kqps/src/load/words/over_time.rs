@@ -11,9 +11,10 @@ use crate::table;
 /// The most lines. More moments than these are joined.
 const LINES_MOST: usize = 12;
 
-/// A line for each part of the load: the rates, and the latency; empty unless the load had a course.
-pub(super) fn over_time(trial: &Trial) -> String {
-    if trial.load.course.is_none() {
+/// A line for each part of the load: the rates, and the latency; empty unless the load had a course, or other classes
+/// were played beside it.
+pub(super) fn over_time(trial: &Trial, is_beside_others: bool) -> String {
+    if trial.load.course.is_none() && !is_beside_others {
         return String::new();
     }
     let moments = joined(&trial.moments, LINES_MOST);

@@ -5,12 +5,11 @@ use std::fmt::Write as _;
 
 use kqps_observation::trial::UNSENT_LATE;
 use kqps_observation::visible::visible_line;
-use kqps_observation::{Accounts, CaptureContent, Difference, Percentile, Replay, ReplayLane, Trial};
+use kqps_observation::{CaptureContent, Difference, Replay, Trial};
 use kqps_testbed::words::counted;
 
 use super::connections::causes;
-use super::{line, quantiles, with_share};
-use crate::table;
+use super::{line, parts, quantiles, with_share};
 
 /// The capture that was replayed, and how; empty for queries that are no capture.
 pub(super) fn replay_lines(trial: &Trial) -> String {
@@ -27,7 +26,7 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
         line(&mut text, "Schedule", &schedule);
     }
     line(&mut text, "Transports", &causes(&replay.played));
-    text += &by_lane(&replay.lanes);
+    text += &parts::by_lane(&replay.lanes);
     if replay.not_played.values().any(|count| *count > 0) {
         let count = causes(&replay.not_played);
         let how = "no lane was for them; a target such as tls://ADDR plays all queries by one transport";
@@ -45,34 +44,6 @@ pub(super) fn replay_lines(trial: &Trial) -> String {
         line(&mut text, "Closed early", &format!("{closed}, because the next one at the place began"));
     }
     text
-}
-
-/// A line for each lane: its clients, the fates of its queries, and its latency; empty of a single lane.
-fn by_lane(lanes: &[ReplayLane]) -> String {
-    if lanes.len() < 2 {
-        return String::new();
-    }
-    let mut lines = table::titled(["over", "clients", "sent", "correct", "wrong", "late", "lost", "p50", "p99"]);
-    for lane in lanes {
-        let Accounts { sent, correct, wrong, late, lost, .. } = lane.accounts;
-        let counts = [lane.clients, sent, correct, wrong, late, lost].map(|count| count.to_string());
-        let times = [lane.latency_us.p50.map(Percentile::Is), lane.latency_us.p99()].map(time);
-        lines.add_row([lane.transport.clone()].into_iter().chain(counts).chain(times));
-    }
-    let mut text = String::new();
-    for line in table::text(lines, &[1, 2, 3, 4, 5, 6, 7, 8]).lines() {
-        let _ = writeln!(text, "    {line}");
-    }
-    text
-}
-
-fn time(seen: Option<Percentile>) -> String {
-    match seen {
-        None => "-".into(),
-        Some(Percentile::Is(us)) => format!("{us} µs"),
-        Some(Percentile::AtMost(us)) => format!("≤ {us} µs"),
-        Some(Percentile::Greatest(us)) => format!("greatest {us} µs"),
-    }
 }
 
 /// The content of the capture.

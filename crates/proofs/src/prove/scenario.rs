@@ -1,0 +1,123 @@
+//! Classes of clients in one load: each has the fates that the server gave it and no other's, the player plays two classes
+//! as well as one, and good clients are played in time beside an attack, or the record says that the player was the limit.
+
+mod dropper;
+
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_observation::Trial;
+use kqps_observation::trial::ClassTrial;
+
+use super::{Bench, Part};
+use dropper::{Dropper, NAMED, ONE_IN};
+
+const PARTS: [Part; 3] = [("apart", apart), ("together", together), ("attack", attack)];
+
+/// The least rate of two classes, as a share of that of one.
+const RATE_LEAST: f64 = 0.97;
+
+/// The greatest CPU time of a query of two classes, as a multiple of that of one.
+const CPU_MOST: f64 = 1.05;
+
+/// The least share of the good clients' queries that leave in time.
+const IN_TIME_LEAST: f64 = 0.999;
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    bench.prove_parts(&PARTS, |_| false)
+}
+
+/// A load of the good clients with a scenario of these keys beside it.
+fn played(bench: &Bench, target: SocketAddr, (good, class): (&[&str], &str)) -> Result<Trial> {
+    let file = bench.folder.path().join("scenario.toml");
+    fs::write(&file, format!("[[class]]\nname = \"other\"\ncheck = \"off\"\n{class}\n"))?;
+    let flags = [good, &["--scenario", file.to_str().context("a path in UTF-8")?]].concat();
+    bench.kqps.trial(target, &queries(bench)?, &flags)
+}
+
+/// Queries of the good clients, none of which the server drops.
+fn queries(bench: &Bench) -> Result<PathBuf> {
+    let path = bench.folder.path().join("good.queries");
+    if !Path::new(&path).exists() {
+        let names = (0..10_000).map(|number| format!("n{number:05}.example.test A\n")).collect::<String>();
+        fs::write(&path, names)?;
+    }
+    Ok(path)
+}
+
+/// The two classes of a trial.
+fn two(trial: &Trial) -> Result<(&Trial, &Trial)> {
+    match &trial.classes[..] {
+        [ClassTrial { trial: good, .. }, ClassTrial { trial: other, .. }] => Ok((good, other)),
+        classes => anyhow::bail!("{} classes", classes.len()),
+    }
+}
+
+/// A server that drops each tenth query of the other class alone.
+fn apart(bench: &Bench) -> Result<()> {
+    let (queries, rate) = bench.choose((20_000, "5k"), (10_000_000, "40k"));
+    let server = Dropper::start(bench.kqps.subject_cpu)?;
+    let seconds = format!("{}s", queries / bench.choose(5_000, 40_000));
+    let good = ["-Q", "5k", "-l", &seconds, "-T", "1", "-t", "1s", "--lag", "1m"];
+    let class = format!("ask = [\"{NAMED} A\"]\nrate = \"{rate}\"\nlag = \"1m\"");
+    let trial = played(bench, server.address, (&good, &class))?;
+    let dropped = server.stop()?;
+    let (good, other) = two(&trial)?;
+    let (lost, all) = (other.accounts.lost, other.accounts.intended);
+    ensure!(good.accounts.correct == good.accounts.intended, "good clients lost: {:?}", good.accounts);
+    ensure!(all == queries && lost == queries / ONE_IN && lost == dropped, "{lost} of {all} lost, {dropped} dropped");
+    eprintln!("of {all} queries of one class {lost} were dropped and lost; of {} good ones none", good.accounts.sent);
+    Ok(())
+}
+
+/// Two classes at a rate in all, beside one class at that rate.
+fn together(bench: &Bench) -> Result<()> {
+    let (half, whole, seconds) = bench.choose(("2k", "4k", "1s"), ("50k", "100k", "10s"));
+    let queries = queries(bench)?;
+    let (_echo, address) = bench.kqps.echo("mmsg")?;
+    let (mut rates, mut costs) = (Vec::new(), Vec::new());
+    for _ in 0..bench.choose(1, 5) {
+        let flags = ["-Q", whole, "-l", seconds, "-T", "2", "-t", "1s"];
+        let one = bench.kqps.trial(address, &queries, &flags)?;
+        let file = queries.display();
+        let class = format!("queries = \"{file}\"\nrate = \"{half}\"");
+        let both = played(bench, address, (&["-Q", half, "-l", seconds, "-T", "1", "-t", "1s"], &class))?;
+        let cost = |trial: &Trial| trial.players.iter().map(|player| player.cpu_s).sum::<f64>();
+        let per_query = |trial: &Trial| cost(trial) / trial.accounts.sent.max(1) as f64;
+        rates.push(both.load.answered_qps / one.load.answered_qps);
+        costs.push(per_query(&both) / per_query(&one));
+    }
+    let (rate, cost) = (median(&mut rates), median(&mut costs));
+    eprintln!("two classes answer {rate:.3} of the rate of one, at {cost:.3} of its CPU time for a query");
+    // A second of a load is soon over, and a process's own start weighs.
+    let is_good = rate >= RATE_LEAST && cost <= CPU_MOST;
+    ensure!(bench.choose(rate > 0.5, is_good), "rate {rate:.3}, CPU time {cost:.3}");
+    Ok(())
+}
+
+fn median(values: &mut [f64]) -> f64 {
+    values.sort_by(f64::total_cmp);
+    values[values.len() / 2]
+}
+
+/// Good clients beside an attack from one host.
+fn attack(bench: &Bench) -> Result<()> {
+    let (good, attack, seconds) = bench.choose(("1k", "20k", "1s"), ("10k", "500k", "10s"));
+    let (_echo, address) = bench.kqps.echo("mmsg")?;
+    let class = format!("ask = [\"{NAMED} A\"]\nrate = \"{attack}\"");
+    let played = played(bench, address, (&["-Q", good, "-l", seconds, "-T", "1", "-t", "250ms"], &class))?;
+    let (good, other) = two(&played)?;
+    let in_time = good.accounts.sent as f64 / good.accounts.intended.max(1) as f64;
+    eprintln!(
+        "{:.3} % of the good queries left in time, beside {} of {} of the attack",
+        100.0 * in_time,
+        other.accounts.sent,
+        other.accounts.intended
+    );
+    // Queries that the player gave up stand in the record as unsent, by the player's fault.
+    let is_said = good.accounts.unsent > 0 && good.unsent_causes.contains_key("late");
+    ensure!(in_time >= IN_TIME_LEAST || is_said, "{in_time:.4}, and nothing says so");
+    Ok(())
+}
