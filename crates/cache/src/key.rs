@@ -44,6 +44,10 @@ impl Kind {
     /// The number of kinds.
     pub(crate) const COUNT: usize = 4;
 
+    fn number(self) -> u8 {
+        self as u8
+    }
+
     /// The kind in the flags of a key.
     pub(crate) fn from_flags(flags: u8) -> Self {
         match flags >> KIND_SHIFT {
@@ -123,7 +127,7 @@ impl Key {
 
     /// The flags of an entry of this kind.
     pub(crate) fn flags_of(&self, kind: Kind) -> u8 {
-        self.flags | (kind as u8) << KIND_SHIFT
+        self.flags | kind.number() << KIND_SHIFT
     }
 
     /// The hash of an entry of this kind.

@@ -77,6 +77,11 @@ impl Transport {
         self as usize
     }
 
+    /// The index as a byte.
+    pub fn byte(self) -> u8 {
+        self as u8
+    }
+
     /// The word for the transport, as it is serialised.
     pub fn name(self) -> &'static str {
         self.into()

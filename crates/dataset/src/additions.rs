@@ -69,7 +69,7 @@ impl Additions {
     pub(crate) fn shape(&self, shape: &mut Vec<u8>) {
         let Self { udp_payload_bytes, edns_options, labels, tsig } = self;
         shape.extend_from_slice(&udp_payload_bytes.unwrap_or_default().to_le_bytes());
-        let key = tsig.as_ref().map(|key| [&[key.algorithm() as u8 + 1], key.wire()].concat());
+        let key = tsig.as_ref().map(|key| [&[key.algorithm().number() + 1], key.wire()].concat());
         for part in [edns_options, labels, &key.unwrap_or_default()] {
             shape.extend_from_slice(&(part.len() as u64).to_le_bytes());
             shape.extend_from_slice(part);

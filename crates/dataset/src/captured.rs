@@ -59,8 +59,7 @@ impl Captured {
     fn bits(self) -> u32 {
         let begins = if self.begins { BEGINS } else { 0 };
         let ends = if self.ends { ENDS } else { 0 };
-        let carried = u32::try_from(self.carried.number()).expect("there are five transports");
-        carried | begins | ends
+        u32::from(self.carried.byte()) | begins | ends
     }
 }
 

@@ -42,11 +42,11 @@ impl Options {
     pub(crate) fn shape(&self) -> Vec<u8> {
         let CaptureOptions { ports, servers, client } = &self.capture;
         let mut shape = vec![
-            self.format as u8,
+            self.format.number(),
             self.edns.into(),
             self.dnssec.into(),
             self.skip_bad.into(),
-            *client as u8,
+            client.number(),
         ];
         // The order of ports and servers does not matter. Their number separates them.
         let mut ports = ports.clone();
@@ -122,7 +122,17 @@ pub enum Client {
     AddressAndPort,
 }
 
+impl Format {
+    fn number(self) -> u8 {
+        self as u8
+    }
+}
+
 impl Client {
+    fn number(self) -> u8 {
+        self as u8
+    }
+
     /// The word in flags and records.
     pub fn name(self) -> &'static str {
         self.into()

@@ -114,9 +114,9 @@ pub(crate) struct Args {
 
     /// The highest rate to try, in q/s of real time (default: 100M)
     ///
-    /// The rate of no trial exceeds it, not even of the overload at the start. With this flag, loads do not follow the speed of this
-    /// host's cores, and rates are those that were seen. If the server answers this rate, too, the verdict is `at least`
-    /// this rate. The limit does not hold for the echo.
+    /// The rate of no trial exceeds it, not even of the overload at the start. With this flag, loads do not follow the
+    /// speed of this host's cores, and rates are those that were seen. If the server answers this rate, too, the verdict
+    /// is `at least` this rate. The limit does not hold for the echo.
     #[arg(long, value_name = "RATE", value_parser = parse_rate, help_heading = "Goal")]
     max: Option<f64>,
 

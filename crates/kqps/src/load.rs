@@ -116,8 +116,8 @@ pub(crate) struct Args {
 
     /// Share out a capture's clients to transports, as in udp=60,tls=30,https=10; each needs a target of its own
     ///
-    /// Such as udp://ADDR tls://ADDR https://ADDR. All queries of a client go by its transport, whatever they came by, and
-    /// the accounts of each transport are printed. --seed shares out alike.
+    /// All queries of a client go by its transport, whatever they came by, and the accounts of each transport are printed.
+    /// A URL names the transport of a target. With the same --seed clients are shared out alike.
     #[arg(long, value_name = "TRANSPORT=SHARE,...", value_parser = parse_mix, help_heading = "Captures")]
     mix: Option<Mix>,
 
@@ -129,7 +129,7 @@ pub(crate) struct Args {
     scenario: Option<scenario::Typed>,
 
     /// Let a scenario attack this server on another host: ADDR or ADDR/PREFIX (repeatable)
-    #[arg(long, value_name = "ADDR[/PREFIX]", help_heading = "Target")]
+    #[arg(long, value_name = "ADDR[/PREFIX]", requires = "scenario", help_heading = "Target")]
     yes_attack: Vec<Allowed>,
 
     /// The seed of random arrivals (default: 1), and of the addresses of captured clients (default: a random one)
@@ -188,7 +188,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let plan = Plan { own_cores: plan.own_cores && beside.is_empty(), ..plan };
     let folder = args.out.as_deref().map(LoadFolder::claim).transpose()?;
     let (mut trial, mut views) = watched_trial(args, (&plan, &dataset), &beside, &subject)?;
-    captured_answers::fill_in(&mut trial.differences, dataset.path(), &args.player.capture.settings());
+    let differences = match trial.classes.first_mut() {
+        Some(good) => &mut good.trial.differences,
+        None => &mut trial.differences,
+    };
+    captured_answers::fill_in(differences, dataset.path(), &args.player.capture.settings());
     let surroundings = surroundings(&args.player, &plan, &subject);
     let good = trial.good();
     let warnings = warning::of_trial(good, &surroundings).into_iter().map(Warning::with_flags);
@@ -240,7 +244,7 @@ fn watched_trial(
     let bar = io::stderr().is_terminal() && every.is_none() && !views.is_drawn();
     let hub = views.hub().cloned();
     if let Some(hub) = &hub {
-        hub.begin_trial(standing(plan, targets));
+        hub.begin_trial(standing(plan, beside, targets));
     }
     let receive = |counts| {
         if let Some(hub) = &hub {
@@ -253,12 +257,14 @@ fn watched_trial(
     Ok((trial, views))
 }
 
-/// Where a single load stands.
-fn standing(plan: &Plan, what: String) -> Standing {
-    let load = match plan.load {
-        LoadPlan::Open { rate_qps, .. } | LoadPlan::Limited { rate_qps, .. } => Load::Open(rate_qps),
-        LoadPlan::Closed { .. } => Load::Closed,
+/// Where a single load stands, with the classes beside it.
+fn standing(plan: &Plan, beside: &[ClassLoad], what: String) -> Standing {
+    let rate_of = |plan: &Plan| match plan.load {
+        LoadPlan::Open { rate_qps, .. } | LoadPlan::Limited { rate_qps, .. } => Some(rate_qps),
+        LoadPlan::Closed { .. } => None,
     };
+    let rates = [plan].into_iter().chain(beside.iter().map(|class| class.class().plan)).map(rate_of);
+    let load = rates.sum::<Option<f64>>().map_or(Load::Closed, Load::Open);
     let planned_s = plan.stop.after.map(|after| after.as_secs_f64());
     let has_connections_alone = plan.has_connections_alone();
     Standing { what, trial: 1, load, planned_s, has_connections_alone, ..Standing::default() }

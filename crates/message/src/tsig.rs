@@ -38,6 +38,11 @@ pub enum Algorithm {
 }
 
 impl Algorithm {
+    /// The index among [`Self::ALL`].
+    pub fn number(self) -> u8 {
+        self as u8
+    }
+
     /// All algorithms.
     pub const ALL: [Self; 6] =
         [Self::Md5, Self::Sha1, Self::Sha224, Self::Sha256, Self::Sha384, Self::Sha512];

@@ -72,7 +72,7 @@ pub struct ReplayLane {
     pub share: Option<f64>,
     /// The clients that ask by it.
     pub clients: u64,
-    /// The fates of its queries. Those of all lanes add up to those of the trial.
+    /// The fates of its queries. Those of all lanes add up to those of the trial, but `slipped`.
     pub accounts: Accounts,
     /// Cause → its lost queries.
     pub lost_causes: BTreeMap<String, u64>,

@@ -273,7 +273,11 @@ impl Trial {
 
     /// How many of the lost queries were answered, with the reply dropped by the player's own socket buffers.
     pub fn lost_by_player(&self) -> u64 {
-        self.ledger.at(Place::PlayerSocketBuffer).min(self.accounts.lost)
+        let placed = self.ledger.at(Place::PlayerSocketBuffer);
+        // A class beside others has no ledger, and its sockets count their own drops.
+        let is_class = self.ledger.places.is_empty() && self.transport == Transport::Udp;
+        let dropped = if is_class { self.player_socket_drops() } else { placed };
+        dropped.min(self.accounts.lost)
     }
 
     /// Causes of wrong replies with their counts. Unexpected rcodes are listed in pairs if the record has them.

@@ -141,7 +141,7 @@ impl Replayed {
             Some(carried) if carried != captured.carried => {
                 return if self.lanes[captured.carried.number()] { Whose::Others } else { Whose::NoOnes };
             }
-            Some(_) | None => {}
+            _ => {}
         }
         let number = self.flows.number(captured, slice);
         if self.flows.owner(number) == thread { Whose::Own } else { Whose::Others }

@@ -12,8 +12,8 @@ use kqps_host::watch::{PlayerWatched, TrialWatch, begin_at};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::xdp::XdpSocket;
 use kqps_kernel::{affinity, clock, idle};
-use kqps_observation::{Ledger, Trial};
 use kqps_observation::trial::Transport;
+use kqps_observation::{Ledger, Trial};
 
 use crate::books::{Books, Times};
 use crate::clock::TrialClock;
@@ -98,7 +98,7 @@ impl StartGate {
 pub struct Class<'a> {
     /// How it plays.
     pub plan: &'a Plan,
-    /// What it asks.
+    /// Its queries.
     pub dataset: &'a Dataset,
 }
 
@@ -124,9 +124,12 @@ struct TrialContext<'a> {
 fn watched(classes: &[OpenedClass<'_>], threads: Vec<u32>) -> PlayerWatched {
     let plans = || classes.iter().map(|opened| opened.class.plan);
     let mut cpus: Vec<u32> = Vec::new();
-    for &cpu in plans().flat_map(|plan| &plan.cpus) {
-        if !cpus.contains(&cpu) {
-            cpus.push(cpu);
+    // A class that is not pinned may run on any core.
+    if plans().all(|plan| !plan.cpus.is_empty()) {
+        for &cpu in plans().flat_map(|plan| &plan.cpus) {
+            if !cpus.contains(&cpu) {
+                cpus.push(cpu);
+            }
         }
     }
     PlayerWatched { threads, cpus, drop_reasons: plans().any(|plan| plan.drop_reasons) }

@@ -3,6 +3,7 @@
 
 mod accounts;
 mod capture;
+mod classes;
 mod connected;
 mod early_data;
 mod ends;

@@ -91,7 +91,11 @@ fn by_class(inputs: &[LoadInput]) -> Vec<LoadInput> {
             return vec![input.clone()];
         }
         let of_class = |(number, class): (usize, &ClassTrial)| LoadInput {
-            name: if inputs.len() > 1 { format!("{}: {}", input.name, class.name) } else { class.name.clone() },
+            name: if inputs.len() > 1 {
+                format!("{}: {}", input.name, class.name)
+            } else {
+                class.name.clone()
+            },
             command: input.command.clone(),
             printed: if number == 0 { input.printed.clone() } else { String::new() },
             trial: class.trial.clone(),

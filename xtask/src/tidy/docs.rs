@@ -1,5 +1,5 @@
 //! Docs that drifted: every path in them must exist, also in drawn trees, every link must lead to a heading, the map must
-//! name every crate, and no page of the method is too long.
+//! name every crate, every row of a table must have its cells, and no page of the method is too long.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -50,6 +50,10 @@ pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
                 found.push(format!("{} links to {link}, which is not there", doc.display()));
             }
         }
+        let torn = torn_rows(&text);
+        found.extend(
+            torn.map(|line| format!("{}:{line}: a row has not as many cells as its table", doc.display())),
+        );
         let words = text.split_whitespace().count();
         if doc.starts_with(METHOD) && words > METHOD_WORDS_MOST {
             found.push(format!("{} has {words} words, more than {METHOD_WORDS_MOST}", doc.display()));
@@ -64,6 +68,17 @@ pub(super) fn faults(files: &[PathBuf]) -> Result<Vec<String>> {
         }
     }
     Ok(found)
+}
+
+/// The lines of tables whose number of cells is not that of the line before. A bar in a cell stands after a backslash.
+fn torn_rows(text: &str) -> impl Iterator<Item = usize> {
+    let bars = |line: &str| line.starts_with('|').then(|| line.replace("\\|", "").matches('|').count());
+    let lines: Vec<Option<usize>> = text.lines().map(bars).collect();
+    let is_torn = |pair: &[Option<usize>]| matches!(pair, [Some(one), Some(other)] if one != other);
+    (2..)
+        .zip(lines.windows(2).map(is_torn).collect::<Vec<bool>>())
+        .filter(|(_, is_torn)| *is_torn)
+        .map(|(line, _)| line)
 }
 
 /// Docs for readers: those in `docs/` and in the root.
@@ -181,6 +196,12 @@ mod tests {
         let leads = |link: &str| leads_somewhere(Path::new("docs/A.md"), text, link).unwrap();
         assert!(leads("#the-first-one") && leads("method/accounts.md#the-accounts") && leads("../README.md"));
         assert!(!leads("#none") && !leads("METHOD.md#none") && !leads("NONE.md"));
+    }
+
+    #[test]
+    fn a_row_has_the_cells_of_its_table() {
+        let table = "text\n| a | b |\n| --- | --- |\n| `x \\| y` | 2 |\n| 3 | 4 | 5 |\n| 6 |\n\n| one |\n";
+        assert_eq!(torn_rows(table).collect::<Vec<_>>(), [5, 6]);
     }
 
     #[test]

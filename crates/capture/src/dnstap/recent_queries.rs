@@ -49,6 +49,6 @@ fn hash(query: &Tapped) -> u64 {
     };
     client[..16].copy_from_slice(&address);
     client[16..18].copy_from_slice(&query.client.port().to_be_bytes());
-    client[18] = query.transport as u8;
+    client[18] = query.transport.byte();
     xxh3_64_with_seed(&query.bytes, xxh3_64_with_seed(&client, 0)).max(1)
 }

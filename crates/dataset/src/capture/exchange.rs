@@ -15,7 +15,7 @@ pub(super) fn number(message: &Message<'_>, question: &[u8], scratch: &mut Vec<u
     for end in [message.client, message.server] {
         append_end(end, scratch);
     }
-    scratch.push(message.transport as u8);
+    scratch.push(message.transport.byte());
     scratch.extend_from_slice(&message.connection.unwrap_or(u64::MAX).to_le_bytes());
     scratch.extend_from_slice(message.bytes.first_chunk::<2>().unwrap_or(&[0; 2]));
     append_question(question, scratch);

@@ -144,7 +144,7 @@ fn event_kind(tracepoints: &Tracepoints, sample: &Sample<'_>) -> Option<Kind> {
         _ => {
             let [state, next] = tracepoints.switch.values(sample.raw)?;
             // Bits above are the scheduler's own, such as that of a thread that was made to leave.
-            let is_ready = state & 0xff == 0;
+            let is_ready = state.to_le_bytes()[0] == 0;
             let lock = sample.arguments.filter(|arguments| waits_for_lock(*arguments));
             let next = u32::try_from(next).ok()?;
             Some(Kind::Switch { next, is_ready, lock: lock.map(|[address, ..]| address) })

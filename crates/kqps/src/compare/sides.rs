@@ -49,10 +49,11 @@ fn running(text: &str, args: &Args) -> anyhow::Result<Word> {
     Ok(Word::Running(targets::running(text, &args.live.allow_target, &args.live.connections)?))
 }
 
-/// Reads one side: a URL has a scheme, a command has a placeholder, and the words after a subject's
-/// name are settings.
+/// Reads one side: a URL is one word with a scheme, a command has a placeholder, and the words after a subject's name are
+/// settings.
 fn word(text: &str, args: &Args) -> anyhow::Result<Word> {
-    if text.contains("://") {
+    let is_one_word = text.split_whitespace().count() == 1;
+    if is_one_word && text.contains("://") {
         return running(text, args);
     }
     let are_settings =

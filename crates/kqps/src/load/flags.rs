@@ -156,8 +156,9 @@ pub(crate) struct PlayerArgs {
     /// Send and receive by: auto, plain, mmsg, gso, uring or xdp; on connections auto, epoll, uring or xdp
     ///
     /// Over QUIC there is one way, and a capture is replayed over UDP by mmsg or xdp. With xdp packets bypass the
-    /// kernel's network stack (AF_XDP), to targets on other hosts or at the other end of a veth pair; each thread needs a queue
-    /// of the device, and kqps the rights of docs/HOSTS.md. A capture then goes by one transport, which the target names: udp://ADDR.
+    /// kernel's network stack (AF_XDP), to targets on other hosts or at the other end of a veth pair; each thread needs a
+    /// queue of the device, and kqps the rights of docs/HOSTS.md. A capture then goes by one transport, which the target
+    /// names: udp://ADDR.
     #[arg(long, value_name = "HOW", default_value = "auto", help_heading = "Sockets and threads")]
     io: Io,
 

@@ -118,7 +118,9 @@ pub(super) fn parse_mix(text: &str) -> Result<Mix, String> {
         return Err(expected().to_owned());
     }
     let all: f64 = shares.iter().map(|(_, share)| share).sum();
-    shares.iter_mut().for_each(|(_, share)| *share /= all);
+    for (_, share) in &mut shares {
+        *share /= all;
+    }
     Ok(Mix(shares))
 }
 

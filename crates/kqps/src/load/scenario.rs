@@ -11,7 +11,6 @@ use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Parser;
-use kqps_catalogue::value::scaled;
 use kqps_dataset::{Dataset, Format};
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Trial;
@@ -21,9 +20,10 @@ use kqps_player::{Class, Plan, Together};
 use serde::Deserialize;
 use tempfile::NamedTempFile;
 
-use super::prepared::Prepared;
 use super::Args;
+use super::prepared::Prepared;
 use crate::exit::bad_input;
+use crate::value::parse_rate;
 
 /// The name of the clients that the flags describe.
 pub(super) const GOOD: &str = "good";
@@ -40,6 +40,27 @@ const BUILT_IN: [(&str, &str); 5] = [
 /// The rate of a class whose scenario leaves it open, and the user does not name one, queries a second.
 const RATE: &str = "10k";
 
+/// Flags that a class cannot have.
+const OF_THE_LOAD: [&str; 14] = [
+    "scenario",
+    "yes-attack",
+    "json",
+    "out",
+    "fail-on",
+    "interval",
+    "tui",
+    "live",
+    "linger",
+    "metrics",
+    "subject",
+    "subject-pid",
+    "priority",
+    "drop-reasons",
+];
+
+/// Flags whose value is a file, named from the folder of the scenario.
+const FILES: [&str; 3] = ["queries", "ca", "course"];
+
 /// A scenario as typed: a name or a file, and the rate for `{rate}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Typed {
@@ -49,7 +70,9 @@ pub(crate) struct Typed {
 
 /// Parses `NAME`, `FILE`, or either with `=RATE` behind it.
 pub(super) fn parse(text: &str) -> Result<Typed, String> {
-    let (source, rate) = text.rsplit_once('=').map_or((text, None), |(source, rate)| (source, Some(rate)));
+    // The name of a file may have the sign.
+    let parts = text.rsplit_once('=').filter(|_| !Path::new(text).exists());
+    let (source, rate) = parts.map_or((text, None), |(source, rate)| (source, Some(rate)));
     if source.is_empty() {
         return Err(expected());
     }
@@ -65,7 +88,7 @@ fn expected() -> String {
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 struct ScenarioFile {
-    /// What happens, in a sentence; for its readers.
+    /// Its story in a sentence, for readers.
     #[serde(default, rename = "title")]
     _title: String,
     class: Vec<ClassText>,
@@ -116,12 +139,11 @@ pub(super) fn classes(args: &Args, good: &Plan, queries: &Dataset) -> anyhow::Re
     }
     check_target(args, good)?;
     let (text, folder) = read(typed).map_err(wrong)?;
-    let zone = if text.contains("{zone}") { zone::of_queries(queries).map_err(wrong)? } else { String::new() };
+    let zone =
+        if text.contains("{zone}") { zone::of_queries(queries).map_err(wrong)? } else { String::new() };
     let rate = typed.rate.as_deref().unwrap_or(RATE);
-    if scaled(rate, &[("", 1.0), ("k", 1e3), ("M", 1e6)]).is_none_or(|rate| rate <= 0.0) {
-        return Err(wrong(format!("`{rate}` is no rate; expected one such as 100k")));
-    }
-    let text = text.replace("{zone}", &zone).replace("{rate}", rate);
+    parse_rate(rate).map_err(|error| wrong(format!("`{rate}`: {error}")))?;
+    let text = text.replace("{zone}", &zone.replace('\\', "\\\\")).replace("{rate}", rate);
     let file: ScenarioFile = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     if file.class.is_empty() {
         return Err(wrong("it has no class".into()));
@@ -129,12 +151,16 @@ pub(super) fn classes(args: &Args, good: &Plan, queries: &Dataset) -> anyhow::Re
     let mut names = vec![GOOD.to_owned()];
     let mut classes = Vec::new();
     for class in file.class {
-        if names.contains(&class.name) || class.name.is_empty() {
-            return Err(wrong(format!("two classes are called `{}`, or one has no name", class.name)));
+        if class.name.is_empty() {
+            return Err(wrong("a class has no name".into()));
+        }
+        if names.contains(&class.name) {
+            return Err(wrong(format!("two classes are called `{}`", class.name)));
         }
         names.push(class.name.clone());
         let of_class = |error: anyhow::Error| wrong(format!("class {}: {error:#}", class.name));
-        let prepared = prepared(&class, args, good, &folder).map_err(of_class)?;
+        let number = classes.len() as u64 + 1;
+        let prepared = prepared((number, &class), args, good, &folder).map_err(of_class)?;
         classes.push(ClassLoad { name: class.name.clone(), prepared });
     }
     Ok(classes)
@@ -146,7 +172,7 @@ fn check_target(args: &Args, good: &Plan) -> anyhow::Result<()> {
         let address = target.ip();
         if !args.yes_attack.iter().any(|allowed| allowed.contains(address)) {
             return Err(bad_input(format!(
-                "--scenario: {target} is on another host; such a load may only go to a server of your own: \
+                "--scenario: {target} is on another host. Such a load may only go to a server of your own; if it is, add \
                  --yes-attack {address}"
             )));
         }
@@ -165,14 +191,27 @@ fn read(typed: &Typed) -> Result<(String, PathBuf), String> {
 }
 
 /// The load of a class beside the good one.
-fn prepared(class: &ClassText, args: &Args, good: &Plan, folder: &Path) -> anyhow::Result<Prepared> {
+fn prepared(
+    (number, class): (u64, &ClassText),
+    args: &Args,
+    good: &Plan,
+    folder: &Path,
+) -> anyhow::Result<Prepared> {
     let has = |flag: &str| class.flags.contains_key(flag);
-    for flag in ["scenario", "json", "out", "fail-on", "interval", "tui", "metrics"] {
+    for flag in OF_THE_LOAD {
         if has(flag) {
             return Err(bad_input(format!("`{flag}` is for the whole load")));
         }
     }
-    let mut words: Vec<OsString> = args.player.target_words(class.flags.get("mode").is_some(), &good.targets);
+    if args.mix.is_some() && !has("target") {
+        return Err(bad_input("the good clients have several transports (--mix): name its `target`"));
+    }
+    let mut words =
+        if has("target") { Vec::new() } else { args.player.target_words(has("mode"), &good.targets) };
+    let has_certificate = ["mode", "target", "ca", "insecure", "server-name"].into_iter().any(has);
+    if !has_certificate {
+        words.extend(args.player.certificate_words());
+    }
     for (flag, value) in &class.flags {
         words.extend(flag_words(flag, value, folder)?);
     }
@@ -184,6 +223,13 @@ fn prepared(class: &ClassText, args: &Args, good: &Plan, folder: &Path) -> anyho
     if !has("timeout") {
         words.push(format!("--timeout={}", time(good.timeout.as_secs_f64())).into());
     }
+    if !has("lag") {
+        words.push(format!("--lag={}", time(good.lag_allowed.as_secs_f64())).into());
+    }
+    if !has("seed") {
+        let seed = args.seed.map_or_else(|| fastrand::u64(..), |seed| seed.wrapping_add(number));
+        words.push(format!("--seed={seed}").into());
+    }
     words.extend(["--subject=none", "--priority=usual"].map(OsString::from));
     let (file, format) = queries_of(class)?;
     if let Some(file) = &file {
@@ -194,7 +240,12 @@ fn prepared(class: &ClassText, args: &Args, good: &Plan, folder: &Path) -> anyho
         let text = error.to_string();
         bad_input(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
     })?;
-    Prepared::new(&Args { scenario: args.scenario.clone(), ..parsed.load }, format)
+    if file.is_none() && parsed.load.player.queries.is_none() {
+        return Err(bad_input("it has no queries: give `queries`, `ask` or `messages`"));
+    }
+    let prepared = Prepared::new(&Args { scenario: args.scenario.clone(), ..parsed.load }, format)?;
+    check_target(args, &prepared.plan)?;
+    Ok(prepared)
 }
 
 /// A flag with its value as the command line has them.
@@ -207,7 +258,7 @@ fn flag_words(flag: &str, value: &toml::Value, folder: &Path) -> anyhow::Result<
     };
     let with_value = |value: &toml::Value| -> anyhow::Result<OsString> {
         let mut text = one(value)?;
-        if flag == "queries" {
+        if FILES.contains(&flag) {
             text = folder.join(text).display().to_string();
         }
         Ok(format!("--{flag}={text}").into())
@@ -242,7 +293,8 @@ fn binary(messages: &[String]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for hex in messages {
         let wrong = || bad_input(format!("message {hex}: expected pairs of hexadecimal digits"));
-        let digits: Vec<u32> = hex.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>().ok_or_else(wrong)?;
+        let digits: Vec<u32> =
+            hex.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>().ok_or_else(wrong)?;
         if digits.is_empty() || !digits.len().is_multiple_of(2) {
             return Err(wrong());
         }

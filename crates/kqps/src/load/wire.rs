@@ -1,5 +1,6 @@
 //! The transport of a load, and the flags of its connections, which are those of the catalogue.
 
+use std::ffi::OsString;
 use std::fs;
 use std::path::Path;
 use std::time::Duration;
@@ -122,6 +123,14 @@ impl WireFlags {
             return Err(bad_input(refusal(over, &typed(&flag), transports[0])));
         }
         self.0.check_early_data("--resume")
+    }
+
+    /// The flags of certificates once more, as words.
+    pub(super) fn certificate_words(&self) -> Vec<OsString> {
+        let SettingFlags { ca, insecure, server_name, .. } = &self.0;
+        let ca = ca.iter().flat_map(|ca| [OsString::from("--ca"), ca.into()]);
+        let name = server_name.iter().map(|name| format!("--server-name={name}").into());
+        ca.chain(name).chain(insecure.then(|| "--insecure".into())).collect()
     }
 
     /// Refuses flags of connections that are used as they were captured.

@@ -195,12 +195,7 @@ fn resolve(url: &str, allowed: &[Allowed]) -> anyhow::Result<Resolved> {
     let address = found.addresses[0];
     let target = Target { address, on_this_host: is_local(address) };
     let transport = found.transport()?;
-    Ok(Resolved {
-        target,
-        typed: found.names.swap_remove(0),
-        path: found.paths.swap_remove(0),
-        transport,
-    })
+    Ok(Resolved { target, typed: found.names.swap_remove(0), path: found.paths.swap_remove(0), transport })
 }
 
 fn checked(name: &str) -> anyhow::Result<String> {

@@ -272,7 +272,7 @@ fn flags_of_captures_that_make_no_sense_say_what_to_do() {
             (load, "--close rst", "UDP has no connections"),
             (load, "--ca ca.pem", "--ca is about TLS"),
             ("find 127.0.0.1:9 -d x.pcap", "--speed 2x", "unexpected argument '--speed'"),
-            (mixed, "-T 1", "-T 1: the capture has queries over udp and over tcp"),
+            (mixed, "-T 1", "-T 1: queries go over udp and over tcp, and each of these takes a thread"),
             (mixed, "--queries-per-connection 1", "connections of a capture are used as they were then"),
         ],
     );

@@ -199,7 +199,7 @@ fn at_a_fixed_rate_time_is_compared() {
 fn bad_usage_is_one_clear_error() {
     let folder = tempfile::tempdir().unwrap();
     let here = folder.path().to_str().unwrap();
-    let cases: [(&[&str], &str); 19] = [
+    let cases: [(&[&str], &str); 20] = [
         (&["--a", "knot workers=1", "--b", "knot worker=2"], "did you mean `workers`?"),
         (
             &["--a", "nsd", "--b", "nsd", "--blocks", "9", "--budget", "9s"],
@@ -225,6 +225,7 @@ fn bad_usage_is_one_clear_error() {
         (&["--a", "nsd"], "--b"),
         (&["--a", "nds", "--b", "knot"], "did you mean `nsd`?"),
         (&["--a", "sh -p 53", "--b", "nsd"], "{port} or {endpoint} is missing"),
+        (&["--a", "sh --backend udp://127.0.0.1:1", "--b", "nsd"], "{port} or {endpoint} is missing"),
         (&["--a", "sh {port}", "--b", "sh {port}", "--fail-on", "slow"], "expected faster, slower"),
         (&["--a", "sh {port}", "--b", "sh {port}", "-q", "1", "-Q", "1"], "cannot be used with"),
         (&["--a", "nsd", "--b", "knot", "--allow-inconclusive"], "--fail-on"),

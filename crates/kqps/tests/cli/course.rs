@@ -93,7 +93,8 @@ fn a_rate_above_any_players_is_said_before_it_is_played() {
     let bench = Bench::new();
     for flags in [&["--ramp", "1k..20M/1ms", "-T", "2"][..], &["-Q", "20M", "-l", "1ms", "-T", "2"]] {
         let (_, err) = words(&bench.load(flags).output().unwrap());
-        let wanted = "20,000,000 q/s are more than 2 threads can send: no thread sends 5,000,000 q/s; give -T 4";
+        let wanted =
+            "20,000,000 q/s are more than 2 threads can send: no thread sends 5,000,000 q/s; give -T 4";
         assert!(err.contains(wanted), "{err}");
     }
 }
@@ -114,7 +115,10 @@ fn a_load_has_a_page_and_several_have_one_together() {
     }
     let export = kqps(&["export", "--table", "moments"]).arg(folder("a")).output().unwrap();
     let (csv, err) = words(&export);
-    assert!(csv.starts_with("trial,at_s,duration_s,intended,sent,correct,failed,p50_us,p99_us\n1,0,0.1,"), "{csv}{err}");
+    assert!(
+        csv.starts_with("trial,class,at_s,duration_s,intended,sent,correct,failed,p50_us,p99_us\n1,,0,0.1,"),
+        "{csv}{err}"
+    );
     assert_eq!(csv.lines().count(), 6, "{csv}");
 
     let both = folder("both.html");

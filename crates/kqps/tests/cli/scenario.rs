@@ -4,12 +4,9 @@ use kqps_observation::Trial;
 
 use crate::load::bench::{Bench, kqps, words};
 
-/// Every query is sent in the end, and every reply is in time, however long other programs keep the cores.
-const PATIENT: [&str; 4] = ["--lag", "10s", "-t", "10s"];
-
 /// The record of a load at a rate for half a second, with a scenario beside it.
 fn played(bench: &Bench, scenario: &str) -> Trial {
-    let trial = bench.trial(&[&["-Q", "400", "-l", "500ms", "--scenario", scenario][..], &PATIENT].concat());
+    let trial = bench.trial(&["-Q", "400", "-l", "500ms", "--scenario", scenario]);
     let names: Vec<&str> = trial.classes.iter().map(|class| &*class.name).collect();
     assert_eq!(names.first(), Some(&"good"), "{names:?}");
     let sum = trial.classes.iter().map(|class| class.trial.accounts.intended).sum::<u64>();
@@ -33,7 +30,10 @@ fn each_class_has_its_own_queries_rate_and_accounts() {
     ] {
         let trial = played(&bench, name);
         let [good, attack] = &trial.classes[..] else { panic!("{name}: {}", trial.classes.len()) };
-        assert_eq!((&*attack.name, attack.trial.accounts.intended), (class, 500), "{name}");
+        assert_eq!(attack.name, class, "{name}");
+        // Gaps are random: 500 on average, with a deviation of 22.
+        let intended = attack.trial.accounts.intended;
+        assert!((350..650).contains(&intended), "{name}: {intended}");
         assert_eq!(good.trial.accounts.correct, 200, "{name}: {:?}", good.trial.lost_causes);
         assert!(!good.trial.moments.is_empty() && !attack.trial.moments.is_empty(), "{name}");
         assert_ne!(good.trial.dataset.hash, attack.trial.dataset.hash, "{name}");
@@ -54,7 +54,7 @@ fn a_file_describes_classes_by_the_flags_of_a_load() {
         [[class]]
         name = "closed"
         ask = ["{zone} SOA"]
-        outstanding = 1
+        outstanding = 50
         rate = "{rate}"
         threads = 1
     "#;
@@ -104,13 +104,14 @@ fn a_wrong_scenario_is_refused_with_its_class_and_reason() {
     for (flags, wanted) in [
         (&["-Q", "100", "--scenario", "one-name"][..], "say how long it lasts (-l)"),
         (&["-Q", "100", "-l", "1s", "--scenario", "nothing"], "expected random-names, one-name"),
-        (&["-Q", "100", "-l", "1s", "--scenario", "one-name=fast"], "`fast` is no rate"),
+        (&["-Q", "100", "-l", "1s", "--scenario", "one-name=fast"], "`fast`: expected"),
     ] {
         let output = bench.load(flags).output().unwrap();
         let (_, err) = words(&output);
         assert!(err.contains(wanted) && output.status.code() == Some(2), "{flags:?}: {err}");
     }
-    let elsewhere = ["load", "192.0.2.1", "--allow-target", "192.0.2.1", "-l", "1s", "--scenario", "one-name", "-d"];
+    let elsewhere =
+        ["load", "192.0.2.1", "--allow-target", "192.0.2.1", "-l", "1s", "--scenario", "one-name", "-d"];
     let output = kqps(&elsewhere).arg(bench.queries()).output().unwrap();
     let err = words(&output).1;
     assert!(err.contains("--yes-attack 192.0.2.1") && output.status.code() == Some(2), "{err}");

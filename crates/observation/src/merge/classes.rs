@@ -3,14 +3,13 @@
 use crate::trial::{ClassTrial, LoadFacts};
 use crate::{Ledger, StartFacts, Trial};
 
-use super::{MergeError, Part, counts, record};
+use super::{MergeError, Part, record};
 
 /// The record of all classes together, with the record of each. `ledger` is of all of them.
 ///
 /// # Errors
 ///
-/// No class; a class whose accounts do not add up, whose histograms cannot be read, or whose counts are too large to be
-/// added.
+/// No class; a class whose histograms cannot be read, or whose counts are too large to be added.
 pub fn together(classes: Vec<ClassTrial>, ledger: Ledger) -> Result<Trial, MergeError> {
     let part = |ClassTrial { name, trial }: &ClassTrial| Part {
         host: name.clone(),
@@ -27,7 +26,6 @@ pub fn together(classes: Vec<ClassTrial>, ledger: Ledger) -> Result<Trial, Merge
         differences: Vec::new(),
         hosts: first.hosts.clone(),
         subject: first.subject.clone(),
-        moments: counts::moments(&parts),
         late_start_ns: first.late_start_ns,
         parts: Vec::new(),
         start_skew_us: None,

@@ -1,10 +1,9 @@
 //! The limits of a plan, and the errors of a plan that exceeds them.
 
-use std::net::SocketAddr;
 use std::time::Duration;
 
 use kqps_catalogue::settings;
-use kqps_dataset::{CaptureFacts, Carried, Dataset};
+use kqps_dataset::{CaptureFacts, Dataset};
 use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
@@ -261,24 +260,6 @@ impl Wire {
     }
 }
 
-impl Lane {
-    /// Whether its connections begin and end as captured. Those of QUIC are one to a client, as are those of clients
-    /// that a share chose.
-    pub(crate) fn has_places(&self) -> bool {
-        self.share.is_none() && self.carried != Carried::Udp && matches!(self.wire, Wire::Tcp(_))
-    }
-
-    /// Its targets in a plan.
-    pub(crate) fn targets_in<'a>(&'a self, plan: &'a Plan) -> &'a [SocketAddr] {
-        if self.targets.is_empty() { &plan.targets } else { &self.targets }
-    }
-
-    /// Whether its connections are closed after a number of queries.
-    fn has_limited_connections(&self) -> bool {
-        self.has_places() && self.wire.connection_use().is_some_and(|of| !of.are_kept())
-    }
-}
-
 /// Checks that all lanes have a share, which add up to 1, or none.
 fn check_shares(lanes: &[Lane]) -> Result<(), PlanError> {
     let all: f64 = lanes.iter().filter_map(|lane| lane.share).sum();
@@ -353,6 +334,8 @@ pub const BURST_MOST: usize = settings::BURST_MOST as usize;
 #[cfg(test)]
 mod tests {
     use std::net::SocketAddr;
+
+    use kqps_dataset::Carried;
 
     use super::*;
     use crate::plan::TsigKey;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use kqps_dataset::Carried;
 use serde::{Deserialize, Serialize};
 
-use super::{SEED, Wire};
+use super::{Plan, SEED, Wire};
 
 /// How a capture is played.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -84,5 +84,21 @@ impl Lane {
     /// A lane for the queries that came by `carried`, to the targets of the plan.
     pub fn as_captured(carried: Carried, wire: Wire, threads: usize) -> Self {
         Self { carried, wire, threads, share: None, targets: Vec::new() }
+    }
+
+    /// Whether its connections begin and end as captured. Those of QUIC are one to a client, as are those of clients
+    /// that a share chose.
+    pub(crate) fn has_places(&self) -> bool {
+        self.share.is_none() && self.carried != Carried::Udp && matches!(self.wire, Wire::Tcp(_))
+    }
+
+    /// Its targets in a plan.
+    pub(crate) fn targets_in<'a>(&'a self, plan: &'a Plan) -> &'a [SocketAddr] {
+        if self.targets.is_empty() { &plan.targets } else { &self.targets }
+    }
+
+    /// Whether its connections are closed after a number of queries.
+    pub(super) fn has_limited_connections(&self) -> bool {
+        self.has_places() && self.wire.connection_use().is_some_and(|of| !of.are_kept())
     }
 }

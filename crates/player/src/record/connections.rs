@@ -30,11 +30,7 @@ pub(super) fn connection_facts(counts: &ConnectionCounts, plan: &Plan) -> Connec
         connections_with_retransmitted_syn: counts.lost_syns,
         ports_in_use: counts.ports_in_use,
         tls: counts.tls.as_ref().zip(plan.tls()).map(|(tls, plan)| tls_facts(tls, plan, counts.are_of_tcp())),
-        http: counts
-            .http
-            .as_ref()
-            .zip(plan.wire.http())
-            .map(|(counts, plan)| http_facts(counts, plan)),
+        http: counts.http.as_ref().zip(plan.wire.http()).map(|(counts, plan)| http_facts(counts, plan)),
         quic: counts.quic.as_ref().zip(quic_plan(plan)).map(|(counts, plan)| quic_facts(counts, plan)),
     }
 }

@@ -35,9 +35,7 @@ impl Census {
         });
         Self { queries, asks: asks.into() }
     }
-}
 
-impl Census {
     /// Counts the queries of one pass by the transport that each client asks by now.
     pub(crate) fn count_again(&mut self, dataset: &Dataset, window: &Window, capture: &CaptureFacts) {
         self.queries = [0; TRANSPORTS.len()];

@@ -34,9 +34,8 @@ pub(super) fn best<T>(
     mut play: impl FnMut(u32) -> Result<T>,
     answered_qps: impl Fn(&T) -> f64,
 ) -> Result<T> {
-    let times = |rate_qps: u32, factor: f64| {
-        u32::try_from((f64::from(rate_qps) * factor) as u64).unwrap_or(u32::MAX)
-    };
+    let times =
+        |rate_qps: u32, factor: f64| u32::try_from((f64::from(rate_qps) * factor) as u64).unwrap_or(u32::MAX);
     let mut rate_qps = first_qps;
     let mut best = play(rate_qps)?;
     loop {

@@ -27,6 +27,7 @@ mod reproduce;
 mod scenario;
 mod search;
 mod soak;
+mod stand_in;
 mod starved;
 mod taker;
 mod witnessed;

@@ -60,7 +60,9 @@ pub(crate) fn percentiles(chart: &Percentiles<'_>) -> String {
         svg.line("grid", (across(share), TOP), (across(share), BOTTOM));
         // On a phone all of many labels would lie over one another.
         if decade % 2 == 0 || decades < 4.0 {
-            svg.text("tick", across(share), BOTTOM + 18.0, Anchor::Middle, &share_tick(decade));
+            // The last label would be cut at the edge of a phone.
+            let anchor = if f64::from(decade) < decades { Anchor::Middle } else { Anchor::End };
+            svg.text("tick", across(share), BOTTOM + 18.0, anchor, &share_tick(decade));
         }
     }
     svg.text("tick", RIGHT, BOTTOM + 36.0, Anchor::End, "share of the slowest replies");

@@ -14,12 +14,10 @@ pub(super) struct Part<'a> {
 
 /// A trial with this number, and each of its classes by itself.
 pub(super) fn parts(number: u64, trial: &Trial) -> Vec<Part<'_>> {
-    let class = |ClassTrial { name, trial }: &'_ ClassTrial| Part { number, class: name, trial };
     if trial.classes.is_empty() {
-        vec![Part { number, class: "", trial }]
-    } else {
-        trial.classes.iter().map(class).collect()
+        return vec![Part { number, class: "", trial }];
     }
+    trial.classes.iter().map(|ClassTrial { name, trial }| Part { number, class: name, trial }).collect()
 }
 
 /// The measured trials of a run.

@@ -110,7 +110,7 @@ impl<'a> Reader<'a> {
 
     /// The line of the next byte.
     pub(super) fn line(&self) -> u32 {
-        self.first_line + self.lexer.lines()
+        self.first_line.saturating_add(self.lexer.lines())
     }
 
     /// Reads one entry, up to its line end.

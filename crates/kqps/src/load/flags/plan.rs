@@ -60,13 +60,18 @@ impl PlayerArgs {
         let typed = [&*self.servers, &*self.targets].concat();
         let has_urls = typed.iter().any(|target| target.contains("://"));
         let words: Vec<String> = if has_urls && !of_other_transport {
-            typed
+            typed.into_iter().chain(self.port.map(|port| format!("--port={port}"))).collect()
         } else {
             let mode = self.mode.filter(|_| !of_other_transport);
             let mode = mode.map(|mode| format!("--mode={}", mode.word()));
             addresses.iter().map(ToString::to_string).chain(mode).collect()
         };
         words.into_iter().chain(allowed).map(OsString::from).collect()
+    }
+
+    /// The flags of certificates once more, as words.
+    pub(crate) fn certificate_words(&self) -> Vec<OsString> {
+        self.wire.certificate_words()
     }
 
     /// Whether the flags or the targets' URLs name a transport, by which all queries of a capture then go.

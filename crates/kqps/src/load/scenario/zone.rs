@@ -14,14 +14,19 @@ pub(super) fn of_queries(dataset: &Dataset) -> Result<String, String> {
         let Some(labels) = query.message.get(HEADER_BYTES..).map(labels) else { continue };
         common = Some(match common {
             None => labels,
-            Some(common) => {
-                common.into_iter().zip(labels).take_while(|(one, other)| one == other).map(|(one, _)| one).collect()
-            }
+            Some(common) => common
+                .into_iter()
+                .zip(labels)
+                .take_while(|(one, other)| one == other)
+                .map(|(one, _)| one)
+                .collect(),
         });
     }
     let labels = common.unwrap_or_default();
     if labels.is_empty() {
-        return Err("the names of the queries have no zone in common; write a scenario with a name of its own".into());
+        return Err(
+            "the names of the queries have no zone in common; write a scenario with a name of its own".into(),
+        );
     }
     let mut wire = Vec::new();
     for label in labels.iter().rev() {

@@ -19,7 +19,7 @@ pub(super) fn by_lane(lanes: &[ReplayLane]) -> String {
     let row = |lane: &ReplayLane| {
         ([lane.transport.clone(), lane.clients.to_string()], fates(&lane.accounts, &lane.latency_us))
     };
-    lines(["over", "clients"], lanes.iter().map(row), "    ")
+    lines(["over", "clients"], lanes.iter().map(row), "   ")
 }
 
 /// A line for each class: its mean rate, the fates of its queries, and its latency; empty without classes.
@@ -31,7 +31,7 @@ pub(super) fn by_class(classes: &[ClassTrial]) -> String {
         let due = trial.accounts.intended as f64 / trial.load.duration_s.max(f64::MIN_POSITIVE);
         ([name.clone(), rate(due)], fates(&trial.accounts, &trial.latency_us))
     };
-    String::from("\nClasses:\n\n") + &lines(["class", "due/s"], classes.iter().map(row), "  ")
+    String::from("\nClasses:\n\n") + &lines(["class", "due/s"], classes.iter().map(row), " ")
 }
 
 fn fates(accounts: &Accounts, latency_us: &Quantiles) -> Vec<String> {

@@ -103,7 +103,8 @@ fn each_query_goes_by_the_transport_that_it_came_by_or_all_by_that_of_a_url() {
 #[test]
 fn a_mix_shares_out_the_clients_and_accounts_for_each_transport() {
     let captures = Captures::new();
-    let many = ["gen", "capture", "-d", "queries", "-Q", "2k", "-n", "800", "--clients", "40", "--tcp", "20%"];
+    let many =
+        ["gen", "capture", "-d", "queries", "-Q", "2k", "-n", "800", "--clients", "40", "--tcp", "20%"];
     captures.said(&[&many[..], &["-o", "many.pcap"]].concat());
     let listen = ["udp://127.0.0.1:0", "tls://127.0.0.1:0", "https://127.0.0.1:0", "quic://127.0.0.1:0"];
     let server = Running::start(&listen.map(|listen| ["--listen", listen]).concat());
@@ -121,8 +122,7 @@ fn a_mix_shares_out_the_clients_and_accounts_for_each_transport() {
     let trial = captures.play(udp, "many.pcap", &[&others[..], &mix, &ca].concat());
     assert_eq!((trial.accounts.sent, trial.accounts.correct), (800, 800), "{:?}", trial.lost_causes);
     let replay = trial.replay.as_ref().unwrap();
-    let lanes: Vec<(&str, u64)> =
-        replay.lanes.iter().map(|lane| (&*lane.transport, lane.clients)).collect();
+    let lanes: Vec<(&str, u64)> = replay.lanes.iter().map(|lane| (&*lane.transport, lane.clients)).collect();
     assert_eq!(lanes, [("udp", 20), ("tls", 10), ("https", 6), ("quic", 4)]);
     assert_eq!(replay.not_played.values().sum::<u64>(), 0);
     let report = server.stop(Signal::Terminate);
@@ -149,8 +149,14 @@ fn a_mix_needs_a_target_for_each_transport_and_none_beside_them() {
         err
     };
     for (flags, wanted) in [
-        (&["udp://127.0.0.1:5301", "--mix", "udp=1,tcp=1"][..], "no target is over tcp; add one, such as tcp://127.0.0.1"),
-        (&["udp://127.0.0.1:1", "tcp://127.0.0.1:1", "127.0.0.1:2", "--mix", "udp=1,tcp=1"], "127.0.0.1:2 has no share"),
+        (
+            &["udp://127.0.0.1:5301", "--mix", "udp=1,tcp=1"][..],
+            "no target is over tcp; add one, such as tcp://127.0.0.1",
+        ),
+        (
+            &["udp://127.0.0.1:1", "tcp://127.0.0.1:1", "127.0.0.1:2", "--mix", "udp=1,tcp=1"],
+            "127.0.0.1:2 has no share",
+        ),
         (&["udp://127.0.0.1:1", "--mix", "udp=1"], "two transports or more"),
         (&["udp://127.0.0.1:1", "tcp://127.0.0.1:1", "-T", "1", "--mix", "udp=1,tcp=1"], "give -T 2 or more"),
         (&["udp://127.0.0.1:1", "tcp://127.0.0.1:1", "-m", "tcp", "--mix", "udp=1,tcp=1"], "leave one out"),

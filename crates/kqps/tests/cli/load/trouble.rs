@@ -17,7 +17,8 @@ pub(super) fn under_way(command: &mut Command) -> Child {
     command.args(["-S", "100ms", "--json"]).stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut child = command.spawn().unwrap();
     let mut stderr = BufReader::new(child.stderr.take().unwrap());
-    let under_way = stderr.by_ref().lines().map(Result::unwrap).find(|line| !line.contains("sent 0.0k q/s"));
+    let is_waited_through = |line: &str| line.contains("sent 0.0k q/s") || line.contains("warning: ");
+    let under_way = stderr.by_ref().lines().map(Result::unwrap).find(|line| !is_waited_through(line));
     assert!(under_way.as_ref().is_some_and(|line| line.contains("k q/s, correct ")), "{under_way:?}");
     // A thread reads the rest, so that the pipe never fills up.
     std::thread::spawn(move || std::io::copy(&mut stderr, &mut std::io::sink()));

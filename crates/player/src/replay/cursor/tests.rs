@@ -311,8 +311,10 @@ fn queries_without_a_lane_are_counted_and_the_others_go_by_theirs() {
 #[test]
 fn a_mix_gives_each_client_one_transport_whatever_its_queries_came_by() {
     let made = made((0..400_u64).map(|number| (number * MS, number as u32 % 20, number / 20 % 2 == 0)));
-    let lane =
-        |carried, wire, threads, share| Lane { share: Some(share), ..Lane::as_captured(carried, wire, threads) };
+    let lane = |carried, wire, threads, share| Lane {
+        share: Some(share),
+        ..Lane::as_captured(carried, wire, threads)
+    };
     let lanes = vec![lane(Carried::Udp, udp(Io::Auto, 1), 1, 0.6), lane(Carried::Tcp, tcp(1), 2, 0.4)];
     let replay = ReplayPlan { pile: 2, ..ReplayPlan::default() };
     let plan = Plan { wire: Wire::Captured(lanes), ..planned(3, replay) };

@@ -44,7 +44,9 @@ impl Bins<'_> {
             Ok(most)
         } else {
             ensure!(lag_us > LAG_MOST_US, "a tenth of a second is {most:.4} off, and no query left late");
-            Err(format!("a standstill: a query left {lag_us} µs late, and a tenth of a second is {most:.4} off"))
+            Err(format!(
+                "a standstill: a query left {lag_us} µs late, and a tenth of a second is {most:.4} off"
+            ))
         })
     }
 
@@ -72,6 +74,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         ensure!((trial.accounts.intended as f64 - all).abs() <= 1.0, "{} intended", trial.accounts.intended);
         Bins { trial: &trial, players: 1, area: &area }.check()
     })?;
-    eprintln!("--ramp {ramp}: {:.0} queries, each tenth of a second within {:.2} %", area(seconds), 100.0 * off);
+    eprintln!(
+        "--ramp {ramp}: {:.0} queries, each tenth of a second within {:.2} %",
+        area(seconds),
+        100.0 * off
+    );
     Ok(())
 }

@@ -19,18 +19,23 @@ use workflow::{Step, Workflow};
 /// of the core, as a server's work does, and kqps takes that speed out of its figures.
 const ROUNDS: f64 = 30_000.0;
 
-/// Budgets in place of those of the text. In the short one differences of 50 % show, in the next one those of 10 %, and in
-/// the long one those of 5 %.
+/// Budgets in place of those of the text. In the short one differences of 50 % show, and in the next one those of 10 %.
 const SHORT: &str = "--blocks 6 --duration 200ms";
 const MIDDLE: &str = "--blocks 10 --duration 400ms";
-const LONG: &str = "--budget 1m";
+
+/// Three fifths of the text's budget, for comparisons in which differences of 5 % show, and a fifth of it for the runs that
+/// the history keeps.
+const LONG: &str = "--budget 3m";
+const KEPT: &str = "--budget 1m";
 
 /// A budget in place of that of the run that the history keeps, if there will be too few runs anyway.
 const SHORTEST: &str = "--blocks 1 --duration 100ms";
 
 /// The runs before the change, and all runs: as many as the history needs, and three with the change.
-const BEFORE: usize = 8;
-const RUNS: usize = 11;
+const MANY: (usize, usize) = (8, 11);
+
+/// Too few for the history: the comparison with the commit before must fail the job.
+const FEW: (usize, usize) = (2, 4);
 
 /// The program of `make -C new`, and that of the reference: an echo whose rounds stand for the server's speed. It takes
 /// the options of the recipe's command line.
@@ -52,8 +57,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         // The comparison with the commit before fails it. The history has too few runs.
         return played(bench, 0.5, (2, 3), [SHORTEST, SHORT]);
     }
-    for (slower, extent) in [(0.5, SHORT), (0.1, MIDDLE), (0.05, LONG)] {
-        played(bench, slower, (BEFORE, RUNS), [extent; 2])?;
+    for (slower, runs, extents) in
+        [(0.5, MANY, [SHORT; 2]), (0.1, MANY, [MIDDLE; 2]), (0.05, FEW, [KEPT, LONG])]
+    {
+        played(bench, slower, runs, extents)?;
     }
     Ok(())
 }
@@ -88,9 +95,7 @@ fn played(
         host.log()?
     );
     ensure!(marked.is_subset(&right), "other commits than {before} are marked: {marked:?}\n{}", host.log()?);
-    ensure!(!failed.is_empty() || !marked.is_empty(), "nothing fails for commit {before}\n{}", host.log()?);
-    // A difference as large as these shows in one comparison. That of 5 % may need the history.
-    ensure!(slower < 0.1 || !failed.is_empty(), "the job of commit {before} does not fail\n{}", host.log()?);
+    ensure!(!failed.is_empty(), "the job of commit {before} does not fail\n{}", host.log()?);
     Ok(())
 }
 

@@ -29,7 +29,8 @@ impl Lanes {
     pub(super) fn from_captured(captured: &Captured) -> anyhow::Result<Self> {
         let weight = |carried| captured.by_transport.get(&carried).copied().unwrap_or(0) as f64;
         let weights = [(Transport::Udp, weight(Carried::Udp)), (Transport::Tcp, weight(Carried::Tcp))];
-        let weights: Vec<(Transport, f64)> = weights.into_iter().filter(|(_, weight)| *weight > 0.0).collect();
+        let weights: Vec<(Transport, f64)> =
+            weights.into_iter().filter(|(_, weight)| *weight > 0.0).collect();
         if weights.is_empty() {
             let names: Vec<&str> = captured.by_transport.keys().map(|carried| carried.name()).collect();
             return Err(bad_input(format!(
@@ -56,7 +57,8 @@ impl Lanes {
         let mut counts = vec![1; self.weights.len()];
         for _ in counts.len() as u64..threads {
             let of_each = |at: &usize| self.weights[*at].1 / counts[*at] as f64;
-            let heaviest = (0..counts.len()).rev().max_by(|one, other| of_each(one).total_cmp(&of_each(other)));
+            let heaviest =
+                (0..counts.len()).rev().max_by(|one, other| of_each(one).total_cmp(&of_each(other)));
             counts[heaviest.unwrap_or_default()] += 1;
         }
         counts
@@ -64,7 +66,7 @@ impl Lanes {
 
     fn names(&self) -> String {
         let names: Vec<&str> = self.weights.iter().map(|(transport, _)| transport.word()).collect();
-        names.join(", ")
+        names.join(" and over ")
     }
 }
 
@@ -125,7 +127,8 @@ impl PlayerArgs {
             let own = if lanes.is_mix { targets.over(*transport) } else { targets.clone() };
             // A model for several of them is for connections.
             let is_for = takes_io(*transport)
-                && (*transport != Transport::Udp || !transports.iter().skip(1).any(|other| takes_io(*other)));
+                && (*transport != Transport::Udp
+                    || !transports.iter().any(|other| *other != Transport::Udp && takes_io(*other)));
             let io = if is_for { self.io } else { Io::Auto };
             let flows = match transport {
                 Transport::Udp => self.flows(usual_sockets(threads, &own), &own),
@@ -139,7 +142,11 @@ impl PlayerArgs {
             };
             let wire = self.wired(*transport, io, flows, &own, timeout)?;
             let lane = Lane::as_captured(carried_by(*transport), wire, threads as usize);
-            Ok(if lanes.is_mix { Lane { share: Some(*weight), targets: own.addresses, ..lane } } else { lane })
+            Ok(if lanes.is_mix {
+                Lane { share: Some(*weight), targets: own.addresses, ..lane }
+            } else {
+                lane
+            })
         };
         let counts = lanes.threads(threads);
         lanes.weights.iter().zip(counts).map(lane).collect::<anyhow::Result<_>>().map(Wire::Captured)
