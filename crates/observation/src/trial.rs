@@ -275,8 +275,8 @@ impl Trial {
     pub fn lost_by_player(&self) -> u64 {
         let placed = self.ledger.at(Place::PlayerSocketBuffer);
         // A class beside others has no ledger, and its sockets count their own drops.
-        let is_class = self.ledger.places.is_empty() && self.transport == Transport::Udp;
-        let dropped = if is_class { self.player_socket_drops() } else { placed };
+        let has_none = self.ledger == Ledger::default() && self.transport == Transport::Udp;
+        let dropped = if has_none { self.player_socket_drops() } else { placed };
         dropped.min(self.accounts.lost)
     }
 

@@ -172,8 +172,8 @@ pub fn play_classes<W: TrialWatch>(
 /// The records of classes that were played at the same time.
 #[derive(Clone, Debug)]
 pub struct Together {
-    /// The record of each class, in their order. The ledgers of several are empty: a counter of the host does not tell
-    /// classes apart.
+    /// The record of each class, in their order. The ledgers of several are empty: a counter of the host counts
+    /// packets of all.
     pub classes: Vec<Trial>,
     /// Where packets of all classes were lost; empty of a single class, whose record has it.
     pub ledger: Ledger,

@@ -29,12 +29,17 @@ pub(crate) struct EdnsOption {
 impl EdnsOption {
     /// The option with this code and data in hex, of which there may be none. The error says what is wrong with them.
     pub(crate) fn new(code: u16, hex: &str) -> Result<Self, &'static str> {
-        let value = |digit: char| u8::try_from(digit.to_digit(16)?).ok();
-        let digits: Option<Vec<u8>> = hex.chars().map(value).collect();
-        let digits = digits.filter(|digits| digits.len().is_multiple_of(2));
-        let data = digits.ok_or("expected pairs of hexadecimal digits")?;
-        Ok(Self { code, data: data.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect() })
+        Ok(Self { code, data: bytes_of_hex(hex)? })
     }
+}
+
+/// The bytes that pairs of hexadecimal digits stand for.
+pub(super) fn bytes_of_hex(hex: &str) -> Result<Vec<u8>, &'static str> {
+    let value = |digit: char| u8::try_from(digit.to_digit(16)?).ok();
+    let digits: Option<Vec<u8>> = hex.chars().map(value).collect();
+    let digits = digits.filter(|digits| digits.len().is_multiple_of(2));
+    let digits = digits.ok_or("expected pairs of hexadecimal digits")?;
+    Ok(digits.chunks_exact(2).map(|pair| pair[0] << 4 | pair[1]).collect())
 }
 
 impl FromStr for EdnsOption {

@@ -21,6 +21,7 @@ use serde::Deserialize;
 use tempfile::NamedTempFile;
 
 use super::Args;
+use super::per_query::bytes_of_hex;
 use super::prepared::Prepared;
 use crate::exit::bad_input;
 use crate::value::parse_rate;
@@ -292,15 +293,11 @@ fn queries_of(class: &ClassText) -> anyhow::Result<(Option<NamedTempFile>, Optio
 fn binary(messages: &[String]) -> anyhow::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     for hex in messages {
-        let wrong = || bad_input(format!("message {hex}: expected pairs of hexadecimal digits"));
-        let digits: Vec<u32> =
-            hex.chars().map(|digit| digit.to_digit(16)).collect::<Option<_>>().ok_or_else(wrong)?;
-        if digits.is_empty() || !digits.len().is_multiple_of(2) {
-            return Err(wrong());
-        }
-        let length = u16::try_from(digits.len() / 2).map_err(|_| wrong())?;
+        let wrong = |why: &str| bad_input(format!("message {hex}: {why}"));
+        let message = bytes_of_hex(hex).map_err(wrong)?;
+        let length = u16::try_from(message.len()).map_err(|_| wrong("expected 65,535 bytes at most"))?;
         bytes.extend(length.to_be_bytes());
-        bytes.extend(digits.chunks_exact(2).filter_map(|pair| u8::try_from(pair[0] << 4 | pair[1]).ok()));
+        bytes.extend(message);
     }
     Ok(bytes)
 }

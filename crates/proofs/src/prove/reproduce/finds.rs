@@ -74,9 +74,8 @@ fn search(bench: &Bench, beside: u32) -> Result<Vec<Interval>> {
             let found = find(bench, &queries, subject.address(), flags)?;
             let line = format!("beside {beside} %, find {}: {}", number + 1, in_words(&found));
             eprintln!("{line}");
-            // A host whose cores keep changing their speed was not quiet. A standstill may use up the small form's time.
-            let is_not_quiet = found.spoiled.is_too_unsteady() || bench.size == Size::Small;
-            let is_doubtful = beside == 0 && found.share.is_none() && is_not_quiet;
+            // A host whose cores keep changing their speed was not quiet.
+            let is_doubtful = beside == 0 && found.share.is_none() && found.spoiled.is_too_unsteady();
             Ok(if is_doubtful { Err(line) } else { Ok(found) })
         })?;
         drop(work);
