@@ -9,6 +9,7 @@
 pub mod accounts;
 pub mod arrivals;
 pub mod connections;
+pub mod event;
 pub mod fingerprint;
 pub mod gauge;
 pub mod goal;
@@ -39,6 +40,7 @@ pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use connections::ConnectionFacts;
+pub use event::{EventFacts, Silence};
 pub use fingerprint::Fingerprint;
 pub use gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
 pub use goal::GoalFacts;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::accounts::Accounts;
 use crate::connections::ConnectionFacts;
+use crate::event::{EventFacts, Silence};
 use crate::gauge::{SpeedFacts, StallFacts};
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
@@ -163,6 +164,14 @@ pub struct Trial {
     /// and the queries, the target and the transport those of the first. Empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassTrial>,
+    /// What happened during the load by a scenario, in the order in which it was due. Empty if it has no events, and in
+    /// records older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub events: Vec<EventFacts>,
+    /// The longest times without a correct reply, the longest first. Empty unless moments were asked for, and in records
+    /// older than the field.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub silences: Vec<Silence>,
     /// One-second bins: queries by the time of their send, correct replies by the time of their arrival.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.

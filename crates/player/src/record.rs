@@ -191,6 +191,8 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         residence: None,
         beside: Vec::new(),
         classes: Vec::new(),
+        events: Vec::new(),
+        silences: Vec::new(),
         parts: Vec::new(),
         start_skew_us: None,
         mishaps: tally.timeline.mishaps(),

@@ -74,6 +74,9 @@ pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial
         late_start_ns: late_ns,
         mishaps: counts::mishaps(parts, &starts),
         moments: counts::moments(parts),
+        // The events are of the whole trial, and a silence of one player may be none of all.
+        events: Vec::new(),
+        silences: Vec::new(),
         intervals: counts::intervals(parts, &starts),
         sent_per_100ms: counts::sent_per_100ms(parts, &starts),
     })

@@ -1,0 +1,33 @@
+//! Events of a scenario: something that happened to the subject, its path or its zones while it was loaded.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// An event with its moments. Times are seconds since the trial began, on the player's clock.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventFacts {
+    /// What happens, in words, such as `reload` or `loss 5%`.
+    pub name: String,
+    /// When it was due.
+    pub due_s: f64,
+    /// When it began: its signal was sent, its program started, its path changed. `None` if the trial ended before, or
+    /// if it could not begin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun_s: Option<f64>,
+    /// When it was done: its program ended well, the new serial was answered, the server answered again. `None` if that
+    /// was not seen.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub done_s: Option<f64>,
+    /// Why it failed; `None` if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failure: Option<String>,
+}
+
+/// A time without a correct reply, while queries were due.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Silence {
+    /// When it began, seconds since the trial began.
+    pub at_s: f64,
+    /// How long it lasted, seconds.
+    pub seconds: f64,
+}
