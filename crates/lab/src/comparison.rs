@@ -12,6 +12,7 @@ use kqps_observation::factors::ComparedAs;
 
 use kqps_observation::{Cell, CellLoad, Factors, Run};
 
+use crate::budget::Clock;
 use crate::claim::claim;
 use crate::clock::unix_ms;
 use crate::configured::Configured;
@@ -70,6 +71,8 @@ pub struct ComparisonRequest {
     pub ca: Option<String>,
     /// The budget, seconds; `None` for as long as it takes.
     pub budget_s: Option<f64>,
+    /// Whether there are more blocks than `blocks` if they fit the budget.
+    pub fills_budget: bool,
     /// Number of blocks; each has two starts of A and one of B.
     pub blocks: u32,
     /// The load of every trial.
@@ -120,7 +123,8 @@ pub fn begin(request: &ComparisonRequest, began: Instant) -> Result<Session, Com
 
     let known = sides.iter().filter_map(|side| side.definition());
     let known = known.map(|definition| (definition.name.clone(), definition.clone())).collect();
-    Ok(Session::resume_with(&request.folder, request.kqps.clone(), &known)?.since(began))
+    let clock = if request.fills_budget { Clock::of_filled } else { Clock::new };
+    Ok(Session::resume_with(&request.folder, request.kqps.clone(), &known)?.since(began, clock))
 }
 
 /// Writes everything that resuming the run needs.
@@ -226,6 +230,7 @@ mod tests {
             queries: None,
             ca: None,
             budget_s: None,
+            fills_budget: false,
             blocks: 6,
             load: CellLoad::Closed(1.0),
             rounds: 4,

@@ -83,6 +83,11 @@ pub enum Event<'a> {
         /// Seconds that the rest of the run will take, judged by how long the block took.
         left_s: f64,
     },
+    /// The planned blocks of a comparison took less than its budget, so there are more.
+    Added {
+        /// The number of blocks from now on.
+        blocks: u32,
+    },
     /// Something is left out: it does not fit the budget, or its subject failed too often.
     Dropped {
         /// The part in words: `blocks 2 to 3`, `block 1: knot`.
@@ -145,7 +150,9 @@ impl Conductor<'_> {
             return Ok(ended);
         }
         let mut last_block_s = 0.0;
-        for block in 0..run.blocks {
+        // A comparison may have more blocks while it is made.
+        let mut blocks = 0..;
+        while let Some(block) = blocks.next().filter(|block| *block < run.blocks) {
             self.forgive();
             if let Some(pairing) = pairing
                 && self.gives_up(run, pairing, block)?
@@ -164,6 +171,7 @@ impl Conductor<'_> {
             self.forgive();
             last_block_s = (seconds(began) - self.away.saturating_sub(away).as_secs_f64()).max(0.0);
             if is_whole {
+                self.add_blocks(run, pairing, block, last_block_s)?;
                 self.report_left(run, pairing, block, last_block_s);
             }
         }
@@ -201,6 +209,27 @@ impl Conductor<'_> {
             None => clock.fits_block(seconds(began) + in_s, block, last_block_s),
         };
         self.clock.is_none_or(fits)
+    }
+
+    /// Plans as many more blocks after the last one of a comparison as fit its budget. The time alone decides, not the
+    /// result.
+    fn add_blocks(
+        &mut self,
+        run: &mut Run,
+        pairing: Option<Pairing>,
+        block: u32,
+        took_s: f64,
+    ) -> Result<(), StoreError> {
+        let Some((clock, began)) = self.clock.filter(|_| pairing.is_some() && block + 1 == run.blocks) else {
+            return Ok(());
+        };
+        let more = clock.more_blocks(seconds(began), took_s);
+        if more > 0 {
+            run.blocks = run.blocks.saturating_add(more);
+            self.store.set_blocks(run.blocks)?;
+            (self.report)(&Event::Added { blocks: run.blocks });
+        }
+        Ok(())
     }
 
     /// Gives the budget the time back that went into reaching lost hosts since the last call, and returns it.

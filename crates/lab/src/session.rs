@@ -180,9 +180,9 @@ impl Session {
         self.hosts.as_ref()?.why_longer()
     }
 
-    /// Sets when the budget began, if the run has one.
-    pub(crate) fn since(self, began: Instant) -> Self {
-        let clock = self.run.budget_s.map(|budget_s| (Clock::new(budget_s), began));
+    /// Sets the clock of the budget, and when it began, if the run has one.
+    pub(crate) fn since(self, began: Instant, clock: impl Fn(f64) -> Clock) -> Self {
+        let clock = self.run.budget_s.map(|budget_s| (clock(budget_s), began));
         Self { clock, ..self }
     }
 

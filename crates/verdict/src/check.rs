@@ -13,6 +13,9 @@ use crate::rate::rate;
 /// The headroom over the needed rate, as a multiple of it.
 pub const HEADROOM: f64 = 1.25;
 
+/// A whole core must be worth less than the wanted rate by this factor, before it shows that the target cannot carry it.
+const CERTAIN: f64 = 1.1;
+
 /// The answer of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
@@ -55,11 +58,13 @@ impl Finding {
             return Self::of_all_answered(least_qps, need_qps);
         }
         let (resource, figure) = (verdict.bottleneck.resource, verdict.figure_qps);
+        let wanted_qps = need_qps.map(|need_qps| need_qps * HEADROOM);
+        let limited = || Self::of_whole_core(verdict.whole_core_qps?, wanted_qps?);
         let Some(figure) = figure.filter(|_| !verdict.grade.refuses()) else {
             let why = verdict.reasons.first().cloned().unwrap_or_else(|| "no trial was good".into());
-            return Self::cannot_tell(without_stop(sentence(&why)), advice(verdict));
+            let untold = || Self::cannot_tell(without_stop(sentence(&why)), advice(verdict));
+            return limited().unwrap_or_else(untold);
         };
-        let wanted_qps = need_qps.map(|need_qps| need_qps * HEADROOM);
         if let (Some(wanted_qps), Some(need_qps)) = (wanted_qps, need_qps)
             && figure.low >= wanted_qps
         {
@@ -68,7 +73,7 @@ impl Finding {
         }
         if is_unknown(resource) {
             let why = format!("{}, and the limit was {}", range(verdict), resource.in_short());
-            return Self::cannot_tell(why, advice(verdict));
+            return limited().unwrap_or_else(|| Self::cannot_tell(why, advice(verdict)));
         }
         match wanted_qps {
             Some(wanted_qps) if figure.high >= wanted_qps => {
@@ -81,6 +86,16 @@ impl Finding {
                 Self { word: Word::Limited, why, helps: None }
             }
         }
+    }
+
+    /// The answer for a target whose CPU time shows that it cannot carry the rate, although other programs or the player
+    /// spoiled its figure: even with a core all the time it would answer less. `None` if it might answer more.
+    fn of_whole_core(whole_qps: f64, wanted_qps: f64) -> Option<Self> {
+        let why = format!(
+            "by its CPU time for an answer it would carry about {} q/s with its core to itself",
+            rate(whole_qps)
+        );
+        (whole_qps * CERTAIN < wanted_qps).then_some(Self { word: Word::Limited, why, helps: None })
     }
 
     /// The answer if the target answered even the greatest load, `least_qps`.
@@ -182,6 +197,18 @@ mod tests {
         assert_eq!(word(&refused, Some(10e3)), Word::CannotTell);
         let cut = SearchVerdict { interrupted: true, ..verdict(79e3, 85e3, Resource::SubjectCpu) };
         assert_eq!(word(&cut, Some(10e3)), Word::CannotTell);
+    }
+
+    #[test]
+    fn the_cpu_time_of_a_target_tells_that_it_is_too_slow_although_its_figure_is_refused() {
+        let shared = verdict(79e3, 85e3, Resource::SubjectCoreShared);
+        let refused = SearchVerdict { grade: Grade::F, figure_qps: None, ..shared.clone() };
+        for spoiled in [shared, refused] {
+            let spoiled = SearchVerdict { whole_core_qps: Some(100e3), ..spoiled };
+            assert_eq!(word(&spoiled, Some(200e3)), Word::Limited);
+            assert_eq!(word(&spoiled, Some(86e3)), Word::CannotTell, "107,500 is too close to 100,000");
+            assert_eq!(word(&spoiled, None), Word::CannotTell);
+        }
     }
 
     #[test]

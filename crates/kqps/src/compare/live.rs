@@ -75,6 +75,7 @@ fn usual_request(
         queries: None,
         ca: None,
         budget_s: asked.budget.map(|budget| budget.as_secs_f64()),
+        fills_budget: asked.blocks.is_none(),
         blocks,
         load: match asked.rate_qps {
             Some(rate_qps) => CellLoad::Rates { rates_qps: vec![rate_qps], duration_s },
@@ -101,9 +102,9 @@ fn begin_and_conduct(request: &ComparisonRequest, seen: Option<f64>) -> anyhow::
 
 fn conduct(mut session: Session, mut time_left: TimeLeft, seen: Option<f64>) -> anyhow::Result<Compared> {
     let go_on = format!("kqps compare --resume --out {}", session.folder().path().display());
-    let blocks = session.run().blocks;
+    let mut blocks = session.run().blocks;
     let interrupts = signals::in_order();
-    let conducted = session.conduct(interrupts, &mut |event| report(event, blocks, &mut time_left));
+    let conducted = session.conduct(interrupts, &mut |event| report(event, &mut blocks, &mut time_left));
     let conducted = conducted.with_context(|| format!("what was measured is stored; to go on: {go_on}"))?;
     let mut verdict = judge(session.run());
     // The page has the verdicts that are printed.
@@ -225,10 +226,15 @@ fn request(args: &Args) -> anyhow::Result<ComparisonRequest> {
 }
 
 /// Prints a line for every start on stderr.
-fn report(event: &Event<'_>, blocks: u32, time_left: &mut TimeLeft) {
+fn report(event: &Event<'_>, blocks: &mut u32, time_left: &mut TimeLeft) {
     let (cell, block, found) = match event {
         Event::Left { left_s } => {
             return time_left.line(*left_s).into_iter().for_each(|line| eprintln!("{line}"));
+        }
+        Event::Added { blocks: all } => {
+            let more = counted(u64::from(all.saturating_sub(*blocks)), "more block");
+            *blocks = *all;
+            return eprintln!("The budget has time for {more}.");
         }
         Event::Dropped { what, why } => return eprintln!("Left out: {what}: {why}."),
         Event::Over { cell, block, ending } => (cell, block, found(ending)),

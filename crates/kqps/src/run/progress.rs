@@ -45,7 +45,7 @@ impl Progress {
 
     pub(super) fn show(&mut self, event: &Event<'_>) {
         match event {
-            Event::Block { .. } | Event::Load { .. } => (),
+            Event::Block { .. } | Event::Load { .. } | Event::Added { .. } => (),
             Event::Start { cell, .. } => {
                 self.trials = 0;
                 self.message(&format!("{}: starting", cell.name));

@@ -51,7 +51,11 @@ impl RunView {
             Event::Dropped { what, why } => {
                 self.run.skipped.insert((*what).to_owned(), (*why).to_owned());
             }
-            Event::Block { .. } | Event::Over { .. } | Event::SoFar { .. } | Event::Left { .. } => {}
+            Event::Block { .. }
+            | Event::Over { .. }
+            | Event::SoFar { .. }
+            | Event::Added { .. }
+            | Event::Left { .. } => {}
         }
     }
 

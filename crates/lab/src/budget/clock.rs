@@ -6,6 +6,8 @@ use super::cost::REASONS_S;
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Clock {
     limit_s: f64,
+    /// Whether blocks are added as long as they fit.
+    is_filled: bool,
 }
 
 /// The share of the remaining time for one start, in seconds from its beginning.
@@ -25,7 +27,19 @@ const WORTHWHILE: f64 = 0.25;
 impl Clock {
     /// A clock for a run with this budget, in seconds.
     pub fn new(budget_s: f64) -> Self {
-        Self { limit_s: budget_s }
+        Self { limit_s: budget_s, is_filled: false }
+    }
+
+    /// A clock for a comparison that has as many blocks as fit its budget, in seconds.
+    pub fn of_filled(budget_s: f64) -> Self {
+        Self { limit_s: budget_s, is_filled: true }
+    }
+
+    /// How many more blocks fit after the last planned one, if a block takes `block_s`; none unless the budget is to be
+    /// filled.
+    pub fn more_blocks(&self, spent_s: f64, block_s: f64) -> u32 {
+        let is_known = self.is_filled && block_s > 0.0;
+        if is_known { u32::try_from((self.left_s(spent_s) / block_s) as u64).unwrap_or(u32::MAX) } else { 0 }
     }
 
     /// Seconds that are left.
@@ -72,6 +86,14 @@ mod tests {
         assert!(clock.fits_cell(110.0, 13.0) && !clock.fits_cell(125.0, 13.0));
         assert!(clock.fits_cell(133.0, 0.7) && !clock.fits_cell(134.0, 0.7));
         assert!(clock.fits_reasons(117.0) && !clock.fits_reasons(118.0));
+    }
+
+    #[test]
+    fn blocks_are_added_only_to_fill_a_budget_and_only_if_they_fit() {
+        let clock = Clock::of_filled(180.0);
+        assert_eq!((clock.more_blocks(80.0, 7.3), clock.more_blocks(173.0, 7.3)), (13, 0));
+        assert_eq!((clock.more_blocks(200.0, 7.3), clock.more_blocks(80.0, 0.0)), (0, 0));
+        assert_eq!(Clock::new(180.0).more_blocks(80.0, 7.3), 0);
     }
 
     #[test]

@@ -42,6 +42,10 @@ pub struct SearchVerdict {
     /// Nothing shows how much more it answers, and there is no figure. `None` otherwise.
     #[serde(default)]
     pub at_least_qps: Option<f64>,
+    /// Answers a second if the subject's busiest thread had a core all the time, by its CPU time for an answer near its
+    /// limit. A refused figure leaves it as it is. `None` if too few trials show it, and in older records.
+    #[serde(default)]
+    pub whole_core_qps: Option<f64>,
     /// The figure, queries a second: the median of `figure_qps`. `None` if it is refused, and beside `at_least_qps`.
     pub throughput_qps: Option<f64>,
     /// The figure with its interval, at the host's usual speed. It is the estimate from the trials without
@@ -177,6 +181,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &SearchCon
         lower_bound_qps: shown.lower_qps,
         upper_bound_qps: shown.upper_qps,
         at_least_qps: weighed.at_least_qps.map(|qps| qps * usual_speed),
+        whole_core_qps: weighed.whole_core_qps.map(|qps| qps * usual_speed),
         throughput_qps: figure_qps.map(|figure| figure.median),
         figure_qps,
         as_it_came_qps: as_it_came.filter(|_| figure_qps.is_some()),

@@ -25,6 +25,8 @@ pub(super) struct Weighed {
     pub(super) figure_qps: Option<Interval>,
     /// The greatest load that may be tried, if even that met the goal; there is then no figure.
     pub(super) at_least_qps: Option<f64>,
+    /// Answers a second if the subject's busiest thread had a core all the time, whether the figure is refused or not.
+    pub(super) whole_core_qps: Option<f64>,
     pub(super) player_headroom: Option<f64>,
     pub(super) share: Option<Interval>,
     /// Whether the bounds stand: the figure is not refused, and lies between them.
@@ -107,6 +109,7 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     Weighed {
         figure_qps: figure_qps.filter(|_| is_figure),
         at_least_qps: at_least_qps.filter(|_| !grade.refuses()),
+        whole_core_qps: core_time.map(|core_time| core_time.whole_qps),
         player_headroom: player_headroom.filter(|_| !grade.refuses()),
         share: share.filter(|_| is_figure),
         has_bounds: !grade.refuses() && !outside,

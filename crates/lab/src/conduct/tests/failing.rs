@@ -182,6 +182,26 @@ fn a_comparison_whose_starts_take_longer_than_its_budget_has_as_many_blocks_as_a
     assert!(run.skipped["34 of 40 blocks"].starts_with("a block takes "), "{:?}", run.skipped);
 }
 
+#[test]
+fn a_comparison_that_fills_its_budget_has_more_blocks_than_planned() {
+    let folder = tempfile::tempdir().unwrap();
+    let store = Store::create(&folder.path().join("run.sqlite"), &comparison("slow", "swift")).unwrap();
+    let planned = store.run().unwrap().blocks;
+    let (begun, added) = (Cell::new(0), Cell::new(0));
+    let mut note = |event: &Event<'_>| match event {
+        Event::Block { block } => begun.set(*block),
+        Event::Added { blocks } => added.set(*blocks),
+        _ => {}
+    };
+    let before_trial = || if begun.get() > planned { Err(NoTrial::Interrupted) } else { Ok(()) };
+    // An hour is enough for more blocks, however slow this host is.
+    let clock = Some((Clock::of_filled(3600.0), Instant::now()));
+    assert_eq!(conduct(&store, clock, &before_trial, &mut note).unwrap(), Conducted::Interrupted);
+    let run = store.run().unwrap();
+    assert!(added.get() > planned && run.blocks == added.get(), "{planned} planned, {} added", added.get());
+    assert!(run.trials.iter().any(|one| one.block == planned), "a block beyond the planned ones is measured");
+}
+
 /// A run of the default study over a subject that fails in trials of this kind, in as many blocks.
 fn with_trials_that_fail(is_failing: impl Fn(Purpose) -> bool) -> Run {
     let folder = tempfile::tempdir().unwrap();
