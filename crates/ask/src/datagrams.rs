@@ -4,7 +4,7 @@ use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr, UdpSocket};
 use std::time::Instant;
 
 use crate::error::Result;
-use crate::link::{Link, left};
+use crate::link::{Link, has_input, left};
 
 /// Bytes of the longest datagram.
 const DATAGRAM_BYTES: usize = 65_535;
@@ -30,6 +30,14 @@ impl Datagrams {
         let bytes = self.socket.recv(&mut self.room)?;
         Ok(&self.room[..bytes])
     }
+
+    /// Whether a datagram has arrived.
+    pub(crate) fn has_arrived(&self) -> Result<bool> {
+        self.socket.set_nonblocking(true)?;
+        let looked = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false)?;
+        Ok(has_input(looked))
+    }
 }
 
 impl Link for Datagrams {
@@ -42,5 +50,9 @@ impl Link for Datagrams {
 
     fn receive(&mut self, until: Instant) -> Result<Vec<u8>> {
         Ok(self.next(until)?.to_vec())
+    }
+
+    fn is_readable(&self) -> Result<bool> {
+        self.has_arrived()
     }
 }

@@ -66,6 +66,10 @@ impl Link for Https {
             self.session.take_outgoing(|bytes| self.stream.write(bytes))?;
         }
     }
+
+    fn is_readable(&self) -> Result<bool> {
+        self.stream.is_readable()
+    }
 }
 
 /// The reply in the fate of a request.

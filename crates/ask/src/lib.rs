@@ -30,6 +30,9 @@ use link::Link;
 use quic::Quic;
 use stream::Stream;
 
+/// The time for a read of what has arrived. It waits only for the rest of a reply.
+const READ: Duration = Duration::from_millis(1);
+
 /// A name server at an address, and the transport to it. Over an encrypted one its certificate must be for the address,
 /// unless the settings accept any, and no session is resumed.
 #[derive(Clone, Debug)]
@@ -122,6 +125,28 @@ impl Connection {
     /// gets the ID of its query.
     pub fn receive(&mut self, within: Duration) -> Result<Vec<u8>, AskError> {
         self.link.receive(Instant::now() + within)
+    }
+
+    /// The next reply if it has arrived, without a wait for one that has not.
+    pub fn receive_arrived(&mut self) -> Result<Option<Vec<u8>>, AskError> {
+        loop {
+            // A moment that has come: only a reply that was read before is taken.
+            let error = match self.link.receive(Instant::now()) {
+                Ok(reply) => return Ok(Some(reply)),
+                Err(error) => error,
+            };
+            if !matches!(error, AskError::TimedOut) {
+                return Err(error);
+            }
+            if !self.link.is_readable()? {
+                return Ok(None);
+            }
+            match self.link.receive(Instant::now() + READ) {
+                // It was a part of a reply.
+                Err(AskError::TimedOut) => (),
+                reply => return reply.map(Some),
+            }
+        }
     }
 
     /// Asks, and waits for the reply with the query's ID. Over UDP datagrams with other IDs are dropped: they may answer

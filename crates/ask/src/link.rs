@@ -1,5 +1,6 @@
 //! The task of every transport: it sends queries and receives replies.
 
+use std::io::{self, ErrorKind};
 use std::time::{Duration, Instant};
 
 use kqps_message::header;
@@ -13,12 +14,21 @@ pub(crate) trait Link: Send {
 
     /// Waits for the next reply.
     fn receive(&mut self, until: Instant) -> Result<Vec<u8>>;
+
+    /// Whether a read from the socket would not wait.
+    fn is_readable(&self) -> Result<bool>;
 }
 
 /// The time until a deadline, which is an error when it is over.
 pub(crate) fn left(until: Instant) -> Result<Duration> {
     let left = until.saturating_duration_since(Instant::now());
     if left.is_zero() { Err(AskError::TimedOut) } else { Ok(left) }
+}
+
+/// Whether there is something to read, by a look at a socket that does not wait meanwhile.
+pub(crate) fn has_input(looked: io::Result<usize>) -> bool {
+    // An end or an error is something to read, too.
+    looked.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
 }
 
 /// A reply with the ID of its query, which travelled with the ID 0.

@@ -94,6 +94,10 @@ impl Link for Quic {
             self.turn(until)?;
         }
     }
+
+    fn is_readable(&self) -> Result<bool> {
+        self.datagrams.has_arrived()
+    }
 }
 
 impl Drop for Quic {

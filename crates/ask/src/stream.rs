@@ -7,7 +7,7 @@ use std::time::Instant;
 use kqps_tls::{ClientTls, Connector};
 
 use crate::error::{AskError, Result};
-use crate::link::{Link, left};
+use crate::link::{Link, has_input, left};
 
 /// Bytes that are read at once: more than a record has (RFC 8446, section 5.2).
 const READ_BYTES: usize = 1 << 15;
@@ -86,5 +86,12 @@ impl Link for Stream {
             }
             self.read(until)?;
         }
+    }
+
+    fn is_readable(&self) -> Result<bool> {
+        self.socket.set_nonblocking(true)?;
+        let looked = self.socket.peek(&mut [0]);
+        self.socket.set_nonblocking(false)?;
+        Ok(has_input(looked))
     }
 }

@@ -45,6 +45,34 @@ fn over_udp_a_datagram_with_another_id_is_dropped() {
 }
 
 #[test]
+fn replies_that_have_arrived_are_taken_without_a_wait() {
+    let socket = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut connection = Server::over_udp(socket.local_addr().unwrap()).connect(PATIENCE).unwrap();
+    assert!(connection.receive_arrived().unwrap().is_none());
+    connection.send(&[&message(1)]).unwrap();
+    let (_, client) = socket.recv_from(&mut [0; 64]).unwrap();
+    for id in [1, 2] {
+        // A datagram over loopback has arrived when it is sent.
+        socket.send_to(&message(id), client).unwrap();
+    }
+    assert_eq!([(); 2].map(|()| connection.receive_arrived().unwrap().unwrap()), [message(1), message(2)]);
+    assert!(connection.receive_arrived().unwrap().is_none());
+
+    let mut connection = by_tcp(1, &[1, 2]).connect(PATIENCE).unwrap();
+    assert!(connection.receive_arrived().unwrap().is_none());
+    connection.send(&[&message(1)]).unwrap();
+    let mut arrived = Vec::new();
+    let ended = loop {
+        match connection.receive_arrived() {
+            Ok(reply) => arrived.extend(reply),
+            Err(error) => break error,
+        }
+    };
+    assert!(matches!(ended, AskError::Closed), "{ended:?}");
+    assert_eq!(arrived, [message(1), message(2)]);
+}
+
+#[test]
 fn over_tcp_replies_come_in_any_order_and_then_the_end() {
     let mut connection = by_tcp(2, &[2, 1]).connect(PATIENCE).unwrap();
     connection.send(&[&message(1), &message(2)]).unwrap();

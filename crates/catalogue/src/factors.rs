@@ -20,6 +20,7 @@ pub use crate::choice::{
 };
 use crate::cpu_list;
 pub use crate::name;
+pub use crate::scenario::Scenario;
 use crate::setting::Group as _;
 pub use crate::setting::ReceiveCore;
 use crate::settings::{self, CellFactors};
@@ -301,6 +302,16 @@ impl Factors {
         let differs = |(name, word): &(&String, &String)| other.words().get(*name) != Some(*word);
         let is_lacking = |name: &&String| !self.words().contains_key(*name);
         (self.words().iter().filter(differs).count(), other.words().keys().filter(is_lacking).count())
+    }
+
+    /// The scenario that plays beside the good clients; `None` if there is none.
+    pub fn scenario(&self) -> Option<Scenario<'_>> {
+        Scenario::read(self.values.cell.scenario.as_deref()?)
+    }
+
+    /// The rate of the good clients beside a scenario whose rate is searched, queries a second.
+    pub fn good_qps(&self) -> Option<f64> {
+        self.values.cell.good_rate.map(f64::from)
     }
 
     /// The niceness of the subject (setpriority(2)), -20 to 19.

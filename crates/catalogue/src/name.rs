@@ -114,6 +114,10 @@ pub const PATH_SYSCTL: &str = "path.sysctl.";
 
 /// The longest warm-up until the rate is steady.
 pub const STEADY: &str = "steady";
+/// The scenario that plays beside the good clients.
+pub const SCENARIO: &str = "scenario";
+/// The rate of the good clients beside a scenario whose rate is searched.
+pub const GOOD_RATE: &str = "good_rate";
 /// The shares of the figure at which latency is measured.
 pub const LATENCY_AT: &str = "latency_at_percent";
 /// The number of trials in each start.
@@ -202,7 +206,7 @@ pub(super) fn has_value(name: &str) -> bool {
     [PLAYER, DATASET, PATH_SETTING, HOST, HOSTS, SUBJECT_SETTING]
         .iter()
         .any(|prefix| name.starts_with(prefix))
-        || [PATH, STEADY, LATENCY_AT, ROUNDS, COMPARED_AS].contains(&name)
+        || [PATH, STEADY, SCENARIO, GOOD_RATE, LATENCY_AT, ROUNDS, COMPARED_AS].contains(&name)
 }
 
 /// The present name of a factor. The first versions wrote `player_` for `player.`, and `zone_records`.

@@ -44,7 +44,8 @@ pub use gauge::gauge;
 pub use ledger::ledger;
 pub use listener::listeners;
 pub use process::{
-    allowed_cpus, group, lives, parent_of_same_program, processes, ready_threads, started, threads_of,
+    allowed_cpus, families, group, lives, parent_of_same_program, processes, program, ready_threads, started,
+    threads_of,
 };
 pub use profile::Profile;
 pub use residence::{ResidenceWatch, Stamped};

@@ -176,7 +176,7 @@ pub(crate) fn thread_ids(pid: u32) -> io::Result<Vec<u32>> {
 }
 
 /// The name of the program that a process runs, or the name of the process if its file may not be read.
-pub(crate) fn program(pid: u32) -> Option<String> {
+pub fn program(pid: u32) -> Option<String> {
     let file = fs::read_link(format!("/proc/{pid}/exe")).ok();
     let name = file.as_ref().and_then(|file| file.file_name()?.to_str());
     // The file may have been replaced since.
@@ -222,7 +222,7 @@ pub(crate) fn thread_name(pid: u32, tid: u32) -> Option<String> {
 }
 
 /// These processes and all their descendants, each once.
-pub(crate) fn families(pids: &[u32]) -> Vec<u32> {
+pub fn families(pids: &[u32]) -> Vec<u32> {
     let mut all: Vec<u32> = Vec::new();
     for &pid in pids {
         let family = family(pid);

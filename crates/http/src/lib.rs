@@ -12,6 +12,7 @@ mod client;
 mod failure;
 mod memory;
 mod requests;
+mod resets;
 mod server;
 mod slots;
 #[cfg(test)]
@@ -37,5 +38,6 @@ pub use client::{ClientSession, Fate};
 pub use failure::Failure;
 pub use kqps_catalogue::choice::Method;
 pub use requests::{BadTarget, Requests, authority};
+pub use resets::{ResetSession, ServerFrame, TooLong};
 pub use server::{Peer, ServerEvent, ServerSession};
 pub use values::Values;

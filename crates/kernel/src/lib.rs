@@ -54,6 +54,7 @@ mod cmsg;
 mod headers;
 mod memory;
 mod perf_event;
+mod reach;
 mod sys;
 
 pub use address::{Address, LocalAddress};

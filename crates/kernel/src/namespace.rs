@@ -6,10 +6,14 @@
 
 mod device;
 pub mod drops;
+pub mod impair;
+pub mod named;
 pub(crate) mod netlink;
+pub mod new_routes;
 pub mod routes;
 pub mod sysfs;
 pub mod veth;
+pub mod veth_v6;
 
 use std::fs::File;
 use std::io;
@@ -100,6 +104,12 @@ pub fn enter_new_network() -> io::Result<()> {
 pub fn enter_silent_network() -> io::Result<()> {
     // SAFETY: the call touches no memory, and changes the calling thread only.
     check(unsafe { libc::unshare(libc::CLONE_NEWNET) }).map(drop)
+}
+
+/// Moves the calling thread, and the threads that it starts from now on, into a namespace for good. Requires
+/// `CAP_SYS_ADMIN`.
+pub fn move_into(namespace: &NetNs) -> io::Result<()> {
+    set(namespace.as_fd())
 }
 
 fn set(namespace: BorrowedFd<'_>) -> io::Result<()> {

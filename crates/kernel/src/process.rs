@@ -32,6 +32,10 @@ pub enum Signal {
     Continue,
     /// SIGHUP: makes most daemons reload their files.
     HangUp,
+    /// SIGUSR1: its meaning is the program's own.
+    User1,
+    /// SIGUSR2: its meaning is the program's own.
+    User2,
 }
 
 impl Signal {
@@ -43,6 +47,8 @@ impl Signal {
             Self::Stop => rustix::process::Signal::STOP,
             Self::Continue => rustix::process::Signal::CONT,
             Self::HangUp => rustix::process::Signal::HUP,
+            Self::User1 => rustix::process::Signal::USR1,
+            Self::User2 => rustix::process::Signal::USR2,
         }
     }
 
@@ -138,6 +144,20 @@ fn lives(process: u32) -> bool {
     Pid::from_raw(process as i32).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
+/// Lets signals reach the child that this thread has blocked, as a server does that reads its own from a descriptor
+/// ([`crate::signal::Signals`]).
+pub fn unblock_signals(command: &mut Command) -> &mut Command {
+    // SAFETY: between fork and exec the closure calls only functions that are safe in a signal handler.
+    unsafe {
+        command.pre_exec(|| {
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&raw mut none);
+            libc::sigprocmask(libc::SIG_SETMASK, &raw const none, std::ptr::null_mut());
+            Ok(())
+        })
+    }
+}
+
 /// Makes the child inherit a descriptor, open under the number returned. The command holds a copy, which is
 /// closed with the command.
 pub fn hand_down(command: &mut Command, descriptor: impl AsFd) -> io::Result<RawFd> {
@@ -164,6 +184,11 @@ pub fn handed_down(number: RawFd) -> io::Result<OwnedFd> {
 /// Sends a signal to one process. Fails if no such process exists.
 pub fn signal(process: u32, signal: Signal) -> io::Result<()> {
     Ok(kill_process(pid(process)?, signal.of_kernel())?)
+}
+
+/// Whether this process may send signals to a process (`kill(2)` with the signal 0); the kernel's error otherwise.
+pub fn check_signal(process: u32) -> io::Result<()> {
+    Ok(test_kill_process(pid(process)?)?)
 }
 
 /// Sends a signal to a process that was found by its number, if `is_it` recognises the process that has this number
@@ -244,7 +269,9 @@ mod tests {
             true
         });
         assert_eq!(gone.unwrap_err().raw_os_error(), Some(libc::ESRCH));
+        assert_eq!(check_signal(pid).unwrap_err().raw_os_error(), Some(libc::ESRCH));
         let mut child = Command::new("sleep").arg("60").spawn().unwrap();
+        assert!(check_signal(child.id()).is_ok());
         assert!(signal_if(child.id(), Signal::Kill, || true).unwrap());
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGKILL));
         assert!(signal_if(1, Signal::Kill, || true).is_err());
@@ -280,6 +307,27 @@ mod tests {
         unsafe { libc::signal(libc::SIGHUP, before) };
         signal(child.id(), Signal::HangUp).unwrap();
         assert_eq!(child.wait().unwrap().signal(), Some(libc::SIGHUP));
+    }
+
+    #[test]
+    fn a_child_gets_signals_that_its_parent_blocks() {
+        let blocked_in = |command: &mut Command| {
+            let output = command.output().unwrap();
+            let text = String::from_utf8(output.stdout).unwrap();
+            u64::from_str_radix(text.trim().trim_start_matches("SigBlk:").trim(), 16).unwrap()
+        };
+        std::thread::spawn(move || {
+            let _signals = crate::signal::Signals::take(true).unwrap();
+            let read = || {
+                let mut command = Command::new("grep");
+                command.args(["SigBlk", "/proc/self/status"]);
+                command
+            };
+            assert_ne!(blocked_in(&mut read()), 0, "children inherit it");
+            assert_eq!(blocked_in(unblock_signals(&mut read())), 0);
+        })
+        .join()
+        .unwrap();
     }
 
     #[test]

@@ -2,8 +2,12 @@
 
 use std::io;
 use std::net::{SocketAddr, TcpListener};
+use std::os::fd::AsFd;
+use std::time::Duration;
 
-use socket2::{Domain, Protocol, Socket, Type};
+use socket2::{Domain, Protocol, SockRef, Socket, Type};
+
+use crate::reach;
 
 /// The maximum number of connections that wait to be accepted. The system's limit (`net.core.somaxconn`) may be
 /// lower.
@@ -15,14 +19,32 @@ const BACKLOG: libc::c_int = 4096;
 /// is an error, even if that program would share it. What is written on an accepted connection leaves at once
 /// (`TCP_NODELAY`).
 pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>> {
-    let first = socket(address)?;
+    listen_with(address, count, ListenOptions::default())
+}
+
+/// The connections that listening sockets of a wildcard address accept. By default those to addresses of this host.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ListenOptions {
+    /// `IP_FREEBIND` or `IPV6_FREEBIND`: also those to addresses that no interface has and that are routed to this host.
+    pub free_bind: bool,
+    /// `SO_BINDTODEVICE` with the loopback interface: none of other hosts.
+    pub loopback: bool,
+}
+
+/// Like [`listen`], with options.
+pub fn listen_with(
+    address: SocketAddr,
+    count: usize,
+    options: ListenOptions,
+) -> io::Result<Vec<TcpListener>> {
+    let first = socket(address, options)?;
     first.bind(&address.into())?;
     first.set_reuse_port(count > 1)?;
     first.listen(BACKLOG)?;
     let mut listeners = vec![TcpListener::from(first)];
     let address = listeners[0].local_addr()?;
     for _ in 1..count {
-        let socket = socket(address)?;
+        let socket = socket(address, options)?;
         socket.set_reuse_port(true)?;
         socket.bind(&address.into())?;
         socket.listen(BACKLOG)?;
@@ -31,9 +53,16 @@ pub fn listen(address: SocketAddr, count: usize) -> io::Result<Vec<TcpListener>>
     Ok(listeners)
 }
 
+/// Makes the end of a connection a reset instead of an orderly close (`SO_LINGER` with a time of 0, socket(7)): the peer
+/// sees "connection reset", and the kernel drops what was not sent.
+pub fn reset_at_close(connection: &impl AsFd) -> io::Result<()> {
+    SockRef::from(connection).set_linger(Some(Duration::ZERO))
+}
+
 /// A TCP socket for an address, before it is bound.
-fn socket(address: SocketAddr) -> io::Result<Socket> {
+fn socket(address: SocketAddr, options: ListenOptions) -> io::Result<Socket> {
     let socket = Socket::new(Domain::for_address(address), Type::STREAM, Some(Protocol::TCP))?;
+    reach::widen(&socket, address, options.free_bind, options.loopback)?;
     if address.is_ipv6() {
         socket.set_only_v6(true)?;
     }
@@ -70,6 +99,20 @@ mod tests {
             listener.accept().ok()
         });
         assert!(accepted.expect("one of them has the client").0.nodelay().unwrap());
+    }
+
+    #[test]
+    fn a_connection_that_is_reset_breaks_at_its_peer() {
+        use std::io::Read as _;
+        let options = ListenOptions { loopback: true, ..ListenOptions::default() };
+        let listener = listen_with("0.0.0.0:0".parse().unwrap(), 1, options).unwrap().remove(0);
+        let port = listener.local_addr().unwrap().port();
+        let mut client = std::net::TcpStream::connect(("127.9.8.7", port)).unwrap();
+        let (accepted, _) = listener.accept().unwrap();
+        assert_eq!(accepted.local_addr().unwrap().ip().to_string(), "127.9.8.7");
+        reset_at_close(&accepted).unwrap();
+        drop(accepted);
+        assert_eq!(client.read(&mut [0]).unwrap_err().kind(), io::ErrorKind::ConnectionReset);
     }
 
     #[test]

@@ -12,6 +12,7 @@ use crate::address::{Address, LocalAddress};
 use crate::buffers;
 use crate::cmsg::{self, Control, ControlData};
 use crate::headers;
+use crate::reach;
 use crate::sys::{check_size, get_option, is_not_now, set_option};
 
 /// The maximum of the length field of a UDP header in bytes (RFC 768). It includes the 8 bytes of the header, and
@@ -38,6 +39,11 @@ pub struct UdpOptions {
     pub pktinfo: bool,
     /// `O_NONBLOCK`. The calls of this crate do not need it: each takes a [`Wait`].
     pub nonblocking: bool,
+    /// `IP_FREEBIND` or `IPV6_FREEBIND`: a reply may leave from an address that no interface has, such as one of a
+    /// prefix that is routed to this host.
+    pub free_bind: bool,
+    /// `SO_BINDTODEVICE` with the loopback interface: no packet of another host arrives.
+    pub loopback: bool,
 }
 
 /// A bound UDP socket. An IPv6 socket accepts IPv6 only (RFC 3493, section 5.3), so wildcard sockets of both
@@ -87,6 +93,7 @@ impl UdpSocket {
         socket.set_reuse_port(options.reuse_port)?;
         socket.set_reuse_address(options.reuse_address)?;
         socket.set_nonblocking(options.nonblocking)?;
+        reach::widen(&socket, address, options.free_bind, options.loopback)?;
         let socket = Self { fd: socket.into(), v6: address.is_ipv6(), pktinfo: options.pktinfo };
         socket.set_up(options)?;
         socket2::SockRef::from(&socket).bind(&address.into())?;

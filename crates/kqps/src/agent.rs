@@ -10,7 +10,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use kqps_fleet::Identity;
 use kqps_remote::agent::{Agent, stand_guard};
-use kqps_testbed::subject::stand_for_group;
+use kqps_testbed::subject::{stand_for_group, stand_for_suspended};
 
 use crate::exit::bad_input;
 
@@ -44,12 +44,16 @@ pub(crate) struct Args {
     /// Wait for the end of standard input, and kill the process group with this leader
     #[arg(long, hide = true, value_name = "PID", conflicts_with_all = ["authorized_keys", "guard"])]
     guard_group: Option<u32>,
+
+    /// Read processes until the end of standard input, and resume them
+    #[arg(long, hide = true, conflicts_with_all = ["authorized_keys", "guard", "guard_group"])]
+    guard_suspended: bool,
 }
 
 impl Args {
     /// Whether this process is to be a guard, which signals must not end.
     pub(crate) fn is_guard(&self) -> bool {
-        self.guard.is_some() || self.guard_group.is_some()
+        self.guard.is_some() || self.guard_group.is_some() || self.guard_suspended
     }
 }
 
@@ -63,6 +67,10 @@ pub(crate) fn is_called_as_guard(mut words: impl Iterator<Item = OsString>) -> b
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(leader) = args.guard_group {
         stand_for_group(leader).context("the process group to guard")?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    if args.guard_suspended {
+        stand_for_suspended().context("the processes to resume")?;
         return Ok(ExitCode::SUCCESS);
     }
     let kqps = std::env::current_exe().context("the path of this program is not known")?;

@@ -38,7 +38,7 @@ pub(crate) fn words(line: &str) -> Vec<String> {
     words.into_iter().take_while(|word| !is_end(word)).collect()
 }
 
-/// The command lines of a document. A line that ends with a backslash goes on in the next.
+/// The command lines of a document. A line that ends with a backslash, or within a quotation, goes on in the next.
 fn commands(document: &str) -> Vec<Example> {
     let mut found = Vec::new();
     let mut language = None;
@@ -58,6 +58,10 @@ fn commands(document: &str) -> Vec<Example> {
         };
         if example.text.ends_with('\\') {
             example.text.pop();
+            begun = Some(example);
+        } else if shlex::split(&example.text).is_none() {
+            // A quotation goes on in the next line.
+            example.text.push('\n');
             begun = Some(example);
         } else {
             found.push(example);

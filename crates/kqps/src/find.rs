@@ -1,5 +1,6 @@
 //! `kqps find`: the highest reliable rate of a target, by the search of `docs/method/search.md`, with a grade of trust.
 
+mod attack;
 mod ceiling;
 mod ended_search;
 mod keep;
@@ -22,14 +23,13 @@ use kqps_kernel::local_address::is_local;
 use kqps_lab::gauged::{Cores, Gauges};
 use kqps_lab::search;
 use kqps_observation::run::Purpose;
-use kqps_observation::trial::Transport;
 use kqps_observation::{Factors, Trial};
-use kqps_player::{Arrivals, LoadPlan, Plan, ReplayPlan, Stop, Wire};
-use kqps_testbed::echo_io;
+use kqps_player::{Arrivals, LoadPlan, ReplayPlan, Stop};
 use kqps_testbed::path::LaidPath;
 use kqps_testbed::play::{PlayerProgram, SPARE};
 use kqps_testbed::player_setup::TIMEOUT_S;
 use kqps_testbed::trial_request::{Played, RequestedPace, TrialRequest};
+use kqps_verdict::breaking;
 use kqps_verdict::evidence::is_spoiled;
 use kqps_verdict::judge::{CutShort, SearchVerdict};
 use kqps_verdict::percent;
@@ -45,6 +45,7 @@ use crate::load::{Captured, PlayerArgs, Queries, TIMEOUT, check_against, may_be_
 use crate::print;
 use crate::signals;
 use crate::value::{parse_duration, parse_rate, parse_share};
+use attack::{Attack, AttackArgs};
 use ceiling::{Ceilings, Interface};
 use ended_search::EndedSearch;
 use keep::{Keeping, Setup};
@@ -57,15 +58,12 @@ const WIDTH_LEAST: f64 = 0.0001;
 /// Queries outstanding in the short closed loop whose rate is the search's starting point.
 const WINDOW: u64 = 500;
 
-/// The echo's I/O model that is closest to most name servers.
-const USUAL_IO: &str = "mmsg";
-
 const EXAMPLES: &str = "\
 Examples:
   kqps find 127.0.0.1:5300 -d bench.queries
   kqps find quic://127.0.0.1:8853 -d bench.queries --ca ca.pem --connections 8
   kqps find 127.0.0.1:5300 -d bench.queries --loss 0.1% --p99 5ms --max 1M
-  kqps find 127.0.0.1:5300 -d bench.queries --no-ceiling --tui";
+  kqps find 127.0.0.1:5300 -d bench.queries --good-rate 20k --scenario one-name";
 
 const QUERIES_PER_CONNECTION: &str = "\
 Close each connection after this many queries, or once it is made: 0 (default: keep it)
@@ -123,6 +121,9 @@ pub(crate) struct Args {
     /// A trial is also bad if p99 of its latency is above this (default: no limit)
     #[arg(long, value_name = "DURATION", value_parser = parse_duration, help_heading = "Goal")]
     p99: Option<Duration>,
+
+    #[command(flatten)]
+    attack: AttackArgs,
 
     /// The echo's I/O model that is most like the subject's over UDP (default: mmsg)
     ///
@@ -186,10 +187,11 @@ fn search<T>(
         usual_timeout,
         captured.as_ref(),
     )?;
-    let interface = interface_of(args, &plan)?;
+    let interface = Interface::from_flags(args, &plan)?;
     let alone = if plan.has_connections_alone() { ", connections alone instead of queries" } else { "" };
     let queries = opened.map_or_else(|| Queries::open(&args.player), Ok)?;
     check_against(&plan, &queries.dataset)?;
+    let attack = args.attack.attack(&args.player, &plan, &queries.dataset)?;
     let targets = plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let mut views = Views::open(&args.live, &format!("kqps find {targets}"))?;
     let claimed = args.out.as_deref().map(keep::claim).transpose()?;
@@ -201,13 +203,18 @@ fn search<T>(
     views.begin()?;
     let shown = SearchView::new(views.hub(), &goal, targets.clone(), plan.has_connections_alone());
     let ceilings = ceilings_of(args, &interface, (&player, &shown), &subject.cpus, &gauges);
-    let (given, flags) = (args.player.given(&plan)?, Factors::read(args.player.recorded())?);
+    let (given, flags) = (
+        args.player.given(&plan)?,
+        Factors::read([args.player.recorded(), args.attack.recorded()].concat())?,
+    );
     let setup = Setup { plan: &plan, watched: &subject, given, flags };
     let keeping = Keeping::begin(claimed, views.page(), &goal, &setup, &interface, &ceilings)?;
     let cores = are_here(&plan.targets).then(|| Cores::new(&plan.cpus, &subject.cpus));
     let mut search = Search {
         json: args.json,
         goal: &goal,
+        most_qps: args.max,
+        attack: attack.as_ref(),
         player,
         subject: &subject,
         keeping,
@@ -235,6 +242,7 @@ fn search<T>(
         subject: &subject,
         interface: &interface,
         ceilings: &ceilings,
+        attack: attack.as_ref(),
         played,
         cut_short,
     };
@@ -261,7 +269,8 @@ fn ceilings_of(
     subject_cpus: &[u32],
     gauges: &Gauges,
 ) -> Ceilings {
-    if args.no_ceiling || !are_here(&player.plan.targets) {
+    // The good clients and the attack are not one load with a ceiling.
+    if args.no_ceiling || args.attack.loss(None).is_some() || !are_here(&player.plan.targets) {
         return Ceilings::default();
     }
     ceiling::measure(interface, (player, shown), subject_cpus, gauges)
@@ -289,6 +298,10 @@ fn capture_of(player: &PlayerArgs, queries: &Queries) -> Option<Captured> {
 struct Search<'a> {
     json: bool,
     goal: &'a Goal,
+    /// The greatest rate that may be played.
+    most_qps: Option<f64>,
+    /// The attack whose rate is searched; `None` if that of the queries is.
+    attack: Option<&'a Attack>,
     player: Player<'a>,
     subject: &'a SubjectWatched,
     keeping: Option<Keeping>,
@@ -306,7 +319,11 @@ struct Search<'a> {
 impl Search<'_> {
     /// Plays all trials. Returns them, and how the search ended.
     fn play_all(&mut self) -> (Vec<Played>, Result<(), Ended>) {
-        let (goal, mut played, began) = (self.goal, Vec::new(), Instant::now());
+        let mut played = Vec::new();
+        if let Err(ended) = self.check_alone() {
+            return (played, Err(ended));
+        }
+        let (goal, began) = (self.goal, Instant::now());
         self.player.begin_search(Duration::from_secs_f64(goal.limit_s * LATEST));
         let elapsed_s = || began.elapsed().as_secs_f64();
         let start = Start::default();
@@ -324,15 +341,16 @@ impl Search<'_> {
     /// Plays one trial, prints its result, and stores it.
     fn play_and_print(&mut self, request: &TrialRequest) -> Result<Trial, Ended> {
         self.shown.begin(request);
-        let play = |request: &TrialRequest| self.trial(request);
+        let play = |played: &TrialRequest| self.trial(request, played);
         let trial = match &self.cores {
             Some(cores) => self.gauges.play(cores, &self.subject.pids, request, play),
             None => play(request),
         };
-        let trial = trial?;
+        let whole = trial?;
         if self.json {
-            print_trial(&trial, request).map_err(Ended::Failed)?;
+            print_trial(&whole, request).map_err(Ended::Failed)?;
         }
+        let trial = breaking::seen(&whole).into_owned();
         if let Some(why) = unanswered(&trial, request).filter(|_| !trial.interrupted) {
             return Err(Ended::Gone(anyhow::Error::msg(why)));
         }
@@ -343,7 +361,7 @@ impl Search<'_> {
             return Err(Ended::Interrupted);
         }
         self.shown.add(request, &trial);
-        match self.keeping.as_mut().map(|keeping| keeping.add(request.purpose, &trial)) {
+        match self.keeping.as_mut().map(|keeping| keeping.add(request.purpose, &whole)) {
             Some(Err(error)) => {
                 self.unstored = Some(Played { number: 0, purpose: request.purpose, trial });
                 Err(Ended::Failed(error))
@@ -352,13 +370,19 @@ impl Search<'_> {
         }
     }
 
-    fn trial(&self, request: &TrialRequest) -> Result<Trial, Ended> {
+    /// Plays the trial that the search asks for, as it is at the speed of the cores.
+    fn trial(&self, asked: &TrialRequest, played: &TrialRequest) -> Result<Trial, Ended> {
         let mut plan = self.player.plan.clone();
-        plan.stop.after = Some(Duration::from_secs_f64(request.duration_s));
-        if let RequestedPace::Open { rate_qps } = request.pace {
-            plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
-        }
-        self.player.play(plan, self.subject, None, self.shows_bar)
+        plan.stop.after = Some(Duration::from_secs_f64(played.duration_s));
+        let beside = match (self.attack, played.pace) {
+            (Some(attack), _) => attack.lay(&mut plan, (asked, played), self.most_qps),
+            (None, RequestedPace::Open { rate_qps }) => {
+                plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
+                Vec::new()
+            }
+            (None, RequestedPace::Closed) => Vec::new(),
+        };
+        self.player.play((plan, beside), self.subject, None, self.shows_bar)
     }
 }
 
@@ -390,32 +414,9 @@ enum Ended {
     Gone(anyhow::Error),
 }
 
-/// The subject's interface: as the flags say, or else the usual one of name servers.
-fn interface_of(args: &Args, plan: &Plan) -> anyhow::Result<Interface> {
-    let (transport, usual) = match &plan.wire {
-        Wire::Udp(_) => (Transport::Udp, USUAL_IO),
-        wire => (wire.transport(), echo_io::OVER_TCP),
-    };
-    let is_udp = transport == Transport::Udp;
-    if !is_udp && args.subject_io.is_some() {
-        return Err(bad_input(format!(
-            "--subject-io is for udp: over {} the echo has one model; leave the flag out",
-            transport.word()
-        )));
-    }
-    let are_workers_given = args.player.subject_workers.is_some();
-    Ok(Interface {
-        transport,
-        io: args.subject_io.clone().unwrap_or_else(|| usual.into()),
-        workers: args.player.subject_workers.unwrap_or(1),
-        are_workers_given,
-        is_assumed: !are_workers_given || (is_udp && args.subject_io.is_none()),
-    })
-}
-
 fn goal_of(args: &Args) -> anyhow::Result<Goal> {
     let mut goal = args.goal.goal();
-    goal.loss = args.loss.unwrap_or(goal.loss);
+    goal.loss = args.loss.or(args.attack.loss(args.loss)).unwrap_or(goal.loss);
     goal.width = args.width.unwrap_or(goal.width);
     goal.min_qps = args.min.unwrap_or(goal.min_qps);
     goal.max_qps = args.max.unwrap_or(goal.max_qps);
@@ -459,7 +460,9 @@ fn unanswered(trial: &Trial, request: &TrialRequest) -> Option<String> {
         }
         RequestedPace::Closed => format!("process {} ended during the overload trial", subject.pid),
     });
-    ended.or_else(|| silence(trial).filter(|_| request.purpose == Purpose::Ceiling))
+    // Beside an attack the good clients were answered before.
+    let is_first = request.purpose == Purpose::Ceiling && trial.classes.is_empty();
+    ended.or_else(|| silence(trial).filter(|_| is_first))
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@
 mod capture;
 mod flags;
 mod from_capture;
+mod internet;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,6 +55,7 @@ enum What {
     Zone(ZoneArgs),
     Queries(Box<QueriesArgs>),
     Capture(capture::CaptureArgs),
+    Internet(internet::GenInternetArgs),
     Recipe(RecipeArgs),
 }
 
@@ -154,6 +156,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
         What::Zone(args) => zone(&args),
         What::Queries(args) => queries(*args),
         What::Capture(args) => capture::run(&args),
+        What::Internet(args) => internet::run(&args),
         What::Recipe(args) => recipe(args.name.as_deref()),
     }
 }

@@ -5,8 +5,10 @@ mod capture;
 mod captured_answers;
 mod condition;
 mod dnsperf;
+mod events;
 mod flags;
 mod forbidden;
+mod hostile;
 pub(crate) mod keep;
 pub(crate) mod per_query;
 mod plan_error;
@@ -15,7 +17,7 @@ mod progress;
 mod rate;
 mod replay;
 mod sampled;
-mod scenario;
+pub(crate) mod scenario;
 pub(crate) mod skipped;
 mod subject;
 mod target;
@@ -34,7 +36,9 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::local_address::is_local;
 use kqps_live::{Load, Standing};
 use kqps_observation::Trial;
+use kqps_player::plan::Hostile;
 use kqps_player::{Arrivals, Class, Control, Live, LoadPlan, Plan, play_classes};
+use kqps_verdict::scenario::{ScenarioFigures, figures};
 use kqps_verdict::silence::silence;
 use kqps_verdict::warning::{self, Surroundings, Warning};
 use schemars::JsonSchema;
@@ -50,7 +54,7 @@ use plan_error::with_flags;
 use prepared::Prepared;
 use rate::RateArgs;
 use replay::{Mix, Repeat, parse_mix, parse_repeat, parse_speed};
-use scenario::ClassLoad;
+use scenario::{Asked, ClassLoad, Scenario};
 
 pub(crate) use allowed::{Allowed, check_sources};
 pub(crate) use flags::{PlayerArgs, Queries, check_clients, check_plan, may_be_capture};
@@ -64,7 +68,10 @@ pub(crate) use sampled::Sampled;
 pub(crate) use subject::watched;
 pub(crate) use target::{Family, resolve_all, usual_port};
 pub(crate) use wire::issuers;
-pub(crate) use words::{ANY_CERTIFICATE, after_statistics, agreed, causes, line, percent, with_share};
+pub(crate) use words::{
+    ANY_CERTIFICATE, after_statistics, agreed, by_class, causes, line, losses as lost_packets, percent,
+    with_share,
+};
 
 /// The default timeout of an answer.
 pub(crate) const TIMEOUT: Duration = Duration::from_secs(1);
@@ -123,13 +130,23 @@ pub(crate) struct Args {
 
     /// Play further classes of clients beside this load: a scenario by name or file, with =RATE for its rate
     ///
-    /// Such as random-names=200k, one-name, large-answers, malformed or connections. Each class has threads and accounts of
-    /// its own; this load is the class `good`. docs/SCENARIOS.md describes the files.
-    #[arg(long, value_name = "NAME|FILE[=RATE]", value_parser = scenario::parse, help_heading = "Load")]
+    /// Such as random-names=200k, one-name, large-answers, malformed, connections, idle-connections or rapid-reset. Each
+    /// class has threads and accounts of its own; this load is the class `good`. A file may have events as well, such as a
+    /// reload of the server after 5 s. docs/SCENARIOS.md describes the files.
+    #[arg(long, value_name = "NAME|FILE[=RATE]", value_parser = scenario::parse, group = "attack", help_heading = "Load")]
     scenario: Option<scenario::Typed>,
 
-    /// Let a scenario attack this server on another host: ADDR or ADDR/PREFIX (repeatable)
-    #[arg(long, value_name = "ADDR[/PREFIX]", requires = "scenario", help_heading = "Target")]
+    /// Be attackers: idle, half, slow, handshake, reset, streams or initials, at the rate of -Q
+    ///
+    /// idle, half and slow hold connections on which nothing comes, half a query, or a byte of one each second; handshake
+    /// holds them after the handshake of TLS or QUIC. reset resets each at once. streams opens streams of HTTP/2 and resets
+    /// each at once. initials sends first datagrams of QUIC and takes no notice of answers. -c is how many connections are
+    /// held or under way at a time. It is a key of a scenario's class, too (docs/SCENARIOS.md).
+    #[arg(long, value_name = "KIND", group = "attack", help_heading = "Load")]
+    hostile: Option<Hostile>,
+
+    /// Let attackers or a scenario attack this server on another host: ADDR or ADDR/PREFIX (repeatable)
+    #[arg(long, value_name = "ADDR[/PREFIX]", requires = "attack", help_heading = "Target")]
     yes_attack: Vec<Allowed>,
 
     /// The seed of random arrivals (default: 1), and of the addresses of captured clients (default: a random one)
@@ -169,6 +186,20 @@ pub(crate) struct Args {
     json: bool,
 }
 
+impl Args {
+    /// The scenario that the flags name; `None` without one.
+    fn asked(&self) -> Option<Asked<'_>> {
+        Some(Asked {
+            scenario: self.scenario.as_ref()?,
+            player: &self.player,
+            has_mix: self.mix.is_some(),
+            yes_attack: &self.yes_attack,
+            seed: self.seed,
+            cpu: None,
+        })
+    }
+}
+
 /// The JSON object of `--json`: the trial's facts and their warnings.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Judged<'a> {
@@ -177,15 +208,22 @@ pub(crate) struct Judged<'a> {
     warnings: &'a [Warning],
     /// Why the trial says nothing of the target: it sent nothing, or received no answer.
     silence: Option<&'a str>,
+    /// Effects of each event of a scenario on each class, and the replies that each class got for its queries. `null`
+    /// for a load that has neither classes nor events nor recorded silences.
+    figures: Option<ScenarioFigures>,
     /// The conditions of `--fail-on` that hold or could not be judged.
     failed_on: Vec<String>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let Prepared { plan, subject, dataset } = Prepared::new(args, None)?;
-    let beside = scenario::classes(args, &plan, &dataset)?;
+    if args.hostile.is_some() {
+        scenario::check_target("--hostile", &args.yes_attack, plan.targets.iter().copied())?;
+    }
+    let opened = args.asked().map(|asked| scenario::open(&asked, (&plan, &subject), &dataset)).transpose()?;
+    let (beside, _sources) = opened.unwrap_or_default();
     // A thread that runs before all others would hold up those of other classes.
-    let plan = Plan { own_cores: plan.own_cores && beside.is_empty(), ..plan };
+    let plan = Plan { own_cores: plan.own_cores && beside.classes.is_empty(), ..plan };
     let folder = args.out.as_deref().map(LoadFolder::claim).transpose()?;
     let (mut trial, mut views) = watched_trial(args, (&plan, &dataset), &beside, &subject)?;
     let differences = match trial.classes.first_mut() {
@@ -207,7 +245,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.json {
         let failed_on = failed.iter().map(|(condition, _)| condition.to_string()).collect();
         let (trial, warnings) = (&trial, &*warnings);
-        print::json(&Judged { trial, warnings, silence: silence.as_deref(), failed_on })?;
+        let figures = figures(trial);
+        print::json(&Judged { trial, warnings, silence: silence.as_deref(), figures, failed_on })?;
         if let Some(why) = &silence {
             eprintln!("kqps: {why}");
         }
@@ -232,7 +271,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn watched_trial(
     args: &Args,
     (plan, dataset): (&Plan, &Dataset),
-    beside: &[ClassLoad],
+    beside: &Scenario,
     subject: &SubjectWatched,
 ) -> anyhow::Result<(Trial, Views)> {
     let targets = plan.targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
@@ -244,7 +283,7 @@ fn watched_trial(
     let bar = io::stderr().is_terminal() && every.is_none() && !views.is_drawn();
     let hub = views.hub().cloned();
     if let Some(hub) = &hub {
-        hub.begin_trial(standing(plan, beside, targets));
+        hub.begin_trial(standing(plan, &beside.classes, targets));
     }
     let receive = |counts| {
         if let Some(hub) = &hub {
@@ -263,7 +302,9 @@ fn standing(plan: &Plan, beside: &[ClassLoad], what: String) -> Standing {
         LoadPlan::Open { rate_qps, .. } | LoadPlan::Limited { rate_qps, .. } => Some(rate_qps),
         LoadPlan::Closed { .. } => None,
     };
-    let rates = [plan].into_iter().chain(beside.iter().map(|class| class.class().plan)).map(rate_of);
+    // Attempts of attackers are no queries.
+    let plans = [plan].into_iter().chain(beside.iter().map(|class| class.class().plan));
+    let rates = plans.filter(|plan| plan.hostile.is_none()).map(rate_of);
     let load = rates.sum::<Option<f64>>().map_or(Load::Closed, Load::Open);
     let planned_s = plan.stop.after.map(|after| after.as_secs_f64());
     let has_connections_alone = plan.has_connections_alone();
@@ -304,29 +345,20 @@ impl Watcher {
         Self { interrupts: signals::in_order() }
     }
 
-    /// Plays a trial at a subject whose processes are on this host, or unknown.
-    pub(crate) fn play(
-        &self,
-        plan: &Plan,
-        subject: &SubjectWatched,
-        dataset: &Dataset,
-        shown: ProgressDisplay,
-        sampled: Option<Sampled<'_>>,
-    ) -> anyhow::Result<Trial> {
-        self.play_beside((plan, dataset), &[], subject, shown, sampled)
-    }
-
-    /// Plays a trial with the classes of a scenario beside it.
-    fn play_beside(
+    /// Plays a trial with the classes and events of a scenario beside it, at a subject whose processes are on this host, or
+    /// unknown.
+    pub(crate) fn play_beside(
         &self,
         (plan, dataset): (&Plan, &Dataset),
-        beside: &[ClassLoad],
+        beside: &Scenario,
         subject: &SubjectWatched,
         shown: ProgressDisplay,
         sampled: Option<Sampled<'_>>,
     ) -> anyhow::Result<Trial> {
-        let all: Vec<Class<'_>> =
-            [Class { plan, dataset }].into_iter().chain(beside.iter().map(ClassLoad::class)).collect();
+        let all: Vec<Class<'_>> = [Class { plan, dataset }]
+            .into_iter()
+            .chain(beside.classes.iter().map(ClassLoad::class))
+            .collect();
         let threads = all.iter().map(|class| class.plan.threads).sum();
         let live = if shown.every.is_some() { Live::detailed } else { Live::new };
         let live = live(threads);
@@ -335,7 +367,12 @@ impl Watcher {
         let watch = |player: &PlayerWatched| Watch::begin(player, subject);
         let play = || play_classes(&all, &control, watch);
         let shown = || progress::beside(plan, &control.live, shown, play);
-        scenario::record(sampled::beside(&control.live, &subject.pids, sampled, shown)?, beside)
+        let sampled = || sampled::beside(&control.live, &subject.pids, sampled, shown);
+        let (played, events) = match &beside.events {
+            Some(events) => events.beside(&control.live, || Ok(sampled()?))?,
+            None => (sampled()?, Vec::new()),
+        };
+        Ok(Trial { events, ..scenario::record(played, &beside.classes)? })
     }
 }
 

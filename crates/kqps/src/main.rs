@@ -24,6 +24,7 @@ mod help;
 mod hints;
 mod history;
 mod host;
+mod internet_args;
 mod links;
 mod live;
 mod load;

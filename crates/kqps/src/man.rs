@@ -137,7 +137,7 @@ mod tests {
             (&["lod"][..], "did you mean `load`?"),
             (&["help"], "(known: load, dnsperf, resperf, find, check"),
             (&["serve", "eco"], "`kqps serve` has no command `eco`; did you mean `echo`?"),
-            (&["serve", "worker"], "(known: echo, auth, cache, front, status)"),
+            (&["serve", "worker"], "(known: echo, auth, cache, front, internet, status)"),
             (&["load", "echo"], "`kqps load` has no command `echo`, nor any other"),
         ] {
             let error = page(words).unwrap_err().to_string();

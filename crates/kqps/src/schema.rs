@@ -36,6 +36,7 @@ fn all() -> Vec<(&'static str, Schema)> {
         ("run-plan", schema::<run::plan::Plan<'_>>()),
         ("server", schema::<Versioned<'_, Report>>()),
         ("server-reloaded", schema::<Versioned<'_, serve::words::Reloaded<'_, ZonesLoaded>>>()),
+        ("server-internet-ready", schema::<Versioned<'_, serve::internet::words::Ready<'_>>>()),
         ("server-ready", schema::<Versioned<'_, serve::words::Ready<'_>>>()),
         ("show", schema::<Versioned<'_, show::FileFacts>>()),
         ("store-cell", schema::<Cell>()),

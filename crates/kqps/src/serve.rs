@@ -5,6 +5,7 @@ mod cache;
 mod connections;
 mod echo;
 mod front;
+pub(crate) mod internet;
 mod issuer;
 mod options;
 mod place;
@@ -18,7 +19,7 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 use kqps_front::FrontSettings;
-use kqps_server::{ServeError, Server, Service};
+use kqps_server::{ServeError, Server, ServerSetup, Service};
 
 use crate::exit::{Lines, bad_input};
 use crate::print;
@@ -32,7 +33,7 @@ Examples:
   kqps serve echo --listen 127.0.0.1:5300 --threads 2
   kqps serve auth --zone bench.test=bench.zone
   kqps serve cache --forward 127.0.0.1:5301 --threads 2
-  kqps serve front --backend udp://127.0.0.1:5301 --status /run/front.sock";
+  kqps serve internet --size small -- unbound -d -c my.conf";
 
 /// Run a reference server
 ///
@@ -50,6 +51,7 @@ enum ServerKind {
     Auth(Box<auth::Args>),
     Cache(Box<cache::Args>),
     Front(Box<front::Args>),
+    Internet(Box<internet::Args>),
     Status(status::Args),
     /// Run as a worker process of another kqps, which sends the setup on standard input
     #[command(hide = true)]
@@ -70,6 +72,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
             let settings = service.settings.clone();
             serve(&front.serving, None, Box::new(service), Some(&settings))
         }
+        ServerKind::Internet(internet) => internet.run(),
         ServerKind::Status(status) => {
             signals::watch()?;
             status.run()
@@ -90,18 +93,9 @@ fn serve(
 ) -> anyhow::Result<ExitCode> {
     let tls = serving.tls(tls)?;
     let setup = serving.setup(tls.as_ref(), service.transports().tcp)?;
-    let server = match Server::start(&setup, service) {
-        Ok(server) => server,
-        Err(ServeError::Setup(why)) => return Err(bad_input(why)),
-        // The text may name several files, each in a line.
-        Err(ServeError::Zones(text)) => {
-            return Err(anyhow::Error::new(Lines { text, is_about_input: true }));
-        }
-        Err(error @ ServeError::Stopped { signal }) => {
-            eprintln!("kqps: {error}");
-            return Ok(ExitCode::from(signals::status_of(signal)));
-        }
-        Err(error) => return Err(error.into()),
+    let server = match start(&setup, service)? {
+        Starting::Started(server) => *server,
+        Starting::Stopped(status) => return Ok(status),
     };
     server.notes().iter().for_each(|note| eprintln!("kqps: warning: {note}"));
     let ca = tls.as_ref().and_then(Tls::ca);
@@ -113,4 +107,26 @@ fn serve(
     ended.failed.map_or(Ok(()), Err)?;
     printed?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// The outcome of starting a server.
+enum Starting {
+    Started(Box<Server>),
+    /// A signal ended it before it could answer.
+    Stopped(ExitCode),
+}
+
+/// Starts a server, with errors in the program's words.
+fn start(setup: &ServerSetup, service: Box<dyn Service>) -> anyhow::Result<Starting> {
+    match Server::start(setup, service) {
+        Ok(server) => Ok(Starting::Started(Box::new(server))),
+        Err(ServeError::Setup(why)) => Err(bad_input(why)),
+        // The text may name several files, each in a line.
+        Err(ServeError::Zones(text)) => Err(anyhow::Error::new(Lines { text, is_about_input: true })),
+        Err(error @ ServeError::Stopped { signal }) => {
+            eprintln!("kqps: {error}");
+            Ok(Starting::Stopped(ExitCode::from(signals::status_of(signal))))
+        }
+        Err(error) => Err(error.into()),
+    }
 }

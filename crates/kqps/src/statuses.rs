@@ -64,7 +64,8 @@ const STATUSES: &[Status] = statuses! {
     "1", &["", "run"] => "nothing could be measured, a host of --hosts did not come back, or an error";
     "1", &["load"] => "nothing could be sent, nothing answered (whatever --fail-on asks), or an error";
     "1", &["check"] => "nothing could be sent, nothing answered, or an error";
-    "1", &["find"] => "nothing could be sent, nothing answered, or an error";
+    "1", &["find"] =>
+        "nothing could be sent, nothing answered, good clients lose answers without any attack, or an error";
     "1", &["compare", "host try"] =>
         "nothing could be compared: a side did not start or gave no figure, or an error";
     "1", &["history check"] => "an error, or a file could not be written";

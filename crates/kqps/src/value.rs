@@ -125,6 +125,19 @@ pub(crate) fn parse_share(text: &str) -> Result<f64, String> {
     }
 }
 
+/// A share that is kept: `99%` or `0.99`, above 0 and up to 1.
+pub(crate) fn parse_kept(text: &str) -> Result<f64, String> {
+    let expected = "expected a share above 0 up to 100%, such as 99% or 0.99";
+    match scaled(text, &[("%", 0.01), ("", 1.0)]) {
+        Some(share) if share > 0.0 && share <= 1.0 => Ok(share),
+        // A user who types 99 probably means 99 percent.
+        Some(share) if share > 1.0 && share <= 100.0 && !text.contains('%') => {
+            Err(format!("{expected}; did you mean {}%?", text.trim()))
+        }
+        _ => Err(expected.into()),
+    }
+}
+
 /// A list of cores, as in `0,2-5`; kept in the order in which it was typed. An empty text is an empty list.
 pub(crate) fn parse_list(text: &str) -> Result<List, CpuListError> {
     cpu_list::parse(text).map(List)
@@ -211,6 +224,9 @@ mod tests {
         assert_eq!(parse_size("512B"), Ok(512));
         assert_eq!(parse_share("0.01%"), Ok(0.0001));
         assert!(parse_share("100%").is_err());
+        assert_eq!([parse_kept("99%"), parse_kept("0.5"), parse_kept("100%")], [Ok(0.99), Ok(0.5), Ok(1.0)]);
+        assert!(parse_kept("99").unwrap_err().ends_with("did you mean 99%?"));
+        assert!(["0", "-1%", "101%", "all"].iter().all(|text| parse_kept(text).is_err()));
         assert_eq!(parse_list("0,2-4"), Ok(List(vec![0, 2, 3, 4])));
         assert_eq!(parse_list(""), Ok(List(Vec::new())));
         for bad in [",", "a", "3-1", "1,1", "0-99999", "-1"] {

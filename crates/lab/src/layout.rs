@@ -9,7 +9,7 @@ use kqps_kernel::probe;
 use kqps_observation::run::Role;
 use kqps_observation::{Cell, Fingerprint, Question, Run};
 use kqps_verdict::judge;
-use kqps_verdict::search::Preset;
+use kqps_verdict::search::{Goal, Preset};
 
 use crate::budget::{self, Spending, Work};
 use crate::clock::unix_ms;
@@ -339,12 +339,11 @@ pub(crate) fn new_run(request: &RunRequest, laid_out: &LaidOut, hosts: Option<&c
             .budget_s
             .or(request.study.is_none().then_some(BUDGET_S.max(laid_out.spending.estimate_s.ceil()))),
         goal: laid_out.spending.goal.into(),
-        goal_facts: laid_out
-            .spending
-            .goal
-            .parse::<Preset>()
-            .ok()
-            .map(|preset| judge::facts_of(&preset.goal())),
+        goal_facts: laid_out.spending.goal.parse::<Preset>().ok().map(|preset| {
+            let loss = request.study.as_ref().and_then(StudyFile::loss);
+            let goal = preset.goal();
+            judge::facts_of(&Goal { loss: loss.unwrap_or(goal.loss), ..goal })
+        }),
         blocks: laid_out.spending.blocks,
         seed: request.seed,
         fingerprint: if hosts.is_some() { fingerprint::read() } else { of_this_host(laid_out) },

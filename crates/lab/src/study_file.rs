@@ -2,6 +2,7 @@
 //! The file's text becomes a [`StudyFile`], which is checked as far as the text alone permits. [`cells`] then
 //! makes its cells on a given machine.
 
+mod attack;
 mod ceiling_names;
 pub(crate) mod ceilings;
 pub mod cells;
@@ -138,6 +139,8 @@ pub struct RawLoad {
     pub seconds: Option<f64>,
     /// The preset of a rate search.
     pub search: Option<String>,
+    /// The share of their answers that good clients must keep, 0 to 1, instead of the preset's.
+    pub keep: Option<f64>,
     /// Shares of the rate found at which latency is measured, percent.
     #[serde(default)]
     pub latency_at_percent: Vec<u32>,
@@ -272,6 +275,13 @@ impl StudyFile {
         preset.unwrap_or(Preset::Quick).name()
     }
 
+    /// The share of queries that its searches may lose instead of the preset's, 0 to 1.
+    pub(crate) fn loss(&self) -> Option<f64> {
+        let mut loads = self.experiments.iter().map(|one| one.load.as_ref().unwrap_or(&self.load));
+        // The complement of 0.99 is not exactly 0.01.
+        loads.find_map(|load| load.keep).map(|keep| ((1.0 - keep) * 1e9).round() / 1e9)
+    }
+
     /// The subjects with the words by which the study calls them: built-in ones, or definition files, which are
     /// searched beside the study.
     ///
@@ -333,7 +343,7 @@ pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")).collect()
 }
 
-const BUILTIN: [(&str, &str); 8] = [
+const BUILTIN: [(&str, &str); 9] = [
     ("isc-echo.toml", include_str!("../../../studies/isc-echo.toml")),
     ("knot-epic.toml", include_str!("../../../studies/knot-epic.toml")),
     ("windows-mix.toml", include_str!("../../../studies/windows-mix.toml")),
@@ -342,6 +352,7 @@ const BUILTIN: [(&str, &str); 8] = [
     ("bind10-receptionist.toml", include_str!("../../../studies/bind10-receptionist.toml")),
     ("encrypted.toml", include_str!("../../../studies/encrypted.toml")),
     ("cache.toml", include_str!("../../../studies/cache.toml")),
+    ("attack.toml", include_str!("../../../studies/attack.toml")),
 ];
 
 #[cfg(test)]

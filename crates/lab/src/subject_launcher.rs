@@ -6,6 +6,7 @@ use std::path::Path;
 
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::limits;
+use kqps_kernel::local_address::is_local;
 use kqps_observation::factors::Names;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
@@ -15,6 +16,7 @@ use kqps_verdict::silence::silence;
 
 use crate::gauged::{Cores, Gauges};
 use kqps_remote::controller;
+use kqps_testbed::attack::CellAttack;
 use kqps_testbed::certificates::{Certificates, ServerCertificate, certificate_of};
 use kqps_testbed::folder::Folder;
 use kqps_testbed::host_settings::{CellChanges, HostSettings, Release};
@@ -28,6 +30,10 @@ use kqps_testbed::started::{Play, RunningSubject};
 use kqps_testbed::subject::definition::ReadyKind;
 use kqps_testbed::subject::{Definition, LaunchSetting, Over, StartError, Subject};
 use kqps_testbed::trial_request::{NoTrial, TrialRequest, was_tried};
+
+/// Why a study attacks no server on another host.
+const ELSEWHERE: &str = "a study attacks only servers on this host; for a server of your own on another host, kqps find \
+                         --scenario takes --yes-attack";
 
 /// Everything that is needed to start the subject of any cell.
 pub(crate) struct SubjectLauncher<'a> {
@@ -93,6 +99,9 @@ impl SubjectLauncher<'_> {
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr, patience: Patience) -> Play<'b> {
         let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
         Box::new(move |request: &TrialRequest| {
+            if cell.factors.scenario().is_some() && !is_local(address) {
+                return Err(NoTrial::failed(ELSEWHERE.into()));
+            }
             let player = Player {
                 kqps: self.kqps,
                 path: &LaidPath::Loopback,
@@ -102,6 +111,7 @@ impl SubjectLauncher<'_> {
                 // An echo answers NOERROR to every query, whatever the file expects.
                 checks: cell.role == Role::Subject,
                 setup: PlayerSetup::from_cell(cell),
+                attack: CellAttack::from_cell(cell),
                 ca: self.trusted,
                 cpus: &cell.player_cpus,
                 subject_pid: None,
@@ -110,7 +120,7 @@ impl SubjectLauncher<'_> {
                 live: self.live,
                 spare: patience.for_trial(),
             };
-            let trial = self.gauged(cell, &[], request, |request| player.play(request))?;
+            let trial = self.gauged(cell, &[], request, |played| player.play(request, played))?;
             match silence(&trial).filter(|_| was_tried(&trial)) {
                 Some(why) => Err(NoTrial::failed(why)),
                 None => Ok(trial),
@@ -217,6 +227,7 @@ impl RunningSubject for AtStarted<'_> {
             queries: self.queries,
             checks: self.checks,
             setup: PlayerSetup::from_cell(self.cell),
+            attack: CellAttack::from_cell(self.cell),
             ca: self.launcher.certificate(self.cell).map(|certificate| certificate.ca.as_str()),
             cpus: &self.cell.player_cpus,
             subject_pid: Some(subject.pid()),
@@ -226,7 +237,7 @@ impl RunningSubject for AtStarted<'_> {
             spare: self.subject.1.for_trial(),
         };
         let pids = [subject.pid()];
-        let played = self.launcher.gauged(self.cell, &pids, request, |request| player.play(request));
+        let played = self.launcher.gauged(self.cell, &pids, request, |played| player.play(request, played));
         let played = played.map(|mut trial| {
             if let Some(facts) = &mut trial.subject {
                 facts.ready_s = Some(subject.ready_s());

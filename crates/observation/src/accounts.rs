@@ -111,6 +111,18 @@ pub enum IdentityViolated {
         /// The handshakes of this kind.
         handshakes: u64,
     },
+    /// A count of what attackers did is not the sum of what became of it.
+    #[error("{name} {count} is not {parts} = {sum}: this is a bug in kqps, please report it")]
+    Hostile {
+        /// The name of the count.
+        name: &'static str,
+        /// The count.
+        count: u64,
+        /// The names of what it must sum up.
+        parts: &'static str,
+        /// Their sum.
+        sum: u64,
+    },
     /// `sent = handed`
     #[error("sent {sent} is not handed to connections = {handed}: this is a bug in kqps, please report it")]
     Handed {

@@ -1,12 +1,14 @@
 //! Events of a scenario: something that happened to the subject, its path or its zones while it was loaded.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// An event with its moments. Times are seconds since the trial began, on the player's clock.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct EventFacts {
-    /// What happens, in words, such as `reload` or `loss 5%`.
+    /// The event in words, such as `reload` or `loss 5%`.
     pub name: String,
     /// When it was due.
     pub due_s: f64,
@@ -21,6 +23,10 @@ pub struct EventFacts {
     /// Why it failed; `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
+    /// Counts of the event: `messages`, `records` and `bytes` of a transfer; the `updates` that were sent, each of which was
+    /// `accepted`, `refused` or `unanswered`.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub counts: BTreeMap<String, u64>,
 }
 
 /// A time without a correct reply, while queries were due.

@@ -14,6 +14,7 @@ use crate::event::{EventFacts, Silence};
 use crate::gauge::{SpeedFacts, StallFacts};
 use crate::histogram::Quantiles;
 use crate::host::HostFacts;
+use crate::hostile::HostileFacts;
 use crate::ledger::{Ledger, Place};
 use crate::moments::Moment;
 use crate::network::NetworkFacts;
@@ -153,6 +154,10 @@ pub struct Trial {
     /// was given a time to begin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_start_ns: Option<u64>,
+    /// The attempts of attackers and what became of them, if this is not a load of queries: its accounts are all zero then. `None`
+    /// of other loads, of several classes together, and in records older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hostile: Option<HostileFacts>,
     /// The bins of 10 ms in which due queries had no correct reply in time, or left late. Only of the first minute; empty
     /// in records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -164,7 +169,7 @@ pub struct Trial {
     /// and the queries, the target and the transport those of the first. Empty otherwise.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<ClassTrial>,
-    /// What happened during the load by a scenario, in the order in which it was due. Empty if it has no events, and in
+    /// The events of a scenario during the load, in the order in which they were due. Empty if it has no events, and in
     /// records older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub events: Vec<EventFacts>,
@@ -186,6 +191,9 @@ pub struct ClassTrial {
     pub name: String,
     /// Its record.
     pub trial: Trial,
+    /// Whether a search varied the rate of this class. False in other loads, and in records older than the field.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub is_sought: bool,
 }
 
 /// A cause of unsent queries: the player reached them later than the allowed lag.

@@ -16,6 +16,7 @@ mod tests;
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
+use std::time::Duration;
 
 use kqps_dataset::{Dataset, Position};
 
@@ -217,9 +218,9 @@ impl<'a, T: Table> Books<'a, T> {
         self.labels = labels;
     }
 
-    /// Keeps the moments of the load.
-    pub(crate) fn keep_moments(&mut self, plan: MomentsPlan) {
-        self.tally.timeline.keep_moments(plan);
+    /// Keeps the moments of the load, which lasts for so long if that is known.
+    pub(crate) fn keep_moments(&mut self, plan: MomentsPlan, lasts: Option<Duration>) {
+        self.tally.timeline.keep_moments(plan, lasts);
     }
 
     /// Reports the fates of queries.

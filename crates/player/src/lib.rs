@@ -13,7 +13,8 @@
 //! of a capture. Its [`books`] keep them [`inflight`], count their fates in a [`tally`], the replies that the subject
 //! held back in [`held_back`] and, of a capture, the [`differences`]. If asked for, each query gets random labels or a
 //! signature as it is sent, and its fate passes to the caller in [`reports`]. [`record`] turns the tallies into a
-//! [`kqps_observation::Trial`].
+//! [`kqps_observation::Trial`]. The threads of attackers have no queries in books, but a loop of their own
+//! (`hostile`).
 
 pub mod books;
 pub mod clock;
@@ -22,6 +23,7 @@ pub mod differences;
 pub mod error;
 mod files;
 pub mod held_back;
+mod hostile;
 pub mod inflight;
 pub mod live;
 pub mod loss;
@@ -36,6 +38,7 @@ pub mod reply;
 pub mod reports;
 pub mod schedule;
 mod share;
+pub mod silences;
 pub mod sources;
 mod start;
 pub mod state;

@@ -37,6 +37,8 @@ pub struct ThreadLive {
     sent: AtomicU64,
     correct: AtomicU64,
     bad: AtomicU64,
+    /// Attempts of attackers.
+    attempts: AtomicU64,
     /// Latencies of correct replies. Each bucket is an eighth of a power of two of microseconds.
     latency: [AtomicU64; LIVE_RANGES],
     /// More counts, if they were asked for.
@@ -56,6 +58,7 @@ impl Default for ThreadLive {
             sent: AtomicU64::new(0),
             correct: AtomicU64::new(0),
             bad: AtomicU64::new(0),
+            attempts: AtomicU64::new(0),
             latency: [const { AtomicU64::new(0) }; LIVE_RANGES],
             detail: None,
             fates: None,
@@ -75,6 +78,8 @@ pub struct Snapshot {
     pub correct: u64,
     /// Queries known to be bad by now: unsent, refused by the kernel, or without a correct reply within the timeout.
     pub bad: u64,
+    /// Attempts of attackers that were begun. They are no queries.
+    pub attempts: u64,
     /// The latencies of correct replies.
     pub latency: LiveTimes,
     /// More counts, if they were asked for.
@@ -153,6 +158,7 @@ impl Live {
             sent: sum(|thread| &thread.sent),
             correct: sum(|thread| &thread.correct),
             bad: sum(|thread| &thread.bad),
+            attempts: sum(|thread| &thread.attempts),
             latency: LiveTimes::of_ranges(self.latencies()),
             detail,
         }
@@ -241,6 +247,11 @@ impl ThreadLive {
         self.bad.store(accounts.unsent + accounts.send_failed + unanswered, Relaxed);
     }
 
+    /// Publishes how many attempts of attackers were begun.
+    pub(crate) fn attempted(&self, begun: u64) {
+        self.attempts.store(begun, Relaxed);
+    }
+
     /// Publishes what was sent, if replies are counted as they come: no reply may count before its query.
     #[inline]
     pub(crate) fn sent(&self, tally: &Tally) {
@@ -310,6 +321,7 @@ impl Snapshot {
             sent: self.sent - earlier.sent,
             correct: self.correct - earlier.correct,
             bad: self.bad - earlier.bad,
+            attempts: self.attempts - earlier.attempts,
             latency: self.latency.since(&earlier.latency),
             detail: self.detail.as_ref().zip(earlier.detail.as_ref()).map(|(now, then)| now.since(then)),
         }

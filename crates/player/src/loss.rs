@@ -1,5 +1,7 @@
 //! Why a query is lost.
 
+use std::io;
+
 pub use kqps_catalogue::cause::Loss;
 use kqps_quic::End;
 use kqps_tls::Failure;
@@ -24,5 +26,22 @@ pub fn by_end(end: &End) -> Loss {
         End::Version => Loss::Version,
         End::Transport(_) => Loss::Transport,
         End::Rules(_) => Loss::Framing,
+    }
+}
+
+/// Why an attempt failed.
+pub fn by_error(error: &io::Error) -> Loss {
+    use io::ErrorKind::{
+        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, InvalidInput, NetworkDown,
+        NetworkUnreachable, TimedOut,
+    };
+    match error.kind() {
+        ConnectionRefused => Loss::Refused,
+        ConnectionReset => Loss::Reset,
+        HostUnreachable | NetworkUnreachable | NetworkDown => Loss::Unreachable,
+        TimedOut => Loss::ConnectTimeout,
+        AddrNotAvailable => Loss::Ports,
+        InvalidInput => Loss::Address,
+        _ => Loss::Local,
     }
 }

@@ -2,6 +2,8 @@
 
 mod check;
 mod connection_use;
+mod cores;
+mod hostile;
 mod load;
 mod part;
 mod per_query;
@@ -12,6 +14,7 @@ mod window;
 use std::net::SocketAddr;
 use std::time::Duration;
 
+pub use kqps_catalogue::Hostile;
 pub use kqps_catalogue::choice::{Close, Io};
 use kqps_catalogue::choice::{Congestion, Method, Transport};
 use kqps_catalogue::course::Course;
@@ -23,6 +26,8 @@ use crate::sources::Sources;
 
 pub use check::{BURST_MOST, CLIENTS_MOST, CONNECTIONS_MOST, PlanError, SOCKETS_MOST, THREADS_MOST};
 pub(crate) use connection_use::ConnectionUse;
+pub use cores::have_cores_of_their_own;
+pub use hostile::HostileError;
 pub use load::{Arrivals, LoadPlan, MomentsPlan, Stop};
 pub use part::Part;
 pub use per_query::{PerQueryPlan, Prefix, TsigKey};
@@ -91,6 +96,9 @@ pub struct Plan {
     /// Changes to each query as it is sent.
     #[serde(default)]
     pub per_query: PerQueryPlan,
+    /// The kind of attackers that are played instead of clients: the schedule calls for their attempts.
+    #[serde(default)]
+    pub hostile: Option<Hostile>,
 }
 
 /// How queries travel.
@@ -352,13 +360,6 @@ impl Plan {
     }
 }
 
-/// Whether each thread has a core that neither another thread nor the subject uses, as far as the subject's cores are
-/// known. If two real-time threads share a core, the first keeps the second from running.
-pub fn have_cores_of_their_own(cpus: &[u32], threads: usize, subject_cpus: &[u32]) -> bool {
-    let is_alone = |at: usize| !cpus[..at].contains(&cpus[at]) && !subject_cpus.contains(&cpus[at]);
-    threads <= cpus.len() && (0..cpus.len()).all(is_alone)
-}
-
 /// The longest `coalesce` with which threads stay awake.
 pub const AWAKE_COALESCE_MOST: Duration = Duration::from_micros(20);
 
@@ -395,6 +396,7 @@ pub(crate) mod tests {
             moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
+            hostile: None,
         }
     }
 
@@ -486,13 +488,5 @@ pub(crate) mod tests {
         let plan = Plan { wire: Wire::Captured(lanes), threads: 2, ..usual() };
         assert_eq!((plan.flows(), plan.wire.transport()), (32, Transport::Udp));
         assert!(!plan.wire.is_udp() && !plan.has_connections_alone() && plan.tls().is_none());
-    }
-
-    #[test]
-    fn threads_have_cores_of_their_own_or_share_them() {
-        assert!(have_cores_of_their_own(&[1, 2], 2, &[3]));
-        assert!(!have_cores_of_their_own(&[1, 2], 3, &[3]));
-        assert!(!have_cores_of_their_own(&[1, 1], 2, &[3]));
-        assert!(!have_cores_of_their_own(&[1, 2], 2, &[2]));
     }
 }

@@ -19,9 +19,11 @@ use kqps_tls::Kind;
 
 use crate::clock::ClockSteps;
 use crate::connections::ConnectionCounts;
+use crate::hostile::counts::HostileCounts;
 use crate::loss::Loss;
 use crate::plan::{LoadPlan, Plan};
 use crate::replay::TRANSPORTS;
+use crate::silences::SilenceRule;
 use crate::tally::{Tally, per_second};
 use crate::team::Team;
 use crate::wire::xdp::PastCounts;
@@ -54,6 +56,8 @@ pub(crate) struct ThreadResult {
     pub(crate) fallbacks: u32,
     /// The counts of its connections; `None` without connections.
     pub(crate) connections: Option<ConnectionCounts>,
+    /// The attempts of attackers; `None` of other threads.
+    pub(crate) hostile: Option<HostileCounts>,
     /// Queries of a capture that no thread plays, as far as this one counts them.
     pub(crate) not_played: [u64; TRANSPORTS.len()],
     /// The frames that came past the kernel; `None` if none could.
@@ -103,7 +107,12 @@ impl FinishedTrial<'_> {
             let sent = results.iter().map(|result| result.tally.accounts.sent).sum();
             connection_facts(&counts, &team.plan).check(sent)?;
         }
-        Ok(())
+        self.attempts().map_or(Ok(()), |counts| counts.facts.check())
+    }
+
+    /// The attempts of attackers; `None` of other loads.
+    fn attempts(&self) -> Option<HostileCounts> {
+        HostileCounts::sum(self.results.iter().filter_map(|result| result.hostile.as_ref()))
     }
 
     /// The kept connections that could not be made before the load, at targets that took others.
@@ -142,7 +151,11 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         Ledger::default()
     };
     let load = load(&played, &tally);
+    let sending_ns = played.results.iter().map(|result| result.sent_ns).max().unwrap_or(0);
+    let silence_rule = SilenceRule::new(played.plan, sending_ns, accounts.sent);
     let connections = connections(&played.results);
+    let attempts = played.attempts();
+    let lived = attempts.as_ref().map(|counts| ("lived".to_owned(), counts.lived.encode()));
     // The queries of a load of connections alone are not sent, and none is answered.
     let of_queries = |count: u64| if played.plan.has_connections_alone() { 0 } else { count };
     Trial {
@@ -155,7 +168,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         late_start_ns: played.late_start_ns,
         target: played.plan.targets[0].to_string(),
         targets: played.plan.targets.iter().map(ToString::to_string).collect(),
-        dataset: dataset(played.dataset),
+        dataset: dataset(&played),
         transport: played.plan.wire.transport(),
         connections: connections.as_ref().map(|counts| connection_facts(counts, played.plan)),
         players: NonEmpty::one(player(&played, (&tally, connections.as_ref()), &load, drops)),
@@ -179,7 +192,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         latency_us: tally.latency.quantiles(),
         lag_us: tally.lag.quantiles(),
         gap_us: tally.gap.quantiles(),
-        histograms: histograms(&tally, connections.as_ref()),
+        histograms: histograms(&tally, connections.as_ref()).into_iter().chain(lived).collect(),
         ledger,
         subject: played.watch_result.subject,
         hosts: NonEmpty::one(played.watch_result.host),
@@ -191,8 +204,9 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         residence: None,
         beside: Vec::new(),
         classes: Vec::new(),
+        hostile: attempts.map(HostileCounts::into_facts),
         events: Vec::new(),
-        silences: Vec::new(),
+        silences: tally.timeline.silences(&silence_rule),
         parts: Vec::new(),
         start_skew_us: None,
         mishaps: tally.timeline.mishaps(),
@@ -229,7 +243,10 @@ fn past<'a>(played: &'a FinishedTrial<'_>) -> impl Iterator<Item = &'a PastCount
     played.results.iter().filter_map(|result| result.past.as_ref())
 }
 
-fn dataset(played: &Dataset) -> DatasetFacts {
+fn dataset(FinishedTrial { plan, dataset: played, .. }: &FinishedTrial<'_>) -> DatasetFacts {
+    if plan.hostile.is_some_and(|kind| !kind.has_queries()) {
+        return DatasetFacts::default();
+    }
     DatasetFacts {
         path: played.path().display().to_string(),
         hash: played.hash(),

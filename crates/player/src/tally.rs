@@ -94,6 +94,7 @@ impl Tally {
     #[inline]
     pub fn sent(&mut self, now_ns: u64, count: u64) {
         self.accounts.sent += count;
+        self.timeline.left(now_ns);
         add(&mut self.sent_per_100ms, now_ns, count);
     }
 

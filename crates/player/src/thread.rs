@@ -234,6 +234,7 @@ impl<'a, W> PlayerThread<'a, W> {
             drops: 0,
             fallbacks: 0,
             connections: None,
+            hostile: None,
             not_played,
             past: None,
             real_time: precedence.is_granted(),

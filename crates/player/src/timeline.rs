@@ -1,10 +1,15 @@
 //! The fates of queries by due time. Bins of 10 ms show when in a trial something went wrong, so one bad moment of the
-//! host need not spoil the whole trial. Moments of 100 ms and more, if the plan asks for them, show the load over time.
+//! host need not spoil the whole trial. Moments of 100 ms and more, if the plan asks for them, show the load over time, and
+//! with them the longest times without a correct reply.
 
+use std::time::Duration;
+
+use kqps_observation::Silence;
 use kqps_observation::moments::{Moment, Moments};
 use kqps_observation::trial::Mishap;
 
 use crate::plan::MomentsPlan;
+use crate::silences::{CallTimes, SilenceRule};
 
 const BIN_NS: u64 = 10_000_000;
 
@@ -18,8 +23,9 @@ const LATE_US: u64 = 500;
 #[derive(Debug, Default)]
 pub struct Timeline {
     bins: Vec<Bin>,
-    /// `None` unless the plan asks for them.
+    /// `None` unless the plan asks for them, as are the times of sends and replies.
     moments: Option<Moments>,
+    calls: Option<CallTimes>,
 }
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -30,9 +36,23 @@ struct Bin {
 }
 
 impl Timeline {
-    /// Keeps the moments of the load, too.
-    pub fn keep_moments(&mut self, plan: MomentsPlan) {
+    /// Keeps the moments of the load, too, which lasts for so long if that is known.
+    pub fn keep_moments(&mut self, plan: MomentsPlan, lasts: Option<Duration>) {
         self.moments = Some(Moments::new(plan.width.as_nanos() as u64, plan.most));
+        self.calls = Some(CallTimes::new(lasts));
+    }
+
+    /// The longest times without a correct reply; empty if no moments are kept.
+    pub fn silences(&self, rule: &SilenceRule) -> Vec<Silence> {
+        self.calls.as_ref().map_or_else(Vec::new, |calls| calls.silences(rule))
+    }
+
+    /// Notes that queries left at this time.
+    #[inline]
+    pub fn left(&mut self, at_ns: u64) {
+        if let Some(calls) = &mut self.calls {
+            calls.left(at_ns);
+        }
     }
 
     /// Counts that a correct reply had another rcode than NOERROR and NXDOMAIN.
@@ -81,6 +101,9 @@ impl Timeline {
         if let Some(moments) = &mut self.moments {
             moments.answered(due_ns, latency_ns);
         }
+        if let Some(calls) = &mut self.calls {
+            calls.answered(due_ns + latency_ns);
+        }
         if let Some(bin) = self.bin(due_ns) {
             bin.correct += 1;
         }
@@ -100,6 +123,11 @@ impl Timeline {
         match (&mut self.moments, &other.moments) {
             (Some(ours), Some(theirs)) => ours.add(theirs),
             (None, Some(theirs)) => self.moments = Some(theirs.clone()),
+            (_, None) => {}
+        }
+        match (&mut self.calls, &other.calls) {
+            (Some(ours), Some(theirs)) => ours.add(theirs),
+            (None, Some(theirs)) => self.calls = Some(theirs.clone()),
             (_, None) => {}
         }
         self.bins.resize(self.bins.len().max(other.bins.len()), Bin::default());

@@ -19,6 +19,7 @@ use crate::books::{Books, Times};
 use crate::clock::TrialClock;
 use crate::error::PlayError;
 use crate::files;
+use crate::hostile;
 use crate::inflight::Inflight;
 use crate::live::Live;
 use crate::pace::{Limit, Pace};
@@ -398,14 +399,13 @@ fn one_thread(
     part: &mut Part,
     guard: ThreadGuard<'_>,
 ) -> Result<Option<ThreadResult>, PlayError> {
-    let OpenedClass { class: Class { plan, .. }, first, .. } = *context.opened;
+    let OpenedClass { class: Class { plan, dataset }, first, .. } = *context.opened;
     if let Some(&cpu) = plan.cpus.get(number % plan.cpus.len().max(1)) {
         affinity::pin_thread(cpu).map_err(|error| PlayError::Pin { cpu, error })?;
     }
     // Without this, the kernel wakes a sleeping thread up to 50 µs late. If the kernel refuses it, the delay
     // shows as lag.
     let _ = clock::set_timer_slack_ns(1);
-    let state = state(context, (team, number), part.flows);
     let live = context.control.live.thread(first + number);
     let ready = || {
         live.thread_begins(affinity::thread_id());
@@ -415,7 +415,10 @@ fn one_thread(
     let load_ended = || guard.load_ended();
     let (stop, broken) = (&context.control.stop, &context.gate.broken);
     let signals = Signals { ready: &ready, stop, broken, load_ended: &load_ended };
-    let result = part.play(team, state, signals)?;
+    let result = match part.attackers() {
+        Some(means) => hostile::play((plan, dataset), (means, number), live, signals)?,
+        None => part.play(team, state(context, (team, number), part.flows), signals)?,
+    };
     live.thread_ends();
     guard.done();
     Ok(result)
@@ -454,8 +457,8 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
     let mut books = Books::new(dataset, tables, times, control.live.thread(first + number));
     let per_query = PerQuery::new(&plan.per_query, plan.seed.wrapping_add(number as u64));
     books.expect_labels(per_query.as_ref().and_then(|per_query| per_query.labels()));
-    if let Some(plan) = plan.moments {
-        books.keep_moments(plan);
+    if let Some(moments) = plan.moments {
+        books.keep_moments(moments, plan.stop.after);
     }
     books.report_to(control.reports.clone());
     supply.finish_each(per_query);

@@ -6,7 +6,7 @@ mod over_connections;
 pub mod quic;
 mod stamps;
 pub mod tcp;
-mod tickets;
+pub(crate) mod tickets;
 pub mod udp;
 pub(crate) mod xdp;
 
@@ -20,6 +20,7 @@ use kqps_tls::Client;
 
 use crate::error::PlayError;
 use crate::files;
+use crate::hostile::{self, Means};
 use crate::plan::{Io, Plan, TcpPlan, UdpPlan, Wire};
 use crate::record::ThreadResult;
 use crate::share::share_of;
@@ -61,6 +62,8 @@ pub(crate) enum Opened {
         numbers: Numbers,
         notes: Vec<String>,
     },
+    /// Attackers, whatever their transport is.
+    Hostile(Arc<Means>),
     /// TCP past the kernel, with TLS or without it.
     TcpPast {
         parts: std::vec::IntoIter<PastPart>,
@@ -82,6 +85,7 @@ enum Carrier {
     Udp(UdpIo, Vec<UdpSocket>),
     Tcp(TcpIo, Option<Arc<Client>>),
     Quic(Arc<Client>, Vec<Option<UdpSocket>>),
+    Hostile(Arc<Means>),
     /// The part past the kernel, which a thread takes when it begins.
     UdpPast(Option<PastPart>, Numbers),
     TcpPast(Option<PastPart>, Option<Arc<Client>>),
@@ -91,6 +95,9 @@ impl Opened {
     /// Opens the wire that a team's plan asks for.
     pub(crate) fn open(team: &Team) -> Result<Self, PlayError> {
         let Team { plan, replay, .. } = team;
+        if let Some(kind) = plan.hostile {
+            return Ok(Self::Hostile(Arc::new(Means::open(kind, plan)?)));
+        }
         match &plan.wire {
             Wire::Udp(udp) if udp.io == Io::Xdp => Self::udp_past(plan, udp),
             Wire::Tcp(tcp) if tcp.io == Io::Xdp => Self::tcp_past(plan, tcp),
@@ -171,6 +178,7 @@ impl Opened {
             Self::Udp { io, .. } => io.name(),
             Self::Tcp { io, .. } => io.name(),
             Self::Quic { .. } => quic::IO,
+            Self::Hostile(_) => hostile::IO,
             Self::UdpPast { .. } | Self::TcpPast { .. } => xdp::IO,
         }
     }
@@ -183,6 +191,7 @@ impl Opened {
             | Self::Quic { notes, .. }
             | Self::UdpPast { notes, .. }
             | Self::TcpPast { notes, .. } => notes.clone(),
+            Self::Hostile(_) => Vec::new(),
         }
     }
 
@@ -201,6 +210,7 @@ impl Opened {
             Self::Quic { client, sockets, .. } => {
                 Carrier::Quic(Arc::clone(client), sockets.drain(..flows).collect())
             }
+            Self::Hostile(means) => Carrier::Hostile(Arc::clone(means)),
             Self::UdpPast { parts, numbers, .. } => Carrier::UdpPast(parts.next(), *numbers),
             Self::TcpPast { parts, client, .. } => Carrier::TcpPast(parts.next(), client.clone()),
         };
@@ -209,6 +219,14 @@ impl Opened {
 }
 
 impl Part {
+    /// The means of attackers, who have no state of queries; `None` of other threads.
+    pub(crate) fn attackers(&self) -> Option<&Means> {
+        match &self.carrier {
+            Carrier::Hostile(means) => Some(means),
+            _ => None,
+        }
+    }
+
     /// Plays a thread's part of the trial, from the start to the end of the drain. Returns `None` if the trial was
     /// called off.
     pub(crate) fn play(
@@ -243,7 +261,7 @@ impl Part {
                 let past = past.take().expect("a thread plays once");
                 tcp::play_past(past, (tcp, client.as_deref()), flows, team, state, signals)
             }
-            (Carrier::Tcp(..) | Carrier::Quic(..) | Carrier::TcpPast(..), _) => {
+            (Carrier::Tcp(..) | Carrier::Quic(..) | Carrier::TcpPast(..) | Carrier::Hostile(_), _) => {
                 unreachable!("the wire was opened for this plan")
             }
         }

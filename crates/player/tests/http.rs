@@ -54,7 +54,7 @@ const ACK: u8 = 1;
 
 const DNS: &str = "application/dns-message";
 
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = (payload.len() as u32).to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
@@ -82,20 +82,20 @@ fn goaway(last: u32) -> Vec<u8> {
     frame(GOAWAY, 0, 0, &[last.to_be_bytes(), [0; 4]].concat())
 }
 
-type Secured = StreamOwned<ServerConnection, TcpStream>;
+pub(crate) type Secured = StreamOwned<ServerConnection, TcpStream>;
 
 /// A server's end of a connection.
-struct Peer(Secured);
+pub(crate) struct Peer(pub(crate) Secured);
 
 impl Peer {
     /// Sends frames together.
-    fn send(&mut self, frames: &[u8]) {
+    pub(crate) fn send(&mut self, frames: &[u8]) {
         // A client that has gone is the test's to see.
         let _ = self.0.write_all(frames).and_then(|()| self.0.flush());
     }
 
     /// The next frame: its kind, flags, stream and payload; `None` at the end.
-    fn next(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
+    pub(crate) fn next(&mut self) -> Option<(u8, u8, u32, Vec<u8>)> {
         let mut head = [0; 9];
         self.0.read_exact(&mut head).ok()?;
         let [l0, l1, l2, kind, flags, s0, s1, s2, s3] = head;
@@ -116,7 +116,7 @@ impl Peer {
     }
 }
 
-fn config(made: &Made, protocols: &[&str]) -> ServerConfig {
+pub(crate) fn config(made: &Made, protocols: &[&str]) -> ServerConfig {
     let chain = CertificateDer::from_pem_slice(made.identity.chain.as_bytes()).unwrap();
     let key = PrivateKeyDer::from_pem_slice(made.identity.key.as_bytes()).unwrap();
     let builder = ServerConfig::builder_with_provider(Arc::new(default_provider()));
@@ -127,7 +127,7 @@ fn config(made: &Made, protocols: &[&str]) -> ServerConfig {
 }
 
 /// A server in TLS that runs `serve` for each connection.
-fn secured(config: ServerConfig, serve: impl Fn(Secured) + Send + Sync + 'static) -> Server {
+pub(crate) fn secured(config: ServerConfig, serve: impl Fn(Secured) + Send + Sync + 'static) -> Server {
     let config = Arc::new(config);
     Server::at("127.0.0.1:0", move |_, stream| {
         serve(StreamOwned::new(ServerConnection::new(Arc::clone(&config)).unwrap(), stream));
@@ -151,11 +151,11 @@ fn server(made: &Made, settings: &[(u16, u32)], serve: impl Fn(Peer) + Send + Sy
     })
 }
 
-fn made() -> Made {
+pub(crate) fn made() -> Made {
     make(KeyType::Ecdsa, &[NAME.into()]).unwrap()
 }
 
-fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
+pub(crate) fn kept(io: Io, connections: usize, made: &Made) -> TcpPlan {
     let client = ClientSettings::new(Trust::Ca(made.ca.clone()), true);
     let http = HttpPlan {
         method: Method::Post,

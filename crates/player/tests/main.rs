@@ -7,6 +7,7 @@ mod classes;
 mod connected;
 mod early_data;
 mod ends;
+mod hostile;
 mod http;
 mod loops;
 mod network;

@@ -30,7 +30,7 @@ const NAME: &str = "dns.test";
 const WINDOW: LoadPlan = LoadPlan::Closed { outstanding: 16 };
 
 /// How a server treats the query of this number.
-type Serve = fn(u64, &[u8], &mut Vec<u8>) -> Reply<Infallible>;
+pub(crate) type Serve = fn(u64, &[u8], &mut Vec<u8>) -> Reply<Infallible>;
 
 struct Scripted {
     serve: Serve,
@@ -51,15 +51,15 @@ impl Responder for Scripted {
 }
 
 /// NOERROR without records.
-fn answer(_: u64, query: &[u8], reply: &mut Vec<u8>) -> Reply<Infallible> {
+pub(crate) fn answer(_: u64, query: &[u8], reply: &mut Vec<u8>) -> Reply<Infallible> {
     reply.extend_from_slice(query);
     reply[2] |= 0x80;
     Reply::One
 }
 
 /// A server in a thread of its own, until it is dropped.
-struct Running {
-    address: SocketAddr,
+pub(crate) struct Running {
+    pub(crate) address: SocketAddr,
     handshakes: Arc<[AtomicU64; 4]>,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
@@ -90,7 +90,7 @@ impl Running {
     }
 
     /// Completed handshakes: full, resumed and with early data.
-    fn by_kind(&self) -> [u64; 3] {
+    pub(crate) fn by_kind(&self) -> [u64; 3] {
         [Kind::Full, Kind::Resumed, Kind::Early].map(|kind| self.handshakes[kind.number()].load(Relaxed))
     }
 }
@@ -139,15 +139,15 @@ fn run(
     }
 }
 
-fn made() -> Made {
+pub(crate) fn made() -> Made {
     make(KeyType::Ecdsa, &[NAME.to_owned()]).unwrap()
 }
 
-fn server(made: &Made, takes_early_data: bool, serve: Serve) -> Running {
+pub(crate) fn server(made: &Made, takes_early_data: bool, serve: Serve) -> Running {
     Running::new(Acceptor::over_quic(&made.identity, takes_early_data).unwrap(), serve)
 }
 
-fn kept(connections: usize, ca: &str) -> QuicPlan {
+pub(crate) fn kept(connections: usize, ca: &str) -> QuicPlan {
     let client = ClientSettings::new(Trust::Ca(ca.to_owned()), true);
     QuicPlan {
         connections,

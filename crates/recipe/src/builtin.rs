@@ -39,6 +39,9 @@ mod tests {
         }
     }
 
+    /// The recipe of the tree of an Internet, which is of another kind: `kqps-internet` carries it.
+    const OTHER: &str = "internet.toml";
+
     #[test]
     fn every_recipe_in_the_folder_is_carried() {
         let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../recipes");
@@ -46,6 +49,7 @@ mod tests {
         let mut there: Vec<_> =
             files.map(|file| file.expect("a file").file_name().into_string().expect("a name")).collect();
         let mut carried: Vec<_> = names().iter().map(|name| format!("{name}.toml")).collect();
+        there.retain(|file| file != OTHER);
         there.sort();
         carried.sort();
         assert_eq!(there, carried);

@@ -3,19 +3,22 @@
 /// `SplitMix64` (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014). It is implemented
 /// here because the numbers of a seed must never change, and libraries do not promise that.
 #[derive(Clone, Debug)]
-pub(super) struct Stream(u64);
+pub struct Stream(u64);
 
 impl Stream {
-    pub(super) fn new(seed: u64) -> Self {
+    /// The stream of a seed.
+    pub fn new(seed: u64) -> Self {
         Self(seed)
     }
 
     /// The stream of one number under a seed.
-    pub(super) fn with_number(seed: u64, number: u64) -> Self {
+    pub fn with_number(seed: u64, number: u64) -> Self {
         Self(Self(seed).next() ^ number.wrapping_mul(0xd6e8_feb8_6659_fd93))
     }
 
-    pub(super) fn next(&mut self) -> u64 {
+    /// The next number.
+    #[allow(clippy::should_implement_trait)] // a stream has no end
+    pub fn next(&mut self) -> u64 {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut mixed = self.0;
         mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
@@ -24,18 +27,19 @@ impl Stream {
     }
 
     /// A number below `end`. All are equally likely, except for a bias below `end` / 2^64.
-    pub(super) fn below(&mut self, end: u64) -> u64 {
+    pub fn below(&mut self, end: u64) -> u64 {
         ((u128::from(self.next()) * u128::from(end)) >> 64) as u64
     }
 
     /// A number from 0 up to but not including 1.
-    pub(super) fn unit(&mut self) -> f64 {
+    pub fn unit(&mut self) -> f64 {
         (self.next() >> 11) as f64 / (1u64 << 53) as f64
     }
 }
 
+/// Draws of an index.
 #[derive(Clone, Debug)]
-pub(super) enum Draws {
+pub enum Draws {
     /// Every index below this is equally likely.
     Uniform(u64),
     /// By weight, in constant time: the alias method (Walker 1977, built as by Vose 1991). A slot holds the
@@ -45,7 +49,7 @@ pub(super) enum Draws {
 
 impl Draws {
     /// Draws by weight. There must be 1 to 2^32 - 1 weights, all finite and not negative, and not all 0.
-    pub(super) fn weighted(weights: &[f64]) -> Self {
+    pub fn weighted(weights: &[f64]) -> Self {
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
         let mut slots: Vec<(f64, u32)> =
             weights.iter().zip(0..).map(|(weight, index)| (weight / mean, index)).collect();
@@ -64,7 +68,9 @@ impl Draws {
         Self::Alias(slots)
     }
 
-    pub(super) fn draw(&self, stream: &mut Stream) -> u64 {
+    /// Draws an index.
+    #[inline]
+    pub fn draw(&self, stream: &mut Stream) -> u64 {
         match self {
             Self::Uniform(end) => stream.below(*end),
             Self::Alias(slots) => {

@@ -51,7 +51,7 @@ impl Labels {
     /// Appends the label of `number`. The digits at its end are the number, and nothing before them is a digit, so
     /// no two numbers share a label.
     #[inline]
-    pub(super) fn append(&self, seed: u64, number: u64, out: &mut Vec<u8>) {
+    pub fn append(&self, seed: u64, number: u64, out: &mut Vec<u8>) {
         let digits = number.checked_ilog10().unwrap_or(0) as usize + 1;
         let mut stream = Stream::with_number(seed, number);
         let spread = SPREAD[stream.below(SPREAD.len() as u64) as usize];
@@ -85,7 +85,7 @@ fn syllables(stream: &mut Stream, letters: usize, out: &mut Vec<u8>) {
 }
 
 /// Appends `letters` random letters.
-pub(super) fn append_letters(stream: &mut Stream, letters: usize, out: &mut Vec<u8>) {
+pub fn append_letters(stream: &mut Stream, letters: usize, out: &mut Vec<u8>) {
     let mut random = 0;
     for at in 0..letters {
         // A random number has bits for twelve letters.
@@ -99,7 +99,7 @@ pub(super) fn append_letters(stream: &mut Stream, letters: usize, out: &mut Vec<
 
 /// Appends a number in decimal digits.
 #[inline]
-pub(super) fn append_decimal(number: u64, out: &mut Vec<u8>) {
+pub fn append_decimal(number: u64, out: &mut Vec<u8>) {
     let mut digits = [0; 20];
     let mut first = digits.len();
     let mut rest = number;

@@ -24,6 +24,7 @@ mod qtype;
 mod queries;
 mod question;
 mod recipe;
+mod setting;
 mod source;
 mod zone;
 
@@ -33,14 +34,16 @@ use std::path::{Path, PathBuf};
 use kqps_files::whole;
 
 pub use builtin::{names as recipe_names, text as recipe_text};
+pub use draw::{Draws, Stream};
 pub use folder::LIST;
-pub use label::{Labels, Shape};
+pub use label::{Labels, Shape, append_decimal, append_letters};
 pub use popularity::Popularity;
 pub use qtype::Type;
 pub use recipe::{
     Attack, CHAIN_MAX, Contents, Delegations, Denial, Expect, Outcomes, Recipe, RecipeError, RecipeFault,
     RecipeQueries, Signing,
 };
+pub use setting::put_setting;
 
 use plan::Plan;
 use question::Questions;

@@ -27,6 +27,15 @@ pub enum Popularity {
     Ranks(PathBuf),
 }
 
+impl Popularity {
+    /// Draws among `names` names, at least 1, the most popular first. Fails if a file of ranks cannot be read, if an exponent
+    /// is out of its range, or if there are too many names.
+    pub fn draws(&self, names: u64) -> Result<Draws, GenerateError> {
+        let draws = Popularities::new(self)?.among(names)?;
+        Ok(Rc::unwrap_or_clone(draws))
+    }
+}
+
 /// Draws by popularity among any number of names.
 pub(super) struct Popularities<'a> {
     popularity: &'a Popularity,

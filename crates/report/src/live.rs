@@ -66,7 +66,7 @@ pub fn live_panel(input: &LiveInput) -> String {
     let times = [course("p50", "p50", |moment| moment.p50_us), course("p99", "p99", |moment| moment.p99_us)];
     let draw = |id, title, kind, courses: &[MomentCourse]| {
         let description = "By time, up to now.";
-        moments(&Moments { id, title, description, kind, courses, until_s })
+        moments(&Moments { id, title, description, kind, courses, marks: &[], until_s })
     };
     let panel = PanelPage {
         input,

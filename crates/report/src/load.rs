@@ -1,13 +1,18 @@
 //! The page of one load, or of several side by side: the slowest replies, the load over time, and the printed result.
 
+mod figures;
+
 use askama::Template;
 use kqps_observation::moments::Moment;
 use kqps_observation::trial::ClassTrial;
 use kqps_observation::visible::visible;
-use kqps_observation::{Accounts, Histogram, Quantiles, ReplayLane, Trial};
+use kqps_observation::{Accounts, EventFacts, Histogram, Quantiles, ReplayLane, Trial};
 
-use crate::chart::{MomentCourse, MomentKind, Moments, Percentiles, Replies, moments, percentiles};
+use crate::chart::{
+    MomentCourse, MomentKind, MomentMark, Moments, Percentiles, Replies, moments, percentiles,
+};
 use crate::format;
+use figures::Figures;
 
 /// A load with its result.
 #[derive(Clone, Debug)]
@@ -32,6 +37,7 @@ struct Page<'a> {
     headline: String,
     rows: Vec<Row>,
     slowest: String,
+    figures: Vec<Figures>,
     loads: Vec<Load>,
 }
 
@@ -59,7 +65,7 @@ struct Load {
 /// The page of loads: one HTML document without scripts, which fetches nothing. Text from outside is escaped where it
 /// appears, and its control characters appear as numbers.
 pub fn loads_page(inputs: &[LoadInput], kqps_version: &str) -> String {
-    let headline = headline(inputs);
+    let (headline, figures) = (headline(inputs), figures::all(inputs));
     let inputs = &*by_class(inputs);
     let lines = lines(inputs);
     let replies: Vec<Replies> = lines.iter().enumerate().map(replies).collect();
@@ -71,7 +77,7 @@ pub fn loads_page(inputs: &[LoadInput], kqps_version: &str) -> String {
         loads: &replies,
     });
     let loads = inputs.iter().enumerate().map(load).collect();
-    let page = Page { kqps_version, headline, rows, slowest, loads };
+    let page = Page { kqps_version, headline, rows, slowest, figures, loads };
     visible(&page.render().expect("the template only writes to memory")).into_owned()
 }
 
@@ -79,6 +85,10 @@ pub fn loads_page(inputs: &[LoadInput], kqps_version: &str) -> String {
 fn headline(inputs: &[LoadInput]) -> String {
     let [LoadInput { trial, .. }] = inputs else { return format!("{} loads", inputs.len()) };
     let good = trial.good();
+    if let Some(facts) = &good.hostile {
+        let attempts = format!("{} attempts of the kind {}", facts.begun, facts.kind.word());
+        return format!("{}: {attempts}, {} connections held", trial.target, facts.connections.held);
+    }
     let answered = format::rate(good.load.answered_qps);
     let p99 = good.latency_us.p99();
     format!("{}: {answered} answered, p99 {}", trial.target, format::percentile(p99))
@@ -98,7 +108,8 @@ fn by_class(inputs: &[LoadInput]) -> Vec<LoadInput> {
             },
             command: input.command.clone(),
             printed: if number == 0 { input.printed.clone() } else { String::new() },
-            trial: class.trial.clone(),
+            // An event at the server concerns all classes.
+            trial: Trial { events: input.trial.events.clone(), ..class.trial.clone() },
         };
         input.trial.classes.iter().enumerate().map(of_class).collect()
     };
@@ -205,6 +216,7 @@ fn rates(number: usize, trial: &Trial) -> String {
         description: "Queries a second by when they were due: due, sent, and answered correctly in time.",
         kind: MomentKind::Rates,
         courses: &courses,
+        marks: &marks(trial),
         until_s: until_s(trial),
     })
 }
@@ -222,8 +234,18 @@ fn times(number: usize, trial: &Trial) -> String {
         description: "Median and 99th percentile of the correct replies in time, by when their queries were due.",
         kind: MomentKind::Times,
         courses: &courses,
+        marks: &marks(trial),
         until_s: until_s(trial),
     })
+}
+
+/// The events, at their begin or where they were due.
+fn marks(trial: &Trial) -> Vec<MomentMark> {
+    let mark = |event: &EventFacts| MomentMark {
+        at_s: event.begun_s.unwrap_or(event.due_s),
+        name: event.name.clone(),
+    };
+    trial.events.iter().map(mark).collect()
 }
 
 /// The moments without a last one that the load did not fill.

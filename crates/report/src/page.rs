@@ -4,6 +4,7 @@ use askama::Template;
 use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_observation::visible::visible;
+use kqps_verdict::breaking::seen_run;
 use kqps_verdict::caveats;
 use kqps_verdict::judge::{Moment, RunVerdict};
 
@@ -38,6 +39,7 @@ pub fn page_beside(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> S
 
 /// The body of the page: all that is shown.
 pub(crate) fn body(run: &Run, verdict: &RunVerdict, other: Option<&Beside>, moment: Moment) -> String {
+    let run = &*seen_run(run);
     let goes_on = moment == Moment::SoFar;
     let (answers, mut common_reasons) = answer::of_run(run, verdict);
     common_reasons.extend(caveats::of_run(run, verdict));

@@ -134,6 +134,11 @@ impl ConnectionThread {
         Ok(Self { waking: Waking::Waker(waker), thread })
     }
 
+    /// A thread that was started already, that this waker wakes, and that returns its counts.
+    pub(crate) fn with_waker(waker: Arc<Waker>, thread: JoinHandle<io::Result<ConnectionReport>>) -> Self {
+        Self { waking: Waking::Waker(waker), thread }
+    }
+
     /// Ends the thread, after its [`StopFlag`] was set, and returns its counts.
     pub(crate) fn stop(self) -> io::Result<ConnectionReport> {
         // A waker that is dropped takes its event with it, so it stays until the thread has ended.
@@ -146,6 +151,6 @@ impl ConnectionThread {
 }
 
 /// Keeps this thread on these cores; an empty list means any core.
-fn confine(cpus: &[u32]) -> io::Result<()> {
+pub(crate) fn confine(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() { Ok(()) } else { confine_thread(thread_id(), cpus) }
 }

@@ -2,6 +2,7 @@
 
 mod back_end;
 mod cache;
+mod internet;
 mod xdp;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use crate::error::ServeError;
 
 pub use back_end::{BackEndReport, BackEndReports, add_back_ends};
 pub use cache::CacheReport;
+pub use internet::{InternetReport, RankedCount, RankedCounts};
 pub use xdp::XdpReport;
 
 /// Counts over a server's life. `received = answered + Σ dropped`.
@@ -48,6 +50,9 @@ pub struct Report {
     /// Counts of what the server keeps of answers. `None` unless it is a cache.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cache: Option<CacheReport>,
+    /// Counts of what the tree of zones answered. `None` unless the server plays one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub internet: Option<InternetReport>,
     /// Counts of each back end, by its name. Empty unless the server is a front or a cache.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub back_ends: BackEndReports,
@@ -132,6 +137,9 @@ impl Report {
         }
         if let Some(cache) = other.cache {
             *self.cache.get_or_insert_default() += cache;
+        }
+        if let Some(internet) = other.internet {
+            self.internet.get_or_insert_default().add(internet);
         }
     }
 }

@@ -2,3 +2,4 @@
 
 pub mod auth;
 pub mod echo;
+pub mod internet;

@@ -40,6 +40,25 @@ pub enum Reply {
     Own,
 }
 
+/// The packets that the sockets of a wildcard address take.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Reach {
+    /// Packets to the addresses of this host.
+    #[default]
+    Host,
+    /// Also packets to addresses that no interface has and that are routed to this host. Replies leave from there.
+    Routed,
+    /// Packets of this host to addresses of its loopback interface.
+    Loopback,
+}
+
+impl Reach {
+    /// Whether the server knows when each datagram arrived, for replies that leave some time after that.
+    pub(crate) fn has_times(self) -> bool {
+        self != Self::Host
+    }
+}
+
 /// A server's settings. Workers are numbered across all processes: there are `processes × threads` of
 /// them.
 #[derive(Clone, Debug)]
@@ -72,6 +91,8 @@ pub struct ServerSetup {
     /// Whether to steer each flow of datagrams, and each new connection, to a worker on the core that receives it, where
     /// workers have sockets of their own on one port. Requires `cpus`.
     pub steer: bool,
+    /// The packets that sockets of a wildcard address take.
+    pub reach: Reach,
 }
 
 /// An address for datagrams.
@@ -149,6 +170,7 @@ impl ServerSetup {
             cpus: Vec::new(),
             buffer_bytes: 1 << 20,
             steer: false,
+            reach: Reach::Host,
         }
     }
 }

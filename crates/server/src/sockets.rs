@@ -16,11 +16,12 @@ use std::os::unix::net::UnixListener;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use kqps_kernel::{UdpOptions, UdpSocket, steer, tcp};
+use kqps_kernel::tcp::{self, ListenOptions};
+use kqps_kernel::{UdpOptions, UdpSocket, steer};
 use kqps_tls::{Acceptor, Identity, TlsError};
 
 use crate::frames::Queue;
-use crate::setup::{Listen, Listeners, Reply, ServerSetup, Sockets, TlsSetup};
+use crate::setup::{Listen, Listeners, Reach, Reply, ServerSetup, Sockets, TlsSetup};
 
 pub use unix::{SocketFile, listen as listen_unix};
 
@@ -282,7 +283,9 @@ fn open_tcp(
 /// Opens the TCP sockets of an address: one for each of these workers if they have their own, or else one.
 fn listen_tcp(setup: &ServerSetup, address: SocketAddr, workers: usize) -> io::Result<Vec<TcpListener>> {
     let count = if setup.listeners == Listeners::ReusePort { workers } else { 1 };
-    let listeners = tcp::listen(address, count)?;
+    let free_bind = setup.reach == Reach::Routed;
+    let options = ListenOptions { free_bind, loopback: setup.reach == Reach::Loopback };
+    let listeners = tcp::listen_with(address, count, options)?;
     if setup.steer && count > 1 {
         steer::to_cores(&listeners, &setup.cpus)?;
     }
@@ -376,6 +379,9 @@ fn options(setup: &ServerSetup, address: SocketAddr) -> UdpOptions {
         send_buffer: Some(setup.buffer_bytes),
         gro: setup.io.takes_segments(),
         pktinfo: address.ip().is_unspecified(),
+        timestamps: setup.reach.has_times(),
+        free_bind: setup.reach == Reach::Routed,
+        loopback: setup.reach == Reach::Loopback,
         ..UdpOptions::default()
     }
 }

@@ -7,8 +7,11 @@
 //! Invariant: the only crate that starts subjects and players (`fleet` starts the programs that reach other hosts,
 //! `tuning` its guard). No process, interface or setting outlives the value that stands for it.
 
+pub mod attack;
+pub mod box_network;
 pub mod certificates;
 pub mod echo_io;
+pub mod event;
 pub mod folder;
 pub mod host_settings;
 pub mod live_sink;

@@ -8,6 +8,7 @@ use std::io;
 use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
+use kqps_kernel::namespace::impair::{self, Impairment};
 use kqps_kernel::namespace::veth::{self, End, VethSettings};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::Cell;
@@ -107,6 +108,28 @@ impl LaidPath {
             Self::Loopback | Self::Network(_) => act(),
             Self::Veth(veth) => veth.subject.within(act),
         }
+    }
+
+    /// Impairs the packets that the player sends over a path of kqps's own, and with `both_ways` also the subject's.
+    ///
+    /// # Errors
+    ///
+    /// If other programs use the path, or if the kernel cannot do it.
+    pub fn impair(&self, impairment: Impairment, both_ways: bool) -> io::Result<()> {
+        self.at_ends(both_ways, || impair::impair(impairment))
+    }
+
+    /// Undoes [`LaidPath::impair`].
+    pub fn relieve(&self) -> io::Result<()> {
+        self.at_ends(true, impair::relieve)
+    }
+
+    fn at_ends(&self, both: bool, act: impl Fn() -> io::Result<()> + Send + Sync) -> io::Result<()> {
+        let Self::Veth(veth) = self else {
+            return Err(io::Error::other("other programs use this path as well"));
+        };
+        veth.player.within(&act)?;
+        if both { veth.subject.within(&act) } else { Ok(()) }
     }
 
     /// As [`LaidPath::at_subject`], at the player's end.

@@ -8,15 +8,16 @@ use std::process::{Child, ChildStdin, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{self, Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use kqps_dataset::{CaptureOptions, Check, Dataset, DatasetError, Format, Options};
+use kqps_dataset::{Additions, CaptureOptions, Check, Dataset, DatasetError, Format, Options};
 use kqps_host::SubjectWatched;
 use kqps_kernel::clock;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{self, Signal};
 use kqps_observation::Trial;
-use kqps_player::Plan;
+use kqps_player::{Plan, Prefix, TsigKey};
 use serde::{Deserialize, Serialize};
 
+use crate::attack::PlayScenario;
 use crate::live_sink::LiveSink;
 use crate::path::LaidPath;
 use crate::starvation::Starvation;
@@ -52,6 +53,12 @@ pub struct PlayRequest {
     pub plan: Plan,
     /// The queries.
     pub queries: QueryFile,
+    /// Classes of clients that play beside this plan, which is that of the good ones. Empty without a scenario.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<PlayClass>,
+    /// A scenario that the player reads itself, whose classes play as well.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<PlayScenario>,
     /// Whether the user has allowed targets that are neither on this host nor in the network for benchmarks.
     pub is_allowed: bool,
     /// The subject to watch.
@@ -61,6 +68,35 @@ pub struct PlayRequest {
     /// How often the player prints a [`LiveLine`] before its record; `None` for never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub live_every: Option<Duration>,
+}
+
+/// A class of clients beside the good ones.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayClass {
+    /// Its name in the record.
+    pub name: String,
+    /// How it plays.
+    pub plan: Plan,
+    /// Its queries.
+    pub queries: QueryFile,
+    /// A row of EDNS options that each of its queries gets ([`Additions::edns_options`]).
+    pub edns_options: Vec<u8>,
+    /// Whether its rate is the one that a search varies.
+    pub is_sought: bool,
+}
+
+impl PlayClass {
+    /// Opens its queries.
+    pub fn open(&self) -> Result<Dataset, DatasetError> {
+        let per_query = &self.plan.per_query;
+        self.queries.open_with(Additions {
+            edns_options: self.edns_options.clone(),
+            labels: per_query.prefix.as_ref().map(Prefix::lengths).unwrap_or_default(),
+            tsig: per_query.tsig.as_ref().and_then(TsigKey::key_name),
+            ..Additions::default()
+        })
+    }
 }
 
 /// A file of queries, and how to read it.
@@ -92,9 +128,14 @@ impl QueryFile {
 
     /// Opens it.
     pub fn open(&self) -> Result<Dataset, DatasetError> {
+        self.open_with(Additions::default())
+    }
+
+    /// Opens it. Every query gets these additions.
+    fn open_with(&self, additions: Additions) -> Result<Dataset, DatasetError> {
         let Self { format, edns, dnssec, skip_bad, .. } = *self;
         let capture = self.capture.clone();
-        let options = Options { format, edns, dnssec, skip_bad, capture, ..Options::default() };
+        let options = Options { format, edns, dnssec, skip_bad, capture, additions, ..Options::default() };
         let dataset = Dataset::open(Path::new(&self.path), &options)?;
         let expected = dataset.check();
         Ok(dataset.checked(self.check.unwrap_or(expected)))
@@ -137,9 +178,9 @@ impl PlayerProgram<'_> {
         let mut child =
             child.map_err(|error| NoTrial::failed(format!("the player could not be started: {error}")))?;
         pass(child.stdin.take(), message);
-        let plan = &request.plan;
-        let sending = until_start(plan) + plan.stop.after.unwrap_or_default();
-        let limit = sending + plan.lag_allowed.min(SPARE) + plan.timeout + plan.drain + self.spare;
+        let beside = request.classes.iter().map(|class| lasts(&class.plan));
+        let lasts = beside.fold(lasts(&request.plan), Duration::max);
+        let limit = until_start(&request.plan) + lasts + self.spare;
         self.wait(child, limit).map_err(|error| NoTrial::failed(format!("the player was lost: {error}")))
     }
 
@@ -206,6 +247,11 @@ fn ended(child: &mut Child) -> io::Result<Option<ExitStatus>> {
         }
         std::thread::sleep(END_LOOK);
     }
+}
+
+/// The time from the start of a plan until its last reply may come.
+fn lasts(plan: &Plan) -> Duration {
+    plan.stop.after.unwrap_or_default() + plan.lag_allowed.min(SPARE) + plan.timeout + plan.drain
 }
 
 /// The time until the start that a plan asks for.

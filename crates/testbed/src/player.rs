@@ -10,6 +10,7 @@ use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 
+use crate::attack::CellAttack;
 use crate::live_sink::LiveSink;
 use crate::path::LaidPath;
 use crate::play::{PlayRequest, PlayerProgram, QueryFile};
@@ -33,6 +34,8 @@ pub struct Player<'a> {
     pub checks: bool,
     /// Sockets, window, timeout and further settings.
     pub setup: PlayerSetup,
+    /// The attack beside it; `None` if there is none.
+    pub attack: Option<CellAttack>,
     /// The issuers of certificates that the player trusts unless its settings name others, as PEM; `None` if there are
     /// none.
     pub ca: Option<&'a str>,
@@ -52,15 +55,16 @@ pub struct Player<'a> {
 
 impl Player<'_> {
     /// Plays one trial in a process of its own, which the main thread must start.
-    pub fn play(&self, request: &TrialRequest) -> Result<Trial, NoTrial> {
+    /// `asked` is the trial that is wanted, and `played` that at the speed of the cores.
+    pub fn play(&self, asked: &TrialRequest, played: &TrialRequest) -> Result<Trial, NoTrial> {
         let Self { kqps, path, interrupts, live, spare, .. } = *self;
-        let message = self.message(request).map_err(NoTrial::failed)?;
+        let message = self.message(asked, played).map_err(NoTrial::failed)?;
         let played = PlayerProgram { kqps, path, interrupts, live, spare }.play(&message)?;
         if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() }
     }
 
     /// The message that asks for a trial.
-    fn message(&self, request: &TrialRequest) -> Result<PlayRequest, String> {
+    fn message(&self, asked: &TrialRequest, request: &TrialRequest) -> Result<PlayRequest, String> {
         let mut subject = match self.subject_pid {
             Some(pid) => SubjectWatched::of_processes(vec![pid], self.targets[0].ip()),
             None => SubjectWatched::found(self.targets, self.setup.transport()),
@@ -70,9 +74,13 @@ impl Player<'_> {
         }
         subject.profile = request.purpose == Purpose::Profile { sampled: true };
         let check = if self.checks { None } else { Some(Check::Off) };
+        let mut plan = self.setup.plan(request, (self.targets, self.ca), self.cpus, &subject)?;
+        let scenario = self.attack.as_ref().and_then(|attack| attack.lay(&mut plan, asked, request));
         Ok(PlayRequest {
-            plan: self.setup.plan(request, (self.targets, self.ca), self.cpus, &subject)?,
+            plan,
             queries: QueryFile { check, ..QueryFile::new(self.queries) },
+            classes: Vec::new(),
+            scenario,
             is_allowed: self.is_allowed,
             subject,
             shows_bar: false,

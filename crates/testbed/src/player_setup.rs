@@ -148,6 +148,7 @@ impl PlayerSetup {
             moments: course.is_some().then(MomentsPlan::default),
             course,
             per_query: PerQueryPlan::default(),
+            hostile: None,
         };
         plan.check().map_err(|error| error.to_string())?;
         Ok(plan)
@@ -280,6 +281,7 @@ mod tests {
             moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
+            hostile: None,
         };
         assert_eq!(made, expected);
     }

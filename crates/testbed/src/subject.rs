@@ -2,6 +2,7 @@
 
 pub mod bounded;
 pub mod builtin;
+pub mod companion;
 pub mod definition;
 pub mod output;
 pub mod probe;
@@ -14,7 +15,10 @@ pub mod template;
 pub mod version;
 pub mod zones;
 
+mod current;
 mod guard;
+mod perform;
+pub(crate) mod resumer;
 
 use std::collections::BTreeMap;
 use std::io;
@@ -23,6 +27,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
+use base64::Engine as _;
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::port;
 use kqps_observation::factors::name;
@@ -31,11 +36,13 @@ use kqps_observation::trial::Transport;
 use crate::certificates::ServerCertificate;
 use crate::path::LaidPath;
 
+use current::Current;
 pub use definition::Definition;
 pub use guard::stand_for_group;
 use probe::ProbeOutcome;
 use process::Process;
 use reload::ReloadError;
+pub use resumer::stand_for_suspended;
 use setting::SettingError;
 use template::Values;
 pub use zones::Zone;
@@ -165,9 +172,12 @@ impl StartError {
 #[derive(Debug)]
 pub struct Subject {
     definition: Definition,
-    process: Process,
+    process: Current,
     folder: PathBuf,
     addresses: Vec<SocketAddr>,
+    transport: Transport,
+    cpus: Vec<u32>,
+    kqps: PathBuf,
     values: Values,
     ready_s: f64,
     interrupts: Interrupts,
@@ -235,8 +245,20 @@ impl Subject {
         let ready_s = began.elapsed().as_secs_f64();
         process.confine().map_err(|error| io_error(&format!("confining {}", definition.title), error))?;
         let (definition, folder) = (definition.clone(), setting.folder.into());
-        let interrupts = interrupts.clone();
-        Ok(Self { definition, process, folder, addresses, values, ready_s, interrupts })
+        let (cpus, kqps) = (setting.cpus.to_vec(), setting.kqps.into());
+        let (process, interrupts) = (Current::new(process), interrupts.clone());
+        Ok(Self {
+            definition,
+            process,
+            folder,
+            addresses,
+            transport,
+            cpus,
+            kqps,
+            values,
+            ready_s,
+            interrupts,
+        })
     }
 
     /// Its addresses: one, or several in the order of their ports.
@@ -262,7 +284,7 @@ impl Subject {
     /// Confines all of its present threads to its cores: some threads start with the first query, and some
     /// choose cores for themselves.
     pub fn confine(&self) -> io::Result<()> {
-        self.process.confine()
+        self.process.look(|process| process.confine()).unwrap_or(Ok(()))
     }
 
     /// Sets the niceness of all its threads. Returns the reason if the kernel refuses it.
@@ -280,15 +302,19 @@ impl Subject {
 
     /// `None` while it runs; then how it ended, and the last lines of its output.
     pub fn ended(&mut self) -> Option<(String, Vec<String>)> {
-        let how = self.process.ended()?;
-        Some((format!("{} {how}", self.definition.title), self.process.kill()))
+        let title = &self.definition.title;
+        let ended = |process: &mut Process| Some((format!("{title} {}", process.ended()?), process.kill()));
+        match self.process.look(ended) {
+            Some(ended) => ended,
+            None => self.process.failure().map(|(why, output)| (format!("{title} {why}"), output)),
+        }
     }
 
     /// Asks it to read its zone again. It may still be reading after this returns.
     pub fn reload(&self) -> Result<(), ReloadError> {
         let title = &self.definition.title;
         match &self.definition.reload {
-            Some(reload) => reload::request(title, reload, &self.values, &self.folder, self.pid()),
+            Some(reload) => reload::request(title, reload, &self.values, &self.folder, &self.process),
             None => Err(ReloadError::Cannot { title: title.clone() }),
         }
     }
@@ -302,7 +328,9 @@ impl Subject {
     pub fn stop_within(self, share: Option<Duration>) {
         let within = self.definition.stop.within();
         let within = share.map_or(within, |share| share.min(within));
-        self.process.stop(self.definition.stop.signal, within, &self.interrupts);
+        if let Some(process) = self.process.take() {
+            process.stop(self.definition.stop.signal, within, &self.interrupts);
+        }
     }
 }
 
@@ -316,7 +344,14 @@ impl LaunchSetting<'_> {
             .with("io", &self.io)
             .with("workers", &self.workers)
             .with("cpus", &cpus)
+            .with("secret", &secret())
     }
+}
+
+/// The key of a control program for one start: 32 random bytes in base64.
+fn secret() -> String {
+    let bytes: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(32).collect();
+    base64::engine::general_purpose::STANDARD.encode(bytes)
 }
 
 fn prepare_folder(definition: &Definition, folder: &Path, values: &Values) -> Result<(), StartError> {

@@ -2,7 +2,7 @@
 
 use kqps_observation::run::Purpose;
 use kqps_observation::{RunTrial, Trial};
-use kqps_verdict::evidence;
+use kqps_verdict::{breaking, evidence};
 
 /// A trial that the lab requests from the player: one load for one duration.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -44,12 +44,12 @@ impl Played {
         (self.purpose, &self.trial)
     }
 
-    /// Converts a stored trial; `None` if it was not measured.
+    /// Converts a stored trial, which a search sees without the attack beside its good clients; `None` if it was not measured.
     pub fn from_stored(stored: &RunTrial) -> Option<Self> {
         stored.measured().map(|trial| Self {
             number: stored.number,
             purpose: stored.purpose,
-            trial: trial.clone(),
+            trial: breaking::seen(trial).into_owned(),
         })
     }
 }

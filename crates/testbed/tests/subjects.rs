@@ -9,6 +9,7 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use kqps_kernel::interrupts::Interrupts;
+use kqps_testbed::event::performer::Performed;
 use kqps_testbed::path::LaidPath;
 use kqps_testbed::subject::{Definition, LaunchSetting, StartError, Subject, Zone, remains};
 use tempfile::TempDir;
@@ -135,6 +136,32 @@ fn one_that_is_not_installed_names_its_package() {
         error,
         "`no-such-program-anywhere` is not on the PATH; the Debian package no-such-package has it"
     );
+}
+
+/// The outcome of an event at a subject.
+fn performed(subject: &Subject, event: &str) -> Performed {
+    let event = toml::from_str(&format!("at = \"0\"\ndo = \"{event}\"")).unwrap();
+    subject.perform(&LaidPath::Loopback, &event, Duration::from_secs(20)).unwrap()
+}
+
+#[test]
+fn one_that_cannot_be_started_again_has_ended() {
+    let rig = Rig::new();
+    let definition = fake("plain", "echo hello;", 10.0);
+    let mut subject = rig.start(&definition).unwrap();
+    let pid = subject.pid();
+    assert_eq!(subject.ended(), None);
+    // Without its folder, its output has no place.
+    std::fs::remove_dir_all(rig.folder.path().join(&definition.name)).unwrap();
+    let failure = performed(&subject, "restart").failure.unwrap();
+    assert!(failure.starts_with("starting The fake: "), "{failure}");
+    assert!(!lives(pid));
+    let (how, output) = subject.ended().unwrap();
+    assert!(how.starts_with("The fake could not be started again: "), "{how}");
+    assert!(output.contains(&"hello".to_owned()), "{output:?}");
+    for event in ["kill", "stop"] {
+        assert_eq!(performed(&subject, event).failure.as_deref(), Some("it is not running"));
+    }
 }
 
 #[test]

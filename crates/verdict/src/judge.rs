@@ -25,6 +25,7 @@ use kqps_observation::run::Role;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::breaking::seen_run;
 use crate::compare::{self, Comparison};
 use crate::figure::{self, Figures};
 use crate::finding::{self, ExperimentFinding};
@@ -80,6 +81,7 @@ pub fn judge(run: &Run) -> RunVerdict {
 
 /// As [`judge`], at this moment: no reason of a cell says that a run that goes on has ended early.
 pub fn judge_at(run: &Run, moment: Moment) -> RunVerdict {
+    let run = &*seen_run(run);
     let verdict = judge_to(run, Depth::Page, moment);
     let figures = figure::of_run(run, &verdict.subjects, Depth::Page);
     let scaling = scaling::of_run(run, &verdict.subjects, &figures);
@@ -90,6 +92,7 @@ pub fn judge_at(run: &Run, moment: Moment) -> RunVerdict {
 /// As [`judge`], for a caller who reads many runs, in a small part of the time. What only the page of a run shows is left
 /// out: rates as the host came, latency by load and at the figure, scaling laws, profiles and findings.
 pub fn judge_figures(run: &Run) -> RunVerdict {
+    let run = &*seen_run(run);
     let verdict = judge_to(run, Depth::Figures, Moment::AtEnd);
     RunVerdict { figures: figure::of_run(run, &verdict.subjects, Depth::Figures), ..verdict }
 }

@@ -9,6 +9,7 @@
 
 pub mod advice;
 pub mod bottleneck;
+pub mod breaking;
 pub mod caveats;
 pub mod change;
 pub mod check;
@@ -33,6 +34,7 @@ pub mod plan;
 pub mod promise;
 pub mod rate;
 pub mod scaling;
+pub mod scenario;
 pub mod search;
 pub mod silence;
 pub mod speed;

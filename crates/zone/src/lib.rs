@@ -21,6 +21,10 @@ pub mod zones;
 
 pub use batch::{Batch, Record};
 pub use compile::{Builder, Compiled, Fault, Severity};
-pub use respond::{Asker, Outcome, Responder, ResponderSettings, Silence, Transfer, Transport};
+pub use name::{Name, canonical};
+pub use nsec3::{HASH_BYTES, hash as nsec3_hash, letters as nsec3_letters};
+pub use respond::{
+    Asked, AskedEdns, Asker, Names, Outcome, Responder, ResponderSettings, Silence, Transfer, Transport,
+};
 pub use zone::Zone;
 pub use zones::{Entry, Zones};

@@ -12,7 +12,7 @@ const LABELS_MAX: usize = 127;
 /// A name, with room to split the next one in the same place. Suffix `n` is the name without its first `n`
 /// labels; suffix [`Name::labels`] is the root.
 #[derive(Clone, Debug)]
-pub(crate) struct Name {
+pub struct Name {
     bytes: [u8; NAME_BYTES_MAX],
     length: usize,
     labels: usize,
@@ -22,7 +22,7 @@ pub(crate) struct Name {
 
 impl Name {
     /// The root.
-    pub(crate) fn root() -> Self {
+    pub fn root() -> Self {
         Self {
             bytes: [0; NAME_BYTES_MAX],
             length: 1,
@@ -42,7 +42,7 @@ impl Name {
     /// Becomes the uncompressed name at the front of `wire`. Returns whether there is one. If there is none,
     /// this name must be set again before it is used.
     #[inline]
-    pub(crate) fn set(&mut self, wire: &[u8]) -> bool {
+    pub fn set(&mut self, wire: &[u8]) -> bool {
         self.length = 0;
         // A name has 255 bytes at most, so a position in it is its lowest byte.
         let mut at: usize = 0;
@@ -73,31 +73,31 @@ impl Name {
 
     /// The number of labels, without the root's.
     #[inline]
-    pub(crate) fn labels(&self) -> usize {
+    pub fn labels(&self) -> usize {
         self.labels
     }
 
     /// The wire form.
     #[inline]
-    pub(crate) fn wire(&self) -> &[u8] {
+    pub fn wire(&self) -> &[u8] {
         &self.bytes[..self.length]
     }
 
     /// The position of the suffix without the first `labels` labels.
     #[inline]
-    pub(crate) fn start(&self, labels: usize) -> usize {
+    pub fn start(&self, labels: usize) -> usize {
         usize::from(self.starts[labels])
     }
 
     /// The suffix without the first `labels` labels.
     #[inline]
-    pub(crate) fn suffix(&self, labels: usize) -> &[u8] {
+    pub fn suffix(&self, labels: usize) -> &[u8] {
         &self.bytes[self.start(labels)..self.length]
     }
 
     /// The hash of that suffix.
     #[inline]
-    pub(crate) fn hash(&self, labels: usize) -> u64 {
+    pub fn hash(&self, labels: usize) -> u64 {
         self.hashes[labels]
     }
 
@@ -133,7 +133,7 @@ fn label_starts(wire: &[u8]) -> impl Iterator<Item = usize> + '_ {
 
 /// The canonical order of names (RFC 4034, section 6.1): by labels from the root, ignoring case. Both names may
 /// lack the same suffix.
-pub(crate) fn canonical(one: &[u8], other: &[u8]) -> Ordering {
+pub fn canonical(one: &[u8], other: &[u8]) -> Ordering {
     let (one_starts, one_labels) = starts(one);
     let (other_starts, other_labels) = starts(other);
     for depth in 1..=one_labels.min(other_labels) {

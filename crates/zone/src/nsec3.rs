@@ -3,13 +3,13 @@
 use sha1::{Digest, Sha1};
 
 /// The bytes of a hash: the 160 bits of SHA-1.
-pub(crate) const HASH_BYTES: usize = 20;
+pub const HASH_BYTES: usize = 20;
 
 const LETTERS: &[u8; 32] = b"0123456789abcdefghijklmnopqrstuv";
 
 /// The hash of a name in wire form: SHA-1 over the name in lower case and the salt, and `iterations` times more
 /// over the hash and the salt.
-pub(crate) fn hash(name: &[u8], salt: &[u8], iterations: u16) -> [u8; HASH_BYTES] {
+pub fn hash(name: &[u8], salt: &[u8], iterations: u16) -> [u8; HASH_BYTES] {
     let mut small = [0; 255];
     let small = &mut small[..name.len().min(255)];
     small.copy_from_slice(&name[..small.len()]);
@@ -22,7 +22,7 @@ pub(crate) fn hash(name: &[u8], salt: &[u8], iterations: u16) -> [u8; HASH_BYTES
 }
 
 /// A hash in lower-case letters.
-pub(crate) fn letters(hash: &[u8; HASH_BYTES]) -> [u8; 32] {
+pub fn letters(hash: &[u8; HASH_BYTES]) -> [u8; 32] {
     let mut letters = [0; 32];
     for (five, eight) in hash.chunks_exact(5).zip(letters.chunks_exact_mut(8)) {
         let bits = five.iter().fold(0_u64, |bits, &byte| bits << 8 | u64::from(byte));

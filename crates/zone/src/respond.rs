@@ -2,6 +2,7 @@
 //! transfer of a zone.
 
 mod answer;
+mod asked;
 mod chaos;
 mod compress;
 mod cookie;
@@ -28,7 +29,8 @@ use crate::zone::Zone;
 use crate::zone::node::Rrset;
 use crate::zones::{Entry, Zones};
 use answer::Reply;
-use compress::Names;
+pub use asked::{Asked, AskedEdns};
+pub use compress::Names;
 use cookie::Checked;
 use edns::{Opt, UDP_BYTES_MIN};
 use foresee::Foreseen;

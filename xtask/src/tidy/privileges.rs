@@ -21,8 +21,9 @@ const PAGE: &str = "SECURITY.md";
 const APART: [&str; 3] = ["crates/proofs/", "crates/faults/", "crates/skips/"];
 
 /// Calls and constants of such acts, in any crate.
-const ACTS: [&str; 31] = [
+const ACTS: [&str; 32] = [
     "tcp::listen(",
+    "tcp::listen_with(",
     "TcpListener::bind(",
     "UnixListener::bind(",
     "Socket::new(Domain::PACKET",

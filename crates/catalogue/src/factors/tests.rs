@@ -7,13 +7,14 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 /// A word of every factor, in the order of their names.
-const WORDS: [(&str, &str); 48] = [
+const WORDS: [(&str, &str); 50] = [
     ("compared_as", "a again"),
     ("dataset.file", "my queries"),
     ("dataset.names", "one"),
     ("dataset.recipe", "tld"),
     ("dataset.records", "1000"),
     ("dataset.zones", "3"),
+    ("good_rate", "20000"),
     ("host.nice", "-20"),
     ("host.receive-core", "7"),
     ("host.rps.eth0.3", "0,2-3"),
@@ -53,6 +54,7 @@ const WORDS: [(&str, &str); 48] = [
     ("player.transport", "tls"),
     ("player.window", "500"),
     ("rounds", "26"),
+    ("scenario", "one-name=50k"),
     ("steady", "1m"),
     ("subject.certificate", "rsa-2048"),
     ("threads", "4"),

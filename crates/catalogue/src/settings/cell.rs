@@ -24,6 +24,12 @@ settings! {
     /// The core of the subject's host that does all receive work of the path; `None` for any that the kernel chooses.
     receive_core: ReceiveCore = name::HOST_RECEIVE_CORE, Kind::Core, Every, Study,
         "the core of the subject's host that does all receive work of the path: by the interrupts of the path's device (RPS is then off), and by RPS on a device without interrupts, as loopback and veth, or with interrupts that the kernel places";
+    /// The scenario that plays beside the good clients ([`crate::scenario`]).
+    scenario: String = name::SCENARIO, Kind::Text, Every, Study,
+        "clients beside the good ones ([SCENARIOS.md](SCENARIOS.md)): `none`, `random-names=50k` and others with a rate, or without one if a search varies it";
+    /// The rate of the good clients beside a scenario whose rate is searched, queries a second.
+    good_rate: u32 = name::GOOD_RATE, COUNT, Every, Study,
+        "queries a second of the good clients, if a search varies the rate of the scenario";
     /// Shares of the figure at which latency is measured, percent.
     latency_at_percent: Vec<u32> = name::LATENCY_AT, Kind::Percents, Every, Run,
         "shares of the figure at which latency is measured";

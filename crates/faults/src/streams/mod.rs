@@ -30,6 +30,7 @@ mod quic;
 mod reply;
 mod serving;
 mod shared;
+mod standstill;
 mod wire;
 
 #[cfg(test)]
@@ -47,6 +48,7 @@ pub use counts::{Counts, Datagrams, Expected};
 pub use fault::{Fault, Stage};
 pub use kind::Kind;
 pub use plan::Plan;
+pub use standstill::Standstill;
 pub use wire::{Certificates, Wire};
 
 use engine::Engine;
@@ -66,6 +68,8 @@ pub struct ServerSettings {
     pub seed: u64,
     /// Delay of every reply, microseconds.
     pub delay_us: u64,
+    /// A time in which it stands still for some queries alone.
+    pub standstill: Option<Standstill>,
     /// Delay of a reply with [`Fault::Late`], microseconds: more than the player's timeout, less than its drain.
     pub late_us: u64,
     /// The streams that a player may have open on a connection of HTTP/2; `None` for as many as it likes.
@@ -114,6 +118,7 @@ impl Default for ServerSettings {
             plan: Plan::default(),
             seed: 1,
             delay_us: 0,
+            standstill: None,
             late_us: 1_000_000,
             streams_most: None,
             disorder: Disorder::default(),

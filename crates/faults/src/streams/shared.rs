@@ -56,6 +56,14 @@ impl Shared {
         self.timers.peek().map(|Reverse((due_ns, _))| *due_ns)
     }
 
+    /// When the right reply to a query that came at `now_ns` may leave; `None` if at once.
+    pub(super) fn reply_due_ns(&mut self, query: &[u8], now_ns: u64) -> Option<u64> {
+        let delay_ns = self.settings.delay_us * 1000;
+        let standstill = self.settings.standstill.as_mut();
+        let held_ns = standstill.and_then(|standstill| standstill.holds_until_ns(query, now_ns));
+        held_ns.max((delay_ns > 0).then_some(now_ns + delay_ns))
+    }
+
     /// How long the loop may sleep now.
     pub(super) fn sleep_ns(&self) -> u64 {
         let due_ns = self.next_due_ns().filter(|_| !self.settings.spin);

@@ -27,7 +27,7 @@ use crate::ethtool::value;
 pub const DEVICE: &str = "kqps0";
 
 /// The index of the device in both namespaces; loopback has index 1.
-const INDEX: u32 = 2;
+pub(super) const INDEX: u32 = 2;
 
 /// The prefix length of the network that holds both addresses, in bits.
 const PREFIX: u8 = 24;
@@ -60,7 +60,7 @@ pub struct End<'a> {
 
 impl End<'_> {
     /// A locally administered hardware address (IEEE 802, section 8.4.2) that ends in the IPv4 address.
-    fn hardware(&self) -> Vec<u8> {
+    pub(super) fn hardware(&self) -> Vec<u8> {
         [&[0x02, 0x6b][..], &self.address.octets()].concat()
     }
 }
@@ -159,7 +159,7 @@ fn bring_up(end: End<'_>, peer: End<'_>) -> io::Result<()> {
 
 /// Sets a sysctl of the calling thread's network namespace. Sysctls of the whole host do not exist there, or
 /// refuse to be written.
-fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
+pub(super) fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
     let is_plain = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     if !name.starts_with("net.") || name.contains("..") || !name.chars().all(is_plain) {
         let what = format!("`{name}` is not a sysctl of a network namespace: their names begin with `net.`");
@@ -173,7 +173,7 @@ fn set_sysctl(name: &str, value: &str) -> io::Result<()> {
 }
 
 /// Prefixes an error with the action that failed.
-fn explained(what: &str, error: &io::Error) -> io::Error {
+pub(super) fn explained(what: &str, error: &io::Error) -> io::Error {
     io::Error::new(error.kind(), format!("{what}: {error}"))
 }
 

@@ -12,7 +12,7 @@ use kqps_observation::Trial;
 use kqps_observation::factors::{CertificateType, name};
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::trial::Transport;
-use kqps_player::{LoadPlan, Plan};
+use kqps_player::{LoadPlan, Plan, Wire};
 use kqps_testbed::certificates::{Certificates, ServerCertificate};
 use kqps_testbed::echo_io;
 use kqps_testbed::play::PlayerProgram;
@@ -23,13 +23,17 @@ use kqps_tls::certificate::KeyType;
 use kqps_verdict::estimate::{self, Estimate};
 use kqps_verdict::evidence::answered_qps;
 
-use super::Ended;
 use super::lines::ceiling_line;
 use super::player::Player;
 use super::standing::SearchView;
+use super::{Args, Ended};
+use crate::exit::bad_input;
 
 /// Duration of each measurement of a ceiling.
 const DURATION: Duration = Duration::from_millis(500);
+
+/// The echo's I/O model that is closest to most name servers.
+const USUAL_IO: &str = "mmsg";
 
 /// How the subject receives queries, as far as kqps knows. The echo behind its ceiling does the same.
 #[derive(Clone, Debug)]
@@ -58,6 +62,31 @@ pub(super) struct Ceilings {
 pub(super) struct Measured {
     pub(super) io: String,
     pub(super) trial: Trial,
+}
+
+impl Interface {
+    /// The subject's interface: as the flags say, or else the usual one of name servers.
+    pub(super) fn from_flags(args: &Args, plan: &Plan) -> anyhow::Result<Self> {
+        let (transport, usual) = match &plan.wire {
+            Wire::Udp(_) => (Transport::Udp, USUAL_IO),
+            wire => (wire.transport(), echo_io::OVER_TCP),
+        };
+        let is_udp = transport == Transport::Udp;
+        if !is_udp && args.subject_io.is_some() {
+            return Err(bad_input(format!(
+                "--subject-io is for udp: over {} the echo has one model; leave the flag out",
+                transport.word()
+            )));
+        }
+        let are_workers_given = args.player.subject_workers.is_some();
+        Ok(Self {
+            transport,
+            io: args.subject_io.clone().unwrap_or_else(|| usual.into()),
+            workers: args.player.subject_workers.unwrap_or(1),
+            are_workers_given,
+            is_assumed: !are_workers_given || (is_udp && args.subject_io.is_none()),
+        })
+    }
 }
 
 impl Ceilings {
@@ -198,7 +227,7 @@ fn against(
     let echo_watched = SubjectWatched::of_processes(vec![echo.pid()], echo.address().ip());
     let subject = SubjectWatched { cpus: cpus.to_vec(), ..echo_watched };
     let cores = Cores::new(&plan.cpus, cpus);
-    let play = |_: &TrialRequest| player.play(plan, &subject, Some(Check::Off), false);
+    let play = |_: &TrialRequest| player.play((plan, Vec::new()), &subject, Some(Check::Off), false);
     let trial = gauges.play(&cores, &subject.pids, &request, play);
     echo.stop();
     trial.and_then(|trial| if trial.interrupted { Err(Ended::Interrupted) } else { Ok(trial) })

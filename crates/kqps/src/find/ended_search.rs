@@ -6,11 +6,13 @@ use kqps_observation::trial::rate_unit;
 use kqps_observation::{TlsFacts, Trial};
 use kqps_player::Plan;
 use kqps_testbed::trial_request::Played;
+use kqps_verdict::breaking;
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{CutShort, SearchContext, SearchVerdict, judge_search};
 use kqps_verdict::search::Goal;
 use kqps_verdict::speed::usual_of;
 
+use super::attack::Attack;
 use super::ceiling::{Ceilings, Interface};
 use super::{Args, words};
 use crate::load::{surroundings, watched};
@@ -24,6 +26,8 @@ pub(super) struct EndedSearch<'a> {
     pub(super) subject: &'a SubjectWatched,
     pub(super) interface: &'a Interface,
     pub(super) ceilings: &'a Ceilings,
+    /// The attack whose rate was searched.
+    pub(super) attack: Option<&'a Attack>,
     pub(super) played: Vec<Played>,
     /// The reason that ended the search before it was over.
     pub(super) cut_short: Option<CutShort>,
@@ -43,12 +47,16 @@ impl EndedSearch<'_> {
             subject: played.last().and_then(|one| watched(&one.trial)),
             accepts_any: played.iter().any(|one| accepts_any(&one.trial)),
             is_gauged: played.iter().any(|one| one.trial.speed.is_some()),
-            unit: rate_unit(plan.has_connections_alone()),
+            unit: played
+                .last()
+                .map_or(rate_unit(plan.has_connections_alone()), |one| breaking::rate_unit(&one.trial)),
             trials: all().collect(),
             sought: played.iter().map(|one| &one.trial).collect(),
             timeout: plan.timeout,
             folder: args.out.as_deref(),
             is_why: args.why,
+            attack: self.attack.map(|attack| attack.name.clone()),
+            good_qps: self.attack.map_or(0.0, |attack| attack.good_qps),
         };
         if args.json {
             print::json(&verdict)?;

@@ -3,26 +3,39 @@
 use kqps_observation::run::Purpose;
 use kqps_observation::trial::LoadMode;
 use kqps_observation::{Histogram, Percentile, Trial};
+use kqps_verdict::breaking::{attacks, rate_unit};
 use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::{Goal, Probe};
 
 /// The line of one trial.
 pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String {
-    let (unit, seconds, p99) = (trial.rate_unit(), seconds(trial), p99(trial));
+    let (unit, seconds, p99) = (unit_of(trial), seconds(trial), p99(trial));
     let played = rate(played_qps(trial));
     if purpose == Purpose::Ceiling {
         let done = done(trial);
         let word = if trial.interrupted { ": interrupted" } else { "" };
-        let most = most(trial);
+        let (most, unit) = (most(trial), rate_unit(trial));
         return format!(
             "overload   {played:>11} {unit} {done} in a closed loop of {seconds} s{most}{p99}{word}"
         );
     }
     let word = if trial.interrupted { "interrupted".to_owned() } else { met_or_missed(trial, goal, purpose) };
-    let what = if purpose == Purpose::Retest { "again" } else { "trial" };
+    let what = match purpose {
+        Purpose::Retest => "again",
+        // Good clients without the attack that is searched for.
+        Purpose::WarmUp => "alone",
+        _ => "trial",
+    };
     let bad = 100.0 * trial.accounts.bad_ratio();
-    format!("{what:<10} {played:>11} {unit} for {seconds} s: {bad:.3} % bad{p99}: {word}")
+    let whose = if attacks(trial).next().is_some() { "good clients " } else { "" };
+    format!("{what:<10} {played:>11} {unit} for {seconds} s: {whose}{bad:.3} % bad{p99}: {word}")
+}
+
+/// The unit of a trial's rate, and whose rate it is if it is that of an attack.
+fn unit_of(trial: &Trial) -> String {
+    let whose = if attacks(trial).next().is_some() { " of the attack" } else { "" };
+    format!("{}{whose}", rate_unit(trial))
 }
 
 /// Whether a trial met the goal, and why not.

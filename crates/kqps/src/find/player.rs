@@ -7,7 +7,7 @@ use kqps_dataset::Check;
 use kqps_host::SubjectWatched;
 use kqps_observation::Trial;
 use kqps_player::Plan;
-use kqps_testbed::play::{PlayRequest, PlayerProgram, QueryFile, SPARE_LEAST};
+use kqps_testbed::play::{PlayClass, PlayRequest, PlayerProgram, QueryFile, SPARE_LEAST};
 use kqps_testbed::trial_request::NoTrial;
 
 use super::Ended;
@@ -34,10 +34,11 @@ impl<'a> Player<'a> {
     pub(super) fn begin_search(&self, within: Duration) {
         self.until.set(Some(Instant::now() + within));
     }
-    /// Plays a trial at a subject. `check` is how its answers are checked; `None` for as the user wants it.
+
+    /// Plays a trial at a subject, with these classes beside the plan. `check` is how its answers are checked; `None` for as the user wants it.
     pub(super) fn play(
         &self,
-        plan: Plan,
+        (plan, classes): (Plan, Vec<PlayClass>),
         subject: &SubjectWatched,
         check: Option<Check>,
         shows_bar: bool,
@@ -48,6 +49,8 @@ impl<'a> Player<'a> {
         let request = PlayRequest {
             plan,
             queries,
+            classes,
+            scenario: None,
             is_allowed: true,
             subject: subject.clone(),
             shows_bar,

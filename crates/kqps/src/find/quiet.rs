@@ -5,6 +5,7 @@ use std::time::Duration;
 use kqps_verdict::search::Preset;
 
 use super::Args;
+use super::attack::AttackArgs;
 use crate::live::LiveArgs;
 use crate::load::PlayerArgs;
 
@@ -20,6 +21,7 @@ impl Args {
             min: None,
             max: None,
             p99: None,
+            attack: AttackArgs::default(),
             subject_io: None,
             no_ceiling: true,
             time_limit: Some(time_limit),

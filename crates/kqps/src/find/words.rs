@@ -1,5 +1,6 @@
 //! The verdict of `kqps find` in words.
 
+mod breaking;
 mod tls;
 
 use std::cell::Cell;
@@ -48,6 +49,10 @@ pub(super) struct Searched<'a> {
     pub(super) folder: Option<&'a Path>,
     /// Whether to print all reasons.
     pub(super) is_why: bool,
+    /// The scenario whose rate was searched; `None` if that of the queries was.
+    pub(super) attack: Option<String>,
+    /// The rate of the good clients beside it, as typed, queries a second.
+    pub(super) good_qps: f64,
 }
 
 impl Searched<'_> {
@@ -77,7 +82,13 @@ impl Searched<'_> {
 
 /// The printed verdict.
 pub(super) fn words(searched: &Searched<'_>) -> String {
-    format!("\n{}\n{}\n{}", figures(searched), beside(searched), reasons(searched))
+    format!(
+        "\n{}{}\n{}\n{}",
+        figures(searched),
+        breaking::breaking(searched),
+        beside(searched),
+        reasons(searched)
+    )
 }
 
 fn figures(searched: &Searched<'_>) -> String {
@@ -312,6 +323,8 @@ mod tests {
             timeout: Duration::from_millis(250),
             folder: Some(Path::new("kept")),
             is_why: false,
+            attack: None,
+            good_qps: 0.0,
         };
         change(&mut searched);
         words(&searched)

@@ -102,6 +102,9 @@ pub(super) const HINTS: &[Hint] = hints! {
     &["load"], &["--stage", "--stages", "--qps-flow"] =>
         "kqps load --steps 10k,20k,50k/5s plays rates in turn, --course FILE those of a file, and --ramp 1k..200k/10s \
          a rising one";
+    &["load"], &["--attack", "--flood", "--slowloris"] =>
+        "--hostile KIND plays connections of attackers, --scenario NAME classes of attackers beside a load";
+    &["find"], &["--hostile"] => "kqps load plays connections of attackers; the attacks of kqps find (--scenario) are queries";
     PLAYERS, &["--quiet", "--silent", "--no-tui"] =>
         "standard output has the result alone; 2>/dev/null leaves the rest out, and --tui is off unless asked for";
     PLAYERS, &["--warmup", "--warm-up"] => "play a short load before: kqps load … -l 2s";
@@ -124,10 +127,19 @@ pub(super) const HINTS: &[Hint] = hints! {
     // Servers.
     &["serve echo", "serve auth", "serve cache", "serve front"], &["--port", "-p", "--address", "--bind", "-b"] =>
         "--listen ADDR:PORT is where the server listens, such as --listen 127.0.0.1:5300";
-    &["serve echo", "serve auth", "serve cache", "serve front"], &["--workers", "-w", "-t", "-T"] =>
+    &["serve echo", "serve auth", "serve cache", "serve front", "serve internet"],
+    &["--workers", "-w", "-t", "-T"] =>
         "--threads is how many threads each process has, --processes how many processes there are";
     &["serve cache"], &["--upstream", "--backend", "--resolver"] =>
         "--forward ADDR asks this server about all names, --stub ZONE=ADDR about those of a zone";
+    &["serve internet"], &["--listen", "--port", "-p", "--address", "--bind"] =>
+        "servers are at the addresses of --server, on port 53 of a network of their own; --loopback PORT is a port of \
+         this host";
+    &["serve internet"], &["--netns", "--name"] => "--namespace NAME names the resolver's network";
+    &["serve internet"], &["--zone", "--zones"] =>
+        "--server ADDR=FILE gives the server at this address the zone of a file";
+    &["serve internet"], &["--resolver", "--command"] =>
+        "the command of a resolver follows --: kqps serve internet … -- unbound -d -c my.conf";
     &["serve front"], &["--upstream", "--forward", "--server"] =>
         "--backend udp://ADDR:PORT is a server behind the front";
     // Commands.
@@ -136,8 +148,8 @@ pub(super) const HINTS: &[Hint] = hints! {
          'my-server -p {port} -z {zone}' one of your own";
     &[""], &["query", "dig", "ping", "replay", "play", "flame", "queryperf", "kxdpgun"] =>
         "kqps load 127.0.0.1:5300 -d FILE plays queries, or a capture, at a server";
-    &[""], &["echo", "auth", "cache", "front", "server"] =>
-        "kqps serve starts a reference server: echo, auth, cache or front";
+    &[""], &["echo", "auth", "cache", "front", "internet", "server"] =>
+        "kqps serve starts a reference server: echo, auth, cache, front or internet";
     &[""], &["zone", "queries", "generate", "recipe"] => "kqps gen makes zones, queries and captures";
     &[""], &["capture", "pcap", "stats", "info"] => "kqps show FILE shows what is in a capture";
     &[""], &["study", "studies"] => "kqps run STUDY runs a study; `kqps run --help` says more";
@@ -157,6 +169,8 @@ pub(super) const HINTS: &[Hint] = hints! {
     &["serve"], &["authoritative", "nsd"] => "kqps serve auth --zone FILE answers from a zone";
     &["serve"], &["forwarder", "resolver", "recursor", "forward"] =>
         "kqps serve cache --forward ADDR is a caching forwarder";
+    &["serve"], &["root", "world", "tree", "hierarchy", "ldplayer"] =>
+        "kqps serve internet --server ADDR=FILE is all name servers that a resolver asks";
     &["serve"], &["proxy", "dnsdist", "balancer"] =>
         "kqps serve front --backend udp://ADDR:PORT passes queries on in batches";
     &["host"], &["set", "tune", "revert", "restore", "list"] =>

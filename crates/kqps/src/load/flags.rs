@@ -23,7 +23,7 @@ use crate::value::{
 };
 
 pub(crate) use plan::{LANES, check_clients, check_plan};
-pub(crate) use queries::{Queries, Reading, may_be_capture, open_dataset};
+pub(crate) use queries::{Queries, Reading, may_be_capture, open_dataset, query_file};
 
 /// The scheduling priority of the player's threads.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

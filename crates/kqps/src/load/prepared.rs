@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use kqps_dataset::{CaptureFacts, Dataset, Format};
 use kqps_host::SubjectWatched;
-use kqps_player::plan::SEED;
+use kqps_player::plan::{Hostile, SEED};
 use kqps_player::replay::mean_rate_qps;
 use kqps_player::{Arrivals, LoadPlan, MomentsPlan, Plan, ReplayPlan, Stop};
 use kqps_testbed::words::counted;
@@ -14,7 +14,7 @@ use super::capture::no_capture;
 use super::flags::{LANES, Reading, may_be_capture, open_dataset};
 use super::rate::Rate;
 use super::replay::{Captured, RequestedLoad, passes_within};
-use super::{Args, TIMEOUT, check_against, dnsperf};
+use super::{Args, TIMEOUT, check_against, dnsperf, hostile};
 use crate::exit::bad_input;
 
 /// Queries a second that no thread sends: about twice as many as the player was seen to send on a fast core, without the
@@ -31,11 +31,15 @@ pub(super) struct Prepared {
 impl Prepared {
     /// The load of these flags. `format` is that of its queries, unless it shows in the file.
     pub(super) fn new(args: &Args, format: Option<Format>) -> anyhow::Result<Self> {
+        if let Some(kind) = args.hostile {
+            hostile::check(args, kind, format.is_some())?;
+        }
+        let has_queries = args.hostile.is_none_or(Hostile::has_queries);
         let rate = args.rate.lay(args.duration)?;
         let stop = stop_of(args, &rate)?;
         let reading = args.per_query.reading();
         let reading = Reading { format: format.unwrap_or(reading.format), ..reading };
-        let opened = if format.is_none() { opened_early(args)? } else { None };
+        let opened = if format.is_none() && has_queries { opened_early(args)? } else { None };
         let facts = opened.as_ref().and_then(|dataset| Some((dataset, dataset.capture()?)));
         let captured = facts.map(|(dataset, facts)| args.captured(dataset, facts, &rate)).transpose()?;
         let load =
@@ -51,8 +55,16 @@ impl Prepared {
         let moments = has_moments.then(MomentsPlan::default);
         let plan =
             Plan { seed, drop_reasons: args.drop_reasons, per_query, course: rate.course, moments, ..plan };
+        let plan = match args.hostile {
+            Some(kind) => hostile::turn(plan, kind, args.player.has_count())?,
+            None => plan,
+        };
         warn_of_a_high_rate(&plan);
-        let dataset = opened.map_or_else(|| open_dataset(&args.player, reading), Ok)?;
+        let dataset = match opened {
+            _ if !has_queries => hostile::no_queries()?,
+            Some(opened) => opened,
+            None => open_dataset(&args.player, reading)?,
+        };
         if dataset.capture().is_none() {
             args.check_no_capture(&dataset)?;
         }

@@ -47,7 +47,10 @@ fn show(plan: &Plan, live: &Live, shown: ProgressDisplay, every: Duration, is_ov
     let decimals = if every < Duration::from_millis(100) { 2 } else { 1 };
     while is_over.recv_timeout(next.saturating_sub(began.elapsed())) == Err(RecvTimeoutError::Timeout) {
         let (now, now_s) = (live.snapshot(), began.elapsed().as_secs_f64());
-        let line = line(&now.since(&last), now_s - last_s, plan.has_connections_alone());
+        let line = match plan.hostile {
+            Some(_) => attempts(&now.since(&last), now_s - last_s),
+            None => line(&now.since(&last), now_s - last_s, plan.has_connections_alone()),
+        };
         if let Some(bar) = &bar {
             bar.set_position(began.elapsed().as_millis() as u64);
             bar.set_message(line);
@@ -71,6 +74,11 @@ fn bar(plan: &Plan) -> ProgressBar {
         None => ProgressBar::no_length()
             .with_style(ProgressStyle::with_template(spinner).expect("the template is valid")),
     }
+}
+
+/// The attempts of attackers in one interval.
+fn attempts(counts: &Snapshot, seconds: f64) -> String {
+    format!("begun {} attempts/s", rate(counts.attempts as f64 / seconds))
 }
 
 /// The statistics of one interval. Connections alone are no queries.

@@ -1,42 +1,43 @@
-//! Scenarios: classes of clients that are played beside the load of the flags. A class is a load as well, whose keys are
-//! flags of `kqps load`.
+//! Scenarios: classes of clients that are played beside the load of the flags, and events during it. A class is a load as
+//! well, whose keys are flags of `kqps load`.
 
+pub(crate) mod played;
+mod text;
 mod zone;
 
-use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fs;
 use std::io::Write as _;
+use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
 use clap::Parser;
 use kqps_dataset::{Dataset, Format};
+use kqps_files::toml_file;
+use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Trial;
 use kqps_observation::merge::together;
 use kqps_observation::trial::ClassTrial;
 use kqps_player::{Class, Plan, Together};
-use serde::Deserialize;
+use kqps_testbed::play::{PlayClass, QueryFile};
 use tempfile::NamedTempFile;
 
 use super::Args;
+use super::allowed::Allowed;
+use super::events::{self, EventsOfLoad};
+use super::flags::{PlayerArgs, query_file};
+use super::hostile;
 use super::per_query::bytes_of_hex;
 use super::prepared::Prepared;
 use crate::exit::bad_input;
 use crate::value::parse_rate;
+use text::{ClassText, OPEN, ScenarioFile, open_rates, read};
+
+pub(crate) use text::{OpenRate, Typed, parse};
 
 /// The name of the clients that the flags describe.
 pub(super) const GOOD: &str = "good";
-
-/// The scenarios that kqps has.
-const BUILT_IN: [(&str, &str); 5] = [
-    ("random-names", include_str!("../../scenarios/random-names.toml")),
-    ("one-name", include_str!("../../scenarios/one-name.toml")),
-    ("large-answers", include_str!("../../scenarios/large-answers.toml")),
-    ("malformed", include_str!("../../scenarios/malformed.toml")),
-    ("connections", include_str!("../../scenarios/connections.toml")),
-];
 
 /// The rate of a class whose scenario leaves it open, and the user does not name one, queries a second.
 const RATE: &str = "10k";
@@ -62,58 +63,79 @@ const OF_THE_LOAD: [&str; 14] = [
 /// Flags whose value is a file, named from the folder of the scenario.
 const FILES: [&str; 3] = ["queries", "ca", "course"];
 
-/// A scenario as typed: a name or a file, and the rate for `{rate}`.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Typed {
-    source: String,
-    rate: Option<String>,
+/// A scenario to be played beside a load.
+pub(crate) struct Asked<'a> {
+    pub(crate) scenario: &'a Typed,
+    /// The flags of the good clients.
+    pub(crate) player: &'a PlayerArgs,
+    /// Whether the good clients go by several transports.
+    pub(crate) has_mix: bool,
+    /// Servers on other hosts that it may attack.
+    pub(crate) yes_attack: &'a [Allowed],
+    pub(crate) seed: Option<u64>,
+    /// The core of classes that name none; `None` for any.
+    pub(crate) cpu: Option<u32>,
 }
 
-/// Parses `NAME`, `FILE`, or either with `=RATE` behind it.
-pub(super) fn parse(text: &str) -> Result<Typed, String> {
-    // The name of a file may have the sign.
-    let parts = text.rsplit_once('=').filter(|_| !Path::new(text).exists());
-    let (source, rate) = parts.map_or((text, None), |(source, rate)| (source, Some(rate)));
-    if source.is_empty() {
-        return Err(expected());
+impl Scenario {
+    /// A scenario without events.
+    pub(crate) fn from_classes(classes: Vec<ClassLoad>) -> Self {
+        Self { classes, events: None }
     }
-    Ok(Typed { source: source.to_owned(), rate: rate.map(str::to_owned) })
 }
 
-fn expected() -> String {
-    let names: Vec<&str> = BUILT_IN.iter().map(|(name, _)| *name).collect();
-    format!("expected {}, or a file, with =RATE behind it for the rate that it leaves open", names.join(", "))
+impl Asked<'_> {
+    fn check_target(&self, targets: impl Iterator<Item = SocketAddr>) -> anyhow::Result<()> {
+        check_target("--scenario", self.yes_attack, targets)
+    }
+
+    fn wrong(&self, why: &str) -> anyhow::Error {
+        bad_input(format!("--scenario {}: {why}", self.scenario.source()))
+    }
 }
 
-/// A file of a scenario.
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct ScenarioFile {
-    /// Its story in a sentence, for readers.
-    #[serde(default, rename = "title")]
-    _title: String,
-    class: Vec<ClassText>,
-}
-
-/// A class as a scenario describes it.
-#[derive(Deserialize)]
-struct ClassText {
-    name: String,
-    /// Lines of a query file.
-    #[serde(default)]
-    ask: Vec<String>,
-    /// Messages in hex, which are sent as they are.
-    #[serde(default)]
-    messages: Vec<String>,
-    /// Flags of `kqps load` without their dashes.
-    #[serde(flatten)]
-    flags: BTreeMap<String, toml::Value>,
+/// A scenario that can be played.
+#[derive(Default)]
+pub(crate) struct Scenario {
+    pub(super) classes: Vec<ClassLoad>,
+    /// `None` if it has no events.
+    pub(super) events: Option<EventsOfLoad>,
 }
 
 /// A class that can be played.
-pub(super) struct ClassLoad {
-    name: String,
-    prepared: Prepared,
+pub(crate) struct ClassLoad {
+    pub(crate) name: String,
+    pub(crate) plan: Plan,
+    pub(crate) dataset: Dataset,
+    /// Whether a search varies its rate.
+    pub(crate) is_sought: bool,
+}
+
+/// Where the queries of a class come from, for a player in another process.
+pub(crate) struct Source {
+    pub(crate) open_rate: OpenRate,
+    queries: QueryFile,
+    edns_options: Vec<u8>,
+    /// The file of queries that stand in the scenario.
+    _file: Option<NamedTempFile>,
+}
+
+impl Source {
+    /// Whether another process can open the queries.
+    pub(crate) fn is_file(&self) -> bool {
+        Path::new(&self.queries.path).is_file()
+    }
+
+    /// The request to play a class with these queries.
+    pub(crate) fn request(&self, class: &ClassLoad) -> PlayClass {
+        PlayClass {
+            name: class.name.clone(),
+            plan: class.plan.clone(),
+            queries: self.queries.clone(),
+            edns_options: self.edns_options.clone(),
+            is_sought: class.is_sought,
+        }
+    }
 }
 
 /// The flags of a class.
@@ -125,33 +147,94 @@ struct Words {
 }
 
 impl ClassLoad {
+    /// A class that another process asks for.
+    pub(crate) fn open(asked: PlayClass) -> anyhow::Result<Self> {
+        let dataset = asked.open()?;
+        Ok(Self { name: asked.name, plan: asked.plan, dataset, is_sought: asked.is_sought })
+    }
+
     pub(super) fn class(&self) -> Class<'_> {
-        Class { plan: &self.prepared.plan, dataset: &self.prepared.dataset }
+        Class { plan: &self.plan, dataset: &self.dataset }
     }
 }
 
-/// The classes of the scenario that the flags name, for a load with this plan and these queries; none without a
-/// scenario.
-pub(super) fn classes(args: &Args, good: &Plan, queries: &Dataset) -> anyhow::Result<Vec<ClassLoad>> {
-    let Some(typed) = &args.scenario else { return Ok(Vec::new()) };
-    let wrong = |why: String| bad_input(format!("--scenario {}: {why}", typed.source));
-    if good.stop.after.is_none() {
-        return Err(wrong("say how long it lasts (-l)".into()));
+/// A scenario beside a load with this plan and these queries at this subject, and the source of each class.
+pub(super) fn open(
+    asked: &Asked<'_>,
+    (good, subject): (&Plan, &SubjectWatched),
+    queries: &Dataset,
+) -> anyhow::Result<(Scenario, Vec<Source>)> {
+    let wrong = |why: String| asked.wrong(&why);
+    let ReadScenario { file, open_rates, folder } = ReadScenario::new(asked, good, queries)?;
+    if !file.class.is_empty() || events::send_messages(&file.event) {
+        asked.check_target(good.targets.iter().copied().chain(events::notified(&file.event)))?;
     }
-    check_target(args, good)?;
-    let (text, folder) = read(typed).map_err(wrong)?;
-    let zone =
-        if text.contains("{zone}") { zone::of_queries(queries).map_err(wrong)? } else { String::new() };
-    let rate = typed.rate.as_deref().unwrap_or(RATE);
-    parse_rate(rate).map_err(|error| wrong(format!("`{rate}`: {error}")))?;
-    let text = text.replace("{zone}", &zone.replace('\\', "\\\\")).replace("{rate}", rate);
-    let file: ScenarioFile = toml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
-    if file.class.is_empty() {
-        return Err(wrong("it has no class".into()));
+    let events = (!file.event.is_empty())
+        .then(|| EventsOfLoad::new(file.event, zone::of_queries(queries), (good, subject)));
+    let events = events.transpose().map_err(wrong)?;
+    let loads = classes_of(asked, good, (file.class, &open_rates), &folder)?;
+    let (classes, sources) = loads.into_iter().unzip();
+    Ok((Scenario { classes, events }, sources))
+}
+
+/// The classes of a scenario without events beside a load with this plan and these queries, each with the source of its
+/// own.
+pub(crate) fn classes(
+    asked: &Asked<'_>,
+    good: &Plan,
+    queries: &Dataset,
+) -> anyhow::Result<Vec<(ClassLoad, Source)>> {
+    asked.check_target(good.targets.iter().copied())?;
+    let ReadScenario { file, open_rates, folder } = ReadScenario::new(asked, good, queries)?;
+    if !file.event.is_empty() {
+        return Err(asked.wrong("it has events, which kqps load plays and a search of rates does not"));
     }
+    classes_of(asked, good, (file.class, &open_rates), &folder)
+}
+
+/// The file of a scenario with its zone and its rate filled in.
+struct ReadScenario {
+    file: ScenarioFile,
+    /// How each class uses the rate that the scenario leaves open.
+    open_rates: Vec<OpenRate>,
+    /// The folder from which its files are named.
+    folder: PathBuf,
+}
+
+impl ReadScenario {
+    fn new(asked: &Asked<'_>, good: &Plan, queries: &Dataset) -> anyhow::Result<Self> {
+        let typed = asked.scenario;
+        let wrong = |why: String| asked.wrong(&why);
+        if good.stop.after.is_none() {
+            return Err(asked.wrong("say how long it lasts (-l)"));
+        }
+        let (text, folder) = read(typed).map_err(wrong)?;
+        let zone =
+            if text.contains("{zone}") { zone::of_queries(queries).map_err(wrong)? } else { String::new() };
+        let rate = typed.rate().unwrap_or(RATE);
+        parse_rate(rate).map_err(|error| wrong(format!("`{rate}`: {error}")))?;
+        let text = text.replace("{zone}", &zone.replace('\\', "\\\\"));
+        let open_rates = open_rates(&text);
+        let text = text.replace(OPEN, rate);
+        let file: ScenarioFile = toml_file::read(typed.source(), &text).map_err(bad_input)?;
+        if file.class.is_empty() && file.event.is_empty() {
+            return Err(asked.wrong("it has no class and no event"));
+        }
+        Ok(Self { file, open_rates, folder })
+    }
+}
+
+/// The loads of the classes, each with the source of its queries.
+fn classes_of(
+    asked: &Asked<'_>,
+    good: &Plan,
+    (of_file, open_rates): (Vec<ClassText>, &[OpenRate]),
+    folder: &Path,
+) -> anyhow::Result<Vec<(ClassLoad, Source)>> {
+    let wrong = |why: String| asked.wrong(&why);
     let mut names = vec![GOOD.to_owned()];
     let mut classes = Vec::new();
-    for class in file.class {
+    for class in of_file {
         if class.name.is_empty() {
             return Err(wrong("a class has no name".into()));
         }
@@ -161,19 +244,27 @@ pub(super) fn classes(args: &Args, good: &Plan, queries: &Dataset) -> anyhow::Re
         names.push(class.name.clone());
         let of_class = |error: anyhow::Error| wrong(format!("class {}: {error:#}", class.name));
         let number = classes.len() as u64 + 1;
-        let prepared = prepared((number, &class), args, good, &folder).map_err(of_class)?;
-        classes.push(ClassLoad { name: class.name.clone(), prepared });
+        let open_rate = open_rates.get(classes.len()).copied().unwrap_or_default();
+        let (prepared, source) = prepared((number, &class), asked, good, folder).map_err(of_class)?;
+        let Prepared { plan, dataset, .. } = prepared;
+        let is_sought = open_rate == OpenRate::IsRate;
+        let name = class.name.clone();
+        classes.push((ClassLoad { name, plan, dataset, is_sought }, Source { open_rate, ..source }));
     }
     Ok(classes)
 }
 
-/// Refuses a scenario against other hosts, unless the user says which server it attacks.
-fn check_target(args: &Args, good: &Plan) -> anyhow::Result<()> {
-    for target in good.targets.iter().filter(|target| !is_local(**target)) {
+/// Refuses an attack on other hosts, by this flag, unless the user says which server it attacks.
+pub(super) fn check_target(
+    flag: &str,
+    yes_attack: &[Allowed],
+    targets: impl Iterator<Item = SocketAddr>,
+) -> anyhow::Result<()> {
+    for target in targets.filter(|target| !is_local(*target)) {
         let address = target.ip();
-        if !args.yes_attack.iter().any(|allowed| allowed.contains(address)) {
+        if !yes_attack.iter().any(|allowed| allowed.contains(address)) {
             return Err(bad_input(format!(
-                "--scenario: {target} is on another host. Such a load may only go to a server of your own; if it is, add \
+                "{flag}: {target} is on another host. Such a load may only go to a server of your own; if it is, add \
                  --yes-attack {address}"
             )));
         }
@@ -181,37 +272,27 @@ fn check_target(args: &Args, good: &Plan) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The text of a scenario, and the folder from which its files are named.
-fn read(typed: &Typed) -> Result<(String, PathBuf), String> {
-    if let Some((_, text)) = BUILT_IN.iter().find(|(name, _)| *name == typed.source) {
-        return Ok(((*text).to_owned(), PathBuf::new()));
-    }
-    let path = Path::new(&typed.source);
-    let text = fs::read_to_string(path).map_err(|error| format!("{error}; {}", expected()))?;
-    Ok((text, path.parent().map(Path::to_owned).unwrap_or_default()))
-}
-
 /// The load of a class beside the good one.
 fn prepared(
     (number, class): (u64, &ClassText),
-    args: &Args,
+    asked: &Asked<'_>,
     good: &Plan,
     folder: &Path,
-) -> anyhow::Result<Prepared> {
+) -> anyhow::Result<(Prepared, Source)> {
     let has = |flag: &str| class.flags.contains_key(flag);
     for flag in OF_THE_LOAD {
         if has(flag) {
             return Err(bad_input(format!("`{flag}` is for the whole load")));
         }
     }
-    if args.mix.is_some() && !has("target") {
+    if asked.has_mix && !has("target") {
         return Err(bad_input("the good clients have several transports (--mix): name its `target`"));
     }
     let mut words =
-        if has("target") { Vec::new() } else { args.player.target_words(has("mode"), &good.targets) };
+        if has("target") { Vec::new() } else { asked.player.target_words(has("mode"), &good.targets) };
     let has_certificate = ["mode", "target", "ca", "insecure", "server-name"].into_iter().any(has);
     if !has_certificate {
-        words.extend(args.player.certificate_words());
+        words.extend(asked.player.certificate_words());
     }
     for (flag, value) in &class.flags {
         words.extend(flag_words(flag, value, folder)?);
@@ -228,10 +309,13 @@ fn prepared(
         words.push(format!("--lag={}", time(good.lag_allowed.as_secs_f64())).into());
     }
     if !has("seed") {
-        let seed = args.seed.map_or_else(|| fastrand::u64(..), |seed| seed.wrapping_add(number));
+        let seed = asked.seed.map_or_else(|| fastrand::u64(..), |seed| seed.wrapping_add(number));
         words.push(format!("--seed={seed}").into());
     }
     words.extend(["--subject=none", "--priority=usual"].map(OsString::from));
+    if let Some(cpu) = asked.cpu.filter(|_| !has("cpus")) {
+        words.push(format!("--cpus={cpu}").into());
+    }
     let (file, format) = queries_of(class)?;
     if let Some(file) = &file {
         words.push("--queries".into());
@@ -241,12 +325,20 @@ fn prepared(
         let text = error.to_string();
         bad_input(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
     })?;
-    if file.is_none() && parsed.load.player.queries.is_none() {
+    let has_none = parsed.load.hostile.is_some_and(|kind| !kind.has_queries());
+    let args = Args { scenario: Some(asked.scenario.clone()), ..parsed.load };
+    if args.player.queries.is_none() && !has_none {
         return Err(bad_input("it has no queries: give `queries`, `ask` or `messages`"));
     }
-    let prepared = Prepared::new(&Args { scenario: args.scenario.clone(), ..parsed.load }, format)?;
-    check_target(args, &prepared.plan)?;
-    Ok(prepared)
+    let prepared = Prepared::new(&args, format)?;
+    asked.check_target(prepared.plan.targets.iter().copied())?;
+    let file = if has_none { Some(hostile::no_queries_file()?) } else { file };
+    let own = file.as_ref().map(NamedTempFile::path);
+    let path = own.or(args.player.queries.as_deref()).context("a class has a file of queries")?;
+    let reading = args.per_query.reading();
+    let queries = query_file(&args.player, format.unwrap_or(reading.format), &prepared.dataset, path);
+    let edns_options = reading.additions.edns_options;
+    Ok((prepared, Source { open_rate: OpenRate::Unused, queries, edns_options, _file: file }))
 }
 
 /// A flag with its value as the command line has them.
@@ -280,7 +372,11 @@ fn flag_words(flag: &str, value: &toml::Value, folder: &Path) -> anyhow::Result<
 fn queries_of(class: &ClassText) -> anyhow::Result<(Option<NamedTempFile>, Option<Format>)> {
     let (bytes, format) = match (&*class.ask, &*class.messages) {
         ([], []) => return Ok((None, None)),
-        (lines, []) => (lines.join("\n").into_bytes(), Format::Text),
+        (lines, []) => {
+            let has_updates = class.flags.get("updates") == Some(&toml::Value::Boolean(true));
+            let format = if has_updates { Format::Updates } else { Format::Text };
+            (lines.join("\n").into_bytes(), format)
+        }
         ([], messages) => (binary(messages)?, Format::AnyBytes),
         _ => return Err(bad_input("it has both `ask` and `messages`; give one of them")),
     };
@@ -308,25 +404,18 @@ pub(super) fn record(played: Together, beside: &[ClassLoad]) -> anyhow::Result<T
     if beside.is_empty() {
         return classes.pop().context("a load has a record");
     }
-    let names = [GOOD].into_iter().chain(beside.iter().map(|class| class.name.as_str()));
-    let named = names.zip(classes).map(|(name, trial)| ClassTrial { name: name.to_owned(), trial });
+    let others = beside.iter().map(|class| (class.name.as_str(), class.is_sought));
+    let names = [(GOOD, false)].into_iter().chain(others);
+    let named = names.zip(classes);
+    let named =
+        named.map(|((name, is_sought), trial)| ClassTrial { name: name.to_owned(), trial, is_sought });
     Ok(together(named.collect(), ledger)?)
 }
 
 #[cfg(test)]
 mod tests {
+    use super::text::BUILT_IN;
     use super::*;
-
-    #[test]
-    fn a_scenario_is_typed_with_the_rate_that_it_leaves_open() {
-        let typed = |source: &str, rate: Option<&str>| {
-            Ok(Typed { source: source.to_owned(), rate: rate.map(str::to_owned) })
-        };
-        assert_eq!(parse("random-names"), typed("random-names", None));
-        assert_eq!(parse("one-name=200k"), typed("one-name", Some("200k")));
-        assert_eq!(parse("./a.toml"), typed("./a.toml", None));
-        assert!(parse("=5").unwrap_err().contains("random-names, one-name"));
-    }
 
     #[test]
     fn every_built_in_scenario_can_be_read() {

@@ -2,7 +2,10 @@
 //! and goes on with what dnsperf does not print.
 
 mod connections;
+mod effects;
+mod events;
 mod histogram;
+mod hostile;
 mod over_time;
 mod parts;
 mod replay;
@@ -24,6 +27,7 @@ use replay::{differences, replay_lines};
 use statistics::statistics;
 
 pub(crate) use connections::{ANY_CERTIFICATE, agreed, causes};
+pub(crate) use parts::by_class;
 
 /// The whole output of a trial. `workers` is the subject's number of workers, if it is known. `silence` is why the
 /// trial says nothing of its target. It stands first, and no warning follows: none would change that.
@@ -32,6 +36,9 @@ pub(super) fn words(
     warnings: &[Warning],
     (workers, silence): (Option<u32>, Option<&str>),
 ) -> String {
+    if let Some(facts) = &trial.hostile {
+        return hostile::attackers(trial, facts) + &ending(trial, warnings);
+    }
     let warnings = if silence.is_some() { &[] } else { warnings };
     let first = silence.map_or_else(String::new, |why| format!("{why}.\n\n"));
     let statistics = statistics(trial.good(), warnings, silence);
@@ -53,9 +60,18 @@ pub(crate) fn after_statistics(trial: &Trial, warnings: &[Warning], workers: Opt
     }
     text += &replay_lines(good);
     text += &differences(good);
-    text += &parts::by_class(&trial.classes);
+    text += &by_class(&trial.classes);
+    text += &hostile::by_class(&trial.classes);
+    text += &events::events(&trial.events);
+    text += &effects::effects(trial);
     text += &losses(trial);
     text += &drop_reasons(trial);
+    text + &ending(trial, warnings)
+}
+
+/// The last lines: how the load ended, and the warnings.
+fn ending(trial: &Trial, warnings: &[Warning]) -> String {
+    let mut text = String::new();
     if trial.interrupted {
         text += "\nInterrupted: this is what was measured until then.\n";
     }
@@ -248,7 +264,8 @@ fn closed(trial: &Trial) -> String {
     format!("closed loop, window {window}{limit}, {outstanding:.1} outstanding on average (rate x latency)")
 }
 
-fn losses(trial: &Trial) -> String {
+/// The places where packets were lost; empty if none was.
+pub(crate) fn losses(trial: &Trial) -> String {
     let ledger = &trial.ledger;
     if ledger.places.is_empty() && ledger.unexplained == 0 {
         return String::new();

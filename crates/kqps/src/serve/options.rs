@@ -238,6 +238,7 @@ impl Serving {
             cpus: cores(self.cpus.as_ref())?,
             buffer_bytes: usize::try_from(self.buffer.unwrap_or(BUFFER_BYTES))?,
             steer: self.steer.is_some(),
+            reach: setup::Reach::Host,
         })
     }
 

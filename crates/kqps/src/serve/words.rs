@@ -18,6 +18,7 @@ use kqps_testbed::words::counted;
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use super::internet::words as internet;
 use crate::print::{Versioned, to_json};
 
 #[derive(Serialize, JsonSchema)]
@@ -260,6 +261,7 @@ pub(super) fn counts(out: &mut impl Write, json: bool, report: &Report) -> io::R
     connected.map_or(Ok(()), |tcp| connections(out, "", tcp))?;
     report.quic.as_ref().map_or(Ok(()), |quic| over_quic(out, quic))?;
     report.cache.as_ref().map_or(Ok(()), |counts| cache(out, counts))?;
+    report.internet.as_ref().map_or(Ok(()), |counts| internet::counts(out, counts))?;
     report.back_ends.iter().try_for_each(|(name, counts)| back_end(out, name, counts, report.workers.len()))
 }
 

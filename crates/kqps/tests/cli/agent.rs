@@ -84,8 +84,16 @@ pub(crate) fn play(target: &str, rate_qps: f64, duration_s: f64, at_ns: Option<u
     let targets = [target.parse().unwrap()];
     let plan = PlayerSetup::many_flows().plan(&request, (&targets, None), &[], &subject).unwrap();
     let queries = QueryFile { check: Some(Check::Off), ..QueryFile::new(Path::new("")) };
-    let request =
-        PlayRequest { plan, queries, is_allowed: false, subject, shows_bar: true, live_every: None };
+    let request = PlayRequest {
+        plan,
+        queries,
+        classes: Vec::new(),
+        scenario: None,
+        is_allowed: false,
+        subject,
+        shows_bar: true,
+        live_every: None,
+    };
     let queries = Queries { wanted: wanted(), kind: QueriesKind::Plain };
     Job::Play { request: Box::new(request), queries, at_ns }
 }

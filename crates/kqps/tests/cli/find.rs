@@ -1,5 +1,6 @@
 //! `kqps find` as a user runs it, apart from the search itself.
 
+mod breaking;
 mod ends;
 mod limits;
 mod stored_search;

@@ -102,7 +102,7 @@ fn nonsense_is_refused_with_what_to_write() {
         (front, "--outstanding 99G", "expected a whole number from 1 to 65000"),
         (front, "--backend-buffer 0", "expected a size above 0"),
         (front, "--metrics 9153", "expected ADDR:PORT"),
-        ("man", "serve eco", "did you mean `echo`? (known: echo, auth, cache, front, status)"),
+        ("man", "serve eco", "did you mean `echo`? (known: echo, auth, cache, front, internet, status)"),
         ("man", "help", "`kqps` has no command `help`"),
     ] {
         let arguments: Vec<&str> = command.split(' ').chain(flags.split_whitespace()).collect();

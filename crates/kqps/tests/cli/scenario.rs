@@ -1,5 +1,7 @@
 //! Loads with further classes of clients beside them.
 
+mod figures;
+
 use kqps_observation::Trial;
 
 use crate::load::bench::{Bench, kqps, words};

@@ -13,6 +13,8 @@ use kqps_observation::factors::CertificateType;
 use kqps_observation::trial::Transport;
 use kqps_skips::{Capability, skip};
 use kqps_testbed::certificates::Certificates;
+use kqps_testbed::event::Event;
+use kqps_testbed::event::performer::Performed;
 use kqps_testbed::path::LaidPath;
 use kqps_testbed::subject::definition::ReadyKind;
 use kqps_testbed::subject::{
@@ -187,12 +189,14 @@ fn each_starts_under_each_of_its_settings_answers_and_stops() {
             tried.extend(declared.values.keys().map(|value| [(name.clone(), value.clone())].into()));
         }
         for settings in tried {
-            // The echo can steer only if each worker has a socket.
-            let settings = if definition.name == "echo" && settings.contains_key("steer") {
-                settings.into_iter().chain([("sockets".into(), "reuseport".into())]).collect()
-            } else {
-                settings
+            // The echo can steer only if each worker has a socket, and of the fronts dnsdist alone has a protection.
+            let needed = match &*definition.name {
+                "echo" if settings.contains_key("steer") => Some(("sockets", "reuseport")),
+                "front" if settings.contains_key("protection") => Some(("front", "dnsdist")),
+                _ => None,
             };
+            let needed = needed.map(|(name, value)| (name.to_owned(), value.to_owned()));
+            let settings: Settings = settings.into_iter().chain(needed).collect();
             let mut started = match rig.start(&definition, 1, &settings) {
                 // A front needs another program, as its back end or beside it.
                 Err(error) if error.output().iter().any(|line| line.contains("is not on the PATH")) => {
@@ -328,6 +332,74 @@ fn each_that_can_reload_reads_its_zone_again() {
         }
         started.stop(&definition);
     }
+}
+
+/// The outcome of an event at a running subject, which must not fail.
+fn performed(started: &Started, event: &str) -> Performed {
+    let event: Event = toml::from_str(&format!("at = \"0\"\n{event}")).unwrap();
+    let outcome = started.subject.perform(&LaidPath::Loopback, &event, Duration::from_secs(30));
+    let outcome = outcome.unwrap_or_else(|why| panic!("{event}: {why}"));
+    let output = || fs::read_to_string(started.folder.join("output")).unwrap_or_default();
+    assert_eq!(outcome.failure, None, "{event} in {}: {}", started.folder.display(), output());
+    assert!(outcome.begun_ns.is_some(), "{event} in {}", started.folder.display());
+    outcome
+}
+
+#[test]
+fn each_is_controlled_as_its_definition_says() {
+    let mut rig = Rig::new();
+    for definition in installed() {
+        let title = &definition.title;
+        rig.write_zone(1, "");
+        // Without a cache dnsdist has nothing to flush.
+        let has_cache_setting = definition.settings.contains_key("packet_cache");
+        let cache = has_cache_setting.then(|| ("packet_cache".to_owned(), "yes".to_owned()));
+        let started = rig.started(&definition, 1, &cache.into_iter().collect());
+        let mut serial = 1;
+        for (control, way) in &definition.control {
+            for zone in ["", "zone = \"bench.test.\""] {
+                let is_known =
+                    if zone.is_empty() { !way.command.is_empty() } else { !way.zone_command.is_empty() };
+                if !is_known {
+                    continue;
+                }
+                serial += 1;
+                rig.write_zone(serial, "");
+                let done_ns = performed(&started, &format!("do = \"{}\"\n{zone}", control.word())).done_ns;
+                assert!(done_ns.is_some(), "{title} is not seen to {} {zone}", control.word());
+            }
+        }
+        let stop = performed(&started, "do = \"stop\"\nfor = \"50ms\"");
+        assert!(stop.done_ns.unwrap() - stop.begun_ns.unwrap() >= 50_000_000, "{title}");
+        let pid = started.subject.pid();
+        assert!(performed(&started, "do = \"restart\"").done_ns.is_some(), "{title} does not answer again");
+        assert_ne!(started.subject.pid(), pid, "{title}");
+        assert_answers(&definition, &started.subject);
+        started.stop(&definition);
+    }
+}
+
+#[test]
+fn one_that_was_killed_is_gone_and_can_be_started_again() {
+    let mut rig = Rig::new();
+    let echo = builtin::echo();
+    let mut started = rig.started(&echo, 1, &Settings::new());
+    assert!(performed(&started, "do = \"kill\"").done_ns.is_some());
+    assert!(performed(&started, "do = \"restart\"").done_ns.is_some());
+    assert_eq!(started.subject.ended(), None);
+    for (event, wanted) in [
+        ("do = \"flush\"", "echo cannot flush: [control] has no command or signal for flush"),
+        (
+            "do = \"reload\"\nzone = \"a.\"",
+            "echo cannot reload one zone: [control] has no zone_command for reload",
+        ),
+        ("do = \"standstill\"\nfor = \"1s\"", "the load goes over loopback"),
+    ] {
+        let event: Event = toml::from_str(&format!("at = \"0\"\n{event}")).unwrap();
+        let refused = started.subject.perform(&LaidPath::Loopback, &event, Duration::ZERO).unwrap_err();
+        assert!(refused.contains(wanted), "{refused}");
+    }
+    started.stop(&echo);
 }
 
 #[test]

@@ -25,7 +25,8 @@ pub(crate) fn add(offer: &HostOffer, cells: &mut Vec<Cell>) {
     let mut players = BTreeSet::new();
     let mut echoes = BTreeSet::new();
     let mut ceilings: Vec<Cell> = Vec::new();
-    for cell in cells.iter() {
+    // The rate of an attack is no share of what an echo answers.
+    for cell in cells.iter().filter(|cell| cell.factors.scenario().is_none()) {
         let setup = FactorWords::from(surroundings(cell));
         if players.insert((cell.player_cpus.clone(), setup.clone())) {
             let io = if cell.factors.transport().has_connections() {

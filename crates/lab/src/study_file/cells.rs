@@ -12,6 +12,7 @@ use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
 use kqps_player::plan::window_most;
 use kqps_recipe::RecipeError;
 
+use super::attack::ONE_HOST;
 use super::ceilings;
 use super::offer::HostOffer;
 use super::values::{self, FactorWords, ONE_PER_CORE, VALUES_MOST};
@@ -134,6 +135,10 @@ impl Matrix<'_> {
                 return Ok(Vec::new());
             }
         };
+        if players.is_some() && factors.scenario().is_some() {
+            layout.skipped.insert(name, ONE_HOST.into());
+            return Ok(Vec::new());
+        }
         self.check_window(&factors, players.map_or(1, |players| players.hosts.len()))?;
         // Between hosts the path is the network, and has no settings.
         let factors = if players.is_some() { factors.filtered(|name| name != name::PATH) } else { factors };

@@ -6,7 +6,7 @@ use kqps_verdict::search::Preset;
 
 use super::possible::{self, Possible, PossibleSettings};
 use super::values::{self, ONE_PER_CORE, check_length, is_common};
-use super::{Experiment, Published, RawLoad, StudyFile, common, transports};
+use super::{Experiment, Published, RawLoad, StudyFile, attack, common, transports};
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
 use kqps_observation::factors::{
     SourceChoice,
@@ -114,6 +114,7 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
     let settings = possible::settings(study, experiment);
     common_settings(study, experiment, &settings)?;
     transports::check(study, experiment)?;
+    attack::check(study, experiment, load, &settings)?;
     excluded(study, experiment, &settings)?;
     let shown = experiment.tables.iter().flat_map(|table| table.rows.iter().chain([&table.columns]));
     let drawn = experiment.charts.iter().flat_map(|chart| chart.series.iter().chain([&chart.x]));
@@ -279,6 +280,9 @@ fn of_load(load: &RawLoad) -> Result<(), (&'static str, String)> {
             "latency_at_percent: only a search finds a rate to take shares of",
         );
     }
+    if load.keep.is_some_and(|keep| load.search.is_none() || !(keep > 0.0 && keep <= 1.0)) {
+        return wrong("keep", "keep: expected a share of a search above 0, 1 at most, such as 0.99");
+    }
     match (load.closed_s, &load.rates_qps, &load.search) {
         (Some(seconds), None, None) if load.seconds.is_none() => {
             if is_time(seconds) {
@@ -311,9 +315,13 @@ fn of_load(load: &RawLoad) -> Result<(), (&'static str, String)> {
 /// A run has one goal, so all searches of a study must have the same.
 fn goals(study: &StudyFile) -> Result<(), TomlError> {
     let loads = study.experiments.iter().map(|one| one.load.as_ref().unwrap_or(&study.load));
-    let goals: BTreeSet<&String> = loads.filter_map(|load| load.search.as_ref()).collect();
+    let searches: Vec<&RawLoad> = loads.filter(|load| load.search.is_some()).collect();
+    let goals: BTreeSet<&String> = searches.iter().filter_map(|load| load.search.as_ref()).collect();
     if goals.len() > 1 {
         return Err(study.wrong("search", "all searches of a study have one preset"));
+    }
+    if searches.windows(2).any(|two| two[0].keep != two[1].keep) {
+        return Err(study.wrong_key("keep", "all searches of a study have one `keep`"));
     }
     Ok(())
 }

@@ -3,7 +3,7 @@
 
 use kqps_catalogue::factors::{FactorError, Factors, SourceChoice};
 use kqps_catalogue::name::{self, CORES, IO, WORKERS};
-use kqps_catalogue::settings;
+use kqps_catalogue::{scenario, settings};
 use kqps_files::toml_file::{did_you_mean, nearest};
 use kqps_tls::{Group, Suite};
 use kqps_tuning::Change;
@@ -25,6 +25,10 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
         name::PLAYER_SOURCES => return sources(value),
         name::PLAYER_TLS_GROUP => return one_of_named(name, value, Group::all()),
         name::PLAYER_TLS_SUITE => return one_of_named(name, value, Suite::all()),
+        name::SCENARIO => {
+            let near = did_you_mean(nearest(value, &scenario::NAMES));
+            return scenario::check(value).map_err(|expected| wrong(name, value, expected) + &near);
+        }
         name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
         _ if name::is_host_setting(name) => {
             let setting = name.strip_prefix(name::HOST).unwrap_or(name);

@@ -11,7 +11,7 @@ use super::{MergeError, Part, record};
 ///
 /// No class; a class whose histograms cannot be read, or whose counts are too large to be added.
 pub fn together(classes: Vec<ClassTrial>, ledger: Ledger) -> Result<Trial, MergeError> {
-    let part = |ClassTrial { name, trial }: &ClassTrial| Part {
+    let part = |ClassTrial { name, trial, .. }: &ClassTrial| Part {
         host: name.clone(),
         trial: trial.clone(),
         start: StartFacts::default(),

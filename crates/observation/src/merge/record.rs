@@ -76,6 +76,8 @@ pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial
         moments: counts::moments(parts),
         // The events are of the whole trial, and a silence of one player may be none of all.
         events: Vec::new(),
+        // Attackers are played by one player, and those of a class stand in its own record.
+        hostile: None,
         silences: Vec::new(),
         intervals: counts::intervals(parts, &starts),
         sent_per_100ms: counts::sent_per_100ms(parts, &starts),

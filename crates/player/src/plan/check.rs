@@ -8,8 +8,8 @@ use kqps_http::{BadTarget, Requests};
 use kqps_tls::client::server_name;
 
 use super::{
-    Arrivals, ConnectionUse, HttpPlan, Io, Lane, LoadPlan, OUTSTANDING_MOST, PILE_MOST, PerQueryPlan, Plan,
-    ReplayPlan, TcpPlan, TlsPlan, UdpPlan, Wire,
+    Arrivals, ConnectionUse, HostileError, HttpPlan, Io, Lane, LoadPlan, OUTSTANDING_MOST, PILE_MOST,
+    PerQueryPlan, Plan, ReplayPlan, TcpPlan, TlsPlan, UdpPlan, Wire,
 };
 
 /// Why a plan cannot be played.
@@ -111,6 +111,8 @@ pub enum PlanError {
     Course,
     #[error("a course with a share of {0}: expected 1 at most")]
     CoursePeak(String),
+    #[error(transparent)]
+    Hostile(#[from] HostileError),
 }
 
 impl Plan {
@@ -142,6 +144,7 @@ impl Plan {
             return Err(PlanError::Limit(rate_qps.to_string()));
         }
         self.check_course()?;
+        self.check_hostile()?;
         if let Some(key) = self.per_query.tsig.as_ref().filter(|key| key.key_name().is_none()) {
             return Err(PlanError::Tsig(key.name.clone()));
         }

@@ -31,7 +31,7 @@ use places::Places;
 pub(super) const IO: &str = "epoll";
 
 /// The maker of TLS for a trial's connections.
-pub(super) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
+pub(crate) fn client(quic: &QuicPlan) -> Result<Client, PlayError> {
     Client::over_quic(&quic.tls.client).map_err(PlayError::Tls)
 }
 

@@ -88,7 +88,7 @@ pub(super) fn notes(plan: &Plan, tcp: &TcpPlan) -> Result<Vec<String>, PlayError
 }
 
 /// The maker of TLS for a trial's connections; `None` if they are without it.
-pub(super) fn client(tcp: &TcpPlan) -> Result<Option<Client>, PlayError> {
+pub(crate) fn client(tcp: &TcpPlan) -> Result<Option<Client>, PlayError> {
     let client = |tls: &TlsPlan| {
         let speaking = |client: Client| if tls.http.is_some() { client.speaking(ALPN) } else { client };
         Client::new(&tls.client).map(speaking)

@@ -19,7 +19,7 @@ pub(super) fn tickets_most(plan: &Plan, places: usize) -> usize {
 }
 
 /// Begins the TLS of connections to each target, with so many tickets at most.
-pub(super) fn connectors(tls: &TlsPlan, client: &Client, tickets: usize) -> Result<Vec<Connector>, TlsError> {
+pub(crate) fn connectors(tls: &TlsPlan, client: &Client, tickets: usize) -> Result<Vec<Connector>, TlsError> {
     tls.names.iter().map(|name| server_name(name).map(|name| client.connector(name, tickets))).collect()
 }
 

@@ -13,6 +13,7 @@ mod front;
 mod gauge;
 mod history;
 mod hosts;
+mod internet;
 mod judgement;
 mod kept_trials;
 mod kill;
@@ -98,18 +99,21 @@ pub enum Proof {
     /// A history of runs raises no alarm without a change, finds a step and a creep, and the workflow for CI fails the
     /// right commit
     History,
+    /// A tree of zones is served as it is: delays are exact, and every query is counted
+    Internet,
     /// The packages do the main job on systems that have nothing else, and a purge leaves the user's files alone
     Package,
 }
 
 /// The proofs whose parts have names.
-const WITH_PARTS: [Proof; 11] = [
+const WITH_PARTS: [Proof; 12] = [
     Proof::Cache,
     Proof::Connections,
     Proof::Courses,
     Proof::Front,
     Proof::History,
     Proof::Hosts,
+    Proof::Internet,
     Proof::Judgement,
     Proof::Package,
     Proof::Replay,
@@ -144,8 +148,8 @@ pub struct Options {
     /// Ask only the generated query of this index, and show all replies (differential)
     #[arg(long)]
     index: Option<u64>,
-    /// Prove only the part of this name (cache, connections, courses, front, history, hosts, judgement, package, replay,
-    /// reproduce, scenario)
+    /// Prove only the part of this name (cache, connections, courses, front, history, hosts, internet, judgement, package,
+    /// replay, reproduce, scenario)
     #[arg(long, value_name = "PART")]
     only: Option<String>,
     /// Per cents of the cores that other work takes meanwhile (reproduce: runs and finds), such as 0,5,15,30
@@ -376,8 +380,8 @@ fn player_ios() -> Vec<&'static str> {
 pub fn run(options: &Options, program: &Path) -> Result<()> {
     ensure!(
         options.only.is_none() || options.proofs.iter().all(|proof| WITH_PARTS.contains(proof)),
-        "--only: the parts of cache, connections, courses, front, history, hosts, judgement, package, replay, \
-         reproduce and scenario have names, those of other proofs have none"
+        "--only: the parts of cache, connections, courses, front, history, hosts, internet, judgement, package, \
+         replay, reproduce and scenario have names, those of other proofs have none"
     );
     for proof in &options.proofs {
         let began = Instant::now();
@@ -430,5 +434,6 @@ fn prove_on(bench: &Bench, proof: Proof) -> Result<()> {
         Proof::History => history::prove(bench),
         Proof::Package => package::prove(bench),
         Proof::Cache => cache::prove(bench),
+        Proof::Internet => internet::prove(bench),
     }
 }

@@ -1,5 +1,15 @@
 //! Classes of clients in one load: each has the fates that the server gave it and no other's, the player plays two classes
-//! as well as one, and good clients are played in time beside an attack, or the record says that the player was the limit.
+//! as well as one, good clients are played in time beside an attack, or the record says that the player was the limit, the
+//! silence of a class is as long as the server stood still for it, and the breaking point of good clients is known. What
+//! attackers did is what a server counted of it, events are done when the answers say so, and a reload of a real server
+//! loses what a relay saw lost.
+
+mod attackers;
+mod breaking;
+mod events;
+mod reload;
+mod serials;
+mod standstill;
 
 use std::fs;
 use std::net::SocketAddr;
@@ -14,7 +24,16 @@ use super::stand_in::StandIn;
 use super::{Bench, Part};
 use crate::program::{Expected, Played, write_queries};
 
-const PARTS: [Part; 3] = [("apart", apart), ("together", together), ("attack", attack)];
+const PARTS: [Part; 8] = [
+    ("apart", apart),
+    ("together", together),
+    ("attack", attack),
+    ("breaking", breaking::prove),
+    ("standstill", standstill::prove),
+    ("attackers", attackers::prove),
+    ("events", events::prove),
+    ("reload", reload::prove),
+];
 
 /// The least rate of two classes, as a share of that of one.
 const RATE_LEAST: f64 = 0.97;

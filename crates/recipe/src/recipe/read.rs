@@ -3,13 +3,14 @@
 use std::path::Path;
 
 use kqps_files::toml_file::{self, FileError, TomlError, with_nearest};
-use toml::{Table, Value};
+use toml::Table;
 
 use super::Recipe;
 use super::error::RecipeError;
 use crate::builtin;
 use crate::plan::Plan;
 use crate::popularity::Popularity;
+use crate::setting::put_setting;
 
 impl Recipe {
     /// The recipe with this name or in this file, changed by settings `KEY=VALUE`, such as `zones=10` or
@@ -69,7 +70,7 @@ fn set(text: &str, settings: &[String]) -> Result<Recipe, RecipeError> {
     for setting in settings {
         let wrong = |what: String| RecipeError::Set { setting: setting.clone(), what };
         let (key, value) = setting.split_once('=').ok_or_else(|| RecipeError::NoValue(setting.clone()))?;
-        put(&mut table, key.trim(), value.trim()).map_err(wrong)?;
+        put_setting(&mut table, key.trim(), value.trim()).map_err(wrong)?;
         recipe = table
             .clone()
             .try_into()
@@ -78,22 +79,4 @@ fn set(text: &str, settings: &[String]) -> Result<Recipe, RecipeError> {
     Plan::new(&recipe)
         .map_err(|fault| RecipeError::Set { setting: settings.join(" "), what: fault.to_string() })?;
     Ok(recipe)
-}
-
-/// Puts a value under a key with dots.
-fn put(table: &mut Table, key: &str, value: &str) -> Result<(), String> {
-    let value = format!("value = {value}")
-        .parse::<Table>()
-        .ok()
-        .and_then(|mut parsed| parsed.remove("value"))
-        .unwrap_or_else(|| Value::String(value.to_owned()));
-    let mut parts = key.split('.');
-    let last = parts.next_back().unwrap_or_default();
-    let mut within = table;
-    for part in parts {
-        let next = within.entry(part).or_insert_with(|| Value::Table(Table::new()));
-        within = next.as_table_mut().ok_or_else(|| format!("`{part}` is no table"))?;
-    }
-    within.insert(last.to_owned(), value);
-    Ok(())
 }

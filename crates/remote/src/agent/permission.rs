@@ -44,6 +44,12 @@ impl Permission {
             _ => {}
         }
         let Job::Play { request, .. } = job else { return Ok(()) };
+        if !request.classes.is_empty() || request.scenario.is_some() {
+            return Err("this agent plays no classes of clients: a scenario is played by one host".into());
+        }
+        if request.plan.hostile.is_some() {
+            return Err("this agent plays no attackers: they are played by one host".into());
+        }
         let mut targets = request.plan.targets.iter().map(|target| target.ip().to_canonical());
         match targets.find(|ip| !granted.targets.contains(ip)) {
             None => Ok(()),
@@ -96,8 +102,16 @@ mod tests {
         let subject = SubjectWatched::default();
         let plan = PlayerSetup::many_flows().plan(&request, (&targets, None), &[], &subject).unwrap();
         let queries = QueryFile::new("".as_ref());
-        let request =
-            PlayRequest { plan, queries, is_allowed: true, subject, shows_bar: false, live_every: None };
+        let request = PlayRequest {
+            plan,
+            queries,
+            classes: Vec::new(),
+            scenario: None,
+            is_allowed: true,
+            subject,
+            shows_bar: false,
+            live_every: None,
+        };
         let queries = Queries { wanted: MaterialsSpec::default(), kind: QueriesKind::Plain };
         Job::Play { request: Box::new(request), queries, at_ns: None }
     }

@@ -65,6 +65,8 @@ impl Shared<'_> {
                     check: (!self.checks).then_some(Check::Off),
                     ..QueryFile::new(Path::new(""))
                 },
+                classes: Vec::new(),
+                scenario: None,
                 is_allowed: false,
                 subject: SubjectWatched::elsewhere(),
                 shows_bar: false,

@@ -25,7 +25,7 @@ pub(crate) use flow::{Branch, Flow, flow};
 pub(crate) use icicle::{Icicle, Piece, icicle};
 pub(crate) use lines::{Lines, Point, Series, lines};
 pub(crate) use links::{Dot, Link, Links, links};
-pub(crate) use moments::{Course as MomentCourse, Kind as MomentKind, Moments, moments};
+pub(crate) use moments::{Course as MomentCourse, Kind as MomentKind, Mark as MomentMark, Moments, moments};
 pub(crate) use percentiles::{Percentiles, Replies, percentiles};
 pub(crate) use ratios::{Ratios, ratios};
 pub(crate) use spreads::{CurvePoint, Spread, Spreads, spreads};

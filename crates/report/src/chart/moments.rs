@@ -15,6 +15,15 @@ pub(crate) struct Course {
     pub(crate) points: Vec<(f64, Option<f64>)>,
 }
 
+/// A moment at which something happened.
+#[derive(Clone, Debug)]
+pub(crate) struct Mark {
+    /// The moment, seconds.
+    pub(crate) at_s: f64,
+    /// The event in words.
+    pub(crate) name: String,
+}
+
 /// The quantity that the figures measure.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -34,6 +43,8 @@ pub(crate) struct Moments<'a> {
     pub(crate) description: &'a str,
     pub(crate) kind: Kind,
     pub(crate) courses: &'a [Course],
+    /// Vertical lines with names.
+    pub(crate) marks: &'a [Mark],
     /// The end of the time axis, seconds.
     pub(crate) until_s: f64,
 }
@@ -49,6 +60,10 @@ const RIGHT: f64 = 84.0;
 const NAME_APART: f64 = 14.0;
 /// The highest place of a name, in pixels.
 const NAME_TOP: f64 = 10.0;
+
+/// The most letters of the name of a mark, and the room of each, in percent of the width.
+const MARK_LETTERS: usize = 18;
+const LETTER: f64 = 1.2;
 
 enum Axis {
     Linear(Linear),
@@ -106,6 +121,7 @@ pub(crate) fn moments(chart: &Moments<'_>) -> String {
             &format!("{}\u{a0}s", format::tick(*tick)),
         );
     }
+    draw_marks(&mut svg, chart, across);
     let mut names: Vec<(&Course, f64)> = Vec::new();
     for course in chart.courses {
         for line in course.points.split(|point| point.1.is_none()) {
@@ -133,13 +149,52 @@ pub(crate) fn moments(chart: &Moments<'_>) -> String {
     svg.finish(chart.id, HEIGHT, chart.title, chart.description)
 }
 
+/// Draws the marks within the axis. A name that would stand on the one before is shown when the pointer is on its line.
+fn draw_marks(svg: &mut Svg, chart: &Moments<'_>, across: impl Fn(f64) -> f64) {
+    let mut free = f64::NEG_INFINITY;
+    for mark in chart.marks.iter().filter(|mark| (0.0..=chart.until_s).contains(&mark.at_s)) {
+        let x = across(mark.at_s);
+        svg.group(&mark.name, |svg| svg.line("mark", (x, TOP), (x, BOTTOM)));
+        if x >= free {
+            let short: String = mark.name.chars().take(MARK_LETTERS).collect();
+            svg.text("tick", x, TOP - 4.0, Anchor::Middle, &short);
+            free = x + short.chars().count() as f64 * LETTER;
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     fn draw(kind: Kind, points: &[(f64, Option<f64>)]) -> String {
         let courses = [Course { name: "p99", class: "p99", points: points.to_vec() }];
-        moments(&Moments { id: "m", title: "t", description: "d", kind, courses: &courses, until_s: 10.0 })
+        moments(&Moments {
+            id: "m",
+            title: "t",
+            description: "d",
+            kind,
+            courses: &courses,
+            marks: &[],
+            until_s: 10.0,
+        })
+    }
+
+    #[test]
+    fn marks_stand_at_their_moments_and_their_names_on_no_other() {
+        let mark = |at_s, name: &str| Mark { at_s, name: name.into() };
+        let marks = [mark(5.0, "reload"), mark(5.1, "loss <5%>"), mark(11.0, "later")];
+        let courses =
+            [Course { name: "p99", class: "p99", points: vec![(0.0, Some(1.0)), (9.0, Some(2.0))] }];
+        let (id, title, description, kind) = ("m", "t", "d", Kind::Rates);
+        let chart = Moments { id, title, description, kind, courses: &courses, marks: &marks, until_s: 10.0 };
+        let drawn = moments(&chart);
+        assert_eq!(drawn.matches("class=\"mark\"").count(), 2, "{drawn}");
+        assert!(drawn.contains(">reload</text>") && !drawn.contains("later"), "{drawn}");
+        assert!(
+            drawn.contains("<title>loss &lt;5%&gt;</title>") && !drawn.contains("5%&gt;</text>"),
+            "{drawn}"
+        );
     }
 
     #[test]

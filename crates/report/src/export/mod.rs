@@ -3,8 +3,10 @@
 //! of each of its tables and charts (`data-sheet`), and a test compares both.
 
 mod cells;
+mod events;
 mod findings;
 mod grids;
+mod hostile;
 mod hosts;
 mod laws;
 mod losses;
@@ -12,12 +14,14 @@ mod moments;
 mod other_run;
 mod points;
 mod profiles;
+mod scenario;
 mod sheet;
 mod trials;
 
 use kqps_history::Beside;
 use kqps_observation::Run;
 use kqps_verdict::judge::RunVerdict;
+use kqps_verdict::scenario::figures;
 
 use crate::load::LoadInput;
 
@@ -58,6 +62,7 @@ pub fn sheets(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Vec<Sh
         trials::trials(run, verdict),
         moments::moments(&measured),
         moments::lanes(&measured),
+        events::events(run.trials.iter().filter_map(|one| Some((one.number, one.measured()?)))),
         trials::skipped(run),
         hosts::hosts(run),
         hosts::parts(run),
@@ -69,7 +74,16 @@ pub fn sheets(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Vec<Sh
 /// The tables of a single load, whose number is 1.
 pub fn load_sheets(load: &LoadInput) -> Vec<Sheet> {
     let trials = moments::parts(1, &load.trial);
-    with_rows([moments::moments(&trials), moments::lanes(&trials)])
+    let figures = figures(&load.trial).unwrap_or_default();
+    with_rows([
+        moments::moments(&trials),
+        moments::lanes(&trials),
+        scenario::effects(&figures.effects),
+        scenario::classes(&figures.classes),
+        scenario::silences(&trials),
+        hostile::hostile(&trials),
+        events::events([(1, &load.trial)]),
+    ])
 }
 
 fn with_rows(sheets: impl IntoIterator<Item = Sheet>) -> Vec<Sheet> {

@@ -17,7 +17,7 @@ pub(super) fn parts(number: u64, trial: &Trial) -> Vec<Part<'_>> {
     if trial.classes.is_empty() {
         return vec![Part { number, class: "", trial }];
     }
-    trial.classes.iter().map(|ClassTrial { name, trial }| Part { number, class: name, trial }).collect()
+    trial.classes.iter().map(|ClassTrial { name, trial, .. }| Part { number, class: name, trial }).collect()
 }
 
 /// The measured trials of a run.
@@ -27,7 +27,11 @@ pub(super) fn of_run(run: &Run) -> Vec<Part<'_>> {
 }
 
 impl Part<'_> {
-    fn fields(&self) -> [Field; 2] {
+    pub(super) fn trial(&self) -> &Trial {
+        self.trial
+    }
+
+    pub(super) fn fields(&self) -> [Field; 2] {
         [
             ("trial", "number of the trial", count(self.number)),
             ("class", "the class of clients, if the trial has several", words(self.class)),

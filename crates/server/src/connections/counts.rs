@@ -39,6 +39,8 @@ pub enum End {
     Full,
     /// The server stopped.
     Stopped,
+    /// The server at this address is meant to refuse connections.
+    Refused,
 }
 
 /// The counts of the connections of one thread.
@@ -128,7 +130,7 @@ mod tests {
     #[test]
     fn names_stay_as_they_are() {
         let expected = "by-peer broken idle slow-reader not-dns tls http displaced too-many-of-client \
-             too-many stopped";
+             too-many stopped refused";
         let names: Vec<String> = End::VARIANTS.iter().map(ToString::to_string).collect();
         assert_eq!(names.join(" "), expected);
     }

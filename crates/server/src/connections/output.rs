@@ -48,6 +48,11 @@ impl<const KEPT_BYTES: usize> Output<KEPT_BYTES> {
         &mut self.bytes[start..]
     }
 
+    /// Queues bytes as they are: a part of a message with its length, which the other parts precede or follow.
+    pub(crate) fn extend(&mut self, bytes: &[u8]) {
+        self.bytes.extend_from_slice(bytes);
+    }
+
     /// Writes bytes while none wait, and queues those that the stream does not take now. Returns whether the client
     /// made progress.
     pub(super) fn write(&mut self, stream: &mut impl Write, bytes: &[u8]) -> Result<bool, End> {

@@ -21,10 +21,11 @@ use serde::Deserialize;
 use super::setting::{Declared, SettingError, Texts};
 use super::template::{self, Values};
 use crate::echo_io;
+use crate::event::control::Control;
 use kqps_files::toml_file::{self, FileError, TomlError, nearest};
 
 pub use command_line::CommandLineError;
-pub use parts::{Ready, ReadyKind, Reload, ReloadSignal, Start, Stop, StopSignal, Version};
+pub use parts::{ControlWay, Ready, ReadyKind, Reload, ReloadSignal, Start, Stop, StopSignal, Version};
 
 /// A name server that can be measured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -68,6 +69,9 @@ pub struct Definition {
     pub ready: Ready,
     /// How it is asked to read its zone again; `None` if it cannot.
     pub reload: Option<Reload>,
+    /// How it is asked to do something during a load. Without a way to reload, that of `reload` counts.
+    #[serde(default)]
+    pub control: BTreeMap<Control, ControlWay>,
     /// How it is stopped.
     pub stop: Stop,
     /// How it reports its version.
@@ -257,7 +261,8 @@ impl Definition {
         let reload = self.reload.iter().flat_map(|reload| &reload.command);
         let files = self.files.values().chain(&self.each_zone);
         let files = files.chain(self.transports.values().flat_map(Texts::all));
-        files.chain(start).chain(reload).chain(version).chain([&self.io, &self.echo_sockets])
+        let control = self.control.values().flat_map(|way| way.command.iter().chain(&way.zone_command));
+        files.chain(start).chain(reload).chain(control).chain(version).chain([&self.io, &self.echo_sockets])
     }
 
     fn uses(&self, placeholder: &str) -> bool {

@@ -34,7 +34,8 @@ impl Guard {
         Self::start(command)
     }
 
-    fn start(mut command: Command) -> io::Result<Self> {
+    /// Starts a guard, which prints an empty line when it stands. Its standard input is closed when kqps ends.
+    pub(super) fn start(mut command: Command) -> io::Result<Self> {
         // In a group of its own, which no ^C reaches.
         command.process_group(0);
         // Every other child closes our end of the pipe, so no other process keeps it open.
@@ -47,6 +48,19 @@ impl Guard {
             Some(Ok(())) => Ok(guard),
             _ => Err(io::Error::other("the guard of a server did not start")),
         }
+    }
+
+    /// Writes a line to its standard input.
+    pub(super) fn write_line(&mut self, line: &str) -> io::Result<()> {
+        let input = self.0.stdin.as_mut();
+        input.map_or(Ok(()), |input| input.write_all(format!("{line}\n").as_bytes()))
+    }
+
+    /// Closes its standard input, and waits for its end.
+    #[cfg(test)]
+    pub(super) fn close(&mut self) {
+        drop(self.0.stdin.take());
+        assert!(self.0.wait().unwrap().success());
     }
 }
 

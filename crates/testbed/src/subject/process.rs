@@ -4,6 +4,7 @@
 use std::io;
 use std::path::Path;
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::mpsc::{self, Sender};
 use std::time::{Duration, Instant};
 
 use kqps_kernel::affinity;
@@ -36,6 +37,8 @@ pub struct Process {
     guard: Option<Guard>,
     /// Whether it was killed with all that it started.
     gone: bool,
+    /// Keeps the thread that started it; `None` if the caller's thread did.
+    keeper: Option<Sender<()>>,
 }
 
 impl Process {
@@ -61,8 +64,25 @@ impl Process {
         drop(command);
         let remains = Remains::new(child.id(), folder);
         let cpus = cpus.to_vec();
-        let mut started = Self { child, cpus, remains, output, ended: None, guard: None, gone: false };
+        let mut started =
+            Self { child, cpus, remains, output, ended: None, guard: None, gone: false, keeper: None };
         started.guard = Some(Guard::new(started.pid(), kqps)?);
+        Ok(started)
+    }
+
+    /// As [`Self::spawn`], for a thread that may end before the child. Another thread starts the child and outlives it.
+    pub fn spawn_kept(command: Command, cpus: &[u32], folder: &Path, kqps: &Path) -> io::Result<Self> {
+        let (give, started) = mpsc::channel();
+        let (keeper, end) = mpsc::channel::<()>();
+        let (cpus, folder, kqps) = (cpus.to_vec(), folder.to_owned(), kqps.to_owned());
+        let keep = move || {
+            let _ = give.send(Self::spawn(command, &cpus, &folder, &kqps));
+            // The sender is dropped with the child.
+            let _ = end.recv();
+        };
+        std::thread::Builder::new().name("keeper".into()).spawn(keep)?;
+        let mut started = started.recv().map_err(io::Error::other)??;
+        started.keeper = Some(keeper);
         Ok(started)
     }
 
@@ -98,6 +118,36 @@ impl Process {
             // `Display` of the status names the signal.
             None => format!("was killed by {status}"),
         })
+    }
+
+    /// Whether it runs, or any process that it started.
+    pub fn is_left(&mut self) -> bool {
+        self.ended().is_none() || self.remains.live()
+    }
+
+    /// Sends a signal to it. An error if it has ended.
+    pub fn signal(&mut self, signal: Signal) -> io::Result<()> {
+        match self.ended() {
+            // Nobody has waited for it yet, so no other process has its number.
+            None => process::signal(self.pid(), signal),
+            Some(how) => Err(io::Error::other(format!("it {how}"))),
+        }
+    }
+
+    /// Sends a signal to it and to all that it started. An error if none of them is left.
+    pub fn signal_all(&mut self, signal: Signal) -> io::Result<()> {
+        match self.ended() {
+            Some(how) if !self.remains.live() => Err(io::Error::other(format!("it {how}"))),
+            _ => {
+                self.remains.signal(signal);
+                Ok(())
+            }
+        }
+    }
+
+    /// The last lines of its output so far.
+    pub fn last_lines(&self) -> Vec<String> {
+        self.output.last_lines()
     }
 
     /// Asks its whole group to stop. Kills it after `within`, or at once if an interrupt is urgent.

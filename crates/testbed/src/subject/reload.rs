@@ -4,8 +4,9 @@ use std::io;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use kqps_kernel::process::{self, Signal};
+use kqps_kernel::process::Signal;
 
+use super::current::Current;
 use super::definition::{Reload, ReloadSignal};
 use super::programs;
 use super::template::Values;
@@ -22,18 +23,18 @@ pub enum ReloadError {
     Refused { title: String, said: String },
 }
 
-/// Asks the subject with the main process `pid`, which may still be reading after this returns. A command runs
+/// Asks the subject with this process, which may still be reading after this returns. A command runs
 /// in the subject's folder.
 pub(super) fn request(
     title: &str,
     reload: &Reload,
     values: &Values,
     folder: &Path,
-    pid: u32,
+    process: &Current,
 ) -> Result<(), ReloadError> {
     let failed = |error| ReloadError::Io { title: title.into(), error };
     match reload.signal {
-        Some(ReloadSignal::Hup) => process::signal(pid, Signal::HangUp).map_err(failed),
+        Some(ReloadSignal::Hup) => process.signal(Signal::HangUp).map_err(failed),
         None => {
             let mut words = reload.command.iter().map(|word| values.fill(word));
             let program = words.next().unwrap_or_default();

@@ -42,6 +42,17 @@ impl Remains {
         kill_until_none(|pid| self.has(pid));
     }
 
+    /// Sends them a signal: the group at once if its leader is there, and then each of the others.
+    pub(super) fn signal(&self, signal: Signal) {
+        let is_at_once = self.group.signal_at_once(signal);
+        for pid in kqps_host::processes() {
+            if self.has(pid) && !(is_at_once && self.group.has(pid)) {
+                // It may have ended already, and another process may have its number.
+                let _ = process::signal_if(pid, signal, || self.has(pid));
+            }
+        }
+    }
+
     fn has(&self, pid: u32) -> bool {
         self.group.has(pid) || is_marked(pid, &|at| at == self.folder)
     }
@@ -70,10 +81,14 @@ impl ProcessGroup {
     /// Kills the whole group at once if its leader is there, so that a supervisor in it cannot restart a process. Without
     /// its leader, processes are killed one by one, each after it was checked.
     fn kill_at_once(self) {
-        if self.started.is_some() && kqps_host::started(self.leader) == self.started {
-            // It may have ended already.
-            let _ = process::signal_group(self.leader, Signal::Kill);
-        }
+        self.signal_at_once(Signal::Kill);
+    }
+
+    /// Sends a signal to the whole group at once if its leader is there. Returns whether it did.
+    fn signal_at_once(self, signal: Signal) -> bool {
+        let is_there = self.started.is_some() && kqps_host::started(self.leader) == self.started;
+        // It may have ended already.
+        is_there && process::signal_group(self.leader, signal).is_ok()
     }
 
     /// Whether a running process is in it. As long as the group has a process, the kernel gives its number to no other
@@ -136,6 +151,6 @@ mod tests {
         }
         group.kill();
         child.wait().unwrap();
-        assert!(!group.has(child.id()));
+        assert!(!group.has(child.id()) && !group.signal_at_once(Signal::Kill));
     }
 }

@@ -12,7 +12,7 @@ use kqps_files::toml_file::{did_you_mean, nearest};
 pub struct Values(BTreeMap<String, String>);
 
 /// The placeholders of every subject; its settings are further ones.
-pub const BUILT_IN: [&str; 13] = [
+pub const BUILT_IN: [&str; 14] = [
     "address",
     "certificate",
     "cpus",
@@ -23,6 +23,7 @@ pub const BUILT_IN: [&str; 13] = [
     "kqps",
     "origin",
     "port",
+    "secret",
     "workers",
     "zone",
     "zones",

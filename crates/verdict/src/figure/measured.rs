@@ -128,11 +128,17 @@ pub(super) fn by_start<'a>(trials: &Trials<'a>, verdict: &CellVerdict) -> Vec<(u
 /// The CPU time of all trials over the answers of all trials. A mean of their quotients would give short trials
 /// too much weight.
 pub(super) fn cpu_s_per_million(trials: &[&Trial]) -> Option<f64> {
-    let watched = trials.iter().filter_map(|trial| Some((trial.subject.as_ref()?, trial.accounts.correct)));
+    let watched = watched(trials);
     let (cpu_s, answers) = watched.fold((0.0, 0), |(cpu_s, answers), (subject, correct)| {
         (cpu_s + subject.cpu_user_s + subject.cpu_system_s, answers + correct)
     });
     (answers > 0).then(|| cpu_s / (answers as f64 / 1e6))
+}
+
+/// The subject of each trial with its answers. Beside an attack, CPU time is that of all classes' answers.
+fn watched<'a>(trials: &'a [&Trial]) -> impl Iterator<Item = (&'a SubjectFacts, u64)> {
+    let alone = trials.iter().filter(|trial| trial.classes.is_empty());
+    alone.filter_map(|trial| Some((trial.subject.as_ref()?, trial.accounts.correct)))
 }
 
 /// Threads below this share of all CPU time are left out.
@@ -141,7 +147,7 @@ const THREAD_SHARE_LEAST: f64 = 0.01;
 /// CPU time per million answers of threads that share a name apart from a number at its end, the greatest
 /// first.
 pub(super) fn cpu_by_thread(trials: &[&Trial]) -> Vec<(String, f64)> {
-    let watched = trials.iter().filter_map(|trial| Some((trial.subject.as_ref()?, trial.accounts.correct)));
+    let watched = watched(trials);
     let mut answers = 0;
     let mut cpu_s: BTreeMap<&str, f64> = BTreeMap::new();
     for (subject, correct) in watched {

@@ -156,7 +156,9 @@ impl<'a> Judging<'a> {
         let cell = &run.cells[index];
         let mut starts = start::of_cell(run, index, goal);
         let surroundings = Surroundings::from_cell(cell);
-        let echo = self.ceilings.for_cell(run, index);
+        // Good clients and an attack are not one load with a ceiling.
+        let is_alone = cell.factors.scenario().is_none();
+        let echo = self.ceilings.for_cell(run, index).filter(|_| is_alone);
         let estimated = is_estimated(&starts).then(|| estimate::of_cell(run, index, goal, Speed::Reference));
         let estimate = estimated.flatten().and_then(|estimate| estimate.up_to(goal.max_qps));
         let usual_speed = speed::usual(run, index);
@@ -169,7 +171,7 @@ impl<'a> Judging<'a> {
             starts: &starts,
             echo: echo.filter(|_| estimate.is_some()).and_then(|echo| self.echo(echo)),
             estimate: estimate.as_ref(),
-            player_qps: ceiling::player_qps(run, cell),
+            player_qps: ceiling::player_qps(run, cell).filter(|_| is_alone),
             // At the reference speed, as the figure is.
             echo_qps: echo.and_then(|echo| Some(echo.median_qps()? / speed::usual(run, echo.cell as usize))),
             canary: warning::canary(run, index),

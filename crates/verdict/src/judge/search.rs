@@ -1,5 +1,7 @@
 //! The judgement of one search, which `kqps find` prints.
 
+use std::borrow::Cow;
+
 use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 use schemars::JsonSchema;
@@ -12,6 +14,7 @@ use super::start::{Played, Start};
 use super::weigh::weigh;
 use crate::advice::Advice;
 use crate::bottleneck::Bottleneck;
+use crate::breaking::{self, BreakingPoint};
 use crate::estimate::{self, Estimate, Speed};
 use crate::evidence::is_spoiled;
 use crate::grade::Grade;
@@ -93,6 +96,10 @@ pub struct SearchVerdict {
     pub advice: Vec<Option<Advice>>,
     /// The warnings about the figure.
     pub warnings: Vec<Warning>,
+    /// The good clients whose breaking point the figure is; `None` for a search without an attack, and in records older than
+    /// the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub breaking: Option<BreakingPoint>,
     /// The facts that the search used of each trial, in the order in which they were made.
     pub trials: Vec<Probe>,
     /// Indices of the trials that the player spoiled, and that were therefore repeated.
@@ -128,6 +135,14 @@ fn busiest_to_mean(start: &Start<'_>, surroundings: &Surroundings) -> Option<f64
 
 /// Judges the trials of one search, given in the order in which they were made.
 pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &SearchContext) -> SearchVerdict {
+    let seen: Vec<(Purpose, Cow<'_, Trial>)> =
+        trials.iter().map(|(purpose, trial)| (*purpose, breaking::seen(trial))).collect();
+    let trials: Vec<(Purpose, &Trial)> = seen.iter().map(|(purpose, trial)| (*purpose, &**trial)).collect();
+    judge_seen(goal, &trials, known)
+}
+
+/// As [`judge_search`], of trials as the search saw them.
+fn judge_seen(goal: &Goal, trials: &[(Purpose, &Trial)], known: &SearchContext) -> SearchVerdict {
     let played: Vec<Played<'_>> =
         trials.iter().map(|(purpose, trial)| Played { number: 0, purpose: *purpose, trial }).collect();
     let mut start = Start::of_search(goal, &played);
@@ -200,6 +215,7 @@ pub fn judge_search(goal: &Goal, trials: &[(Purpose, &Trial)], known: &SearchCon
         reasons: weighed.reasons,
         advice: weighed.advice,
         warnings: weighed.warnings,
+        breaking: BreakingPoint::from_trials(goal, trials, usual_speed),
         trials: trials.iter().map(|(purpose, trial)| Probe::from_trial(trial, goal, *purpose)).collect(),
     }
 }

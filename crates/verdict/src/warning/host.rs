@@ -80,7 +80,8 @@ pub fn single_host(trial: &Trial, surroundings: &Surroundings) -> Option<Warning
     } else {
         is_loopback || (0..trial.parts.len()).any(|player| trial.is_beside_subject(player))
     };
-    is_one.then(|| {
+    // Attackers have no figure.
+    (is_one && trial.hostile.is_none()).then(|| {
         let advice = "Player and subject were on one host and shared its memory, caches and kernel: the \
                       figure is relative only, for comparison with others of the same host and session. \
                       Play from a second host for an absolute one.";

@@ -9,7 +9,7 @@ const KNOWN_MAX: usize = 160;
 
 /// The suffixes of names in a message.
 #[derive(Debug)]
-pub(crate) struct Names {
+pub struct Names {
     hashes: [u64; KNOWN_MAX],
     places: [u16; KNOWN_MAX],
     known: usize,
@@ -18,8 +18,15 @@ pub(crate) struct Names {
     in_case: bool,
 }
 
+impl Default for Names {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
 impl Names {
-    pub(crate) fn new() -> Self {
+    /// No names yet.
+    pub fn new() -> Self {
         let name = Name::root();
         Self { hashes: [0; KNOWN_MAX], places: [0; KNOWN_MAX], known: 0, name, in_case: false }
     }
@@ -31,25 +38,25 @@ impl Names {
 
     /// The number of known suffixes, for [`Names::forget`].
     #[inline]
-    pub(crate) fn known(&self) -> usize {
+    pub fn known(&self) -> usize {
         self.known
     }
 
     /// Forgets all except the first `known` suffixes.
     #[inline]
-    pub(crate) fn forget(&mut self, known: usize) {
+    pub fn forget(&mut self, known: usize) {
         self.known = known;
     }
 
     /// Remembers that the first `labels` labels of `name` stand at `at` without pointers.
     #[inline]
-    pub(crate) fn note(&mut self, name: &Name, at: usize, labels: usize) {
+    pub fn note(&mut self, name: &Name, at: usize, labels: usize) {
         note(&mut self.hashes, &mut self.places, &mut self.known, name, at, labels);
     }
 
     /// Writes the name at the front of `wire` at `at`, as short as possible, and returns the position after it.
     /// `None` if it would go beyond `limit`. If `wire` does not begin with a name, nothing is written.
-    pub(crate) fn put(&mut self, message: &mut [u8], at: usize, limit: usize, wire: &[u8]) -> Option<usize> {
+    pub fn put(&mut self, message: &mut [u8], at: usize, limit: usize, wire: &[u8]) -> Option<usize> {
         if !self.name.set(wire) {
             return Some(at);
         }

@@ -7,10 +7,9 @@ use crate::streams::reply::{self, APART_NS, HELD_NS, JOINED, Query};
 use crate::streams::shared::Shared;
 
 impl Connection {
-    pub(super) fn answer_right(&mut self, query: Query, number: usize, shared: &Shared, now_ns: u64) {
+    pub(super) fn answer_right(&mut self, query: Query, number: usize, shared: &mut Shared, now_ns: u64) {
+        let due_ns = shared.reply_due_ns(&query.message, now_ns).unwrap_or(0);
         let frame = self.right(query);
-        let delay_ns = shared.settings.delay_us * 1000;
-        let due_ns = if delay_ns > 0 { now_ns + delay_ns } else { 0 };
         if shared.settings.witness {
             self.open -= 1;
             let bytes = self.layer.seal(&frame);

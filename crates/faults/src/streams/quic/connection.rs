@@ -231,15 +231,15 @@ impl Connection {
         stream: StreamId,
         query: Vec<u8>,
         number: usize,
-        shared: &Shared,
+        shared: &mut Shared,
         now_ns: u64,
     ) {
+        let due_ns = shared.reply_due_ns(&query, now_ns);
         let mut piece = whole(stream, &reply::right(query));
-        let delay_ns = shared.settings.delay_us * 1000;
-        if shared.settings.witness || delay_ns > 0 {
+        if shared.settings.witness || due_ns.is_some() {
             self.open -= 1;
             piece.query = shared.settings.witness.then_some(number);
-            self.push_later(now_ns + delay_ns, piece);
+            self.push_later(due_ns.unwrap_or(now_ns), piece);
         } else {
             self.reply(&piece);
         }

@@ -35,6 +35,9 @@ pub(crate) use lanes::LANES;
 /// Default number of sockets of each thread: enough that hashing spreads the load over the subject's workers.
 const SOCKETS_PER_THREAD: u64 = 32;
 
+/// The usual port over UDP and TCP (RFC 1035, section 4.2).
+const DNS_PORT: u16 = 53;
+
 /// Source addresses of a capture's clients that are checked at most.
 const CHECKED_MOST: usize = 4096;
 
@@ -54,7 +57,8 @@ impl PlayerArgs {
     }
 
     /// The words that name the targets once more: as typed if URLs stand among them, and else their addresses.
-    /// `of_other_transport` is whether they are for another transport than these flags have.
+    /// `of_other_transport` is whether they are for another transport than these flags have. Those at port 53 are then named
+    /// without it, so that they have the usual port of that transport.
     pub(crate) fn target_words(&self, of_other_transport: bool, addresses: &[SocketAddr]) -> Vec<OsString> {
         let allowed = addresses.iter().map(|address| format!("--allow-target={}", address.ip()));
         let typed = [&*self.servers, &*self.targets].concat();
@@ -64,9 +68,18 @@ impl PlayerArgs {
         } else {
             let mode = self.mode.filter(|_| !of_other_transport);
             let mode = mode.map(|mode| format!("--mode={}", mode.word()));
-            addresses.iter().map(ToString::to_string).chain(mode).collect()
+            let named = |address: &SocketAddr| match address.port() {
+                DNS_PORT if of_other_transport => address.ip().to_string(),
+                _ => address.to_string(),
+            };
+            addresses.iter().map(named).chain(mode).collect()
         };
         words.into_iter().chain(allowed).map(OsString::from).collect()
+    }
+
+    /// Whether the flags say how many sockets or connections there are.
+    pub(crate) fn has_count(&self) -> bool {
+        self.sockets.is_some()
     }
 
     /// The flags of certificates once more, as words.
@@ -140,6 +153,7 @@ impl PlayerArgs {
             moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
+            hostile: None,
             replay: captured.map(|captured| captured.plan.clone()),
         };
         plan.check().map_err(|error| bad_input(with_flags(&error)))?;

@@ -14,7 +14,7 @@ use tempfile::NamedTempFile;
 
 use super::PlayerArgs;
 use crate::exit::bad_input;
-use crate::load::dnsperf::query_file;
+use crate::load::dnsperf;
 use crate::load::skipped::{captured, skipped, unreadable};
 
 /// Whether the queries that the flags name are a capture, or can only be read once: what a pipe has shows only as it is
@@ -23,7 +23,7 @@ pub(crate) fn may_be_capture(args: &PlayerArgs) -> bool {
     if args.binary {
         return false;
     }
-    let Ok((standard_input, path)) = query_file(args.queries.as_deref()) else { return false };
+    let Ok((standard_input, path)) = dnsperf::query_file(args.queries.as_deref()) else { return false };
     let facts = match &standard_input {
         Some(file) => file.metadata(),
         None => fs::metadata(&path),
@@ -49,7 +49,7 @@ pub(crate) struct Reading {
 
 /// Opens the queries that the flags name. Errors in them are errors in the user's input.
 pub(crate) fn open_dataset(args: &PlayerArgs, reading: Reading) -> anyhow::Result<Dataset> {
-    let (standard_input, path) = query_file(args.queries.as_deref())?;
+    let (standard_input, path) = dnsperf::query_file(args.queries.as_deref())?;
     read_dataset(args, reading, standard_input, &path)
 }
 
@@ -64,7 +64,7 @@ pub(crate) struct Queries {
 impl Queries {
     /// Opens them. Queries that can be read only once, such as those of standard input, are copied first.
     pub(crate) fn open(args: &PlayerArgs) -> anyhow::Result<Self> {
-        let (standard_input, path) = query_file(args.queries.as_deref())?;
+        let (standard_input, path) = dnsperf::query_file(args.queries.as_deref())?;
         let source = match standard_input {
             None if path.is_file() => None,
             None => File::open(&path).ok(),
@@ -73,23 +73,28 @@ impl Queries {
         let copy = source.map(copied).transpose()?;
         let reread = copy.as_ref().map(|(copy, _)| copy.reopen()).transpose()?;
         let dataset = read_dataset(args, Reading::default(), reread, &path)?;
-        let check = if let Some(facts) = dataset.capture() {
+        if let Some(facts) = dataset.capture() {
             eprintln!("kqps: {}", captured(&dataset, facts));
-            Some(dataset.check())
         } else {
             args.capture.check_none_is_given(&dataset)?;
-            args.check
-        };
-        let file = QueryFile {
-            format: if args.binary { Format::Binary } else { Format::Auto },
-            edns: args.edns,
-            dnssec: args.dnssec,
-            skip_bad: args.skip_bad,
-            check,
-            capture: args.capture.options(),
-            ..QueryFile::new(copy.as_ref().map_or(&path, |(copy, _)| copy.path()))
-        };
+        }
+        let path = copy.as_ref().map_or(&*path, |(copy, _)| copy.path());
+        let file = query_file(args, Format::Auto, &dataset, path);
         Ok(Self { dataset, file, _copy: copy })
+    }
+}
+
+/// The file of queries that these flags read, which is now at `path`, for players in other processes. `format` is that of
+/// the file unless the flags say another.
+pub(crate) fn query_file(args: &PlayerArgs, format: Format, dataset: &Dataset, path: &Path) -> QueryFile {
+    QueryFile {
+        format: if args.binary { Format::Binary } else { format },
+        edns: args.edns,
+        dnssec: args.dnssec,
+        skip_bad: args.skip_bad,
+        check: if dataset.capture().is_some() { Some(dataset.check()) } else { args.check },
+        capture: args.capture.options(),
+        ..QueryFile::new(path)
     }
 }
 

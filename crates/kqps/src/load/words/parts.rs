@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use kqps_observation::trial::ClassTrial;
-use kqps_observation::{Accounts, Percentile, Quantiles, ReplayLane};
+use kqps_observation::{Accounts, HostileFacts, Percentile, Quantiles, ReplayLane};
 use kqps_verdict::rate::rate;
 
 use crate::table;
@@ -23,15 +23,26 @@ pub(super) fn by_lane(lanes: &[ReplayLane]) -> String {
 }
 
 /// A line for each class: its mean rate, the fates of its queries, and its latency; empty without classes.
-pub(super) fn by_class(classes: &[ClassTrial]) -> String {
+pub(crate) fn by_class(classes: &[ClassTrial]) -> String {
     if classes.is_empty() {
         return String::new();
     }
-    let row = |ClassTrial { name, trial }: &ClassTrial| {
+    let row = |ClassTrial { name, trial, .. }: &ClassTrial| {
+        if let Some(facts) = &trial.hostile {
+            return attackers(name, facts, trial.load.duration_s);
+        }
         let due = trial.accounts.intended as f64 / trial.load.duration_s.max(f64::MIN_POSITIVE);
         ([name.clone(), rate(due)], fates(&trial.accounts, &trial.latency_us))
     };
     String::from("\nClasses:\n\n") + &lines(["class", "due/s"], classes.iter().map(row), " ")
+}
+
+/// The line of attackers: their attempts are no queries, and have no reply.
+fn attackers(name: &str, facts: &HostileFacts, duration_s: f64) -> ([String; 2], Vec<String>) {
+    let due = facts.due as f64 / duration_s.max(f64::MIN_POSITIVE);
+    let counts = [facts.begun, facts.unsent_in_all()].map(|count| count.to_string());
+    let none = std::iter::repeat_n("-".to_owned(), COLUMNS.len() - counts.len());
+    ([name.to_owned(), rate(due)], counts.into_iter().chain(none).collect())
 }
 
 fn fates(accounts: &Accounts, latency_us: &Quantiles) -> Vec<String> {

@@ -14,7 +14,7 @@ mod killed;
 mod mix;
 mod network;
 mod refusals;
-mod wire;
+pub(super) mod wire;
 
 use anyhow::Result;
 

@@ -38,8 +38,8 @@ pub(super) fn echo(bench: &Bench, kind: Kind) -> Result<(Running, SocketAddr, &'
 }
 
 /// A wire of servers with faults.
-pub(super) struct Wired {
-    pub(super) kind: Kind,
+pub(in crate::prove) struct Wired {
+    pub(in crate::prove) kind: Kind,
     wire: Wire,
     /// The flags of a player.
     flags: Vec<String>,
@@ -47,7 +47,7 @@ pub(super) struct Wired {
 
 impl Wired {
     /// Makes what the wire needs. The certificates to trust are in the folder of the bench.
-    pub(super) fn new(bench: &Bench, kind: Kind) -> Result<Self> {
+    pub(in crate::prove) fn new(bench: &Bench, kind: Kind) -> Result<Self> {
         let mut flags = vec!["-m".to_owned(), kind.name().to_owned()];
         if kind == Kind::Tcp {
             return Ok(Self { kind, wire: Wire::Tcp, flags });
@@ -66,7 +66,7 @@ impl Wired {
     }
 
     /// The settings of a server on this wire that makes no fault, on the subject's core.
-    pub(super) fn server(&self, bench: &Bench) -> ServerSettings {
+    pub(in crate::prove) fn server(&self, bench: &Bench) -> ServerSettings {
         ServerSettings {
             wire: self.wire.clone(),
             cpu: Some(bench.kqps.subject_cpu),
@@ -75,7 +75,7 @@ impl Wired {
     }
 
     /// The flags of a player on this wire, with these.
-    pub(super) fn flags<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
+    pub(in crate::prove) fn flags<'a>(&'a self, more: &[&'a str]) -> Vec<&'a str> {
         self.flags.iter().map(String::as_str).chain(more.iter().copied()).collect()
     }
 }

@@ -4,11 +4,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
-use kqps_kernel::clock;
 use kqps_skips::Capability;
 
 use super::super::Bench;
-use super::super::stand_in::StandIn;
+use super::super::stand_in::{StandIn, capped};
 use crate::child::{Running, pinned};
 use crate::program::{Expected, write_queries};
 
@@ -73,23 +72,6 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     // A debug build is slower, and a second of a load is soon over.
     ensure!(bench.choose(true, share <= CPU_MOST), "{share:.2} is above {CPU_MOST}");
     Ok(())
-}
-
-/// Replies that are saved up while no query comes, as a time at the rate: a hundredth of an interval of resperf.
-const SAVED_S: f64 = 5e-3;
-
-/// The rule of a server that answers at most this many queries a second.
-fn capped(most_qps: f64) -> impl FnMut(&[u8]) -> bool {
-    let (mut room, mut at_ns) = (1.0, clock::now_ns());
-    move |_| {
-        let now_ns = clock::now_ns();
-        room += (now_ns - at_ns) as f64 / 1e9 * most_qps;
-        room = f64::min(room, (most_qps * SAVED_S).max(1.0));
-        at_ns = now_ns;
-        let has_room = room >= 1.0;
-        room -= if has_room { 1.0 } else { 0.0 };
-        has_room
-    }
 }
 
 /// The result of kqps or of resperf at a server.

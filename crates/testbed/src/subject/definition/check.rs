@@ -52,6 +52,14 @@ impl Definition {
         if self.reload.as_ref().is_some_and(|reload| reload.signal.is_some() != reload.command.is_empty()) {
             return wrong("[reload]", "a reload needs either a signal or a command".into());
         }
+        for (control, way) in &self.control {
+            let is_empty = way.signal.is_none() && way.command.is_empty() && way.zone_command.is_empty();
+            if is_empty || (way.signal.is_some() && !way.command.is_empty()) {
+                let word = control.word();
+                let what = format!("control.{word} needs either a signal or a command, or a zone_command");
+                return wrong(word, what);
+            }
+        }
         for name in self.files.keys() {
             if Path::new(name).file_name() != Some(name.as_ref()) {
                 return wrong(name, format!("`{name}` must be a plain file name"));

@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use crate::event::control::ControlSignal;
+
 /// How a subject is started: in the foreground.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -46,6 +48,21 @@ pub struct Reload {
 #[allow(missing_docs)] // the names say it
 pub enum ReloadSignal {
     Hup,
+}
+
+/// How a subject is asked to do something during a load: all of it by a signal to its main process or a command, and one
+/// zone by a command of its own.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ControlWay {
+    /// The signal.
+    pub signal: Option<ControlSignal>,
+    /// The program and its arguments, with placeholders; empty if there is none. It runs in the work folder.
+    #[serde(default)]
+    pub command: Vec<String>,
+    /// The command for one zone, which is `{origin}` in it; empty if there is none.
+    #[serde(default)]
+    pub zone_command: Vec<String>,
 }
 
 /// How a subject is found ready.

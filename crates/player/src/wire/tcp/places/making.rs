@@ -4,7 +4,7 @@
 use std::io;
 
 use super::{Place, Places, Sockets};
-use crate::loss::Loss;
+use crate::loss::{Loss, by_error};
 use crate::state::ThreadState;
 use crate::thread::NAP_LONGEST_NS;
 use crate::wire::attempts::OPENING_AT_ONCE;
@@ -77,7 +77,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
                 let gives_up_ns = now_ns.saturating_add(self.attempts.connect_timeout_ns);
                 self.attempts.timers.set(flow, gives_up_ns);
             }
-            Err(error) => self.failed(state, flow, loss_of(&error), now_ns),
+            Err(error) => self.failed(state, flow, by_error(&error), now_ns),
         }
     }
 
@@ -123,7 +123,7 @@ impl<L: Layer, S: Sockets> Places<L, S> {
             let is_in_use = error.kind() == io::ErrorKind::AddrNotAvailable;
             let again = if is_in_use { self.connect_again(flow, error) } else { Err(error) };
             if let Err(error) = again {
-                self.failed(state, flow, loss_of(&error), now_ns);
+                self.failed(state, flow, by_error(&error), now_ns);
             }
             return false;
         }
@@ -169,22 +169,5 @@ impl<L: Layer, S: Sockets> Places<L, S> {
         let took_ns = clock_ns - connection.connected_ns.unwrap_or(clock_ns);
         connection.layer.count_opened(took_ns / 1000, self.attempts.counts.tls.as_mut());
         true
-    }
-}
-
-/// Why an attempt failed.
-fn loss_of(error: &io::Error) -> Loss {
-    use io::ErrorKind::{
-        AddrNotAvailable, ConnectionRefused, ConnectionReset, HostUnreachable, InvalidInput, NetworkDown,
-        NetworkUnreachable, TimedOut,
-    };
-    match error.kind() {
-        ConnectionRefused => Loss::Refused,
-        ConnectionReset => Loss::Reset,
-        HostUnreachable | NetworkUnreachable | NetworkDown => Loss::Unreachable,
-        TimedOut => Loss::ConnectTimeout,
-        AddrNotAvailable => Loss::Ports,
-        InvalidInput => Loss::Address,
-        _ => Loss::Local,
     }
 }

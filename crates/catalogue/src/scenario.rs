@@ -1,0 +1,82 @@
+//! The word of a scenario: classes of clients that play beside the good ones.
+
+/// The scenarios that kqps has (`docs/SCENARIOS.md`).
+pub const NAMES: [&str; 11] = [
+    "random-names",
+    "one-name",
+    "large-answers",
+    "many-sources",
+    "few-sources",
+    "malformed",
+    "connections",
+    "idle-connections",
+    "half-queries",
+    "handshakes",
+    "rapid-reset",
+];
+
+/// Scenarios of these names send no queries, so no search varies their rate.
+const ATTACKERS: [&str; 4] = ["idle-connections", "half-queries", "handshakes", "rapid-reset"];
+
+/// The word for no scenario.
+pub const NONE: &str = "none";
+
+/// The words that a study accepts, for people.
+pub const EXPECTED: &str = "none, or one of random-names, one-name, large-answers, many-sources, few-sources, malformed and \
+                            connections, with =RATE behind it for a rate such as 50k; or with a rate one of \
+                            idle-connections, half-queries, handshakes and rapid-reset";
+
+/// A scenario with its rate, if it has one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Scenario<'a> {
+    /// The word as a player takes it: `random-names=50k`.
+    pub word: &'a str,
+    /// Whether the word has a rate. Without one, a search varies the rate.
+    pub has_rate: bool,
+}
+
+impl<'a> Scenario<'a> {
+    /// Reads a word; `None` for no scenario.
+    pub fn read(word: &'a str) -> Option<Self> {
+        (word != NONE).then_some(Self { word, has_rate: word.contains('=') })
+    }
+}
+
+/// Checks the word of a study.
+///
+/// # Errors
+///
+/// The accepted words.
+pub fn check(word: &str) -> Result<(), &'static str> {
+    let (name, rate) = word.split_once('=').map_or((word, None), |(name, rate)| (name, Some(rate)));
+    let is_rate = |rate: &str| {
+        let number = rate.trim_end_matches(['k', 'M']);
+        rate.len() - number.len() <= 1
+            && number.parse::<f64>().is_ok_and(|rate| rate.is_finite() && rate > 0.0)
+    };
+    let may_be_searched = !ATTACKERS.contains(&name);
+    let is_known = NAMES.contains(&name) && rate.map_or(may_be_searched, is_rate);
+    if word == NONE || is_known { Ok(()) } else { Err(EXPECTED) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_word_is_a_name_perhaps_with_a_rate() {
+        for word in
+            ["none", "random-names", "one-name=50k", "connections=0.5M", "malformed=100", "rapid-reset=5k"]
+        {
+            assert_eq!(check(word), Ok(()), "{word}");
+        }
+        for word in
+            ["", "none=5", "other", "one-name=", "one-name=fast", "one-name=5kk", "one-name=-1", "handshakes"]
+        {
+            assert!(check(word).is_err(), "{word}");
+        }
+        assert_eq!(Scenario::read("none"), None);
+        assert_eq!(Scenario::read("one-name=5k").map(|one| one.has_rate), Some(true));
+        assert_eq!(Scenario::read("one-name").map(|one| one.has_rate), Some(false));
+    }
+}

@@ -1,0 +1,39 @@
+//! The tree of an Internet in a box: the root, top-level domains, and the name servers of a million zones, each server at its
+//! own address.
+//!
+//! For: the answer of each server to each query, its delay and its faults; the answer that a resolver must find, and how many
+//! questions that takes; questions of clients by popularity; the zones as text. Not for: sockets, waiting, or counting.
+//!
+//! Invariant: an answer is a function of the recipe, the server and the query's bytes and turn. There is no socket, no clock
+//! and no thread. Memory is bounded: a zone is computed from the seed and its number, and not stored.
+
+mod answer;
+mod answered;
+mod behaviour;
+mod cache;
+mod content;
+mod ecdsa;
+mod expected;
+mod internet;
+mod keys;
+mod locate;
+mod message;
+mod names;
+mod order;
+mod place;
+mod question;
+pub mod recipe;
+mod rrset;
+mod server;
+mod sign;
+mod site;
+mod text;
+mod tree;
+mod writer;
+
+pub use answered::{Answered, Kind, Level};
+pub use expected::{Expected, ExpectedRecord};
+pub use internet::Internet;
+pub use place::ZoneId;
+pub use recipe::{Behaviour, Fault, InternetRecipe, RecipeError};
+pub use server::Server;

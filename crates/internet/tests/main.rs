@@ -1,0 +1,9 @@
+//! The tree as resolvers find it.
+
+mod book;
+mod bytes;
+mod conduct;
+mod referrals;
+mod secure;
+mod text;
+mod walk;

@@ -1,0 +1,126 @@
+//! The attack beside the good clients of a cell: a scenario with a rate that the cell names, or whose rate is searched.
+
+use kqps_observation::Cell;
+use kqps_observation::factors::Scenario;
+use kqps_observation::run::Purpose;
+use kqps_player::{Arrivals, LoadPlan, Plan};
+use serde::{Deserialize, Serialize};
+
+use crate::trial_request::{RequestedPace, TrialRequest};
+
+/// A scenario that a player reads beside its plan.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct PlayScenario {
+    /// Its name, with the rate behind it if it has one.
+    pub scenario: String,
+    /// The rate that it leaves open.
+    pub rate: OpenRate,
+}
+
+/// The rate that a scenario leaves open.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum OpenRate {
+    /// The rate behind its name.
+    Named,
+    /// A rate of a search, queries a second.
+    Sought(f64),
+    /// A closed loop with this many queries outstanding, with which a search begins.
+    Closed(u64),
+}
+
+/// The attack of a cell.
+#[derive(Clone, Debug, PartialEq)]
+pub struct CellAttack {
+    scenario: String,
+    /// The rate of the good clients, queries a second, if that of the attack is searched.
+    good_qps: Option<f64>,
+}
+
+impl CellAttack {
+    /// The attack of a cell; `None` if it has none.
+    pub fn from_cell(cell: &Cell) -> Option<Self> {
+        let Scenario { word, has_rate } = cell.factors.scenario()?;
+        let good_qps = cell.factors.good_qps().filter(|_| !has_rate);
+        Some(Self { scenario: word.to_owned(), good_qps })
+    }
+
+    /// The scenario of a trial; `None` for a warm-up, which good clients have for themselves. Sets the load of the good
+    /// clients in their plan. `asked` is the trial that the search wants, and `played` that at the speed of the cores.
+    pub fn lay(&self, plan: &mut Plan, asked: &TrialRequest, played: &TrialRequest) -> Option<PlayScenario> {
+        if asked.purpose == Purpose::WarmUp {
+            return None;
+        }
+        // A thread that runs before all others would hold up those of other classes.
+        plan.own_cores = false;
+        let rate = match (self.good_qps, plan.load) {
+            (None, _) => OpenRate::Named,
+            (Some(_), LoadPlan::Open { rate_qps, .. }) => OpenRate::Sought(rate_qps),
+            (Some(_), LoadPlan::Closed { outstanding } | LoadPlan::Limited { outstanding, .. }) => {
+                OpenRate::Closed(outstanding)
+            }
+        };
+        if let Some(good_qps) = self.good_qps {
+            let rate_qps = good_qps * speed(asked, played);
+            plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
+        }
+        Some(PlayScenario { scenario: self.scenario.clone(), rate })
+    }
+}
+
+/// The rate of a trial as it is played, as a multiple of the wanted one: the speed of the cores that it follows.
+pub fn speed(asked: &TrialRequest, played: &TrialRequest) -> f64 {
+    match (asked.pace, played.pace) {
+        (RequestedPace::Open { rate_qps: asked_qps }, RequestedPace::Open { rate_qps }) => {
+            rate_qps / asked_qps
+        }
+        _ => 1.0,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::Factors;
+
+    use super::*;
+    use crate::player_setup::PlayerSetup;
+
+    fn laid(
+        words: &[(&str, &str)],
+        pace: RequestedPace,
+        purpose: Purpose,
+    ) -> (Option<PlayScenario>, LoadPlan) {
+        let words = words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned()));
+        let cell = Cell { factors: Factors::read(words).unwrap(), ..Cell::default() };
+        let asked = TrialRequest { pace, duration_s: 1.0, purpose };
+        let played = match pace {
+            RequestedPace::Open { rate_qps } => {
+                TrialRequest { pace: RequestedPace::Open { rate_qps: rate_qps / 2.0 }, ..asked }
+            }
+            RequestedPace::Closed => asked,
+        };
+        let target = ["127.0.0.1:53".parse().unwrap()];
+        let subject = kqps_host::SubjectWatched::default();
+        let mut plan = PlayerSetup::from_cell(&cell).plan(&played, (&target, None), &[], &subject).unwrap();
+        let scenario = CellAttack::from_cell(&cell).and_then(|attack| attack.lay(&mut plan, &asked, &played));
+        (scenario, plan.load)
+    }
+
+    #[test]
+    fn a_search_varies_the_attack_and_good_clients_follow_the_speed_alone() {
+        let words = [("scenario", "one-name"), ("good_rate", "1000")];
+        let open = |rate_qps| LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
+        let (scenario, good) = laid(&words, RequestedPace::Open { rate_qps: 8000.0 }, Purpose::Search);
+        assert_eq!((scenario.unwrap().rate, good), (OpenRate::Sought(4000.0), open(500.0)));
+        let (scenario, good) = laid(&words, RequestedPace::Closed, Purpose::Ceiling);
+        assert!(matches!(scenario.unwrap().rate, OpenRate::Closed(1..)));
+        assert_eq!(good, open(1000.0));
+        assert_eq!(laid(&words, RequestedPace::Closed, Purpose::WarmUp).0, None);
+        let pace = RequestedPace::Open { rate_qps: 8000.0 };
+        let (scenario, good) = laid(&[("scenario", "one-name=5k")], pace, Purpose::Rate);
+        let wanted = PlayScenario { scenario: "one-name=5k".into(), rate: OpenRate::Named };
+        assert_eq!((scenario, good), (Some(wanted), open(4000.0)));
+        assert_eq!(laid(&[("scenario", "none")], pace, Purpose::Rate).0, None);
+    }
+}
