@@ -276,7 +276,7 @@ impl StudyFile {
     }
 
     /// The share of queries that its searches may lose instead of the preset's, 0 to 1.
-    pub(crate) fn loss(&self) -> Option<f64> {
+    pub fn loss(&self) -> Option<f64> {
         let mut loads = self.experiments.iter().map(|one| one.load.as_ref().unwrap_or(&self.load));
         // The complement of 0.99 is not exactly 0.01.
         loads.find_map(|load| load.keep).map(|keep| ((1.0 - keep) * 1e9).round() / 1e9)
@@ -343,7 +343,7 @@ pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")).collect()
 }
 
-const BUILTIN: [(&str, &str); 9] = [
+const BUILTIN: [(&str, &str); 10] = [
     ("isc-echo.toml", include_str!("../../../studies/isc-echo.toml")),
     ("knot-epic.toml", include_str!("../../../studies/knot-epic.toml")),
     ("windows-mix.toml", include_str!("../../../studies/windows-mix.toml")),
@@ -353,6 +353,7 @@ const BUILTIN: [(&str, &str); 9] = [
     ("encrypted.toml", include_str!("../../../studies/encrypted.toml")),
     ("cache.toml", include_str!("../../../studies/cache.toml")),
     ("attack.toml", include_str!("../../../studies/attack.toml")),
+    ("attack-quick.toml", include_str!("../../../studies/attack-quick.toml")),
 ];
 
 #[cfg(test)]

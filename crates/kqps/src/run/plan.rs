@@ -4,12 +4,13 @@ use std::fmt::Write as _;
 
 use kqps_lab::layout::LaidOut;
 use kqps_lab::request::RunRequest;
+use kqps_lab::study_file::StudyFile;
 use kqps_lab::{canary, order};
 use kqps_observation::run::Role;
 use kqps_observation::visible::visible_line;
 use kqps_observation::{Cell, CellLoad, cpu_list};
 use kqps_testbed::words::counted;
-use kqps_verdict::search::Preset;
+use kqps_verdict::search::{Goal, Preset};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -82,7 +83,9 @@ fn in_words(request: &RunRequest, laid_out: &LaidOut, order: &[Vec<usize>]) -> S
     if cells.iter().any(|cell| matches!((cell.role, &cell.load), (Role::Subject, CellLoad::Search)))
         && let Ok(preset) = spending.goal.parse::<Preset>()
     {
-        let _ = writeln!(text, "\nThe goal of a search is {}.", goal(&preset.goal()));
+        let of_preset = preset.goal();
+        let loss = request.study.as_ref().and_then(StudyFile::loss).unwrap_or(of_preset.loss);
+        let _ = writeln!(text, "\nThe goal of a search is {}.", goal(&Goal { loss, ..of_preset }));
     }
     let _ = writeln!(
         text,
