@@ -22,8 +22,8 @@ const PROTOCOL: u8 = 3;
 /// The digest type of DS records: SHA-256 (RFC 4509).
 const DIGEST_SHA256: u8 = 2;
 
-/// The one key of all zones with RSA, since making a key takes long, and signatures do not depend on whose it is. It signs
-/// nothing anywhere else.
+/// The private key of all zones with RSA. Making a key takes long, so it is made once; it signs nothing but zones of the
+/// box, and is no secret.
 const RSA: &[u8] = include_bytes!("rsa.der");
 
 /// The keys of all zones.

@@ -1,11 +1,11 @@
 //! The tree as text: master files of its zones, root hints, and trust anchors.
 
 use std::fmt::Write as _;
-use std::net::{Ipv4Addr, Ipv6Addr};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kqps_message::name::{self, NameText};
+use kqps_message::presentation::data_text;
 use kqps_message::rtype::{self, RtypeName};
 
 use crate::internet::Internet;
@@ -162,19 +162,13 @@ impl ZoneText<'_> {
 fn write_set(set: &Rrset, text: &mut String) {
     for data in set.iter() {
         let (owner, rtype) = (NameText(&set.owner), RtypeName(set.rtype));
-        let _ = writeln!(text, "{owner} {} IN {rtype} {}", set.ttl_s, data_text(set.rtype, data));
+        let _ = writeln!(text, "{owner} {} IN {rtype} {}", set.ttl_s, zone_data_text(set.rtype, data));
     }
 }
 
-/// Data as a master file has them; of types with other fields than numbers and names in hex (RFC 3597, section 5).
-fn data_text(rtype: u16, data: &[u8]) -> String {
+/// Data as a master file has them, with the types of a zone's apex and cuts.
+fn zone_data_text(rtype: u16, data: &[u8]) -> String {
     let known = match rtype {
-        rtype::A => data.try_into().ok().map(|data: [u8; 4]| Ipv4Addr::from(data).to_string()),
-        rtype::AAAA => data.try_into().ok().map(|data: [u8; 16]| Ipv6Addr::from(data).to_string()),
-        rtype::NS | rtype::CNAME => Some(NameText(data).to_string()),
-        rtype::MX => data
-            .split_first_chunk()
-            .map(|(first, name)| format!("{} {}", u16::from_be_bytes(*first), NameText(name))),
         rtype::SOA => soa(data),
         rtype::DS => data.split_at_checked(4).map(|(head, digest)| {
             let tag = u16::from_be_bytes([head[0], head[1]]);
@@ -187,13 +181,7 @@ fn data_text(rtype: u16, data: &[u8]) -> String {
         }),
         _ => None,
     };
-    known.unwrap_or_else(|| {
-        let mut text = format!("\\# {} ", data.len());
-        for byte in data {
-            let _ = write!(text, "{byte:02x}");
-        }
-        text
-    })
+    known.unwrap_or_else(|| data_text(rtype, data))
 }
 
 fn soa(data: &[u8]) -> Option<String> {

@@ -7,6 +7,8 @@
 mod device;
 pub mod drops;
 pub mod impair;
+#[cfg(test)]
+pub(crate) mod joined;
 pub mod named;
 pub(crate) mod netlink;
 pub mod new_routes;

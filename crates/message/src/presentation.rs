@@ -49,8 +49,9 @@ pub fn answer_text(reply: &[u8]) -> Option<String> {
     Some(text)
 }
 
-/// The data of a record in canonical form.
-fn data_text(rtype: u16, data: &[u8]) -> String {
+/// The data of a record in canonical form, as master files have them; of types without a text form here in hex (RFC 3597,
+/// section 5).
+pub fn data_text(rtype: u16, data: &[u8]) -> String {
     let known = match rtype {
         rtype::A => data.try_into().ok().map(|data: [u8; 4]| Ipv4Addr::from(data).to_string()),
         rtype::AAAA => data.try_into().ok().map(|data: [u8; 16]| Ipv6Addr::from(data).to_string()),

@@ -9,8 +9,6 @@ use serde::{Deserialize, Serialize};
 use crate::accounts::IdentityViolated;
 use crate::histogram::Quantiles;
 
-/// A cause of attempts that were not begun: the player reached them later than the allowed lag.
-pub const UNSENT_LATE: &str = "late";
 /// A cause of attempts that were not begun: as many were held, or under way, as there may be.
 pub const UNSENT_ROOM: &str = "room";
 
@@ -152,6 +150,7 @@ fn same(name: &'static str, count: u64, parts: &'static str, sum: u64) -> Result
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::trial::UNSENT_LATE;
 
     fn counts(pairs: &[(&str, u64)]) -> BTreeMap<String, u64> {
         pairs.iter().map(|(cause, count)| ((*cause).into(), *count)).collect()

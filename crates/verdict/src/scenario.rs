@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 /// The name of the clients of a load without classes, and of the first class of a load with several.
-const GOOD: &str = "good";
+pub const GOOD: &str = "good";
 
 /// The figures of a load by a scenario.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]

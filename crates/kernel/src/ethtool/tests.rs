@@ -5,20 +5,12 @@ use std::io;
 use kqps_skips::{Capability, skip};
 
 use super::*;
-use crate::namespace::NetNs;
-use crate::namespace::veth::{DEVICE, End, VethSettings, join};
+use crate::namespace::veth::{DEVICE, VethSettings};
+use crate::namespace::{self, NetNs};
 
 /// Two namespaces joined by devices with two queues, if this process may create them.
 fn joined() -> Option<(NetNs, NetNs)> {
-    if let Err(reason) = crate::probe::probe_one("veth") {
-        skip(Capability::Networks, reason);
-        return None;
-    }
-    let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
-    let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
-    let settings = VethSettings { queues: Some(2), ..VethSettings::default() };
-    join(end(&one, 1), end(&other, 2), &settings).unwrap();
-    Some((one, other))
+    namespace::joined::joined(&VethSettings { queues: Some(2), ..VethSettings::default() })
 }
 
 #[test]

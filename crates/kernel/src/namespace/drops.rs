@@ -41,21 +41,13 @@ pub(super) fn name(index: u32) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use kqps_skips::{Capability, skip};
-
     use super::*;
-    use crate::namespace::NetNs;
-    use crate::namespace::veth::{DEVICE, End, VethSettings, join};
+    use crate::namespace::joined::joined;
+    use crate::namespace::veth::{DEVICE, VethSettings};
 
     #[test]
     fn devices_count_what_they_dropped() {
-        if let Err(reason) = crate::probe::probe_one("veth") {
-            skip(Capability::Networks, reason);
-            return;
-        }
-        let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
-        let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
-        join(end(&one, 1), end(&other, 2), &VethSettings::default()).unwrap();
+        let Some((one, other)) = joined(&VethSettings::default()) else { return };
         let queues = one.within(of_queues).unwrap();
         assert!(queues.values().all(|drops| *drops == 0), "{queues:?}");
         // The counters of every veth include the index of its peer (drivers/net/veth.c).

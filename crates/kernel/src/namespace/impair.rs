@@ -95,9 +95,9 @@ mod tests {
 
     use kqps_skips::{Capability, skip};
 
-    use super::super::NetNs;
-    use super::super::veth::{End, VethSettings, join};
     use super::*;
+    use crate::namespace::joined::joined;
+    use crate::namespace::veth::VethSettings;
 
     #[test]
     fn the_options_have_the_bytes_of_the_kernels_structure() {
@@ -112,13 +112,7 @@ mod tests {
 
     #[test]
     fn a_black_hole_takes_all_until_it_is_removed() {
-        if let Err(reason) = crate::probe::probe_one("veth") {
-            skip(Capability::Networks, reason);
-            return;
-        }
-        let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
-        let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
-        join(end(&one, 1), end(&other, 2), &VethSettings::default()).unwrap();
+        let Some((one, other)) = joined(&VethSettings::default()) else { return };
         let address = (Ipv4Addr::new(198, 18, 0, 2), 5300);
         let receiver = other.within(|| UdpSocket::bind(address)).unwrap();
         let sender = one.within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
@@ -136,13 +130,7 @@ mod tests {
 
     #[test]
     fn a_kernel_without_netem_is_named() {
-        if let Err(reason) = crate::probe::probe_one("veth") {
-            skip(Capability::Networks, reason);
-            return;
-        }
-        let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
-        let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
-        join(end(&one, 1), end(&other, 2), &VethSettings::default()).unwrap();
+        let Some((one, other)) = joined(&VethSettings::default()) else { return };
         let netem = Impairment::Netem { loss: 1.0, delay: Duration::from_millis(1) };
         match one.within(|| impair(netem)) {
             Ok(()) => one.within(relieve).unwrap(),

@@ -79,11 +79,9 @@ fn read(route: &RouteMessage) -> Vec<Route> {
 
 #[cfg(test)]
 mod tests {
-    use kqps_skips::{Capability, skip};
-
     use super::*;
-    use crate::namespace::NetNs;
-    use crate::namespace::veth::{DEVICE, End, VethSettings, join};
+    use crate::namespace::joined::joined;
+    use crate::namespace::veth::{DEVICE, VethSettings};
 
     #[test]
     fn a_network_has_its_addresses() {
@@ -102,13 +100,7 @@ mod tests {
 
     #[test]
     fn a_device_with_an_address_has_a_route() {
-        if let Err(reason) = crate::probe::probe_one("veth") {
-            skip(Capability::Networks, reason);
-            return;
-        }
-        let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
-        let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
-        join(end(&one, 1), end(&other, 2), &VethSettings::default()).unwrap();
+        let Some((one, other)) = joined(&VethSettings::default()) else { return };
         let routes = one.within(all).unwrap();
         let to_peer: Vec<&Route> = routes.iter().filter(|route| route.has([198, 18, 0, 2].into())).collect();
         assert_eq!(to_peer.len(), 1, "{routes:?}");

@@ -185,6 +185,7 @@ mod tests {
     use kqps_skips::{Capability, skip};
 
     use super::*;
+    use crate::namespace::joined::joined;
     use crate::sys::get_option;
     use crate::udp::{Peer, UdpOptions, UdpSocket};
 
@@ -192,18 +193,6 @@ mod tests {
     const ETHTOOL_GGRO: u32 = 0x2b;
     /// From linux/ethtool.h: reads whether the device computes checksums.
     const ETHTOOL_GTXCSUM: u32 = 0x16;
-
-    /// Two connected namespaces, if this process may create them.
-    fn joined(settings: &VethSettings) -> Option<(NetNs, NetNs)> {
-        if let Err(reason) = crate::probe::probe_one("veth") {
-            skip(Capability::Networks, reason);
-            return None;
-        }
-        let (one, other) = (NetNs::new().unwrap(), NetNs::new().unwrap());
-        let end = |namespace, last| End { namespace, address: [198, 18, 0, last].into() };
-        join(end(&one, 1), end(&other, 2), settings).unwrap();
-        Some((one, other))
-    }
 
     #[test]
     fn devices_are_as_they_were_asked_for() {

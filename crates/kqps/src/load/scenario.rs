@@ -21,6 +21,7 @@ use kqps_observation::merge::together;
 use kqps_observation::trial::ClassTrial;
 use kqps_player::{Class, Plan, Together};
 use kqps_testbed::play::{PlayClass, QueryFile};
+use kqps_verdict::scenario::GOOD;
 use tempfile::NamedTempFile;
 
 use super::Args;
@@ -35,9 +36,6 @@ use crate::value::parse_rate;
 use text::{ClassText, OPEN, ScenarioFile, open_rates, read};
 
 pub(crate) use text::{OpenRate, Typed, parse};
-
-/// The name of the clients that the flags describe.
-pub(super) const GOOD: &str = "good";
 
 /// The rate of a class whose scenario leaves it open, and the user does not name one, queries a second.
 const RATE: &str = "10k";

@@ -153,7 +153,6 @@ const REFUSED: &[(&str, &str, &str)] = &[
     ("serve internet", "--workers 2", "--threads"),
     ("serve internet", "--namespace a --loopback 5300", "cannot be used with"),
     ("serve internet", "--server test.zone", "expected ADDR"),
-    ("serve internet", "", "--server"),
     // Flags where a command is missing are those of a run.
     ("", "--budgte 5m", "'--budget'"),
     ("", "--target 127.0.0.1", "--queries <FILE>"),

@@ -3,6 +3,7 @@
 use std::io;
 
 use kqps_kernel::affinity;
+use kqps_kernel::epoll::{Epoll, Ready};
 
 use super::Own;
 use super::counts::HostileCounts;
@@ -22,8 +23,24 @@ pub(super) trait Attack {
     /// Begins an attempt. Returns whether there was room for it.
     fn begin(&mut self, now_ns: u64) -> bool;
 
+    /// The descriptors that are watched, and room for those that are ready.
+    fn watched(&mut self) -> (&mut Epoll, &mut Vec<Ready>);
+
+    /// Handles an event.
+    fn happened(&mut self, event: Ready);
+
     /// Waits for events, for this many nanoseconds at most, and handles them.
-    fn look(&mut self, most_ns: u64) -> io::Result<()>;
+    fn look(&mut self, most_ns: u64) -> io::Result<()> {
+        let (epoll, ready) = self.watched();
+        let mut ready = std::mem::take(ready);
+        ready.clear();
+        ready.extend(epoll.wait_for(Some(most_ns))?);
+        for event in &ready {
+            self.happened(*event);
+        }
+        *self.watched().1 = ready;
+        Ok(())
+    }
 
     /// Does what is due by now.
     fn expire(&mut self, now_ns: u64);

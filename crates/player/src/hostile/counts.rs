@@ -3,7 +3,8 @@
 use std::collections::BTreeMap;
 
 use kqps_catalogue::Hostile;
-use kqps_observation::hostile::{UNSENT_LATE, UNSENT_ROOM};
+use kqps_observation::hostile::UNSENT_ROOM;
+use kqps_observation::trial::UNSENT_LATE;
 use kqps_observation::{Histogram, HostileFacts};
 
 use crate::connections::{Ending, count};

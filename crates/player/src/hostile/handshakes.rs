@@ -232,18 +232,15 @@ impl Attack for Handshakes<'_> {
         true
     }
 
-    fn look(&mut self, most_ns: u64) -> io::Result<()> {
-        let mut ready = std::mem::take(&mut self.ready);
-        ready.clear();
-        ready.extend(self.epoll.wait_for(Some(most_ns))?);
-        for event in &ready {
-            let at = event.key as u32 as usize;
-            if self.key(at) == event.key {
-                self.read(at, clock::now_ns());
-            }
+    fn watched(&mut self) -> (&mut Epoll, &mut Vec<Ready>) {
+        (&mut self.epoll, &mut self.ready)
+    }
+
+    fn happened(&mut self, event: Ready) {
+        let at = event.key as u32 as usize;
+        if self.key(at) == event.key {
+            self.read(at, clock::now_ns());
         }
-        self.ready = ready;
-        Ok(())
     }
 
     fn expire(&mut self, now_ns: u64) {

@@ -152,15 +152,12 @@ impl Attack for Initials<'_> {
         true
     }
 
-    fn look(&mut self, most_ns: u64) -> io::Result<()> {
-        let mut ready = std::mem::take(&mut self.ready);
-        ready.clear();
-        ready.extend(self.epoll.wait_for(Some(most_ns))?);
-        for event in &ready {
-            self.read(event.key as usize);
-        }
-        self.ready = ready;
-        Ok(())
+    fn watched(&mut self) -> (&mut Epoll, &mut Vec<Ready>) {
+        (&mut self.epoll, &mut self.ready)
+    }
+
+    fn happened(&mut self, event: Ready) {
+        self.read(event.key as usize);
     }
 
     fn expire(&mut self, _: u64) {}

@@ -168,7 +168,7 @@ fn ranked(out: &mut impl Write, title: &str, counts: &RankedCounts) -> io::Resul
         writeln!(out, "  {}: {}", visible_line(&one.name), one.queries)?;
     }
     if *others > 0 {
-        writeln!(out, "  queries of others, which are not told apart: {others}")
+        writeln!(out, "  all others together: {others}")
     } else {
         Ok(())
     }

@@ -20,7 +20,7 @@ const READS: usize = 4;
 
 impl Connections<'_> {
     /// Handles an event.
-    pub(super) fn happened(&mut self, event: Ready) {
+    pub(super) fn handle(&mut self, event: Ready) {
         let (at, now_ns) = (event.key as u32 as usize, clock::now_ns());
         if self.key(at) != event.key {
             return;

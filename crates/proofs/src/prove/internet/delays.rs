@@ -99,7 +99,7 @@ fn agree(trial: &Trial, report: &Report, delay_ms: u64) -> Result<(u64, Option<u
     let delayed = if delay_ms == 0 { 0 } else { sent };
     ensure!(internet.delayed == delayed, "{} answers were delayed instead of {delayed}", internet.delayed);
     let least_us = latency.min.context("there is a least latency")?;
-    // The histogram has the shortest time that it does not tell from this one.
+    // A time in the bucket of the delay may be the delay itself.
     let is_due = least_us >= delay_ms * 1000 || Histogram::default().are_same(least_us, delay_ms * 1000);
     ensure!(is_due, "an answer came after {least_us} µs, earlier than its delay");
     Ok((p50, latency.p99))

@@ -1,6 +1,6 @@
 //! How much later than they should have answers left, exact to 1 µs.
 
-/// The latest answers that are told apart, µs. One beyond counts as this late, and makes the maximum.
+/// The greatest lateness that is counted to 1 µs. A later answer counts as this late, and its own time is kept as the maximum.
 const MOST_US: usize = 10_000;
 
 /// Counts of delayed answers by how late they left.
