@@ -1,17 +1,15 @@
 //! The answer of a zone (RFC 1034, section 4.3.2; RFC 4035, section 3.1; RFC 5155, section 7.2).
 
 use kqps_message::{rcode, rtype};
-use kqps_zone::Name;
+use kqps_zone::{Full, Name, Section};
 
 use crate::locate::Found;
 use crate::order::{Order, Orders};
 use crate::place::Node;
+use crate::recipe::ALIASES_MAX;
 use crate::rrset::Rrset;
 use crate::tree::{Tree, Zone};
-use crate::writer::{Full, Section, Writer};
-
-/// CNAMEs that are followed within a zone.
-const ALIASES_MAX: usize = 16;
+use crate::writer::Writer;
 
 /// The kind of an answer, without faults.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,7 +49,7 @@ impl Reply<'_> {
     pub(crate) fn run(&mut self, qtype: u16) -> Result<Outcome, Full> {
         self.is_authoritative = true;
         let mut outcome = None;
-        for _ in 0..ALIASES_MAX {
+        for _ in 0..=ALIASES_MAX {
             let (node, encloser) = match self.tree.locate(&self.zone, self.name, &mut self.buffers.spare) {
                 Found::Here(cut) if cut.is_cut() && qtype != rtype::DS => {
                     return self.referral(cut, 0, outcome);
@@ -70,7 +68,10 @@ impl Reply<'_> {
                 }
             };
             let types = self.tree.types(&self.zone, node);
-            if types.has(rtype::CNAME) && qtype != rtype::CNAME && qtype != rtype::ANY {
+            // Signatures stand beside a CNAME (RFC 4035, section 2.5).
+            let is_of_signatures = qtype == rtype::RRSIG && self.tree.algorithm(&self.zone) != 0;
+            let is_of_aliases = is_of_signatures || [rtype::CNAME, rtype::ANY].contains(&qtype);
+            if types.has(rtype::CNAME) && !is_of_aliases {
                 self.put(Section::Answer, node, rtype::CNAME, encloser.is_some())?;
                 outcome = Some(Outcome::Answer);
                 if self.follow(node) {
@@ -82,6 +83,9 @@ impl Reply<'_> {
             for &rtype in types.as_slice().iter().filter(|&&rtype| rtype == qtype || qtype == rtype::ANY) {
                 self.put(Section::Answer, node, rtype, encloser.is_some())?;
                 count += 1;
+            }
+            if is_of_signatures {
+                count = self.put_signatures(node, encloser.is_some())?;
             }
             if count == 0 && self.is_of_proofs(qtype) {
                 return Ok(Outcome::Answer);
@@ -134,6 +138,30 @@ impl Reply<'_> {
             self.writer.rrset(section, signature, owner)?;
         }
         Ok(())
+    }
+
+    /// Writes the signatures of all records at a node of a signed zone, which a client may ask for by themselves (RFC 4035,
+    /// section 3.1). Returns the number of signed sets.
+    fn put_signatures(&mut self, node: Node, is_expanded: bool) -> Result<usize, Full> {
+        let types = self.tree.types(&self.zone, node);
+        for &rtype in types.as_slice() {
+            let Buffers { spare, set, signature, .. } = &mut *self.buffers;
+            self.tree.fill(&self.zone, node, rtype, set);
+            self.tree.sign(&self.zone, set, signature, spare);
+            let owner = is_expanded.then_some(self.name.wire());
+            self.writer.rrset(Section::Answer, signature, owner)?;
+        }
+        let count = types.as_slice().len();
+        if count > 0 && !is_expanded && !self.zone.has_nsec3() {
+            self.prepare_order();
+            let Buffers { spare, set, signature, order: own, .. } = &mut *self.buffers;
+            let order = order(self.orders, &self.zone, own);
+            let (place, _) = order.place(self.name.wire());
+            order.fill(self.tree, &self.zone, place, set);
+            self.tree.sign(&self.zone, set, signature, spare);
+            self.writer.rrset(Section::Answer, signature, None)?;
+        }
+        Ok(count)
     }
 
     fn soa(&mut self) -> Result<(), Full> {

@@ -2,7 +2,7 @@
 
 use crate::recipe::Fault;
 
-/// The level of a server.
+/// The level of the zone from which a server answers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Level {
     /// The root.
@@ -11,7 +11,7 @@ pub enum Level {
     Tld,
     /// A hosting company.
     Hosting,
-    /// No server has the address.
+    /// No server has the address, or it does not have the zone of the name that was asked for.
     Nothing,
 }
 
@@ -30,9 +30,9 @@ pub enum Kind {
     Refused,
     /// SERVFAIL.
     ServFail,
-    /// The query is malformed, or the server does not know EDNS.
+    /// The query is malformed or of another version of EDNS, or the server does not know EDNS.
     FormErr,
-    /// The query is of another kind than questions for records, or of another version of EDNS.
+    /// The query is of another kind than questions for records.
     NotImp,
     /// The reply was too long for UDP.
     Truncated,
@@ -43,7 +43,7 @@ pub enum Kind {
 /// The result of a query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Answered {
-    /// The level of the server.
+    /// The level of the zone.
     pub level: Level,
     /// The kind of its reply.
     pub kind: Kind,
@@ -51,4 +51,20 @@ pub struct Answered {
     pub delay_ns: u64,
     /// The fault that it made. A delay counts only if there is no other fault.
     pub fault: Option<Fault>,
+}
+
+/// The conduct of a server toward connections by TCP.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TcpConduct {
+    /// It accepts them, and sends whole replies.
+    Usual,
+    /// It refuses them: by a fault, or because no server has the address.
+    Refuse(Option<Fault>),
+    /// It sends its replies in pieces.
+    Slow {
+        /// The bytes of each piece, 1 to 512.
+        piece_bytes: u16,
+        /// The time between two pieces, in microseconds.
+        gap_us: u32,
+    },
 }

@@ -1,12 +1,15 @@
 //! The conduct of a server at a query: how long it takes, and which fault it makes. Everything follows from the seed, the server
 //! and the query's turn.
 
+use std::sync::Arc;
+
 use kqps_recipe::Stream;
 
+use crate::answered::TcpConduct;
 use crate::recipe::{Among, Behaviour, Fault, InternetRecipe};
 use crate::server::Server;
 
-/// These differ from the seeds of other things.
+/// Parts of the seeds of servers' times, faults and jitter. No two kinds of draws have the same part.
 const TIMES: u64 = 0x7469_6d65_0000_0006;
 const FAULTS: u64 = 0x6661_756c_0000_0007;
 const JITTER: u64 = 0x6a69_7474_0000_0008;
@@ -14,20 +17,11 @@ const JITTER: u64 = 0x6a69_7474_0000_0008;
 /// Shares of queries are counted in millionths.
 const MILLION: u64 = 1_000_000;
 
-/// The place of a query among others.
-#[derive(Clone, Copy, Debug)]
-pub(crate) enum Turn {
-    /// It is the query with this number to its server, from 0. Faults are made in exact numbers.
-    Number(u64),
-    /// Its bytes have this hash. Faults are made at random.
-    Hash(u64),
-}
-
 /// The conduct of a server at a query beside answering it.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Conduct {
     pub(crate) delay_ns: u64,
-    /// The first fault of the recipe that shows, other than a delay.
+    /// The first fault of the recipe that is made, other than a delay.
     pub(crate) fault: Option<Fault>,
     /// Whether the delay is longer than the server's own.
     pub(crate) delay: Option<Fault>,
@@ -38,28 +32,30 @@ pub(crate) struct Conduct {
 /// The conduct of all servers.
 #[derive(Clone, Debug)]
 pub(crate) struct Conducts {
-    recipe: InternetRecipe,
+    recipe: Arc<InternetRecipe>,
 }
 
 impl Conducts {
-    pub(crate) fn new(recipe: &InternetRecipe) -> Self {
+    pub(crate) fn new(recipe: &Arc<InternetRecipe>) -> Self {
         Self { recipe: recipe.clone() }
     }
 
-    /// The conduct of a server, whose number is `number`, at a query.
+    /// The conduct of a server, whose number is `number`, at a query. `turn` is the number of queries of the same transport that
+    /// came to the server before.
     #[inline]
-    pub(crate) fn conduct(&self, server: Server, number: u32, is_tcp: bool, turn: Turn) -> Conduct {
+    pub(crate) fn conduct(&self, server: Server, number: u32, is_tcp: bool, turn: u64) -> Conduct {
         let mut conduct = Conduct { delay_ns: self.own_delay_ns(server, number, turn), ..Conduct::default() };
         for (index, behaviour) in (0..).zip(&self.recipe.behaviour) {
-            if !concerns(behaviour.fault, is_tcp) || !self.has(index, server, number) {
+            if !concerns(behaviour.fault, is_tcp) {
                 continue;
             }
-            if !shows(behaviour, self.seed(index, number), turn) {
+            let Some(mut draws) = self.draws((index, behaviour), server, number) else { continue };
+            if !is_made(millionths(behaviour.queries), draws.below(MILLION), turn) {
                 continue;
             }
             if matches!(behaviour.fault, Fault::Delay | Fault::SlowTcp) {
-                let mut stream = Stream::with_number(self.seed(index, number), turn.number());
-                conduct.delay_ns += 1000 * quantile(&behaviour.delay_us, &mut stream);
+                let mut times = Stream::with_number(draws.next(), turn);
+                conduct.delay_ns += 1000 * quantile(&behaviour.delay_us, &mut times);
                 conduct.delay = Some(behaviour.fault);
             } else if conduct.fault.is_none() {
                 (conduct.fault, conduct.bytes) = (Some(behaviour.fault), behaviour.bytes);
@@ -68,29 +64,39 @@ impl Conducts {
         conduct
     }
 
-    fn seed(&self, index: u64, number: u32) -> u64 {
-        self.recipe.seed ^ FAULTS ^ index << 40 ^ u64::from(number)
+    /// The conduct of a server toward connections.
+    pub(crate) fn of_connections(&self, server: Server, number: u32) -> TcpConduct {
+        let mut conduct = TcpConduct::Usual;
+        for (index, behaviour) in (0..).zip(&self.recipe.behaviour) {
+            let is_slow = behaviour.fault == Fault::SlowTcp && behaviour.piece_bytes > 0;
+            let is_refused = behaviour.fault == Fault::TcpRefused;
+            if !(is_slow || is_refused) || self.draws((index, behaviour), server, number).is_none() {
+                continue;
+            }
+            if is_refused {
+                return TcpConduct::Refuse(Some(behaviour.fault));
+            }
+            if conduct == TcpConduct::Usual {
+                let Behaviour { piece_bytes, piece_gap_us: gap_us, .. } = *behaviour;
+                conduct = TcpConduct::Slow { piece_bytes, gap_us };
+            }
+        }
+        conduct
     }
 
-    /// Whether a server has the behaviour with this number.
-    pub(crate) fn has(&self, index: u64, server: Server, number: u32) -> bool {
-        let Some(behaviour) = self.recipe.behaviour.get(index as usize) else { return false };
+    /// Draws of a server for a behaviour and its number in the recipe; `None` if the server does not have the behaviour.
+    fn draws(&self, (index, behaviour): (u64, &Behaviour), server: Server, number: u32) -> Option<Stream> {
         let is_among = match behaviour.among {
             Among::All => true,
             Among::Root => matches!(server, Server::Root(_)),
             Among::Tld => matches!(server, Server::Tld(..)),
             Among::Company => matches!(server, Server::Company(..)),
         };
-        is_among && Stream::new(self.seed(index, number)).unit() < behaviour.servers
+        let mut stream = Stream::with_number(self.recipe.seed ^ FAULTS ^ index << 40, number.into());
+        (is_among && stream.unit() < behaviour.servers).then_some(stream)
     }
 
-    /// How many of the first `turns` queries of a transport that it concerns a behaviour shows at.
-    pub(crate) fn shown(&self, index: u64, number: u32, turns: u64) -> u64 {
-        let Some(behaviour) = self.recipe.behaviour.get(index as usize) else { return 0 };
-        count(millionths(behaviour.queries), phase(self.seed(index, number)), turns)
-    }
-
-    fn own_delay_ns(&self, server: Server, number: u32, turn: Turn) -> u64 {
+    fn own_delay_ns(&self, server: Server, number: u32, turn: u64) -> u64 {
         let delay = &self.recipe.delay;
         let quantiles = match server {
             Server::Root(_) => &delay.root_us,
@@ -105,16 +111,9 @@ impl Conducts {
         if delay.jitter == 0.0 {
             return own_ns;
         }
-        let mut stream = Stream::with_number(self.recipe.seed ^ JITTER ^ u64::from(number), turn.number());
-        own_ns + (own_ns as f64 * delay.jitter * stream.unit()) as u64
-    }
-}
-
-impl Turn {
-    fn number(self) -> u64 {
-        match self {
-            Self::Number(number) | Self::Hash(number) => number,
-        }
+        let of_server = Stream::with_number(self.recipe.seed ^ JITTER, number.into()).next();
+        let unit = Stream::with_number(of_server, turn).unit();
+        own_ns + (own_ns as f64 * delay.jitter * unit) as u64
     }
 }
 
@@ -131,26 +130,16 @@ fn millionths(share: f64) -> u64 {
     (share * MILLION as f64).round() as u64
 }
 
-/// A number below a million, so that not all servers make their faults at the same turns.
-fn phase(seed: u64) -> u64 {
-    Stream::new(!seed).below(MILLION)
-}
-
-/// How many of the first `turns` turns a share falls on.
+/// How many of the first `turns` turns a share in millionths falls on. The phase, a number below a million, differs among
+/// servers, so not all of them make their faults at the same turns.
 fn count(share: u64, phase: u64, turns: u64) -> u64 {
     let parts = (u128::from(turns) * u128::from(share) + u128::from(phase)) / u128::from(MILLION);
     u64::try_from(parts).unwrap_or(u64::MAX)
 }
 
-fn shows(behaviour: &Behaviour, seed: u64, turn: Turn) -> bool {
-    let share = millionths(behaviour.queries);
-    match turn {
-        Turn::Number(number) => {
-            let phase = phase(seed);
-            count(share, phase, number + 1) > count(share, phase, number)
-        }
-        Turn::Hash(hash) => Stream::with_number(seed, hash).below(MILLION) < share,
-    }
+/// Whether a share falls on a turn.
+fn is_made(share: u64, phase: u64, turn: u64) -> bool {
+    count(share, phase, turn.saturating_add(1)) > count(share, phase, turn)
 }
 
 /// A time between quantiles.
@@ -169,26 +158,39 @@ fn quantile(quantiles: &[u64], stream: &mut Stream) -> u64 {
 mod tests {
     use super::*;
 
-    fn behaviour(queries: f64) -> Behaviour {
-        let text = format!("fault = 'loss'\nqueries = {queries}");
-        toml::from_str(&text).unwrap()
+    #[test]
+    fn a_share_of_the_queries_is_exact_at_every_server() {
+        let seen = |share, phase, turns| (0..turns).filter(|&turn| is_made(share, phase, turn)).count();
+        for (queries, turns, expected) in
+            [(0.01, 1000, 10), (0.5, 1000, 500), (1.0, 77, 77), (0.0, 1000, 0), (0.000_001, 2_000_000, 2)]
+        {
+            for phase in [0, 1, 777_777, MILLION - 1] {
+                assert_eq!(seen(millionths(queries), phase, turns), expected, "{queries} of {turns}");
+            }
+        }
+        // A share that is no whole number of queries is off by less than one query.
+        for phase in [0, 400_000, MILLION - 1] {
+            let third = seen(millionths(0.333), phase, 100);
+            assert!((33..=34).contains(&third), "{third} of 100");
+        }
     }
 
     #[test]
-    fn a_share_of_the_queries_is_exact_at_every_server() {
-        for (queries, among, expected) in
-            [(0.01, 1000, 10), (0.5, 1000, 500), (1.0, 77, 77), (0.0, 1000, 0), (0.000_001, 2_000_000, 2)]
-        {
-            for seed in [0, 1, 77] {
-                let behaviour = behaviour(queries);
-                let seen = (0..among).filter(|&turn| shows(&behaviour, seed, Turn::Number(turn))).count();
-                assert_eq!(seen as u64, expected, "{queries} of {among}");
-                assert_eq!(count(millionths(queries), phase(seed), among), expected);
-            }
-        }
-        // Half a query more or less is all that a share can be off.
-        let third = (0..1000).filter(|&turn| shows(&behaviour(0.333), 5, Turn::Number(turn))).count();
-        assert_eq!(third, 333);
+    fn servers_with_a_fault_are_drawn_independently() {
+        let with_fault = |seed: u64| {
+            let text = format!("seed = {seed}\n[[behaviour]]\nfault = 'loss'\nservers = 0.1");
+            let recipe: InternetRecipe = toml::from_str(&text).unwrap();
+            let (conducts, behaviour) = (Conducts::new(&Arc::new(recipe.clone())), &recipe.behaviour[0]);
+            let has = |number: &u32| conducts.draws((0, behaviour), Server::Root(0), *number).is_some();
+            (0..512).filter(has).count()
+        };
+        let counts: Vec<usize> = (0..200).map(with_fault).collect();
+        let (sum, most) = (counts.iter().sum::<usize>(), 200.0 * 512.0);
+        // The number of servers is binomial: its sum and its variance are within five standard deviations.
+        assert!((sum as f64 - most * 0.1).abs() < 5.0 * (most * 0.09).sqrt(), "{sum}");
+        let mean = sum as f64 / 200.0;
+        let variance = counts.iter().map(|&count| (count as f64 - mean).powi(2)).sum::<f64>() / 199.0;
+        assert!((variance / (512.0 * 0.09) - 1.0).abs() < 0.5, "{variance}");
     }
 
     #[test]

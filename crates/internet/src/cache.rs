@@ -26,17 +26,13 @@ impl Cache {
         (&self.parts[bits as usize % PARTS], (bits >> 8) as usize)
     }
 
-    /// Appends the result of a key to a buffer. Returns whether it was there. It may also be missed while another thread uses
-    /// its part.
-    pub(crate) fn get(&self, key: u128, out: &mut Vec<u8>) -> bool {
+    /// Reads the result of a key. `None` if it is not there, or if another thread uses its part.
+    pub(crate) fn get<T>(&self, key: u128, read: impl FnOnce(&[u8]) -> T) -> Option<T> {
         let (part, place) = self.place(key);
-        let Ok(slots) = part.try_lock() else { return false };
+        let slots = part.try_lock().ok()?;
         match &slots[place % slots.len()] {
-            Some((known, result)) if *known == key => {
-                out.extend_from_slice(result);
-                true
-            }
-            _ => false,
+            Some((known, result)) if *known == key => Some(read(result)),
+            _ => None,
         }
     }
 

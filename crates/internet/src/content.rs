@@ -7,14 +7,9 @@ use kqps_recipe::{Stream, append_decimal};
 
 use crate::place::Node;
 use crate::rrset::{Rrset, Types};
-use crate::server::Server;
+use crate::server::{HOST_BITS, HOSTS, HOSTS_6, Server};
 use crate::site::Site;
 use crate::tree::{Tree, Zone};
-
-/// Addresses of hosts are taken from here; none of them is a server's.
-const HOSTS: u32 = u32::from_be_bytes([10, 0, 0, 0]);
-const HOST_BITS: u32 = 24;
-const HOSTS_6: u128 = 0x2001_0002_0000_ffff << 64;
 
 /// The refresh, retry and expiry times of every SOA record, seconds.
 const SOA_TIMES_S: [u32; 3] = [7200, 3600, 1_209_600];
@@ -135,8 +130,8 @@ impl Tree {
     pub(crate) fn fill(&self, zone: &Zone, node: Node, rtype: u16, set: &mut Rrset) {
         let ttl_s = match (node, rtype) {
             (_, rtype::SOA) => self.negative_ttl_s(zone),
-            // DS records are the parent's, and live as long as the delegation.
             (Node::Edge(number, _), _) => self.site(number).edge_ttl_s,
+            // DS records are among them. They are the parent's, and live as long as the delegation.
             _ => self.ttl_s(zone),
         };
         set.begin(rtype, ttl_s);

@@ -6,11 +6,9 @@ use kqps_zone::Name;
 use crate::internet::Internet;
 use crate::locate::{Found, label};
 use crate::place::Node;
+use crate::recipe::ALIASES_MAX;
 use crate::rrset::Rrset;
 use crate::tree::{Tree, Zone};
-
-/// CNAMEs that are followed.
-const ALIASES_MAX: usize = 16;
 
 /// The right answer of a resolver, if no server makes a fault.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -73,7 +71,7 @@ struct Walk<'t> {
 impl Walk<'_> {
     fn run(&mut self, qtype: u16) {
         let mut last = None;
-        for _ in 0..ALIASES_MAX {
+        for _ in 0..=ALIASES_MAX {
             let zone = self.authority(qtype);
             if last != Some(zone.id()) {
                 self.expected.upstream += self.cost(&zone);

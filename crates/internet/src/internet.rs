@@ -2,6 +2,7 @@
 
 use std::cell::RefCell;
 use std::net::IpAddr;
+use std::sync::Arc;
 
 use kqps_message::edns::OPT_BYTES;
 use kqps_message::header::HEADER_BYTES;
@@ -10,10 +11,10 @@ use kqps_recipe::Draws;
 use kqps_zone::{Asked, Name, Names};
 
 use crate::answer::Buffers;
-use crate::answered::{Answered, Kind, Level};
-use crate::behaviour::{Conduct, Conducts, Turn};
+use crate::answered::{Answered, Kind, Level, TcpConduct};
+use crate::behaviour::{Conduct, Conducts};
 use crate::locate::label;
-use crate::message::{Question, Written, objection};
+use crate::message::{Question, TCP_BYTES, Written, objection};
 use crate::order::Orders;
 use crate::place::Node;
 use crate::recipe::{Fault, InternetRecipe, RecipeError};
@@ -32,6 +33,8 @@ pub struct Internet {
     pub(crate) popular: Draws,
     /// Types of questions by their weights.
     pub(crate) types: Draws,
+    /// Names of a zone by their weights: `www`, the zone's own name, and other hosts.
+    pub(crate) names: Draws,
 }
 
 /// The buffers of a thread.
@@ -39,24 +42,32 @@ struct Scratch {
     name: Name,
     names: Names,
     buffers: Buffers,
+    /// The reply that is being written.
+    message: Box<[u8]>,
 }
 
 thread_local! {
-    static SCRATCH: RefCell<Scratch> =
-        RefCell::new(Scratch { name: Name::root(), names: Names::new(), buffers: Buffers::default() });
+    static SCRATCH: RefCell<Scratch> = RefCell::new(Scratch {
+        name: Name::root(),
+        names: Names::new(),
+        buffers: Buffers::default(),
+        message: vec![0; TCP_BYTES].into(),
+    });
 }
 
 impl Internet {
     /// An Internet of a recipe. Takes a second for a million zones, and some tens of MiB.
     pub fn new(recipe: &InternetRecipe) -> Result<Self, RecipeError> {
-        let tree = Tree::new(recipe)?;
+        let recipe = Arc::new(recipe.clone());
+        let tree = Tree::new(&recipe)?;
         let orders = Orders::new(&tree);
         let popularity =
             |error: kqps_recipe::GenerateError| RecipeError::fault("queries.popularity", error.to_string());
         let popular = recipe.queries.popularity.draws(recipe.zone.count).map_err(popularity)?;
         let types: Vec<f64> = recipe.queries.types.values().copied().collect();
-        let (conducts, types) = (Conducts::new(recipe), Draws::weighted(&types));
-        Ok(Self { tree, orders, conducts, popular, types })
+        let (conducts, types) = (Conducts::new(&recipe), Draws::weighted(&types));
+        let names = Draws::weighted(&recipe.queries.names);
+        Ok(Self { tree, orders, conducts, popular, types, names })
     }
 
     /// Prefixes that hold the addresses of all servers, with their bits: IPv4, and IPv6 if the recipe has it.
@@ -88,25 +99,11 @@ impl Internet {
         self.tree.addresses.number_at(address).filter(|place| *place < self.places())
     }
 
-    /// All servers.
-    pub fn servers(&self) -> impl Iterator<Item = Server> + '_ {
-        (0..)
-            .map_while(move |number| (number < self.tree.addresses.end()).then(|| self.tree.server(number)))
-            .flatten()
-    }
-
     /// Writes the reply of the server at an address into `reply`, which is cleared first and stays empty if there is none.
-    /// Over UDP it has at most as many bytes as the query's EDNS allows, or 512 without. Faults that a recipe makes at a share
-    /// of the queries are drawn by the bytes of the query, so the same query always fares the same.
+    /// Over UDP it has at most as many bytes as the query's EDNS allows, or 512 without. `turn` is the number of queries of the
+    /// same transport that came to the server before: the turns at which a fault is made are exact.
     #[inline]
-    pub fn answer(&self, server: IpAddr, query: &[u8], is_tcp: bool, reply: &mut Vec<u8>) -> Answered {
-        self.respond(server, query, is_tcp, Turn::Hash(hash(query)), reply)
-    }
-
-    /// Answers as [`Self::answer`] does. `turn` is the number of queries of the same transport that came to the server before, so
-    /// faults are made in exact numbers.
-    #[inline]
-    pub fn answer_in_turn(
+    pub fn answer(
         &self,
         server: IpAddr,
         query: &[u8],
@@ -114,27 +111,44 @@ impl Internet {
         turn: u64,
         reply: &mut Vec<u8>,
     ) -> Answered {
-        self.respond(server, query, is_tcp, Turn::Number(turn), reply)
-    }
-
-    /// Whether a server has the behaviour with this number in the recipe, from 0.
-    pub fn has_behaviour(&self, index: usize, server: Server) -> bool {
-        self.conducts.has(index as u64, server, self.tree.addresses.number(server))
-    }
-
-    /// How many of the first `turns` queries of a transport a server that has the behaviour shows it at.
-    pub fn shown(&self, index: usize, server: Server, turns: u64) -> u64 {
-        self.conducts.shown(index as u64, self.tree.addresses.number(server), turns)
-    }
-
-    /// Whether the server at an address refuses all connections, so that it is known before one is accepted.
-    pub fn refuses_tcp(&self, address: IpAddr) -> bool {
-        let Some(server) = self.server(address) else { return true };
-        (0..).zip(&self.tree.recipe.behaviour).any(|(index, behaviour)| {
-            behaviour.fault == Fault::TcpRefused
-                && behaviour.queries >= 1.0
-                && self.has_behaviour(index, server)
+        reply.clear();
+        let mut answered = Answered { level: Level::Nothing, kind: Kind::Silent, delay_ns: 0, fault: None };
+        let Some(server) = self.server(server) else { return answered };
+        let number = self.tree.addresses.number(server);
+        SCRATCH.with_borrow_mut(|scratch| {
+            let Some(asked) = Asked::read(query, &mut scratch.name) else { return answered };
+            let zone = if asked.has_question {
+                self.zone_for(server, &scratch.name, &mut scratch.buffers.spare)
+            } else {
+                None
+            };
+            answered.level = match server {
+                _ if zone.is_none() => Level::Nothing,
+                Server::Root(_) => Level::Root,
+                Server::Tld(..) => Level::Tld,
+                Server::Company(..) => Level::Hosting,
+            };
+            let conduct = self.conducts.conduct(server, number, is_tcp, turn);
+            answered.delay_ns = conduct.delay_ns;
+            answered.fault = conduct.delay;
+            if let Some(fault @ (Fault::Loss | Fault::Silence | Fault::TcpRefused)) = conduct.fault {
+                answered.fault = Some(fault);
+                return answered;
+            }
+            let question = Question { query, asked, is_tcp };
+            let (kind, fault) = self.reply(&question, zone, &conduct, scratch, reply);
+            answered.kind = kind;
+            answered.fault = fault.or(answered.fault);
+            answered
         })
+    }
+
+    /// How the server at an address treats connections by TCP, known before one is accepted.
+    pub fn tcp_conduct(&self, address: IpAddr) -> TcpConduct {
+        match self.server(address) {
+            Some(server) => self.conducts.of_connections(server, self.tree.addresses.number(server)),
+            None => TcpConduct::Refuse(None),
+        }
     }
 
     /// Signs the records that most resolvers need: those of the root and of top-level domains. `part` of `parts` is done, so
@@ -167,58 +181,26 @@ impl Internet {
         }
     }
 
-    fn respond(
-        &self,
-        address: IpAddr,
-        query: &[u8],
-        is_tcp: bool,
-        turn: Turn,
-        reply: &mut Vec<u8>,
-    ) -> Answered {
-        reply.clear();
-        let mut answered = Answered { level: Level::Nothing, kind: Kind::Silent, delay_ns: 0, fault: None };
-        let Some(server) = self.server(address) else { return answered };
-        answered.level = match server {
-            Server::Root(_) => Level::Root,
-            Server::Tld(..) => Level::Tld,
-            Server::Company(..) => Level::Hosting,
-        };
-        let number = self.tree.addresses.number(server);
-        SCRATCH.with_borrow_mut(|scratch| {
-            let Some(asked) = Asked::read(query, &mut scratch.name) else { return answered };
-            let conduct = self.conducts.conduct(server, number, is_tcp, turn);
-            answered.delay_ns = conduct.delay_ns;
-            answered.fault = conduct.delay;
-            if let Some(fault @ (Fault::Loss | Fault::Silence | Fault::TcpRefused)) = conduct.fault {
-                answered.fault = Some(fault);
-                return answered;
-            }
-            let question = Question { query, asked, server, is_tcp };
-            let (kind, fault) = self.reply(&question, &conduct, scratch, reply);
-            answered.kind = kind;
-            answered.fault = fault.or(answered.fault);
-            answered
-        })
-    }
-
-    /// Writes a reply. Returns its kind, and the fault that shows in it.
+    /// Writes a reply from a zone of the server, if the server has the zone of the name. Returns the reply's kind, and the fault
+    /// that shows in it.
     fn reply(
         &self,
         question: &Question<'_>,
+        zone: Option<Zone>,
         conduct: &Conduct,
         scratch: &mut Scratch,
         reply: &mut Vec<u8>,
     ) -> (Kind, Option<Fault>) {
         let Question { query, asked, .. } = question;
+        let Scratch { name, names, buffers, message } = scratch;
         let limit = question.limit(conduct);
-        reply.resize(limit, 0);
-        reply[..asked.end].copy_from_slice(&query[..asked.end]);
+        message[..asked.end].copy_from_slice(&query[..asked.end]);
         let opt_bytes = if asked.edns.is_some() { OPT_BYTES } else { 0 };
-        scratch.names.forget(0);
+        names.forget(0);
         if asked.has_question {
-            scratch.names.note(&scratch.name, HEADER_BYTES, scratch.name.labels());
+            names.note(name, HEADER_BYTES, name.labels());
         }
-        let writer = Writer::new(reply, &mut scratch.names, asked.end, limit - opt_bytes);
+        let writer = Writer::new(message, names, asked.end, limit - opt_bytes);
         let mut written = Written::new(asked.end);
         let mut fault = None;
         match objection(question, conduct) {
@@ -227,7 +209,7 @@ impl Internet {
                 fault = made;
             }
             None if conduct.fault == Some(Fault::Lame) => {
-                written.lame(&self.tree, writer, &mut scratch.buffers);
+                written.lame(&self.tree, writer, buffers);
                 fault = conduct.fault;
             }
             None if conduct.fault == Some(Fault::Truncation) => {
@@ -235,24 +217,24 @@ impl Internet {
                 fault = conduct.fault;
             }
             None => {
-                let zone = self.zone_for(question.server, &scratch.name, &mut scratch.buffers.spare);
                 if let Some(zone) = zone {
-                    let buffers = (&mut scratch.name, &mut scratch.buffers);
-                    written.answer((&self.tree, &self.orders), zone, question, writer, buffers);
+                    written.answer((&self.tree, &self.orders), zone, question, writer, (name, buffers));
                 } else {
                     (written.rcode, written.kind) = (rcode::REFUSED, Kind::Refused);
                 }
             }
         }
-        if written.kind == Kind::Truncated && conduct.fault == Some(Fault::PathMtu) {
+        let is_cut_short = conduct.fault == Some(Fault::PathMtu) && limit < question.usual_limit();
+        if written.kind == Kind::Truncated && is_cut_short {
             fault = conduct.fault;
         }
         if let Some(at) = written.answer_at.filter(|_| conduct.fault == Some(Fault::WrongAnswer)) {
-            // The highest bit of an address: not one of the tree's own.
-            reply[at] ^= 0x80;
+            // No address of the tree has this highest bit and the same others.
+            message[at] ^= 0x80;
             fault = conduct.fault;
         }
-        written.finish(question, fault == Some(Fault::NoEdns), reply);
+        let bytes = written.finish(question, fault == Some(Fault::NoEdns), message);
+        reply.extend_from_slice(&message[..bytes]);
         (written.kind, fault)
     }
 
@@ -270,13 +252,4 @@ impl Internet {
             }
         }
     }
-}
-
-/// A hash of a query's bytes that is the same on every machine.
-fn hash(query: &[u8]) -> u64 {
-    query.chunks(8).fold(query.len() as u64, |hash, bytes| {
-        let mut word = [0; 8];
-        word[..bytes.len()].copy_from_slice(bytes);
-        (hash ^ u64::from_le_bytes(word)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(29)
-    })
 }

@@ -31,9 +31,10 @@ mod text;
 mod tree;
 mod writer;
 
-pub use answered::{Answered, Kind, Level};
+pub use answered::{Answered, Kind, Level, TcpConduct};
 pub use expected::{Expected, ExpectedRecord};
 pub use internet::Internet;
 pub use place::ZoneId;
 pub use recipe::{Behaviour, Fault, InternetRecipe, RecipeError};
 pub use server::Server;
+pub use text::HINTS_TTL_S;

@@ -1,10 +1,9 @@
 //! The message around an answer: its limit, its header and its OPT record, and what is answered without a look at the tree.
 
 use kqps_message::edns::{OPT_BYTES, UDP_PAYLOAD_BYTES, opt_record};
-use kqps_message::header::{AA, HEADER_BYTES, OPCODE, QR, RD, TC};
 use kqps_message::query::CLASS_IN;
 use kqps_message::{Header, rcode, rtype};
-use kqps_zone::{Asked, Name};
+use kqps_zone::{Asked, Full, Heading, Name, Section};
 
 use crate::answer::{Buffers, Outcome, Reply};
 use crate::answered::Kind;
@@ -12,31 +11,28 @@ use crate::behaviour::Conduct;
 use crate::order::Orders;
 use crate::place::Node;
 use crate::recipe::Fault;
-use crate::server::Server;
 use crate::tree::{Tree, Zone};
-use crate::writer::{Full, Section, Writer};
+use crate::writer::Writer;
 
 /// The longest reply over TCP. No answer of the tree is longer.
-const TCP_BYTES: usize = 1 << 14;
-const UDP_BYTES_MIN: u16 = 512;
+pub(crate) const TCP_BYTES: usize = 1 << 14;
 
 /// A question that came to a server.
 pub(crate) struct Question<'q> {
     pub(crate) query: &'q [u8],
     pub(crate) asked: Asked,
-    pub(crate) server: Server,
     pub(crate) is_tcp: bool,
 }
 
 impl Question<'_> {
+    /// The longest reply of a server without faults, in bytes.
+    pub(crate) fn usual_limit(&self) -> usize {
+        if self.is_tcp { TCP_BYTES } else { self.asked.udp_bytes(UDP_PAYLOAD_BYTES).into() }
+    }
+
     /// The longest reply, in bytes.
     pub(crate) fn limit(&self, conduct: &Conduct) -> usize {
-        if self.is_tcp {
-            return TCP_BYTES;
-        }
-        let bytes =
-            self.asked.edns.map_or(UDP_BYTES_MIN, |edns| edns.udp_payload_bytes.min(UDP_PAYLOAD_BYTES));
-        let bytes = usize::from(bytes.max(UDP_BYTES_MIN));
+        let bytes = self.usual_limit();
         match conduct.fault {
             // The question and an OPT record always fit.
             Some(Fault::PathMtu) => bytes.min(conduct.bytes.into()).max(self.asked.end + OPT_BYTES),
@@ -63,7 +59,7 @@ pub(crate) fn objection(question: &Question<'_>, conduct: &Conduct) -> Option<(u
         return Some((rcode::FORMERR, Kind::FormErr, None));
     }
     if asked.edns.is_some_and(|edns| edns.version != 0) {
-        return Some((rcode::BADVERS, Kind::NotImp, None));
+        return Some((rcode::BADVERS, Kind::FormErr, None));
     }
     // Nothing is transferred, and there are no other classes.
     let is_meta = (249..rtype::ANY).contains(&asked.qtype);
@@ -141,23 +137,21 @@ impl Written {
         }
     }
 
-    /// Writes the header and the OPT record.
-    pub(crate) fn finish(&self, question: &Question<'_>, is_without_opt: bool, reply: &mut Vec<u8>) {
-        reply.truncate(self.end);
-        let opt = question.asked.edns.filter(|_| !is_without_opt);
-        if let Some(edns) = opt {
-            reply.extend_from_slice(&opt_record(UDP_PAYLOAD_BYTES, self.rcode, edns.dnssec_ok));
+    /// Writes the header and the OPT record. Returns the length of the message.
+    pub(crate) fn finish(&self, question: &Question<'_>, is_without_opt: bool, message: &mut [u8]) -> usize {
+        let (mut end, mut counts) = (self.end, self.counts);
+        if let Some(edns) = question.asked.edns.filter(|_| !is_without_opt) {
+            let opt = opt_record(UDP_PAYLOAD_BYTES, self.rcode, edns.dnssec_ok);
+            message[end..end + OPT_BYTES].copy_from_slice(&opt);
+            end += OPT_BYTES;
+            counts[Section::Additional as usize] += 1;
         }
-        let authoritative = if self.is_authoritative { AA } else { 0 };
-        let truncated = if self.kind == Kind::Truncated { TC } else { 0 };
-        reply[2] = QR | reply[2] & (OPCODE | RD) | authoritative | truncated;
-        let [_, rcode] = self.rcode.to_be_bytes();
-        reply[3] = rcode & 0x0f;
-        reply[4..6].copy_from_slice(&u16::from(question.asked.has_question).to_be_bytes());
-        let [answers, authorities, additionals] = self.counts;
-        let counts = [answers, authorities, additionals + u16::from(opt.is_some())];
-        for (count, place) in counts.iter().zip(reply[6..HEADER_BYTES].chunks_exact_mut(2)) {
-            place.copy_from_slice(&count.to_be_bytes());
-        }
+        let heading = Heading {
+            rcode: self.rcode,
+            is_authoritative: self.is_authoritative,
+            is_truncated: self.kind == Kind::Truncated,
+        };
+        heading.write(message, question.asked.has_question, counts);
+        end
     }
 }

@@ -33,7 +33,8 @@ pub(crate) enum Node {
     Site(u64),
     /// In the zone of a company, or in a zone whose servers have names in it: a server.
     Server(u8),
-    /// In the zone of a company: the name after some CNAMEs from `www` of a zone, whose number it has.
+    /// In the zone of a company: a name to which an alias of another zone leads. It has the number of that zone, and the
+    /// number of CNAMEs from `www` there to this name.
     Edge(u64, u8),
     Www,
     Mail,

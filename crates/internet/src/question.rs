@@ -1,7 +1,7 @@
 //! Questions of clients: each is a function of its number.
 
 use kqps_message::rtype;
-use kqps_recipe::{Draws, Stream, append_letters};
+use kqps_recipe::{Stream, append_letters};
 
 use crate::internet::Internet;
 use crate::place::{Node, ZoneId};
@@ -52,11 +52,6 @@ impl Internet {
         self.tree.apex(zone)
     }
 
-    /// Whether a zone is signed.
-    pub fn is_signed(&self, zone: ZoneId) -> bool {
-        self.tree.algorithm(&self.tree.zone(zone)) != 0
-    }
-
     /// A name of a zone that is asked for records of a type.
     fn node(&self, zone: &Zone, qtype: u16, stream: &mut Stream) -> Node {
         match qtype {
@@ -64,7 +59,7 @@ impl Internet {
             rtype::SRV => return Node::Sip,
             _ => return Node::Apex,
         }
-        match Draws::weighted(&self.tree.recipe.queries.names).draw(stream) {
+        match self.names.draw(stream) {
             0 => Node::Www,
             1 => Node::Apex,
             _ => {

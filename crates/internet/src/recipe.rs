@@ -9,6 +9,7 @@ use kqps_recipe::{Popularity, Type};
 use serde::Deserialize;
 
 pub use behaviour::{Among, Behaviour, Fault};
+pub(crate) use check::ALIASES_MAX;
 pub use read::RecipeError;
 
 /// The most servers of the root, of a top-level domain or of a hosting company.
@@ -58,7 +59,7 @@ pub struct SizeRecipe {
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct AddressRecipe {
-    /// The IPv4 prefix.
+    /// The IPv4 prefix, 1 to 24 bits, outside of 10.0.0.0/8, which has the addresses of hosts.
     pub ipv4: String,
     /// The IPv6 prefix, at most 96 bits; if empty, no server has an IPv6 address.
     pub ipv6: String,
@@ -162,16 +163,17 @@ pub struct ZoneRecipe {
 pub struct SigningRecipe {
     /// A moment at which signatures are valid, in seconds since 1970.
     pub date_s: u32,
-    /// Days from the inception of signatures to that moment.
+    /// Days from the inception of signatures to that moment, 10,000 at most.
     pub days_before: u16,
-    /// Days from that moment to the expiry of signatures.
+    /// Days from that moment to the expiry of signatures, 10,000 at most.
     pub days_after: u16,
-    /// Signatures that are kept. Each takes up to 400 bytes of memory.
+    /// Signatures that are kept, 10 million at most. Each takes up to 400 bytes of memory.
     pub kept: u32,
 }
 
 /// How long servers take to answer, in microseconds: quantiles at equal distances, between which times are interpolated. One
-/// number is the time of all servers; none is no delay. Each server has a time of its own.
+/// number is the time of all servers; none is no delay. Each server has a time of its own. All delays of a query together are
+/// at most 120 s.
 #[derive(Clone, Debug, Default, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct DelayRecipe {

@@ -16,6 +16,12 @@ pub enum Server {
     Company(u32, u8),
 }
 
+/// The first addresses of hosts, and the number of bits in which IPv4 addresses of hosts differ; in IPv6 they are 64. A recipe
+/// whose servers would have such addresses is refused.
+pub(crate) const HOSTS: u32 = u32::from_be_bytes([10, 0, 0, 0]);
+pub(crate) const HOST_BITS: u32 = 24;
+pub(crate) const HOSTS_6: u128 = 0x2001_0002_0000_ffff << 64;
+
 /// The number of the first server of the root. The first addresses of a prefix stay free for the host itself.
 const FIRST: u32 = 16;
 
@@ -140,6 +146,12 @@ fn ipv4(text: &str) -> Result<(Ipv4Addr, u8), RecipeError> {
         RecipeError::fault("addresses.ipv4", format!("\"{text}\"; expected a prefix such as 198.18.0.0/15"))
     })?;
     let host = u32::MAX >> bits;
+    // Two prefixes overlap if they agree in the bits that both have.
+    let differing = u32::from(address) ^ HOSTS;
+    if differing >> HOST_BITS.max(32 - u32::from(bits)) == 0 {
+        let what = format!("\"{text}\"; 10.0.0.0/8 has the addresses of hosts, so servers need others");
+        return Err(RecipeError::fault("addresses.ipv4", what));
+    }
     Ok((Ipv4Addr::from(u32::from(address) & !host), bits))
 }
 
@@ -152,5 +164,14 @@ fn ipv6(text: &str) -> Result<Option<(Ipv6Addr, u8)>, RecipeError> {
         RecipeError::fault("addresses.ipv6", format!("\"{text}\"; expected a prefix such as 2001:2::/64"))
     })?;
     let host = u128::MAX >> bits;
-    Ok(Some((Ipv6Addr::from(u128::from(address) & !host), bits)))
+    let first = u128::from(address) & !host;
+    // The numbers of servers have 32 bits, so no other prefix has the address of a host.
+    if (first ^ HOSTS_6) >> 64 == 0 {
+        let what = format!(
+            "\"{text}\"; {}/64 has the addresses of hosts, so servers need others",
+            Ipv6Addr::from(HOSTS_6)
+        );
+        return Err(RecipeError::fault("addresses.ipv6", what));
+    }
+    Ok(Some((Ipv6Addr::from(first), bits)))
 }

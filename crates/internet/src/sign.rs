@@ -13,8 +13,9 @@ impl Tree {
     pub(crate) fn sign(&self, zone: &Zone, set: &Rrset, signature: &mut Rrset, spare: &mut Vec<u8>) {
         let key = self.keys.key(zone.id(), self.algorithm(zone));
         let dates = &self.recipe.signing;
+        // The recipe has at most 10,000 days.
         let inception = dates.date_s.saturating_sub(DAY_S * u32::from(dates.days_before));
-        let expiry = dates.date_s.saturating_add(DAY_S.saturating_mul(u32::from(dates.days_after)));
+        let expiry = dates.date_s.saturating_add(DAY_S * u32::from(dates.days_after));
         spare.clear();
         spare.extend_from_slice(&set.rtype.to_be_bytes());
         spare.extend_from_slice(&[key.algorithm, labels(&set.owner)]);
@@ -51,10 +52,6 @@ fn append_records(set: &Rrset, out: &mut Vec<u8>) {
 
 /// The number of labels of a name, without an asterisk (RFC 4034, section 3.1.3).
 fn labels(name: &[u8]) -> u8 {
-    let (mut at, mut count) = (0, 0);
-    while let Some(&length) = name.get(at).filter(|length| **length > 0) {
-        count += 1;
-        at += 1 + usize::from(length);
-    }
-    count - u8::from(name.starts_with(b"\x01*"))
+    let count = kqps_zone::labels(name) - usize::from(name.starts_with(b"\x01*"));
+    u8::try_from(count).expect("a name has 127 labels at most")
 }

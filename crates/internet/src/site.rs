@@ -1,10 +1,12 @@
 //! The facts of a zone: functions of the seed and its number.
 
+use std::sync::Arc;
+
 use kqps_recipe::{Draws, Stream};
 
 use crate::recipe::InternetRecipe;
 
-/// This differs from the seeds of other things.
+/// Parts of the seeds of zones and of the targets of aliases. No two kinds of draws have the same part.
 const SITES: u64 = 0x7369_7465_0000_0001;
 const EDGES: u64 = 0x6564_6765_0000_0002;
 
@@ -42,7 +44,7 @@ pub(crate) struct Site {
 #[derive(Clone, Debug)]
 pub(crate) struct Sites {
     seed: u64,
-    recipe: InternetRecipe,
+    recipe: Arc<InternetRecipe>,
     tlds: Draws,
     companies: Draws,
     aliases: Draws,
@@ -76,7 +78,7 @@ fn whole(number: f64) -> u32 {
 
 impl Sites {
     /// `tlds` and `companies` are the weights of their zones.
-    pub(crate) fn new(recipe: &InternetRecipe, tlds: &[f64], companies: &[f64]) -> Self {
+    pub(crate) fn new(recipe: &Arc<InternetRecipe>, tlds: &[f64], companies: &[f64]) -> Self {
         let zone = &recipe.zone;
         Self {
             seed: recipe.seed,

@@ -15,7 +15,7 @@ use crate::rrset::Rrset;
 use crate::tree::{Tree, Zone};
 
 /// The TTL of hints, seconds, as the file of the real root has it. It has no effect.
-const HINTS_TTL_S: u32 = 3_600_000;
+pub const HINTS_TTL_S: u32 = 3_600_000;
 
 impl Internet {
     /// A file of root hints.
@@ -36,29 +36,20 @@ impl Internet {
         text
     }
 
-    /// The DS record of the root's key, as a line of a master file; empty if the root is not signed.
-    pub fn trust_anchor(&self) -> String {
-        self.anchor(|key, out| key.write_ds(b"\0", out), rtype::DS)
-    }
-
     /// The DNSKEY record of the root's key, as a line of a master file; empty if the root is not signed.
-    pub fn trust_anchor_key(&self) -> String {
-        self.anchor(crate::keys::Key::write, rtype::DNSKEY)
-    }
-
-    fn anchor(&self, write: impl FnOnce(&crate::keys::Key, &mut Vec<u8>), rtype: u16) -> String {
+    pub fn trust_anchor(&self) -> String {
         let algorithm = self.tree.algorithm(&Zone::Root);
         if algorithm == 0 {
             return String::new();
         }
-        let key = self.tree.keys.key(ZoneId::Root, algorithm);
         let mut data = Vec::new();
-        write(&key, &mut data);
-        format!(". {} IN {} {}\n", self.tree.recipe.root.ttl_s, RtypeName(rtype), data_text(rtype, &data))
+        self.tree.keys.key(ZoneId::Root, algorithm).write(&mut data);
+        let (ttl_s, data) = (self.tree.recipe.root.ttl_s, zone_data_text(rtype::DNSKEY, &data));
+        format!(". {ttl_s} IN DNSKEY {data}\n")
     }
 
-    /// The master file of a zone, signed if the zone is. That of a top-level domain or a company is searched for among all
-    /// zones, so it takes a second for a million zones.
+    /// The master file of a zone, signed if the zone is, so that tools of others can check the tree. The file of a top-level domain
+    /// or a company is searched for among all zones, so it takes a second for a million zones.
     pub fn zone_text(&self, zone: ZoneId) -> String {
         let zone = self.tree.zone(zone);
         let mut writer = ZoneText { tree: &self.tree, zone, text: String::new(), set: Rrset::default() };

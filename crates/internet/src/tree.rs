@@ -1,6 +1,7 @@
 //! The tree: what there is of top-level domains and companies, in tables, and of zones, by their numbers.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 
 use kqps_recipe::{Labels, Stream, append_letters};
 
@@ -10,7 +11,7 @@ use crate::recipe::{InternetRecipe, RecipeError};
 use crate::server::{Addresses, Server};
 use crate::site::{Choice, Site, Sites};
 
-/// These differ from the seeds of other things.
+/// Parts of the seeds of top-level domains, companies and labels. No two kinds of draws have the same part.
 const TLDS: u64 = 0x746c_6400_0000_0003;
 const COMPANIES: u64 = 0x636f_6d70_0000_0004;
 pub(crate) const LABELS: u64 = 0x6c61_6265_0000_0005;
@@ -104,7 +105,7 @@ impl Zone {
 /// Everything that the answers of an Internet follow from.
 #[derive(Debug)]
 pub(crate) struct Tree {
-    pub(crate) recipe: InternetRecipe,
+    pub(crate) recipe: Arc<InternetRecipe>,
     pub(crate) addresses: Addresses,
     pub(crate) tlds: Vec<Tld>,
     by_label: HashMap<Box<[u8]>, u32>,
@@ -115,7 +116,7 @@ pub(crate) struct Tree {
 }
 
 impl Tree {
-    pub(crate) fn new(recipe: &InternetRecipe) -> Result<Self, RecipeError> {
+    pub(crate) fn new(recipe: &Arc<InternetRecipe>) -> Result<Self, RecipeError> {
         recipe.check()?;
         let addresses = Addresses::new(recipe)?;
         let labels = Labels::default();

@@ -2,24 +2,9 @@
 
 use kqps_message::query::CLASS_IN;
 use kqps_message::rtype;
-use kqps_zone::Names;
+use kqps_zone::{Full, Names, PLACE_MAX, Section};
 
 use crate::rrset::Rrset;
-
-/// The largest position to which a pointer can lead.
-const PLACE_MAX: usize = 0x3fff;
-
-/// There is no room for the records.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
-
-/// A section of a reply.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
-    Answer,
-    Authority,
-    Additional,
-}
 
 /// A reply that is being written.
 #[derive(Debug)]
@@ -29,7 +14,7 @@ pub(crate) struct Writer<'b> {
     pub(crate) at: usize,
     limit: usize,
     pub(crate) counts: [u16; 3],
-    /// Where the data of the first address among the answers are, for a fault that changes them.
+    /// The position of the data of the first address among the answers, for a fault that changes them.
     pub(crate) answer_at: Option<usize>,
 }
 
@@ -83,7 +68,7 @@ impl<'b> Writer<'b> {
         let [.., l0, l1] = data.len().to_be_bytes();
         self.bytes(&[t0, t1, c0, c1, s0, s1, s2, s3, l0, l1])?;
         let data_at = self.at;
-        // Where the names of the data begin, and how many there are (RFC 3597, section 4).
+        // The position of the first name in the data, and the number of names (RFC 3597, section 4).
         let (before, names) = match set.rtype {
             rtype::NS | rtype::CNAME => (0, 1),
             rtype::SOA => (0, 2),

@@ -1,8 +1,8 @@
 //! A resolver by the book for tests: iterative, without a cache, one question at a time. It knows the root hints alone.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr};
 
-use kqps_internet::{Answered, Internet, InternetRecipe};
+use kqps_internet::{Answered, Internet, InternetRecipe, Server, ZoneId};
 use kqps_message::edns::Edns;
 use kqps_message::name::{encode, is_at_or_below};
 use kqps_message::{Header, canonical, name, query, question, rcode, record, rtype};
@@ -13,6 +13,22 @@ pub(crate) fn small(settings: &[&str]) -> Internet {
     let recipe = InternetRecipe::named("internet", Some("small"), &settings);
     let recipe = recipe.unwrap_or_else(|error| panic!("{error}"));
     Internet::new(&recipe).unwrap_or_else(|error| panic!("{error}"))
+}
+
+/// All servers, by their addresses.
+pub(crate) fn servers(internet: &Internet) -> Vec<Server> {
+    let mut prefixes = internet.prefixes().into_iter();
+    let prefix =
+        prefixes.find_map(|(prefix, _)| if let IpAddr::V4(prefix) = prefix { Some(prefix) } else { None });
+    let first = u32::from(prefix.expect("a prefix of IPv4"));
+    let address = |place| IpAddr::V4(Ipv4Addr::from(first + place));
+    (0..internet.places()).filter_map(|place| internet.server(address(place))).collect()
+}
+
+/// Whether a zone is signed: a resolver finds its key.
+pub(crate) fn is_signed(internet: &Internet, zone: ZoneId) -> bool {
+    let expected = internet.expected(&internet.zone_name(zone), rtype::DNSKEY);
+    expected.is_some_and(|expected| !expected.answers.is_empty())
 }
 
 /// A name in wire form.
@@ -100,7 +116,7 @@ pub(crate) fn ask(
 ) -> Option<Reply> {
     let query = query(name, qtype, edns);
     let mut reply = Vec::new();
-    let answered = internet.answer(server, &query, is_tcp, &mut reply);
+    let answered = internet.answer(server, &query, is_tcp, 0, &mut reply);
     (!reply.is_empty()).then(|| read(&query, &reply, answered))
 }
 

@@ -25,14 +25,14 @@ fn check(message: &[u8]) {
     let mut reply = Vec::new();
     for server in servers() {
         for is_tcp in [false, true] {
-            let answered = INTERNET.answer(server, message, is_tcp, &mut reply);
+            let answered = INTERNET.answer(server, message, is_tcp, 0, &mut reply);
             assert_eq!(answered.kind == Kind::Silent, reply.is_empty());
             if !reply.is_empty() {
                 assert!(canonical::can_be_read(&reply), "{}", reply.escape_ascii());
                 assert!(is_tcp || reply.len() <= 1232);
             }
             let first = reply.clone();
-            INTERNET.answer(server, message, is_tcp, &mut reply);
+            INTERNET.answer(server, message, is_tcp, 0, &mut reply);
             assert_eq!(first, reply, "the same query has the same reply");
         }
     }

@@ -1,17 +1,18 @@
 //! Signatures and proofs, checked by an implementation of their own: the test computes what RFC 4034 says is signed.
 
-use std::fmt::Write as _;
-
 use aws_lc_rs::digest::{SHA256, digest};
 use aws_lc_rs::signature::{
     ECDSA_P256_SHA256_FIXED, RSA_PKCS1_2048_8192_SHA256, RsaPublicKeyComponents, UnparsedPublicKey,
 };
-use kqps_internet::{Internet, ZoneId};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use kqps_internet::{Internet, Kind, Server, ZoneId};
+use kqps_message::edns::Edns;
 use kqps_message::name::{NameText, is_at_or_below};
 use kqps_message::{name, rcode, rtype};
 use kqps_zone::{canonical, nsec3_hash, nsec3_letters};
 
-use crate::book::{Book, Rec, Reply, small};
+use crate::book::{Book, Rec, Reply, ask, is_signed, small};
 
 /// The key of a zone, from its server's answer, checked by the DS record above.
 fn key(internet: &Internet, zone: &[u8]) -> Vec<u8> {
@@ -157,11 +158,11 @@ fn check_names(settings: &[&str], names: u64) {
     let mut keys: std::collections::HashMap<Vec<u8>, Option<Vec<u8>>> = std::collections::HashMap::new();
     let mut signed: std::collections::HashSet<Vec<u8>> = (0..internet.zones())
         .map(ZoneId::Site)
-        .filter(|id| internet.is_signed(*id))
+        .filter(|id| is_signed(&internet, *id))
         .map(|id| internet.zone_name(id))
         .collect();
     signed.extend(
-        (0..100).map(ZoneId::Tld).filter(|id| internet.is_signed(*id)).map(|id| internet.zone_name(id)),
+        (0..100).map(ZoneId::Tld).filter(|id| is_signed(&internet, *id)).map(|id| internet.zone_name(id)),
     );
     signed.insert(vec![0]);
     for number in 0..names {
@@ -233,14 +234,35 @@ fn the_trust_anchor_is_of_the_root_s_key() {
     for algorithm in ["root.algorithm=8", "root.algorithm=13"] {
         let internet = small(&[algorithm]);
         let key = key(&internet, b"\0");
-        let mut hex = String::new();
-        for byte in digest(&SHA256, &[&[0][..], &key].concat()).as_ref() {
-            write!(hex, "{byte:02X}").unwrap();
-        }
         let anchor = internet.trust_anchor();
-        assert!(anchor.ends_with(&format!(" IN DS {} {} 2 {hex}\n", tag(&key), key[3])), "{anchor}");
+        let data = format!("257 3 {} {}", key[3], STANDARD.encode(&key[4..]));
+        assert!(anchor.starts_with(". ") && anchor.ends_with(&format!(" IN DNSKEY {data}\n")), "{anchor}");
     }
     assert_eq!(small(&["root.algorithm=0"]).trust_anchor(), "");
+}
+
+#[test]
+fn signatures_that_are_asked_for_are_those_of_the_records() {
+    let internet = small(&["tld.signed=1"]);
+    let at_root = [rtype::NS, rtype::SOA, rtype::DNSKEY, rtype::NSEC];
+    let at_tld = [rtype::NS, rtype::SOA, rtype::DNSKEY, rtype::NSEC3PARAM];
+    for (server, zone, types) in
+        [(Server::Root(0), ZoneId::Root, at_root), (Server::Tld(0, 0), ZoneId::Tld(0), at_tld)]
+    {
+        let (name, address) = (internet.zone_name(zone), internet.addresses(server)[0]);
+        let asked = |qtype| {
+            let edns = Edns { dnssec_ok: true, ..Edns::default() };
+            ask(&internet, address, (&name, qtype), Some(edns), true).unwrap()
+        };
+        let reply = asked(rtype::RRSIG);
+        assert_eq!((reply.rcode, reply.answered.kind), (rcode::NOERROR, Kind::Answer));
+        let expected = types.map(|qtype| {
+            let records = asked(qtype).sections[0].clone();
+            let mut own = records.into_iter().filter(|rec| rec.rtype == rtype::RRSIG);
+            own.next().expect("a signature")
+        });
+        assert_eq!(reply.sections[0], expected);
+    }
 }
 
 #[test]

@@ -1,8 +1,8 @@
 //! Network namespaces: private networks without other programs' traffic in their counters.
 //!
-//! A namespace is a file descriptor here and has no name on the host. The kernel removes it, with every device
-//! in it, when its last descriptor is closed and its last process has ended, for whatever reason. Nothing
-//! needs cleaning up, not even after `kill -9`.
+//! A namespace is a file descriptor here. The kernel removes it, with every device in it, when its last descriptor is
+//! closed and its last process has ended, for whatever reason. Nothing needs cleaning up, not even after `kill -9`, unless
+//! the namespace was given a name on the host ([`named`]): a name stays until it is removed.
 
 mod device;
 pub mod drops;

@@ -144,8 +144,8 @@ fn lives(process: u32) -> bool {
     Pid::from_raw(process as i32).is_some_and(|pid| test_kill_process(pid) != Err(Errno::SRCH))
 }
 
-/// Lets signals reach the child that this thread has blocked, as a server does that reads its own from a descriptor
-/// ([`crate::signal::Signals`]).
+/// Makes the child start with no signal blocked. A server that reads its signals from a descriptor blocks them
+/// ([`crate::signal::Signals`]), and a child would inherit that.
 pub fn unblock_signals(command: &mut Command) -> &mut Command {
     // SAFETY: between fork and exec the closure calls only functions that are safe in a signal handler.
     unsafe {

@@ -43,7 +43,7 @@ pub use recipe::{
     Attack, CHAIN_MAX, Contents, Delegations, Denial, Expect, Outcomes, Recipe, RecipeError, RecipeFault,
     RecipeQueries, Signing,
 };
-pub use setting::put_setting;
+pub use setting::{SettingError, with_settings};
 
 use plan::Plan;
 use question::Questions;

@@ -77,6 +77,12 @@ impl Limits {
     pub fn idle_ns(&self) -> u64 {
         u64::try_from(self.idle.as_nanos()).unwrap_or(u64::MAX)
     }
+
+    /// Reserves descriptors for all connections. The usual limit of open files is lower than that of connections.
+    pub(crate) fn reserve_files(&self) -> io::Result<()> {
+        raise_open_files()?;
+        reserve_open_files((self.connections + OTHER_FILES) as u64)
+    }
 }
 
 /// A thread that serves connections: of QUIC, or all others.
@@ -121,22 +127,28 @@ impl ConnectionThread {
             })?;
             return Ok(Self { waking: Waking::Sockets(sockets), thread });
         }
-        // The usual limit of open files is lower than that of connections.
-        raise_open_files()?;
-        reserve_open_files((limits.connections + OTHER_FILES) as u64)?;
+        limits.reserve_files()?;
         let (mut connections, waker) = ConnectionLoop::new(listeners, limits, answer)?;
+        Self::with_loop(waker, cpus, stop, move |stop| {
+            connections.serve(stop)?;
+            Ok(connections.close())
+        })
+    }
+
+    /// Starts the thread of a loop on these cores; an empty list means any core. The waker makes the loop look at the flag, and
+    /// the loop ends when the flag is set.
+    pub(crate) fn with_loop(
+        waker: Arc<Waker>,
+        cpus: Vec<u32>,
+        mut stop: StopFlag,
+        serve: impl FnOnce(&StopFlag) -> io::Result<TcpReport> + Send + 'static,
+    ) -> io::Result<Self> {
         let thread = std::thread::Builder::new().name("tcp".to_owned()).spawn(move || {
             confine(&cpus)?;
             stop.report_ready()?;
-            connections.serve(&stop)?;
-            Ok(ConnectionReport::Tcp(connections.close()))
+            serve(&stop).map(ConnectionReport::Tcp)
         })?;
         Ok(Self { waking: Waking::Waker(waker), thread })
-    }
-
-    /// A thread that was started already, that this waker wakes, and that returns its counts.
-    pub(crate) fn with_waker(waker: Arc<Waker>, thread: JoinHandle<io::Result<ConnectionReport>>) -> Self {
-        Self { waking: Waking::Waker(waker), thread }
     }
 
     /// Ends the thread, after its [`StopFlag`] was set, and returns its counts.
@@ -151,6 +163,6 @@ impl ConnectionThread {
 }
 
 /// Keeps this thread on these cores; an empty list means any core.
-pub(crate) fn confine(cpus: &[u32]) -> io::Result<()> {
+fn confine(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() { Ok(()) } else { confine_thread(thread_id(), cpus) }
 }

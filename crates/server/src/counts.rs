@@ -34,6 +34,8 @@ pub enum Cause {
     NotByUdp,
     /// The lengths in the frame's headers contradict each other.
     BadFrame,
+    /// The kernel did not report the address that the query was sent to.
+    NoAddress,
     /// The server is meant to stay silent, or to lose this answer.
     Withheld,
     /// No drop: another thread answers the query later, and counts it.
@@ -156,7 +158,7 @@ mod tests {
     #[test]
     fn names_stay_as_they_are() {
         let expected = "query-too-short query-too-long is-response port-zero overload-newest overload-oldest \
-             client-gone client-slow stopped not-by-udp bad-frame withheld later";
+             client-gone client-slow stopped not-by-udp bad-frame no-address withheld later";
         let names: Vec<String> = Cause::VARIANTS.iter().map(ToString::to_string).collect();
         assert_eq!(names.join(" "), expected);
     }

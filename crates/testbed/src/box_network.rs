@@ -100,7 +100,7 @@ impl PairAddresses {
 }
 
 /// Whether two networks have an address in common.
-fn overlap((one, bits_of_one): (IpAddr, u8), (other, bits_of_other): (IpAddr, u8)) -> bool {
+pub fn overlap((one, bits_of_one): (IpAddr, u8), (other, bits_of_other): (IpAddr, u8)) -> bool {
     let bits = u32::from(bits_of_one.min(bits_of_other));
     match (one, other) {
         (IpAddr::V4(one), IpAddr::V4(other)) => {

@@ -21,10 +21,11 @@ pub mod zones;
 
 pub use batch::{Batch, Record};
 pub use compile::{Builder, Compiled, Fault, Severity};
-pub use name::{Name, canonical};
+pub use name::{Name, canonical, labels};
 pub use nsec3::{HASH_BYTES, hash as nsec3_hash, letters as nsec3_letters};
 pub use respond::{
-    Asked, AskedEdns, Asker, Names, Outcome, Responder, ResponderSettings, Silence, Transfer, Transport,
+    Asked, AskedEdns, Asker, Full, Heading, Names, Outcome, PLACE_MAX, Responder, ResponderSettings, Section,
+    Silence, Transfer, Transport,
 };
 pub use zone::Zone;
 pub use zones::{Entry, Zones};

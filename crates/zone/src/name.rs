@@ -117,7 +117,7 @@ pub(crate) fn same(one: &[u8], other: &[u8]) -> bool {
 }
 
 /// The number of labels of a name in wire form, without the root's.
-pub(crate) fn labels(wire: &[u8]) -> usize {
+pub fn labels(wire: &[u8]) -> usize {
     label_starts(wire).count()
 }
 

@@ -8,6 +8,7 @@ mod compress;
 mod cookie;
 mod edns;
 mod foresee;
+mod heading;
 mod proof;
 mod query;
 mod record;
@@ -20,7 +21,7 @@ mod writer;
 use std::net::IpAddr;
 use std::sync::Arc;
 
-use kqps_message::header::{AA, HEADER_BYTES, OPCODE, QR, RD, TC};
+use kqps_message::header::HEADER_BYTES;
 use kqps_message::query::CLASS_IN;
 use kqps_message::{Header, edns as message_edns, rcode, rtype};
 
@@ -30,14 +31,16 @@ use crate::zone::node::Rrset;
 use crate::zones::{Entry, Zones};
 use answer::Reply;
 pub use asked::{Asked, AskedEdns};
-pub use compress::Names;
+pub use compress::{Names, PLACE_MAX};
 use cookie::Checked;
-use edns::{Opt, UDP_BYTES_MIN};
+use edns::Opt;
 use foresee::Foreseen;
+pub use heading::Heading;
 use proof::Proofs;
 use query::Query;
 pub use transfer::Transfer;
 use tsig::NOTAUTH;
+pub use writer::{Full, Section};
 use writer::{Owner, Writer};
 
 const CLASS_ANY: u16 = 255;
@@ -133,20 +136,6 @@ pub struct Responder {
     rcode: u16,
 }
 
-/// The header of a reply, without the counts of its records.
-#[derive(Clone, Copy, Debug, Default)]
-struct Verdict {
-    rcode: u16,
-    is_authoritative: bool,
-    is_truncated: bool,
-}
-
-impl Verdict {
-    fn refusal(rcode: u16) -> Self {
-        Self { rcode, ..Self::default() }
-    }
-}
-
 impl Responder {
     /// A responder with these settings.
     pub fn new(settings: ResponderSettings) -> Self {
@@ -190,10 +179,8 @@ impl Responder {
             .zip(self.settings.cookie_secret)
             .map(|(cookie, secret)| cookie.check(&secret, asker.address, asker.now_s));
 
-        let udp_bytes = match &query.edns {
-            Some(edns) => edns.udp_payload_bytes.min(self.settings.udp_payload_bytes).max(UDP_BYTES_MIN),
-            None => UDP_BYTES_MIN,
-        };
+        let asked_bytes = query.edns.map(|edns| edns.udp_payload_bytes);
+        let udp_bytes = edns::udp_bytes(asked_bytes, self.settings.udp_payload_bytes);
         let bytes_max = match asker.transport {
             Transport::Udp => buffer.len().min(udp_bytes.into()),
             Transport::Tcp => buffer.len().min(TCP_BYTES_MAX),
@@ -227,12 +214,12 @@ impl Responder {
             self.names.note(name, HEADER_BYTES, name.labels());
         }
         let writer = Writer::new(buffer, &mut self.names, query.end, limit);
-        let (verdict, (mut end, mut counts)) = match objection {
-            Some(rcode) => (Verdict::refusal(rcode), writer.end()),
+        let (heading, (mut end, mut counts)) = match objection {
+            Some(rcode) => (Heading::refusal(rcode), writer.end()),
             None => assemble(&self.settings, zones, writer, (name, &mut self.other), &query, asker.transport),
         };
         if let Some(opt) = opt {
-            opt.write(&mut buffer[end..], verdict.rcode);
+            opt.write(&mut buffer[end..], heading.rcode);
             end += opt.bytes();
             counts[2] += 1;
         }
@@ -241,8 +228,8 @@ impl Responder {
             end += tsig.bytes();
             counts[2] += 1;
         }
-        put_header(buffer, &query, verdict, counts);
-        self.rcode = verdict.rcode;
+        heading.write(buffer, query.has_question(), counts);
+        self.rcode = heading.rcode;
         Outcome::Reply(end)
     }
 }
@@ -314,8 +301,8 @@ fn assemble(
     (name, other): (&mut Name, &mut Name),
     query: &Query,
     transport: Transport,
-) -> (Verdict, (usize, [u16; 3])) {
-    let refused = |rcode, writer: Writer<'_>| (Verdict::refusal(rcode), writer.end());
+) -> (Heading, (usize, [u16; 3])) {
+    let refused = |rcode, writer: Writer<'_>| (Heading::refusal(rcode), writer.end());
     match query.qclass {
         CLASS_IN | CLASS_ANY => {}
         chaos::CLASS => {
@@ -323,7 +310,7 @@ fn assemble(
                 return refused(rcode::REFUSED, writer);
             };
             let is_truncated = chaos::answer(&mut writer, query.qtype, text).is_err();
-            return (Verdict { rcode: rcode::NOERROR, is_authoritative: true, is_truncated }, writer.end());
+            return (Heading { rcode: rcode::NOERROR, is_authoritative: true, is_truncated }, writer.end());
         }
         _ => return refused(rcode::REFUSED, writer),
     }
@@ -342,9 +329,9 @@ fn assemble(
         Some(Entry::Loaded(zone)) => zone,
     };
     if query.qtype >= FIRST_META
-        && let Some(verdict) = meta(settings, zone, &mut writer, query, transport)
+        && let Some(heading) = meta(settings, zone, &mut writer, query, transport)
     {
-        return (verdict, writer.end());
+        return (heading, writer.end());
     }
     let dnssec_ok = query.edns.is_some_and(|edns| edns.dnssec_ok);
     let mut reply = Reply {
@@ -364,13 +351,13 @@ fn assemble(
         is_truncated: false,
     };
     reply.answer(zone);
-    let verdict = Verdict {
+    let heading = Heading {
         rcode: reply.rcode,
         // An answer for class ANY is never authoritative (RFC 1035, section 6.2).
         is_authoritative: reply.is_authoritative && query.qclass == CLASS_IN,
         is_truncated: reply.is_truncated,
     };
-    (verdict, reply.writer.end())
+    (heading, reply.writer.end())
 }
 
 /// Types from here on ask for something other than records of that type.
@@ -384,33 +371,18 @@ fn meta(
     writer: &mut Writer<'_>,
     query: &Query,
     transport: Transport,
-) -> Option<Verdict> {
+) -> Option<Heading> {
     const TKEY: u16 = 249;
     match query.qtype {
-        TKEY | rtype::TSIG => Some(Verdict::refusal(rcode::FORMERR)),
-        rtype::IXFR if query.serial.is_none() => Some(Verdict::refusal(rcode::FORMERR)),
+        TKEY | rtype::TSIG => Some(Heading::refusal(rcode::FORMERR)),
+        rtype::IXFR if query.serial.is_none() => Some(Heading::refusal(rcode::FORMERR)),
         rtype::IXFR if transport == Transport::Udp || settings.transfers => {
             let soa: Option<Rrset<'_>> = zone.top().rrset(rtype::SOA);
             let owner = Owner::new(&zone.apex, Some(HEADER_BYTES));
             let is_full = soa.is_some_and(|soa| writer.rrset(owner, &soa, None, false).is_err());
-            Some(Verdict { rcode: rcode::NOERROR, is_authoritative: true, is_truncated: is_full })
+            Some(Heading { rcode: rcode::NOERROR, is_authoritative: true, is_truncated: is_full })
         }
-        rtype::AXFR | rtype::IXFR => Some(Verdict::refusal(rcode::REFUSED)),
+        rtype::AXFR | rtype::IXFR => Some(Heading::refusal(rcode::REFUSED)),
         _ => None,
-    }
-}
-
-/// Turns the query's header into the reply's.
-#[inline]
-fn put_header(buffer: &mut [u8], query: &Query, verdict: Verdict, counts: [u16; 3]) {
-    let authoritative = if verdict.is_authoritative { AA } else { 0 };
-    let truncated = if verdict.is_truncated { TC } else { 0 };
-    buffer[2] = QR | buffer[2] & (OPCODE | RD) | authoritative | truncated;
-    // CD is for validating servers, so it is cleared (RFC 4035, section 3.1.6).
-    let [_, rcode] = verdict.rcode.to_be_bytes();
-    buffer[3] = rcode & 0x0f;
-    buffer[4..6].copy_from_slice(&u16::from(query.has_question()).to_be_bytes());
-    for (count, place) in counts.iter().zip(buffer[6..HEADER_BYTES].chunks_exact_mut(2)) {
-        place.copy_from_slice(&count.to_be_bytes());
     }
 }

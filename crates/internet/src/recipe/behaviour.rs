@@ -26,7 +26,7 @@ pub enum Fault {
     PathMtu,
     /// It refuses connections.
     TcpRefused,
-    /// It takes longer by `delay_us` over TCP.
+    /// It takes longer by `delay_us` over TCP, and sends its replies in pieces of `piece_bytes`.
     SlowTcp,
     /// It gives another address than the right one, without a signature that fits.
     WrongAnswer,
@@ -92,16 +92,25 @@ pub struct Behaviour {
     /// The share of these servers that have it, 0 to 1, drawn by the seed.
     #[serde(default = "Behaviour::whole")]
     pub servers: f64,
-    /// The share of the queries to such a server at which it shows, 0 to 1, in steps of 0.000001. They are spread evenly,
-    /// and their number is exact.
+    /// The share of the queries to such a server at which it is made, 0 to 1, in steps of 0.000001; 1 for refused connections
+    /// and for pieces, which are of a whole connection. The queries of each transport are counted by themselves, and those with
+    /// the fault are spread evenly in exact numbers. A fault shows only if it can: no address is wrong in a referral, a small
+    /// MTU cuts long replies alone, and of two faults other than a delay the first in the recipe is made.
     #[serde(default = "Behaviour::whole")]
     pub queries: f64,
-    /// How much longer a delay is, in microseconds: quantiles at equal distances. Each query has a time of its own.
+    /// How much longer a delay is, in microseconds: quantiles at equal distances. Each query has a time of its own. All
+    /// delays of a query together are at most 120 s.
     #[serde(default)]
     pub delay_us: Vec<u64>,
     /// The longest reply that passes a small MTU, in bytes.
     #[serde(default = "Behaviour::usual_bytes")]
     pub bytes: u16,
+    /// The bytes of each piece in which slow TCP sends replies, 1 to 512; 0 for whole replies.
+    #[serde(default)]
+    pub piece_bytes: u16,
+    /// The time between two pieces, in microseconds, up to 1 s. At least 10 are kept.
+    #[serde(default)]
+    pub piece_gap_us: u32,
 }
 
 impl Behaviour {

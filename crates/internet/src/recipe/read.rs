@@ -2,8 +2,8 @@
 
 use std::path::Path;
 
-use kqps_files::toml_file::{self, FileError, TomlError, did_you_mean, nearest, with_nearest};
-use kqps_recipe::put_setting;
+use kqps_files::toml_file::{self, FileError, TomlError, did_you_mean, nearest};
+use kqps_recipe::{SettingError, with_settings};
 use toml::{Table, Value};
 
 use super::InternetRecipe;
@@ -105,17 +105,10 @@ fn set(text: &str, size: Option<&str>, settings: &[String]) -> Result<InternetRe
             }
         }
     }
-    let mut recipe = InternetRecipe::default();
-    for setting in settings {
-        let wrong = |what: String| RecipeError::Set { setting: setting.clone(), what };
-        let (key, value) = setting
-            .split_once('=')
-            .ok_or_else(|| wrong("expected KEY=VALUE, such as zone.count=5000".to_owned()))?;
-        put_setting(&mut table, key.trim(), value.trim()).map_err(wrong)?;
-        recipe = table
-            .clone()
-            .try_into()
-            .map_err(|error: toml::de::Error| wrong(with_nearest(error.message())))?;
-    }
-    Ok(recipe)
+    with_settings(table, settings).map_err(|error| match error {
+        SettingError::NoValue(setting) => {
+            RecipeError::Set { setting, what: "expected KEY=VALUE, such as zone.count=5000".to_owned() }
+        }
+        SettingError::Wrong { setting, what } => RecipeError::Set { setting, what },
+    })
 }

@@ -47,7 +47,7 @@ mod tests {
 
     #[test]
     fn devices_count_what_they_dropped() {
-        let Some((one, other)) = joined(&VethSettings::default()) else { return };
+        let Some((one, _other)) = joined(&VethSettings::default()) else { return };
         let queues = one.within(of_queues).unwrap();
         assert!(queues.values().all(|drops| *drops == 0), "{queues:?}");
         // The counters of every veth include the index of its peer (drivers/net/veth.c).

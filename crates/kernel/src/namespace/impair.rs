@@ -96,6 +96,7 @@ mod tests {
     use kqps_skips::{Capability, skip};
 
     use super::*;
+    use crate::namespace::NetNs;
     use crate::namespace::joined::joined;
     use crate::namespace::veth::VethSettings;
 
@@ -113,12 +114,29 @@ mod tests {
     #[test]
     fn a_black_hole_takes_all_until_it_is_removed() {
         let Some((one, other)) = joined(&VethSettings::default()) else { return };
+        one.within(relieve).unwrap();
+        one.within(|| impair(Impairment::Blackhole)).unwrap();
+        only_the_last_arrives(&one, &other);
+    }
+
+    #[test]
+    fn netem_takes_the_share_that_it_is_given() {
+        let Some((one, other)) = joined(&VethSettings::default()) else { return };
+        let netem = Impairment::Netem { loss: 1.0, delay: Duration::from_millis(1) };
+        if let Err(error) = one.within(|| impair(netem)) {
+            assert!(error.to_string().contains("sch_netem"), "{error}");
+            skip(Capability::Networks, format!("a path that loses and delays: {error}"));
+            return;
+        }
+        only_the_last_arrives(&one, &other);
+    }
+
+    /// Sends a packet that is lost, removes what loses it, and sends another packet.
+    fn only_the_last_arrives(one: &NetNs, other: &NetNs) {
         let address = (Ipv4Addr::new(198, 18, 0, 2), 5300);
         let receiver = other.within(|| UdpSocket::bind(address)).unwrap();
         let sender = one.within(|| UdpSocket::bind((Ipv4Addr::UNSPECIFIED, 0))).unwrap();
         let send = |text: &[u8]| sender.send_to(text, address).unwrap();
-        one.within(relieve).unwrap();
-        one.within(|| impair(Impairment::Blackhole)).unwrap();
         send(b"lost");
         one.within(relieve).unwrap();
         send(b"kept");
@@ -126,18 +144,5 @@ mod tests {
         let mut room = [0; 16];
         assert_eq!(receiver.recv(&mut room).unwrap(), 4);
         assert_eq!(&room[..4], b"kept");
-    }
-
-    #[test]
-    fn a_kernel_without_netem_is_named() {
-        let Some((one, other)) = joined(&VethSettings::default()) else { return };
-        let netem = Impairment::Netem { loss: 1.0, delay: Duration::from_millis(1) };
-        match one.within(|| impair(netem)) {
-            Ok(()) => one.within(relieve).unwrap(),
-            Err(error) => {
-                assert!(error.to_string().contains("sch_netem"), "{error}");
-                skip(Capability::Networks, format!("a path that loses and delays: {error}"));
-            }
-        }
     }
 }

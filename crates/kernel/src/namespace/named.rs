@@ -1,5 +1,8 @@
 //! Names of network namespaces as `ip netns` has them: a file in `/run/netns` on which the namespace is mounted
 //! (ip-netns(8)). A name keeps its namespace alive until it is removed, whatever becomes of the process that gave it.
+//!
+//! The first name makes the folder, and mounts the folder on itself, as `ip netns add` does. Both stay until the host is
+//! started again.
 
 use std::fs;
 use std::io;
@@ -32,8 +35,9 @@ impl Name {
     /// a letter or a digit.
     pub fn give(namespace: &NetNs, name: &str) -> io::Result<Self> {
         let path = path(name)?;
-        share_folder()?;
-        fs::OpenOptions::new().write(true).create_new(true).open(&path)?;
+        share_folder().map_err(|error| explained(&format!("sharing {FOLDER}"), &error))?;
+        let made = fs::OpenOptions::new().write(true).create_new(true).open(&path);
+        made.map_err(|error| explained(&format!("making {}", path.display()), &error))?;
         // From here on the file is removed if the mount fails.
         let named = Self(path);
         let source = format!("/proc/self/fd/{}", namespace.as_fd().as_raw_fd());
@@ -49,13 +53,17 @@ impl Drop for Name {
     }
 }
 
-/// Whether a namespace has this name.
-pub fn exists(name: &str) -> bool {
-    path(name).is_ok_and(|path| path.symlink_metadata().is_ok())
+/// Checks whether a text can be a name.
+///
+/// # Errors
+///
+/// As those of [`Name::give`] for a text that is no name.
+pub fn check(name: &str) -> io::Result<()> {
+    path(name).map(drop)
 }
 
-/// Whether a name has a file and no namespace, as a process leaves it that ends before it gave the name, or after a
-/// namespace was unmounted by another program.
+/// Whether a name has a file and no namespace. A process leaves such a file if it ends between making the file and mounting
+/// the namespace; another program leaves one if it unmounts the namespace alone.
 pub fn is_empty(name: &str) -> bool {
     let is_empty = |file: fs::Metadata| file.is_file() && file.len() == 0;
     // The file of a mounted namespace is on a file system of namespaces, and not on that of the folder.
@@ -137,9 +145,8 @@ mod tests {
         assert_eq!(open(&name).unwrap().number().unwrap(), namespace.number().unwrap());
         let taken = Name::give(&namespace, &name).unwrap_err();
         assert_eq!(taken.kind(), io::ErrorKind::AlreadyExists);
-        assert!(exists(&name));
         drop(named);
-        assert!(!exists(&name));
+        assert!(open(&name).is_err());
         // As a process that was killed leaves it.
         std::mem::forget(Name::give(&namespace, &name).unwrap());
         assert!(!is_empty(&name));
@@ -147,6 +154,6 @@ mod tests {
         fs::write(path(&name).unwrap(), "").unwrap();
         assert!(is_empty(&name));
         remove(&name).unwrap();
-        assert!(!exists(&name) && remove(&name).is_err());
+        assert!(open(&name).is_err() && remove(&name).is_err());
     }
 }

@@ -100,7 +100,7 @@ mod tests {
 
     #[test]
     fn a_device_with_an_address_has_a_route() {
-        let Some((one, other)) = joined(&VethSettings::default()) else { return };
+        let Some((one, _other)) = joined(&VethSettings::default()) else { return };
         let routes = one.within(all).unwrap();
         let to_peer: Vec<&Route> = routes.iter().filter(|route| route.has([198, 18, 0, 2].into())).collect();
         assert_eq!(to_peer.len(), 1, "{routes:?}");

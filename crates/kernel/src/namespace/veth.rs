@@ -2,8 +2,8 @@
 //! devices. When either namespace ends, the kernel removes both devices.
 //!
 //! The devices carry only the packets that the two sides send. Each side has a permanent entry for the other's
-//! hardware address, so there is no ARP. The devices have no IPv6, so there are no solicitations or multicast
-//! reports. A device's counters therefore count exactly what was sent over it.
+//! hardware address, so there is no ARP. The devices have no IPv6 unless [`super::veth_v6`] adds it, so there are no
+//! solicitations or multicast reports. A device's counters therefore count exactly what was sent over it.
 
 use std::collections::BTreeMap;
 use std::io;

@@ -2,6 +2,7 @@
 
 mod files;
 mod generated;
+mod name;
 mod network;
 mod status;
 pub(crate) mod words;
@@ -18,6 +19,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use kqps_kernel::process::{Signal, signal};
+use kqps_kernel::signal::Signals;
 use kqps_server::connections::Limits;
 use kqps_server::services::internet::{Book, InternetService, Tree};
 use kqps_server::setup::{Listen, Listeners, Reach, Reply, Sockets};
@@ -30,6 +32,7 @@ use crate::print;
 use crate::value::{List, cores, parse_buffer_size, parse_duration, parse_list, parse_listen, parse_within};
 use files::Files;
 use generated::Generated;
+use name::NetworkName;
 use network::Network;
 use status::Watch;
 use zones::{ServerArgument, ZonesByServer, parse_server};
@@ -81,11 +84,12 @@ pub(super) struct Args {
     #[arg(long, value_name = "NAME", conflicts_with = "loopback", help_heading = "Network")]
     namespace: Option<String>,
 
-    /// Make no networks: answer at 127.0.0.0/8 on this port, for a resolver that can be told a port
+    /// Make no networks: answer at 127.0.0.0/8 on this port, for a resolver whose configuration takes a port
     ///
-    /// Port 0 picks a free one. It needs no rights. All servers have addresses of 127.0.0.0/8. Resolvers ask port 53 for what they find in
-    /// referrals, so only servers that the resolver's configuration names, as stub or forward zones, are asked. IPv6 is
-    /// not shown, nor is what a network between the two would do.
+    /// Port 0 picks a free one. It needs no rights. All servers have addresses of 127.0.0.0/8: name them by --server, or move
+    /// those of a recipe by `--set addresses.ipv4=127.64.0.0/16 --set addresses.ipv6=`. Resolvers ask port 53 of servers that
+    /// they find in referrals, so they ask only servers that their configuration names, as stub or forward zones. There is no
+    /// IPv6, and no delay or loss of a network.
     #[arg(long, value_name = "PORT", value_parser = parse_within::<u16>(0..=65_535), help_heading = "Network")]
     loopback: Option<u16>,
 
@@ -103,7 +107,7 @@ pub(super) struct Args {
           help_heading = "Sockets and workers")]
     buffer: u64,
 
-    /// Name so many servers and questions with most queries at the end, up to 1000
+    /// List the N servers and the N questions with most queries at the end, up to 1000
     #[arg(long, value_name = "N", default_value_t = 10, value_parser = parse_within::<u32>(0..=1000),
           help_heading = "Counts")]
     top: u32,
@@ -134,26 +138,36 @@ pub(super) struct Args {
 
 impl Args {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
+        let check = |prefixes: &[_]| network::check(prefixes, self.loopback.is_some()).map_err(bad_input);
         let tree: Arc<dyn Tree> = if self.server.is_empty() {
-            Arc::new(Generated::new(self.internet.internet()?))
+            let internet = self.internet.internet()?;
+            // Before the tree is signed, which takes a while.
+            check(&internet.prefixes())?;
+            Arc::new(Generated::new(internet))
         } else {
             let delay = self.delay.unwrap_or_default();
-            Arc::new(ZonesByServer::load(&self.server, delay).map_err(bad_input)?)
+            let tree = ZonesByServer::load(&self.server, delay).map_err(bad_input)?;
+            check(&tree.prefixes())?;
+            Arc::new(tree)
         };
         self.serve(&tree)
     }
 
     /// Serves a tree until the end.
     fn serve(&self, tree: &Arc<dyn Tree>) -> anyhow::Result<ExitCode> {
+        // From here on a signal waits until the server reads it, so that nothing stays behind.
+        let _signals = Signals::take(true)?;
         let network = match self.loopback {
-            Some(_) => Network::loopback(&tree.prefixes()).map_err(bad_input)?,
+            Some(_) => Network::Loopback,
             None => Network::lay(&tree.prefixes())?,
         };
         files::remove_left_behind();
-        let mut files = Files::write(&**tree)?;
-        if let (Some(name), Some(home)) = (&self.namespace, network.home()) {
-            files.name(home, name)?;
-        }
+        name::remove_left_behind();
+        let files = Files::write(&**tree)?;
+        let name = match (&self.namespace, network.home()) {
+            (Some(name), Some(home)) => Some(NetworkName::give(home, name)?),
+            _ => None,
+        };
         let book = Arc::new(Book::default());
         // These addresses are the host's, not those of the box.
         let watch = Watch::listen(self.status.as_deref(), self.metrics)?;
@@ -172,7 +186,8 @@ impl Args {
         server.notes().iter().for_each(|note| eprintln!("kqps: warning: {note}"));
         let watching = watch.serve(tree, &book, self.top as usize)?;
         let addresses = &server.addresses().datagrams;
-        let ready = words::Ready::new(&network, &files, &**tree, addresses, watching.metrics);
+        let ready =
+            words::Ready::new((&network, name.as_ref()), &files, &**tree, addresses, watching.metrics);
         words::ready(&mut print::Out, self.json, &ready)?;
         let command = self.start_command(&network, &files)?;
         self.run_server(server, command)

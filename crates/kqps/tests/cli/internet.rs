@@ -12,6 +12,7 @@ use kqps_kernel::namespace::named;
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::process::{Signal, signal};
 use kqps_skips::{Capability, skip};
+use kqps_testbed::subject::remains;
 use tempfile::TempDir;
 
 use crate::auth::dns::{A, Reply, ask, ask_by, connect, query};
@@ -21,11 +22,18 @@ use crate::serve::running::{Running, serve_as};
 
 const HEAD: &str = "$TTL 60\n@ SOA ns.test. h.test. 1 2 3 4 5\n@ NS ns.test.\n";
 
-/// A folder with a root zone and the zone `test`, in which the program also has its own folder.
-struct Rig(TempDir);
+/// A run that ends at once if it can serve, so that a test of refusals cannot hang.
+const BRIEF: [&str; 2] = ["--for", "0s"];
+
+/// A folder with a root zone and the zone `test`, in which the program also has its own folder, and a name for a network that no
+/// other test has. Dropping it ends processes and removes the name, which a killed program leaves.
+struct Rig {
+    folder: TempDir,
+    network: String,
+}
 
 impl Rig {
-    fn new() -> Self {
+    fn new(what: &str) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let write = |name: &str, text: &str| {
             fs::write(folder.path().join(name), format!("{HEAD}{text}")).unwrap();
@@ -33,12 +41,12 @@ impl Rig {
         write("root", "test. NS ns.test.\nns.test. A 127.77.0.2\n");
         write("test", "ns A 127.77.0.2\nwww A 192.0.2.80\n");
         fs::create_dir(folder.path().join("own")).unwrap();
-        Self(folder)
+        Self { folder, network: format!("kqps-{what}-{}", std::process::id()) }
     }
 
     /// The folder of the program for temporary files.
     fn own(&self) -> std::path::PathBuf {
-        self.0.path().join("own")
+        self.folder.path().join("own")
     }
 
     /// The number of files that the program has in its folder.
@@ -48,7 +56,7 @@ impl Rig {
 
     fn command(&self, flags: &[&str], root: &str, test: &str) -> Command {
         let zone = |server: &str, name: &str, file: &str| {
-            format!("{server}={name}={}", self.0.path().join(file).display())
+            format!("{server}={name}={}", self.folder.path().join(file).display())
         };
         let mut command = serve_as("internet", &["--server", &zone(root, ".", "root")]);
         command.args(["--server", &zone(test, "test", "test"), "--json"]).args(flags);
@@ -62,6 +70,13 @@ impl Rig {
 
     fn in_networks(&self, flags: &[&str]) -> Command {
         self.command(flags, "192.0.2.1,2001:db8::1", "192.0.2.2,2001:db8::2")
+    }
+}
+
+impl Drop for Rig {
+    fn drop(&mut self) {
+        remains::end_all_under(&self.own());
+        let _ = named::remove(&self.network);
     }
 }
 
@@ -81,8 +96,8 @@ fn wait_until(what: &str, holds: impl Fn() -> bool) {
 
 #[test]
 fn servers_of_loopback_answer_each_from_its_own_zones() {
-    let rig = Rig::new();
-    let status = rig.0.path().join("status");
+    let rig = Rig::new("loopback");
+    let status = rig.folder.path().join("status");
     let metrics = ["--metrics", "127.0.0.1:0", "--status", status.to_str().unwrap()];
     let flags = [&["--delay", "5ms", "--threads", "2"], &metrics[..]].concat();
     let server = Running::from_child(rig.on_loopback(&flags).spawn().unwrap());
@@ -121,15 +136,16 @@ fn servers_of_loopback_answer_each_from_its_own_zones() {
 
 #[test]
 fn a_resolver_is_given_its_files_and_ends_with_the_server() {
-    let rig = Rig::new();
-    let out = rig.0.path().join("out");
+    let rig = Rig::new("command");
+    let out = rig.folder.path().join("out");
     let script = "cat {root_hints} >\"$0.part\" && mv \"$0.part\" \"$0\"; exec sleep 600";
     let flags = ["--", "sh", "-c", script, out.to_str().unwrap()];
     let server = Running::from_child(rig.on_loopback(&flags).spawn().unwrap());
     wait_until("the command runs", || out.exists());
     let hints = fs::read_to_string(&out).unwrap();
     assert!(hints.contains("root-0.kqps.invalid. 3600000 IN A 127.77.0.1\n"), "{hints}");
-    assert_eq!(marked_by(&rig.own()), 1);
+    // While a process replaces itself by another program, it shows no environment.
+    wait_until("the command is marked", || marked_by(&rig.own()) == 1);
     server.stop(Signal::Interrupt);
     assert_eq!((marked_by(&rig.own()), rig.left()), (0, 0));
     for (command, code) in [("true", 0), ("false", 1)] {
@@ -138,7 +154,8 @@ fn a_resolver_is_given_its_files_and_ends_with_the_server() {
         assert_eq!(output.status.code(), Some(code), "{error}");
         assert_eq!(error.contains("the command after -- ended by itself"), code == 1, "{error}");
     }
-    let anchor = rig.on_loopback(&["--", "cat", "{trust_anchor}"]).output().unwrap();
+    let anchor = [&BRIEF[..], &["--", "cat", "{trust_anchor}"]].concat();
+    let anchor = rig.on_loopback(&anchor).output().unwrap();
     let error = String::from_utf8(anchor.stderr).unwrap();
     assert!(anchor.status.code() == Some(2) && error.contains("the root is not signed"), "{error}");
 }
@@ -150,11 +167,6 @@ fn marked_by(folder: &Path) -> usize {
         |environment: Vec<u8>| environment.windows(mark.len()).any(|part| part == mark.as_bytes());
     let processes = fs::read_dir("/proc").unwrap().flatten();
     processes.filter(|entry| fs::read(entry.path().join("environ")).is_ok_and(is_marked)).count()
-}
-
-/// A name for a network that no other test has.
-fn name_of_network(what: &str) -> String {
-    format!("kqps-{what}-{}", std::process::id())
 }
 
 /// Asks a server by UDP from whatever address the route has. The reply must come from the server.
@@ -175,11 +187,12 @@ fn a_resolver_reaches_all_servers_and_nothing_else() {
     if !may_make_networks() {
         return;
     }
-    let (rig, name) = (Rig::new(), name_of_network("reach"));
-    let server = Running::from_child(rig.in_networks(&["--namespace", &name]).spawn().unwrap());
+    let rig = Rig::new("reach");
+    let name = &rig.network;
+    let server = Running::from_child(rig.in_networks(&["--namespace", name]).spawn().unwrap());
     assert_eq!(server.ready["port"], 53);
     let asked = query(7, "www.test", A);
-    let home = named::open(&name).unwrap();
+    let home = named::open(name).unwrap();
     let devices = home.within(|| {
         for address in ["192.0.2.1", "2001:db8::1", "192.0.2.2", "2001:db8::2"] {
             let server = SocketAddr::new(address.parse::<IpAddr>().unwrap(), 53);
@@ -199,7 +212,7 @@ fn a_resolver_reaches_all_servers_and_nothing_else() {
     assert!(devices.iter().all(|device| ["lo", "kqps0"].contains(&device.as_str())), "{devices:?}");
     let report = server.stop(Signal::Terminate);
     assert_eq!((report.answered, report.tcp.unwrap().answered), (4, 4));
-    assert!(!named::exists(&name) && rig.left() == 0);
+    assert!(named::open(name).is_err() && rig.left() == 0);
 }
 
 #[test]
@@ -207,19 +220,27 @@ fn nothing_stays_behind_a_killed_server_after_the_next_start() {
     if !may_make_networks() {
         return;
     }
-    let (rig, name) = (Rig::new(), name_of_network("killed"));
+    let rig = Rig::new("killed");
+    let name = &rig.network;
     let script = "setsid sleep 600 & exec sleep 600";
-    let flags = ["--namespace", &name, "--", "sh", "-c", script];
+    let flags = ["--namespace", name, "--", "sh", "-c", script];
     let mut server = Running::from_child(rig.in_networks(&flags).spawn().unwrap());
     wait_until("both run", || marked_by(&rig.own()) == 2);
     signal(server.child.id(), Signal::Kill).unwrap();
     server.child.wait().unwrap();
     // The command is killed with it. A name and files are left, and perhaps a process that left the group.
-    assert!(named::exists(&name) && rig.left() == 1);
-    let next = Running::from_child(rig.in_networks(&["--namespace", &name]).spawn().unwrap());
+    // Any other start removes the name, so it may be gone already.
+    assert_eq!(rig.left(), 1);
+    // The name is removed whatever the folder for temporary files is.
+    let other = rig.folder.path().join("other");
+    fs::create_dir(&other).unwrap();
+    let mut elsewhere = rig.in_networks(&[]);
+    Running::from_child(elsewhere.env("TMPDIR", &other).spawn().unwrap()).stop(Signal::Terminate);
+    assert!(named::open(name).is_err() && rig.left() == 1);
+    let next = Running::from_child(rig.in_networks(&["--namespace", name]).spawn().unwrap());
     assert_eq!((marked_by(&rig.own()), rig.left()), (0, 1));
     next.stop(Signal::Terminate);
-    assert!(!named::exists(&name) && rig.left() == 0);
+    assert!(named::open(name).is_err() && rig.left() == 0);
 }
 
 #[test]
@@ -227,34 +248,45 @@ fn a_taken_name_of_a_network_is_left_alone() {
     if !may_make_networks() {
         return;
     }
-    let (rig, name) = (Rig::new(), name_of_network("taken"));
-    let first = Running::from_child(rig.in_networks(&["--namespace", &name]).spawn().unwrap());
-    let second = rig.in_networks(&["--namespace", &name]).output().unwrap();
+    let rig = Rig::new("taken");
+    let name = &rig.network;
+    let first = Running::from_child(rig.in_networks(&["--namespace", name]).spawn().unwrap());
+    let second = rig.in_networks(&[&BRIEF[..], &["--namespace", name]].concat()).output().unwrap();
     let error = String::from_utf8(second.stderr).unwrap();
     assert!(second.status.code() == Some(2) && error.contains("there is a network of this name"), "{error}");
-    assert!(named::exists(&name));
+    assert!(named::open(name).is_ok());
     first.stop(Signal::Terminate);
 }
 
 #[test]
 fn what_cannot_be_served_is_said() {
-    let rig = Rig::new();
+    let rig = Rig::new("refused");
+    let with = |flags: &[&'static str]| [&BRIEF[..], flags].concat();
     let fails = |command: &mut Command, code: i32, why: &str| {
         let output = command.output().unwrap();
         let error = String::from_utf8(output.stderr).unwrap();
         assert_eq!(output.status.code(), Some(code), "{error}");
         assert!(error.contains(why) && error.lines().count() == 1, "{error}");
     };
-    let outside = ["--loopback", "0"];
+    let outside = with(&["--loopback", "0"]);
     fails(&mut rig.command(&outside, "192.0.2.1", "127.77.0.2"), 2, "only addresses of 127.0.0.0/8");
-    fails(&mut rig.on_loopback(&["--server", "127.0.0.1=nothing"]), 2, "nothing");
-    fails(&mut rig.on_loopback(&["--", "/nonexistent/resolver"]), 1, "cannot start /nonexistent/resolver");
+    fails(
+        &mut rig.command(&BRIEF, "192.0.2.1", "127.77.0.2"),
+        2,
+        "the address 127.77.0.2, which is loopback",
+    );
+    fails(&mut rig.command(&BRIEF, "fe80::1", "192.0.2.2"), 2, "the address fe80::1, which is a link's own");
+    fails(&mut rig.on_loopback(&with(&["--server", "127.0.0.1=nothing"])), 2, "nothing");
+    let missing = with(&["--", "/nonexistent/resolver"]);
+    fails(&mut rig.on_loopback(&missing), 1, "cannot start /nonexistent/resolver");
     let other = UdpSocket::bind("0.0.0.0:0").unwrap();
-    let taken = ["--loopback", &other.local_addr().unwrap().port().to_string()];
+    let taken = other.local_addr().unwrap().port().to_string();
+    let taken = [&BRIEF[..], &["--loopback", &taken]].concat();
     fails(&mut rig.command(&taken, "127.77.0.1", "127.77.0.2"), 1, "choose another --loopback");
     if may_make_networks() {
-        fails(&mut rig.in_networks(&["--namespace", "a/b"]), 2, "is no name for a network namespace");
-        let plain = rig.in_networks(&[]);
+        let odd = with(&["--namespace", "a/b"]);
+        fails(&mut rig.in_networks(&odd), 2, "is no name for a network namespace");
+        let plain = rig.in_networks(&BRIEF);
         let mut weak = Command::new("setpriv");
         weak.args(["--bounding-set", "-all", "--inh-caps", "-all"]).arg(plain.get_program());
         weak.args(plain.get_args()).env("TMPDIR", rig.own());

@@ -2,15 +2,14 @@
 
 use std::path::Path;
 
-use kqps_files::toml_file::{self, FileError, TomlError, with_nearest};
-use toml::Table;
+use kqps_files::toml_file::{self, FileError, TomlError};
 
 use super::Recipe;
 use super::error::RecipeError;
 use crate::builtin;
 use crate::plan::Plan;
 use crate::popularity::Popularity;
-use crate::setting::put_setting;
+use crate::setting::{SettingError, with_settings};
 
 impl Recipe {
     /// The recipe with this name or in this file, changed by settings `KEY=VALUE`, such as `zones=10` or
@@ -65,18 +64,17 @@ fn place_of(text: &str, key: &str) -> usize {
 
 /// The recipe of a valid text, with settings.
 fn set(text: &str, settings: &[String]) -> Result<Recipe, RecipeError> {
-    let mut table: Table = text.parse().unwrap_or_default();
-    let mut recipe = Recipe::default();
-    for setting in settings {
-        let wrong = |what: String| RecipeError::Set { setting: setting.clone(), what };
-        let (key, value) = setting.split_once('=').ok_or_else(|| RecipeError::NoValue(setting.clone()))?;
-        put_setting(&mut table, key.trim(), value.trim()).map_err(wrong)?;
-        recipe = table
-            .clone()
-            .try_into()
-            .map_err(|error: toml::de::Error| wrong(with_nearest(error.message())))?;
-    }
+    let recipe: Recipe = with_settings(text.parse().unwrap_or_default(), settings)?;
     Plan::new(&recipe)
         .map_err(|fault| RecipeError::Set { setting: settings.join(" "), what: fault.to_string() })?;
     Ok(recipe)
+}
+
+impl From<SettingError> for RecipeError {
+    fn from(error: SettingError) -> Self {
+        match error {
+            SettingError::NoValue(setting) => Self::NoValue(setting),
+            SettingError::Wrong { setting, what } => Self::Set { setting, what },
+        }
+    }
 }

@@ -11,11 +11,11 @@ use crate::connections::add_counts;
 /// most.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct InternetReport {
-    /// Queries by UDP: level of the zone → kind of the answer → queries.
+    /// Queries by UDP: level of the server's zone that has the name → kind of the answer → queries.
     pub udp: BTreeMap<String, BTreeMap<String, u64>>,
     /// Queries by TCP, likewise.
     pub tcp: BTreeMap<String, BTreeMap<String, u64>>,
-    /// Answers by their fault, over both transports.
+    /// Answers, and refused connections, by their fault, over both transports.
     pub faults: BTreeMap<String, u64>,
     /// Answers that wait for their time.
     pub under_way: u64,

@@ -20,10 +20,9 @@ use std::io;
 use std::sync::Arc;
 
 use kqps_kernel::affinity::pin_thread;
-use kqps_kernel::limits::{raise_open_files, reserve_open_files};
 use kqps_kernel::signal::Signals;
 
-use crate::connections::{ConnectionReport, ConnectionThread, Limits, OTHER_FILES, confine};
+use crate::connections::{ConnectionThread, Limits};
 use crate::error::ServeError;
 use crate::model::Model;
 use crate::report::{Counted, Ended};
@@ -119,19 +118,12 @@ fn start_streams(
     cpus: Vec<u32>,
     tree: &Arc<dyn Tree>,
     book: &Arc<Book>,
-    mut stop: StopFlag,
+    stop: StopFlag,
 ) -> io::Result<ConnectionThread> {
-    // The usual limit of open files is lower than that of connections.
-    raise_open_files()?;
-    reserve_open_files((limits.connections + OTHER_FILES) as u64)?;
+    limits.reserve_files()?;
     let (streams, waker) = StreamLoop::new(listeners, limits, tree.clone(), book)?;
     let book = book.clone();
-    let thread = std::thread::Builder::new().name("tcp".to_owned()).spawn(move || {
-        confine(&cpus)?;
-        stop.report_ready()?;
-        streams.serve(&book, &stop).map(ConnectionReport::Tcp)
-    })?;
-    Ok(ConnectionThread::with_waker(waker, thread))
+    ConnectionThread::with_loop(waker, cpus, stop, move |stop| streams.serve(&book, stop))
 }
 
 struct RunningInternet {

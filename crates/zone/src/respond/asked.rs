@@ -3,7 +3,7 @@
 use kqps_message::Header;
 
 use crate::name::Name;
-use crate::respond::query;
+use crate::respond::{edns, query};
 
 /// The question of a query, and its EDNS.
 #[derive(Clone, Copy, Debug)]
@@ -34,6 +34,12 @@ pub struct AskedEdns {
 }
 
 impl Asked {
+    /// The longest reply over UDP, in bytes, of a server that sends `own` bytes at most.
+    #[inline]
+    pub fn udp_bytes(&self, own: u16) -> u16 {
+        edns::udp_bytes(self.edns.map(|edns| edns.udp_payload_bytes), own)
+    }
+
     /// Reads a message. The name in question goes into `name`. `None` if the message is shorter than a header, or is a
     /// reply.
     #[inline]

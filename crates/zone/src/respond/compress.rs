@@ -2,8 +2,8 @@
 
 use crate::name::Name;
 
-/// Pointers have 14 bits.
-pub(crate) const PLACE_MAX: usize = 0x3fff;
+/// The largest position to which a pointer can lead: pointers have 14 bits.
+pub const PLACE_MAX: usize = 0x3fff;
 /// The most suffixes that are remembered. Later names are compressed against these.
 const KNOWN_MAX: usize = 160;
 

@@ -13,6 +13,13 @@ const IDLE_BYTES: usize = 2;
 /// 6.2.3).
 pub(crate) const UDP_BYTES_MIN: u16 = 512;
 
+/// The longest reply over UDP in bytes, for a query whose OPT record has this size if it has one, and a server that sends
+/// `own` bytes at most. Values below 512 count as 512.
+#[inline]
+pub(crate) fn udp_bytes(asked: Option<u16>, own: u16) -> u16 {
+    asked.map_or(UDP_BYTES_MIN, |bytes| bytes.min(own).max(UDP_BYTES_MIN))
+}
+
 /// The OPT record of a query.
 #[derive(Clone, Copy, Debug)]
 #[allow(clippy::struct_excessive_bools)] // each says that a flag or an option is there

@@ -2,10 +2,9 @@
 
 use std::sync::Arc;
 
-use kqps_message::header::{AA, HEADER_BYTES, QR, RD};
+use kqps_message::header::{AA, HEADER_BYTES, OPCODE, QR, RD};
 use kqps_message::rtype;
 
-use crate::respond::OPCODE;
 use crate::respond::compress::Names;
 use crate::respond::writer::{Full, Writer};
 use crate::zone::Zone;

@@ -8,11 +8,12 @@ use crate::zone::node::{self, QUESTION_POINTER, RECORD_BYTES, Rrset};
 
 /// There is no room for the record.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Full;
+pub struct Full;
 
 /// The sections of a reply, apart from the question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section {
+#[allow(missing_docs)] // they are those of RFC 1035, section 4.1
+pub enum Section {
     Answer,
     Authority,
     Additional,

@@ -1,30 +1,29 @@
-//! The folder of a running box, in the folder for temporary files: root hints and trust anchor for the resolver, and what
-//! the next start needs to remove the remains of a killed one: the mark of its processes, and the name of its network.
+//! The folder of a running box, in the folder for temporary files: root hints and trust anchor for the resolver. Its path marks
+//! the processes of the box, so the next start can end those of a killed one.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::{self, File, Permissions};
-use std::io::{self, ErrorKind};
+use std::io;
 use std::os::unix::ffi::{OsStrExt as _, OsStringExt as _};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
-use anyhow::{Context as _, anyhow};
-use kqps_kernel::namespace::{NetNs, named};
+use anyhow::Context as _;
 use kqps_kernel::process::effective_user;
 use kqps_server::services::internet::Tree;
 use kqps_testbed::subject::remains;
 use tempfile::TempDir;
 
-use crate::exit::bad_input;
-
 /// The beginning of the folder's name. No other program has folders of such names.
 const PREFIX: &str = "kqps-internet-";
 
-/// A file that kqps keeps locked while it runs.
+/// A file that kqps keeps locked while it runs, and its name before it is locked.
 const LOCK: &str = "lock";
+const UNLOCKED: &str = "unlocked";
 
-/// The name of the resolver's network, and the number of its namespace.
-const NAME: &str = "namespace";
+/// The age from which a folder without that file is no longer one that is being made.
+const OLD: Duration = Duration::from_mins(1);
 
 const ROOT_HINTS: &str = "root.hints";
 const TRUST_ANCHOR: &str = "root.key";
@@ -33,9 +32,8 @@ const TRUST_ANCHOR: &str = "root.key";
 const HINTS_WORD: &str = "{root_hints}";
 const ANCHOR_WORD: &str = "{trust_anchor}";
 
-/// The folder. Dropping it removes the folder, and the name of the network.
+/// The folder. Dropping it removes the folder.
 pub(super) struct Files {
-    name: Option<(String, named::Name)>,
     folder: TempDir,
     _lock: File,
     has_anchor: bool,
@@ -51,9 +49,12 @@ impl Files {
 
     fn write_in(home: &Path, tree: &dyn Tree) -> io::Result<Self> {
         let folder = tempfile::Builder::new().prefix(PREFIX).tempdir_in(home)?;
-        let lock = File::create(folder.path().join(LOCK))?;
+        let unlocked = folder.path().join(UNLOCKED);
+        let lock = File::create(&unlocked)?;
         // Some file systems have no locks. Then no server removes the folders of others either.
         let _ = lock.lock();
+        // No other start can find the file before it is locked.
+        fs::rename(unlocked, folder.path().join(LOCK))?;
         // Resolvers give up their rights before they read these.
         fs::set_permissions(folder.path(), Permissions::from_mode(0o755))?;
         let anchor = tree.trust_anchor();
@@ -62,27 +63,7 @@ impl Files {
             fs::write(&path, text)?;
             fs::set_permissions(&path, Permissions::from_mode(0o644))?;
         }
-        Ok(Self { name: None, folder, _lock: lock, has_anchor: !anchor.is_empty() })
-    }
-
-    /// Names the resolver's network.
-    pub(super) fn name(&mut self, home: &NetNs, name: &str) -> anyhow::Result<()> {
-        // Before the name, so that it is known whenever kqps is killed.
-        fs::write(self.folder.path().join(NAME), format!("{name} {}", home.number()?))?;
-        let given = named::Name::give(home, name).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => bad_input(format!(
-                "--namespace {name}: there is a network of this name already (`ip netns` lists them); choose another"
-            )),
-            ErrorKind::InvalidInput => bad_input(format!("--namespace: {error}")),
-            _ => anyhow!("--namespace {name}: {error}"),
-        })?;
-        self.name = Some((name.to_owned(), given));
-        Ok(())
-    }
-
-    /// The name of the resolver's network.
-    pub(super) fn name_of_network(&self) -> Option<&str> {
-        self.name.as_ref().map(|(name, _)| name.as_str())
+        Ok(Self { folder, _lock: lock, has_anchor: !anchor.is_empty() })
     }
 
     /// The folder.
@@ -119,8 +100,7 @@ impl Files {
     }
 }
 
-/// Ends the processes, and removes the names of networks and the folders, that killed boxes of this user left. What cannot
-/// be removed stays.
+/// Ends the processes, and removes the folders, that killed boxes of this user left. What cannot be removed stays.
 pub(super) fn remove_left_behind() {
     remove_all_in(&std::env::temp_dir());
 }
@@ -139,27 +119,27 @@ fn is_dead(folder: &Path) -> bool {
     if !fs::symlink_metadata(folder).is_ok_and(|found| is_own(&found)) {
         return false;
     }
-    // A folder without the file may be one that is being made.
-    File::open(folder.join(LOCK)).is_ok_and(|lock| lock.try_lock().is_ok())
+    match File::open(folder.join(LOCK)) {
+        Ok(lock) => lock.try_lock().is_ok(),
+        Err(error) => error.kind() == io::ErrorKind::NotFound && is_old(folder),
+    }
+}
+
+/// Whether a file or folder has not been changed for a while.
+pub(super) fn is_old(path: &Path) -> bool {
+    let changed = fs::symlink_metadata(path).and_then(|found| found.modified());
+    changed.is_ok_and(|changed| changed.elapsed().is_ok_and(|age| age > OLD))
 }
 
 fn remove(folder: &Path) {
     remains::end_all_under(folder);
-    let kept = fs::read_to_string(folder.join(NAME)).unwrap_or_default();
-    if let Some((name, number)) = kept.split_once(' ') {
-        // Another program may have given the name since.
-        let is_same =
-            named::open(name).and_then(|found| found.number()).is_ok_and(|found| found.to_string() == number);
-        if is_same || named::is_empty(name) {
-            let _ = named::remove(name);
-        }
-    }
     let _ = fs::remove_dir_all(folder);
 }
 
 #[cfg(test)]
 mod tests {
     use std::net::IpAddr;
+    use std::time::SystemTime;
 
     use kqps_server::services::internet::{Kind, Level, TreeAnswer};
 
@@ -203,14 +183,19 @@ mod tests {
     fn folders_of_dead_boxes_are_removed_and_no_others() {
         let home = tempfile::tempdir().unwrap();
         let living = Files::write_in(home.path(), &Signed(false)).unwrap();
-        let dead = home.path().join("kqps-internet-dead");
-        let (young, stranger) = (home.path().join("kqps-internet-young"), home.path().join("else"));
-        for folder in [&dead, &young, &stranger] {
+        let [dead, unfinished, young, stranger] =
+            ["kqps-internet-dead", "kqps-internet-unfinished", "kqps-internet-young", "else"]
+                .map(|name| home.path().join(name));
+        for folder in [&dead, &unfinished, &young, &stranger] {
             fs::create_dir(folder).unwrap();
         }
         fs::write(dead.join(LOCK), "").unwrap();
         fs::write(stranger.join(LOCK), "").unwrap();
+        fs::write(young.join(UNLOCKED), "").unwrap();
+        let long_ago = SystemTime::now() - 2 * OLD;
+        File::open(&unfinished).unwrap().set_modified(long_ago).unwrap();
         remove_all_in(home.path());
-        assert!(!dead.exists() && young.exists() && stranger.exists() && living.folder().exists());
+        assert!(!dead.exists() && !unfinished.exists());
+        assert!(young.exists() && stranger.exists() && living.folder().exists());
     }
 }

@@ -21,7 +21,8 @@ static FAULTS: [&str; Fault::ALL.len()] = {
 /// A generated tree.
 pub(super) struct Generated {
     internet: Internet,
-    /// The queries that came to each place, by UDP and by TCP.
+    /// The queries that came to each place, by UDP and by TCP. Threads share these counts, so a query costs an addition that is
+    /// atomic.
     turns: Box<[[AtomicU64; 2]]>,
 }
 
@@ -48,7 +49,7 @@ impl Tree for Generated {
     fn answer(&self, server: IpAddr, query: &[u8], is_tcp: bool, reply: &mut Vec<u8>) -> TreeAnswer {
         let turns = self.internet.place_at(server).and_then(|place| self.turns.get(place as usize));
         let turn = turns.map_or(0, |turns| turns[usize::from(is_tcp)].fetch_add(1, Ordering::Relaxed));
-        let answered = self.internet.answer_in_turn(server, query, is_tcp, turn, reply);
+        let answered = self.internet.answer(server, query, is_tcp, turn, reply);
         TreeAnswer {
             level: level(answered.level),
             kind: kind(answered.kind),
@@ -62,7 +63,13 @@ impl Tree for Generated {
     }
 
     fn conduct(&self, server: IpAddr) -> TcpConduct {
-        if self.internet.refuses_tcp(server) { TcpConduct::Refuse } else { TcpConduct::Usual }
+        match self.internet.tcp_conduct(server) {
+            kqps_internet::TcpConduct::Usual => TcpConduct::Usual,
+            kqps_internet::TcpConduct::Refuse(fault) => TcpConduct::Refuse { fault: fault.and_then(index) },
+            kqps_internet::TcpConduct::Slow { piece_bytes, gap_us } => {
+                TcpConduct::Slow { piece_bytes, gap_ns: u64::from(gap_us) * 1000 }
+            }
+        }
     }
 
     fn root_hints(&self) -> String {
@@ -70,7 +77,7 @@ impl Tree for Generated {
     }
 
     fn trust_anchor(&self) -> String {
-        self.internet.trust_anchor_key()
+        self.internet.trust_anchor()
     }
 }
 

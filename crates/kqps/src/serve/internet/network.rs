@@ -1,13 +1,13 @@
 //! The network of the servers and of the resolver: two namespaces, or loopback.
 
 use std::io;
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
 use std::process::Command;
 
 use anyhow::{Context as _, anyhow};
 use kqps_kernel::namespace::{self, NetNs};
 use kqps_kernel::probe::probe_one;
-use kqps_testbed::box_network::BoxNetwork;
+use kqps_testbed::box_network::{BoxNetwork, overlap};
 
 /// Where the servers answer.
 pub(super) enum Network {
@@ -15,6 +15,34 @@ pub(super) enum Network {
     Namespaces { laid: Box<BoxNetwork>, host: NetNs },
     /// On loopback.
     Loopback,
+}
+
+/// Checks whether servers with addresses of these prefixes can be reached: on loopback, or in a namespace of their own.
+pub(super) fn check(prefixes: &[(IpAddr, u8)], on_loopback: bool) -> Result<(), String> {
+    let is_loopback = |address: &IpAddr| matches!(address, IpAddr::V4(ip) if ip.is_loopback());
+    if on_loopback {
+        return match prefixes.iter().find(|(address, bits)| !is_loopback(address) || *bits < 8) {
+            Some((address, _)) => Err(format!(
+                "--loopback: a server has the address {address}, and only addresses of 127.0.0.0/8 reach this process \
+                 there; give servers such addresses by --server, or by `--set addresses.ipv4=127.64.0.0/16 \
+                 --set addresses.ipv6=`, or leave --loopback out"
+            )),
+            None => Ok(()),
+        };
+    }
+    for (name, (network, bits)) in [
+        ("loopback", (Ipv4Addr::new(127, 0, 0, 0).into(), 8)),
+        ("loopback", (Ipv6Addr::LOCALHOST.into(), 128)),
+        ("a link's own", (Ipv6Addr::new(0xfe80, 0, 0, 0, 0, 0, 0, 0).into(), 10)),
+    ] {
+        if let Some((address, _)) = prefixes.iter().find(|prefix| overlap(**prefix, (network, bits))) {
+            return Err(format!(
+                "a server has the address {address}, which is {name}, so the resolver would ask itself and not the \
+                 server; choose another address, or serve addresses of 127.0.0.0/8 with --loopback PORT"
+            ));
+        }
+    }
+    Ok(())
 }
 
 impl Network {
@@ -30,18 +58,6 @@ impl Network {
         let host = NetNs::of_this_process()?;
         let laid = BoxNetwork::lay(prefixes).context("making the networks of servers and resolver")?;
         Ok(Self::Namespaces { laid: Box::new(laid), host })
-    }
-
-    /// Loopback, if all prefixes are of its own.
-    pub(super) fn loopback(prefixes: &[(IpAddr, u8)]) -> Result<Self, String> {
-        let is_loopback = |address: &IpAddr| matches!(address, IpAddr::V4(ip) if ip.is_loopback());
-        match prefixes.iter().find(|(address, bits)| !is_loopback(address) || *bits < 8) {
-            Some((address, _)) => Err(format!(
-                "--loopback: a server has the address {address}, and only addresses of 127.0.0.0/8 reach this \
-                 process there; give the servers such addresses, or leave --loopback out"
-            )),
-            None => Ok(Self::Loopback),
-        }
     }
 
     /// The resolver's namespace; `None` on loopback.
@@ -85,12 +101,23 @@ mod tests {
 
     #[test]
     fn loopback_has_addresses_of_its_own_alone() {
-        let loopback = |all: &[(&str, u8)]| {
-            Network::loopback(&all.iter().map(|(ip, bits)| (ip.parse().unwrap(), *bits)).collect::<Vec<_>>())
-        };
-        assert!(loopback(&[("127.0.0.1", 32), ("127.53.0.0", 16)]).is_ok());
+        let loopback = |all: &[(&str, u8)]| check(&prefixes(all), true);
+        assert_eq!(loopback(&[("127.0.0.1", 32), ("127.53.0.0", 16)]), Ok(()));
         for other in [("192.0.2.1", 32), ("::1", 128), ("127.0.0.0", 7)] {
             assert!(loopback(&[other]).is_err_and(|why| why.contains("127.0.0.0/8")), "{other:?}");
+        }
+    }
+
+    fn prefixes(all: &[(&str, u8)]) -> Vec<(IpAddr, u8)> {
+        all.iter().map(|(ip, bits)| (ip.parse().unwrap(), *bits)).collect()
+    }
+
+    #[test]
+    fn networks_have_no_addresses_of_the_resolver_itself() {
+        let laid = |all: &[(&str, u8)]| check(&prefixes(all), false);
+        assert_eq!(laid(&[("192.0.2.1", 32), ("2001:db8::", 32), ("169.254.1.1", 32)]), Ok(()));
+        for odd in [("127.0.1.1", 32), ("64.0.0.0", 2), ("::1", 128), ("fe80::1", 128)] {
+            assert!(laid(&[odd]).is_err_and(|why| why.contains("--loopback PORT")), "{odd:?}");
         }
     }
 }

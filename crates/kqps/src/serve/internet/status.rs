@@ -148,7 +148,7 @@ fn text(report: &Report) -> String {
         samples,
     );
     let samples = faults.iter().map(|(fault, count)| (format!("{{fault=\"{fault}\"}}"), *count)).collect();
-    family("kqps_internet_faults", "counter", "Answers with a fault", samples);
+    family("kqps_internet_faults", "counter", "Answers and refused connections with a fault", samples);
     let waiting = vec![(String::new(), under_way)];
     family("kqps_internet_under_way", "gauge", "Replies that wait for their time", waiting);
     text.push_str("# EOF\n");

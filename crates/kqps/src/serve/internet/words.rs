@@ -15,6 +15,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::files::Files;
+use super::name::NetworkName;
 use super::network::Network;
 use crate::print::{Versioned, to_json};
 
@@ -55,7 +56,7 @@ struct ResolverNetwork<'a> {
 
 impl<'a> Ready<'a> {
     pub(super) fn new(
-        network: &Network,
+        (network, name): (&Network, Option<&'a NetworkName>),
         files: &'a Files,
         tree: &dyn Tree,
         addresses: &'a [SocketAddr],
@@ -67,7 +68,7 @@ impl<'a> Ready<'a> {
             let [_, v4] = laid.addresses().v4;
             let [_, v6] = laid.addresses().v6;
             ResolverNetwork {
-                name: files.name_of_network(),
+                name: name.map(NetworkName::as_str),
                 path: format!("/proc/{process}/fd/{descriptor}"),
                 addresses: [v4.into(), v6.into()],
             }
@@ -114,7 +115,7 @@ pub(super) fn ready(out: &mut impl Write, json: bool, ready: &Ready<'_>) -> io::
         None => writeln!(
             out,
             "On loopback a resolver asks the servers that its configuration names, with their port, and no others; \
-             neither IPv6 nor a network between is shown"
+             there is no IPv6, and no network between that delays or loses packets"
         )?,
     }
     metrics.map_or(Ok(()), |address| writeln!(out, "Counts at http://{address}/metrics"))
@@ -129,7 +130,7 @@ pub(in crate::serve) fn counts(out: &mut impl Write, report: &InternetReport) ->
             writeln!(out, "By {over}, {}: {sum} ({})", words_of(level), each.join(", "))?;
         }
     }
-    each(out, "answers with fault", &report.faults)?;
+    each(out, "fault", &report.faults)?;
     if report.under_way > 0 {
         writeln!(out, "  answers that wait for their time: {}", report.under_way)?;
     }
@@ -167,9 +168,5 @@ fn ranked(out: &mut impl Write, title: &str, counts: &RankedCounts) -> io::Resul
     for one in top {
         writeln!(out, "  {}: {}", visible_line(&one.name), one.queries)?;
     }
-    if *others > 0 {
-        writeln!(out, "  all others together: {others}")
-    } else {
-        Ok(())
-    }
+    if *others > 0 { writeln!(out, "  all others together: {others}") } else { Ok(()) }
 }

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
+use kqps_internet::HINTS_TTL_S;
 use kqps_message::header::{AA, HEADER_BYTES};
 use kqps_message::{Header, edns, name, query, question, rcode, record, rtype};
 use kqps_server::services::internet::{Kind, Level, Tree, TreeAnswer};
@@ -24,9 +25,6 @@ const REPLY_BYTES: usize = 65_535;
 /// revoked.
 const SEP: u16 = 1;
 const REVOKED: u16 = 1 << 7;
-
-/// The TTL of root hints, in seconds, as that of the real ones.
-const HINTS_TTL_S: u32 = 3_600_000;
 
 /// A value of `--server`.
 #[derive(Clone, Debug, PartialEq, Eq)]

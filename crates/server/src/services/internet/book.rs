@@ -24,10 +24,10 @@ pub(super) enum Over {
 }
 
 impl Book {
-    /// The counts of a thread that begins.
-    pub(super) fn begin(&self, over: Over) -> Arc<Tally> {
+    /// The counts of a thread that begins, for a tree that has so many faults.
+    pub(super) fn begin(&self, over: Over, faults: usize) -> Arc<Tally> {
         let tallies = if over == Over::Udp { &self.over_udp } else { &self.over_tcp };
-        let tally = Arc::new(Tally::default());
+        let tally = Arc::new(Tally::new(faults));
         tallies.lock().unwrap_or_else(PoisonError::into_inner).push(tally.clone());
         tally
     }

@@ -33,7 +33,7 @@ struct Bounded<K> {
     others: u64,
 }
 
-impl<K: Hash + Eq> Bounded<K> {
+impl<K: Hash + Ord> Bounded<K> {
     fn new() -> Self {
         Self { counts: HashMap::with_capacity(MOST), others: 0 }
     }
@@ -60,11 +60,13 @@ impl<K: Hash + Eq> Bounded<K> {
         self.others += other.others;
     }
 
-    /// The counts of the `top` keys with the highest ones, as text.
+    /// The counts of the `top` keys with the highest ones, as text. Of keys with equal counts the lower come first.
     fn ranked(&self, top: usize, text: impl Fn(&K) -> String) -> RankedCounts {
         let mut all: Vec<(&K, u64)> = self.counts.iter().map(|(key, count)| (key, *count)).collect();
         if all.len() > top && top > 0 {
-            all.select_nth_unstable_by_key(top - 1, |(_, count)| std::cmp::Reverse(*count));
+            all.select_nth_unstable_by(top - 1, |(one, of_one), (other, of_other)| {
+                of_other.cmp(of_one).then_with(|| one.cmp(other))
+            });
         }
         all.truncate(top);
         let each = all.into_iter().map(|(key, queries)| RankedCount { name: text(key), queries });
@@ -158,7 +160,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_too_much_is_counted_together() {
+    fn keys_beyond_the_limit_are_counted_together() {
         let mut census = Census::new();
         let all = u32::try_from(MOST).unwrap() + 5;
         for number in 0..all {
@@ -166,6 +168,7 @@ mod tests {
         }
         let servers = census.servers(1);
         assert_eq!((servers.distinct, servers.others), (MOST as u64, 5));
+        assert_eq!(servers.top[0].name, "0.0.0.0", "all have one query, and this address is the lowest");
     }
 
     #[test]

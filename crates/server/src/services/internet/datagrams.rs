@@ -13,6 +13,7 @@ use kqps_message::header::{HEADER_BYTES, QR};
 
 use super::book::{Book, Over};
 use super::census::Census;
+use super::lateness::Lateness;
 use super::tally::Tally;
 use super::tree::Tree;
 use super::waiting::Waiting;
@@ -37,8 +38,12 @@ const AWAKE_NS: u64 = 100_000;
 /// How long the difference between the kernel's stamps and the monotonic clock is used, nanoseconds.
 const OFFSET_NS: u64 = 1_000_000_000;
 
-/// A query is never taken for older than this, nanoseconds: the clock on the wall may be set.
-const OLDEST_NS: u64 = 100_000_000;
+/// A query that seems older than this makes the difference be read again, nanoseconds: the clock on the wall may have been set.
+const ODD_NS: u64 = 100_000_000;
+
+/// A query is never taken for older than this, nanoseconds. A thread that stood still for longer counts its answers as less late
+/// than they were.
+const OLDEST_NS: u64 = 10_000_000_000;
 
 /// The receiver of an answer: the endpoint that got the query, its sender, and the address that it was sent to.
 #[derive(Clone, Copy)]
@@ -56,7 +61,7 @@ pub(super) struct DatagramLoop {
     counts: Counts,
     waiting: Waiting<Receiver>,
     /// Answers that leave next, for each endpoint.
-    leaving: Vec<SendBatch>,
+    leaving: Vec<Leaving>,
     reply: Vec<u8>,
     /// Whether the thread has a core of its own.
     has_core: bool,
@@ -65,11 +70,12 @@ pub(super) struct DatagramLoop {
 
 impl DatagramLoop {
     pub(super) fn new(endpoints: Vec<Endpoint>, tree: Arc<dyn Tree>, book: &Book, has_core: bool) -> Self {
-        let leaving = endpoints.iter().map(|_| SendBatch::new(MESSAGES, SENT_BYTES)).collect();
+        let leaving = endpoints.iter().map(|_| Leaving::new()).collect();
+        let tally = book.begin(Over::Udp, tree.faults().len());
         Self {
             endpoints,
             tree,
-            tally: book.begin(Over::Udp),
+            tally,
             census: Census::new(),
             counts: Counts::default(),
             waiting: Waiting::new(WAITING, now_ns()),
@@ -132,7 +138,7 @@ impl DatagramLoop {
         if query.from.port() == 0 {
             return Err(Cause::PortZero);
         }
-        let from = query.to.ok_or(Cause::BadFrame)?;
+        let from = query.to.ok_or(Cause::NoAddress)?;
         self.reply.clear();
         let answer = self.tree.answer(from.ip, bytes, false, &mut self.reply);
         self.tally.add(&answer);
@@ -145,6 +151,9 @@ impl DatagramLoop {
             self.leave(receiver);
             return Ok(());
         }
+        if self.offset.is_odd(query.arrived_ns, now_ns) {
+            self.offset = ClockOffset::read();
+        }
         let arrived_ns = self.offset.arrived_ns(query.arrived_ns, now_ns);
         let due_ns = arrived_ns.saturating_add(answer.delay_ns);
         if self.waiting.hold(receiver, &self.reply, due_ns) { Ok(()) } else { Err(Cause::OverloadNewest) }
@@ -152,8 +161,9 @@ impl DatagramLoop {
 
     /// Lets the reply leave with the next batch.
     fn leave(&mut self, Receiver { endpoint, to, from }: Receiver) {
-        let Self { leaving, reply, endpoints, counts, .. } = self;
-        enqueue(&mut leaving[endpoint], &endpoints[endpoint], counts, (&to, &from), reply);
+        let Self { leaving, reply, endpoints, counts, census, .. } = self;
+        let counted = (counts, &mut census.lateness);
+        leaving[endpoint].add(&endpoints[endpoint], counted, (&to, &from), (reply, None));
     }
 
     /// Sends the answers that are due.
@@ -163,8 +173,8 @@ impl DatagramLoop {
         let mut is_any = false;
         waiting.release(now_ns, |Receiver { endpoint, to, from }, reply, due_ns| {
             is_any = true;
-            census.lateness.add(now_ns.saturating_sub(due_ns));
-            enqueue(&mut leaving[endpoint], &endpoints[endpoint], counts, (&to, &from), reply);
+            let counted = (&mut *counts, &mut census.lateness);
+            leaving[endpoint].add(&endpoints[endpoint], counted, (&to, &from), (reply, Some(due_ns)));
         });
         if is_any {
             (0..self.endpoints.len()).for_each(|endpoint| self.flush(endpoint));
@@ -172,7 +182,8 @@ impl DatagramLoop {
     }
 
     fn flush(&mut self, endpoint: usize) {
-        flush(&mut self.leaving[endpoint], &self.endpoints[endpoint], &mut self.counts);
+        let Self { leaving, endpoints, counts, census, .. } = self;
+        leaving[endpoint].flush(&endpoints[endpoint], (counts, &mut census.lateness));
     }
 
     /// Waits for a query, or until the next answer is due.
@@ -188,36 +199,55 @@ impl DatagramLoop {
     }
 }
 
-/// Adds an answer to a batch. If there is no room, what is in the batch leaves first.
-fn enqueue(
-    batch: &mut SendBatch,
-    endpoint: &Endpoint,
-    counts: &mut Counts,
-    (to, from): (&Address, &LocalAddress),
-    reply: &[u8],
-) {
-    if !batch.room(reply.len()) {
-        flush(batch, endpoint, counts);
-    }
-    batch.add_from(to, Some(from), reply.len(), None).copy_from_slice(reply);
+/// Answers of an endpoint that leave with the next call.
+struct Leaving {
+    batch: SendBatch,
+    /// For each answer, when it was due; `None` for answers without a delay.
+    due_ns: Vec<Option<u64>>,
 }
 
-/// Sends all that is in a batch.
-fn flush(batch: &mut SendBatch, endpoint: &Endpoint, counts: &mut Counts) {
-    let mut first = 0;
-    while first < batch.messages() {
-        match batch.send(&endpoint.sender, first) {
-            Ok(sent) => {
-                counts.answered += sent as u64;
-                first += sent;
-            }
-            Err(error) => {
-                counts.refused(&error, 1);
-                first += 1;
+impl Leaving {
+    fn new() -> Self {
+        Self { batch: SendBatch::new(MESSAGES, SENT_BYTES), due_ns: Vec::with_capacity(MESSAGES) }
+    }
+
+    /// Adds an answer, with the time when it was due. If there is no room, the answers that are here leave first.
+    fn add(
+        &mut self,
+        endpoint: &Endpoint,
+        counted: (&mut Counts, &mut Lateness),
+        (to, from): (&Address, &LocalAddress),
+        (reply, due_ns): (&[u8], Option<u64>),
+    ) {
+        if !self.batch.room(reply.len()) {
+            self.flush(endpoint, counted);
+        }
+        self.batch.add_from(to, Some(from), reply.len(), None).copy_from_slice(reply);
+        self.due_ns.push(due_ns);
+    }
+
+    /// Sends all answers. Each call has a time of its own, since a burst takes many calls.
+    fn flush(&mut self, endpoint: &Endpoint, (counts, lateness): (&mut Counts, &mut Lateness)) {
+        let mut first = 0;
+        while first < self.batch.messages() {
+            let left_ns = now_ns();
+            match self.batch.send(&endpoint.sender, first) {
+                Ok(sent) => {
+                    counts.answered += sent as u64;
+                    for due_ns in self.due_ns[first..first + sent].iter().flatten() {
+                        lateness.add(left_ns.saturating_sub(*due_ns));
+                    }
+                    first += sent;
+                }
+                Err(error) => {
+                    counts.refused(&error, 1);
+                    first += 1;
+                }
             }
         }
+        self.batch.clear();
+        self.due_ns.clear();
     }
-    batch.clear();
 }
 
 /// The difference between the clock of the kernel's stamps and the monotonic clock.
@@ -237,6 +267,11 @@ impl ClockOffset {
         }
     }
 
+    /// Whether a datagram with this stamp seems older than usual.
+    fn is_odd(&self, stamp_ns: Option<u64>, now_ns: u64) -> bool {
+        now_ns.saturating_sub(self.arrived_ns(stamp_ns, now_ns)) > ODD_NS
+    }
+
     /// When a datagram with this stamp arrived, by the monotonic clock.
     fn arrived_ns(&self, stamp_ns: Option<u64>, now_ns: u64) -> u64 {
         let Some(stamp_ns) = stamp_ns else { return now_ns };
@@ -252,13 +287,17 @@ mod tests {
     #[test]
     fn a_stamp_is_taken_for_a_moment_shortly_before_now() {
         let offset = ClockOffset { offset_ns: 1_000, read_ns: 0 };
-        let now_ns = 5_000_000_000;
-        assert_eq!(offset.arrived_ns(Some(4_999_001_000), now_ns), 4_999_000_000);
+        let now_ns = 50_000_000_000;
+        assert_eq!(offset.arrived_ns(Some(49_999_001_000), now_ns), 49_999_000_000);
         assert_eq!(offset.arrived_ns(None, now_ns), now_ns);
         for (stamp_ns, arrived_ns) in [(0, now_ns - OLDEST_NS), (u64::MAX, now_ns)] {
             assert_eq!(offset.arrived_ns(Some(stamp_ns), now_ns), arrived_ns, "the clock was set");
         }
         let behind = ClockOffset { offset_ns: -1_000, read_ns: 0 };
-        assert_eq!(behind.arrived_ns(Some(4_999_999_000 - 1_000), now_ns), 4_999_999_000);
+        assert_eq!(behind.arrived_ns(Some(49_999_999_000 - 1_000), now_ns), 49_999_999_000);
+        for (stamp_ns, is_odd) in [(49_900_001_000, false), (49_900_000_999, true), (u64::MAX, false)] {
+            assert_eq!(offset.is_odd(Some(stamp_ns), now_ns), is_odd, "{stamp_ns}");
+        }
+        assert!(!offset.is_odd(None, now_ns));
     }
 }

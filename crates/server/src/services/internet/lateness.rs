@@ -1,4 +1,4 @@
-//! How much later than they should have answers left, exact to 1 µs.
+//! How much later than they should have answers left, exact to 1 µs. An answer leaves when the system call that sends it begins.
 
 /// The greatest lateness that is counted to 1 µs. A later answer counts as this late, and its own time is kept as the maximum.
 const MOST_US: usize = 10_000;

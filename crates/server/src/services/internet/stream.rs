@@ -11,12 +11,12 @@ use super::tree::{TcpConduct, Tree};
 use crate::connections::frame::{FRAME_BYTES, first_message};
 use crate::connections::{Active, End, KeptConnection, Output, Stream};
 
-/// With so many queries under way, or so many bytes unread by the client, no further query is read.
+/// With so many queries under way, or so many bytes unread by the client, no further query is answered.
 const OUTSTANDING_MOST: usize = 1024;
 const OUTPUT_PAUSE: usize = 1 << 16;
 
-/// A client with more bytes of unread replies is closed.
-const OUTPUT_MOST: usize = 1 << 20;
+/// The same holds for so many bytes of replies that the client has not read or that wait for their time.
+const REPLIES_MOST: usize = 1 << 20;
 
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
 pub(super) struct InternetStream {
@@ -27,15 +27,15 @@ pub(super) struct InternetStream {
     pub(super) conduct: TcpConduct,
     /// Whether its server is not known yet.
     pub(super) is_new: bool,
-    /// Bytes that were read and are no whole query.
+    /// Bytes that were read and not answered: a part of a query, or queries that came while too much waited.
     input: Vec<u8>,
     pub(super) output: Output<0>,
     /// Queries whose answers wait for their time.
     pub(super) outstanding: usize,
+    /// Bytes of replies that wait for their time.
+    pub(super) outstanding_bytes: usize,
     /// When the last piece of a slow reply is due.
     pub(super) busy_until_ns: u64,
-    /// Whether a part of a reply is missing, so that nothing can follow it.
-    pub(super) is_cut: bool,
     pub(super) active_ns: u64,
     is_readable: bool,
     is_at_end: bool,
@@ -64,8 +64,8 @@ impl KeptConnection for InternetStream {
             input: Vec::new(),
             output: Output::default(),
             outstanding: 0,
+            outstanding_bytes: 0,
             busy_until_ns: 0,
-            is_cut: false,
             active_ns: now_ns,
             // A query often arrives with the connection.
             is_readable: true,
@@ -100,7 +100,7 @@ impl InternetStream {
         self.server = stream.local_addr()?.ip();
         self.conduct = tree.conduct(self.server);
         self.is_new = false;
-        if self.conduct == TcpConduct::Refuse {
+        if matches!(self.conduct, TcpConduct::Refuse { .. }) {
             reset_at_close(stream)?;
         }
         Ok(self.conduct)
@@ -116,7 +116,7 @@ impl InternetStream {
     pub(super) fn fill(&mut self, input: &mut [u8]) -> Result<usize, End> {
         let kept = self.input.len();
         input[..kept].copy_from_slice(&self.input);
-        if !self.is_readable || self.is_at_end || self.is_paused() || first_message(&self.input).is_some() {
+        if !self.is_readable || self.is_at_end || self.is_paused() || self.has_query() {
             return Ok(kept);
         }
         match self.stream.read(&mut input[kept..kept + FRAME_BYTES]) {
@@ -129,7 +129,7 @@ impl InternetStream {
         Ok(kept)
     }
 
-    /// Keeps bytes that are no whole query.
+    /// Keeps bytes that were not answered.
     pub(super) fn keep(&mut self, rest: &[u8]) {
         self.input.clear();
         self.input.extend_from_slice(rest);
@@ -148,24 +148,30 @@ impl InternetStream {
             self.active_ns = now_ns;
         }
         self.is_full = !self.output.is_empty();
-        if self.output.len() > OUTPUT_MOST { Err(End::Slow) } else { Ok(()) }
+        Ok(())
     }
 
     /// Whether there may be something to read and to answer now.
     pub(super) fn can_go_on(&self) -> bool {
-        self.is_readable && !self.is_at_end && !self.is_paused()
+        !self.is_paused() && (self.has_query() || (self.is_readable && !self.is_at_end))
     }
 
-    fn is_paused(&self) -> bool {
-        self.is_cut || self.outstanding >= OUTSTANDING_MOST || self.output.len() >= OUTPUT_PAUSE
+    /// Whether so much waits that no further query is answered.
+    pub(super) fn is_paused(&self) -> bool {
+        self.outstanding >= OUTSTANDING_MOST
+            || self.output.len() >= OUTPUT_PAUSE
+            || self.output.len() + self.outstanding_bytes >= REPLIES_MOST
+    }
+
+    /// Whether a whole query is kept.
+    fn has_query(&self) -> bool {
+        first_message(&self.input).is_some()
     }
 
     /// Why the connection is over; `None` if it is not.
     pub(super) fn is_over(&self) -> Option<End> {
-        if self.is_cut && self.output.is_empty() {
-            return Some(End::Stopped);
-        }
-        let is_over = self.is_at_end && self.outstanding == 0 && self.output.is_empty();
+        let has_all = self.outstanding == 0 && self.output.is_empty() && !self.has_query();
+        let is_over = self.is_at_end && has_all;
         is_over.then_some(End::Peer)
     }
 }

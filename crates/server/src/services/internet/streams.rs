@@ -15,7 +15,7 @@ use super::census::Census;
 use super::stream::InternetStream;
 use super::tally::Tally;
 use super::tree::{TcpConduct, Tree};
-use super::waiting::Waiting;
+use super::waiting::{SHORT_BYTES, Waiting};
 use crate::connections::frame::{self, FRAME_BYTES, LENGTH_BYTES, first_message};
 use crate::connections::{Accepting, End, Keeper, Limits, TcpReport};
 use crate::counts::{Cause, Counts};
@@ -56,6 +56,10 @@ pub(super) struct StreamLoop {
     census: Census,
     counts: Counts,
     waiting: Waiting<Receiver>,
+    /// Replies to open connections that wait for their time, whole or in part.
+    under_way: usize,
+    /// Connections with pieces that are due, and when a piece was due that ends a reply.
+    released: Vec<(usize, Option<u64>)>,
     input: Box<[u8]>,
     reply: Vec<u8>,
     framed: Vec<u8>,
@@ -72,15 +76,18 @@ impl StreamLoop {
         let poll = Poll::new()?;
         let keeper = Keeper::new(listeners, limits, ACCEPTING, poll.registry(), FIRST)?;
         let waker = Arc::new(Waker::new(poll.registry(), WAKER)?);
+        let tally = book.begin(Over::Tcp, tree.faults().len());
         let this = Self {
             poll,
             keeper,
             idle_ns: limits.idle_ns(),
             tree,
-            tally: book.begin(Over::Tcp),
+            tally,
             census: Census::new(),
             counts: Counts::default(),
             waiting: Waiting::new(WAITING, now_ns()),
+            under_way: 0,
+            released: Vec::new(),
             input: vec![0; 2 * FRAME_BYTES].into(),
             reply: Vec::with_capacity(FRAME_BYTES),
             framed: Vec::with_capacity(FRAME_BYTES),
@@ -110,16 +117,11 @@ impl StreamLoop {
             }
             self.turn(&events);
         }
-        self.counts.drop_many(Cause::Stopped, self.unanswered());
+        self.counts.drop_many(Cause::Stopped, self.under_way as u64);
         self.keeper.close();
         self.tally.note(&self.counts, 0);
         book.end(self.census);
         Ok(self.keeper.report(&self.counts))
-    }
-
-    /// Queries of open connections that wait for their answers.
-    fn unanswered(&self) -> u64 {
-        self.keeper.connections.iter().map(|(_, stream)| stream.outstanding as u64).sum()
     }
 
     /// When something is due even without events.
@@ -148,16 +150,19 @@ impl StreamLoop {
                 self.read(slot, now_ns);
             }
         }
-        self.tally.note(&self.counts, self.waiting.len());
+        self.tally.note(&self.counts, self.under_way);
         self.look(now_ns);
     }
 
-    /// Reads what a connection has, and answers the queries in it.
+    /// Reads what a connection has, and answers queries until too much waits for the client. The others stay for later.
     fn read(&mut self, slot: usize, now_ns: u64) {
         let Some(stream) = self.keeper.connections.get_mut(slot) else { return };
         if stream.is_new {
             match stream.begin(&*self.tree) {
-                Ok(TcpConduct::Refuse) => return self.end(slot, End::Refused),
+                Ok(TcpConduct::Refuse { fault }) => {
+                    fault.into_iter().for_each(|fault| self.tally.add_fault(fault));
+                    return self.end(slot, End::Refused);
+                }
                 Ok(_) => {}
                 Err(_) => return self.end(slot, End::Broken),
             }
@@ -167,7 +172,9 @@ impl StreamLoop {
             Err(end) => return self.end(slot, end),
         };
         let mut used = 0;
-        while let Some(message) = first_message(&self.input[used..filled]) {
+        while self.keeper.connections.get_mut(slot).is_some_and(|stream| !stream.is_paused())
+            && let Some(message) = first_message(&self.input[used..filled])
+        {
             let bytes = message.len();
             if bytes < HEADER_BYTES {
                 return self.end(slot, End::NotDns);
@@ -202,20 +209,20 @@ impl StreamLoop {
         if self.reply.is_empty() {
             return Err(Cause::Withheld);
         }
-        self.framed.clear();
-        frame::append(&mut self.framed, &self.reply);
-        let due_ns = now_ns.saturating_add(answer.delay_ns);
         let (piece_bytes, gap_ns) = match stream.conduct {
             TcpConduct::Slow { piece_bytes, gap_ns } => {
-                (piece_bytes.max(1) as usize, gap_ns.max(GAP_LEAST_NS))
+                (usize::from(piece_bytes).clamp(1, SHORT_BYTES), gap_ns.max(GAP_LEAST_NS))
             }
-            TcpConduct::Usual | TcpConduct::Refuse if answer.delay_ns == 0 => {
+            TcpConduct::Usual | TcpConduct::Refuse { .. } if answer.delay_ns == 0 => {
                 stream.output.append(&self.reply);
                 self.counts.answered += 1;
                 return Ok(());
             }
-            TcpConduct::Usual | TcpConduct::Refuse => (self.framed.len(), 0),
+            TcpConduct::Usual | TcpConduct::Refuse { .. } => (usize::MAX, 0),
         };
+        self.framed.clear();
+        frame::append(&mut self.framed, &self.reply);
+        let due_ns = now_ns.saturating_add(answer.delay_ns);
         let pieces = self.framed.len().div_ceil(piece_bytes);
         if self.waiting.len() + pieces > WAITING {
             return Err(Cause::OverloadNewest);
@@ -224,9 +231,8 @@ impl StreamLoop {
         let mut at_ns = if gap_ns == 0 { due_ns } else { due_ns.max(stream.busy_until_ns) };
         for (number, piece) in self.framed.chunks(piece_bytes).enumerate() {
             let receiver = Receiver { slot, turn, is_last: number + 1 == pieces };
+            // Only a whole reply can be too long for the rooms that are free: pieces are short.
             if !self.waiting.hold(receiver, piece, at_ns) {
-                // A client could not read a part of a reply.
-                stream.is_cut = true;
                 return Err(Cause::OverloadNewest);
             }
             at_ns += gap_ns;
@@ -235,28 +241,34 @@ impl StreamLoop {
             stream.busy_until_ns = at_ns;
         }
         stream.outstanding += 1;
+        stream.outstanding_bytes += self.framed.len();
+        self.under_way += 1;
         Ok(())
     }
 
     /// Writes the pieces that are due.
     fn release(&mut self, now_ns: u64) {
-        let Self { waiting, keeper, counts, census, .. } = self;
-        let mut slots = Vec::new();
+        let Self { waiting, keeper, counts, released, under_way, .. } = self;
         waiting.release(now_ns, |Receiver { slot, turn, is_last }, piece, due_ns| {
-            census.lateness.add(now_ns.saturating_sub(due_ns));
             let is_same = keeper.connections.turn(slot) == turn;
             let Some(stream) = keeper.connections.get_mut(slot).filter(|_| is_same) else { return };
             stream.output.extend(piece);
+            stream.outstanding_bytes -= piece.len();
             if is_last {
                 stream.outstanding -= 1;
+                *under_way -= 1;
                 counts.answered += 1;
             }
-            slots.push(slot);
+            released.push((slot, is_last.then_some(due_ns)));
         });
-        slots.dedup();
-        for slot in slots {
+        for index in 0..self.released.len() {
+            let (slot, due_ns) = self.released[index];
+            if let Some(due_ns) = due_ns {
+                self.census.lateness.add(clock::now_ns().saturating_sub(due_ns));
+            }
             self.write(slot, now_ns);
         }
+        self.released.clear();
     }
 
     /// Writes what a connection has, and ends the connection if it is over.
@@ -275,8 +287,9 @@ impl StreamLoop {
     /// Ends a connection. Its queries without an answer are counted.
     fn end(&mut self, slot: usize, end: End) {
         if let Some(stream) = self.keeper.connections.get_mut(slot) {
-            self.counts.drop_many(Cause::ClientGone, stream.outstanding as u64);
-            stream.outstanding = 0;
+            let outstanding = std::mem::take(&mut stream.outstanding);
+            self.counts.drop_many(Cause::ClientGone, outstanding as u64);
+            self.under_way -= outstanding;
         }
         self.keeper.end(slot, end);
     }

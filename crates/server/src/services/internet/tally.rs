@@ -9,29 +9,14 @@ use strum::VariantArray as _;
 use super::tree::{KINDS, Kind, LEVELS, Level, TreeAnswer};
 use crate::counts::Counts;
 
-/// The most faults that a tree may have.
-const FAULTS: usize = 64;
-
 /// The counts of one thread.
 pub(super) struct Tally {
     answers: [[AtomicU64; KINDS]; LEVELS],
-    faults: [AtomicU64; FAULTS],
+    /// By the index of the tree's faults.
+    faults: Box<[AtomicU64]>,
     received: AtomicU64,
     answered: AtomicU64,
     under_way: AtomicU64,
-}
-
-impl Default for Tally {
-    fn default() -> Self {
-        let zeros = || std::array::from_fn(|_| AtomicU64::new(0));
-        Self {
-            answers: std::array::from_fn(|_| zeros()),
-            faults: std::array::from_fn(|_| AtomicU64::new(0)),
-            received: AtomicU64::new(0),
-            answered: AtomicU64::new(0),
-            under_way: AtomicU64::new(0),
-        }
-    }
 }
 
 fn increase(count: &AtomicU64) {
@@ -39,13 +24,31 @@ fn increase(count: &AtomicU64) {
 }
 
 impl Tally {
+    /// Counts of nothing, for a tree that has so many faults.
+    pub(super) fn new(faults: usize) -> Self {
+        let zero = || AtomicU64::new(0);
+        Self {
+            answers: std::array::from_fn(|_| std::array::from_fn(|_| zero())),
+            faults: (0..faults).map(|_| zero()).collect(),
+            received: zero(),
+            answered: zero(),
+            under_way: zero(),
+        }
+    }
+
     /// Counts an answer of the tree.
     #[inline]
     pub(super) fn add(&self, answer: &TreeAnswer) {
         increase(&self.answers[answer.level as usize][answer.kind as usize]);
         if let Some(fault) = answer.fault {
-            increase(&self.faults[usize::from(fault).min(FAULTS - 1)]);
+            self.add_fault(fault);
         }
+    }
+
+    /// Counts a fault, which is an index of the tree's faults.
+    #[inline]
+    pub(super) fn add_fault(&self, fault: u8) {
+        increase(&self.faults[usize::from(fault)]);
     }
 
     /// Notes the thread's counts of now, and the number of answers that wait for their time.

@@ -46,12 +46,12 @@ impl Tree for TinyTree {
     }
 
     fn faults(&self) -> &[&'static str] {
-        &["silence", "slow-tcp"]
+        &["silence", "slow-tcp", "tcp-refused"]
     }
 
     fn conduct(&self, server: IpAddr) -> TcpConduct {
         match server {
-            IpAddr::V4(server) if server.octets()[3] == REFUSES_TCP => TcpConduct::Refuse,
+            IpAddr::V4(server) if server.octets()[3] == REFUSES_TCP => TcpConduct::Refuse { fault: Some(2) },
             IpAddr::V4(server) if server.octets()[3] == SLOW => {
                 TcpConduct::Slow { piece_bytes: 3, gap_ns: 20_000 }
             }
@@ -216,6 +216,29 @@ fn connections_are_of_the_server_that_was_connected_to() {
     assert_eq!((tcp.received, tcp.answered), (4 * 3 + 3 + 1, 4 * 3 + 1));
     let internet = report.internet.unwrap();
     assert_eq!((internet.tcp["tld"]["referral"], internet.faults["slow-tcp"]), (16, 3));
+    assert_eq!(internet.faults["tcp-refused"], 1);
+    // Replies are counted, not their pieces, and none to a client that has gone.
+    assert_eq!((internet.delayed, internet.under_way), (6, 0));
+}
+
+#[test]
+fn a_client_that_reads_may_send_many_queries_at_once() {
+    const QUERIES: u8 = 200;
+    let rig = Rig::new();
+    let mut stream = rig.connect(LONG);
+    let mut frames = Vec::new();
+    (0..QUERIES).for_each(|id| append(&mut frames, &query(id)));
+    stream.write_all(&frames).unwrap();
+    // The replies are 12 MB together.
+    let mut reply = vec![0; 2 + 60_000];
+    for id in 0..QUERIES {
+        stream.read_exact(&mut reply).unwrap();
+        assert_eq!(reply[3], id);
+    }
+    drop(stream);
+    let tcp = rig.stop().tcp.unwrap();
+    assert_eq!((tcp.received, tcp.answered), (QUERIES.into(), QUERIES.into()));
+    assert_eq!(tcp.ended.get("slow-reader").copied().unwrap_or(0), 0, "{:?}", tcp.ended);
 }
 
 #[test]

@@ -10,7 +10,7 @@ pub trait Tree: Send + Sync {
     fn prefixes(&self) -> Vec<(IpAddr, u8)>;
 
     /// Appends the reply of the server at this address to `reply`, which is empty. It stays empty if the server is silent.
-    /// The query has a whole header and is none of a reply.
+    /// The query has a whole header, without the QR bit.
     fn answer(&self, server: IpAddr, query: &[u8], is_tcp: bool, reply: &mut Vec<u8>) -> TreeAnswer;
 
     /// The names of the faults that servers have. [`TreeAnswer::fault`] is an index of this list.
@@ -34,7 +34,7 @@ pub trait Tree: Send + Sync {
 /// The outcome of one query.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TreeAnswer {
-    /// The level of the zone that answered.
+    /// The level of the zone.
     pub level: Level,
     /// The kind of the answer.
     pub kind: Kind,
@@ -44,7 +44,7 @@ pub struct TreeAnswer {
     pub fault: Option<u8>,
 }
 
-/// The place of a zone in the tree.
+/// The place in the tree of the server's zone that has the name in question.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Display, VariantArray)]
 #[strum(serialize_all = "kebab-case")]
 pub enum Level {
@@ -74,7 +74,7 @@ pub enum Kind {
     Refused,
     /// SERVFAIL.
     Servfail,
-    /// FORMERR, or another rcode that no other row has.
+    /// FORMERR, or another rcode that no other row has, such as BADVERS.
     Formerr,
     /// NOTIMP: the query is of a kind that the server does not have.
     Notimp,
@@ -91,11 +91,14 @@ pub enum TcpConduct {
     #[default]
     Usual,
     /// It resets every connection right after the handshake, which the kernel has made.
-    Refuse,
+    Refuse {
+        /// The fault that is counted for each connection, as an index of [`Tree::faults`].
+        fault: Option<u8>,
+    },
     /// Replies leave in pieces, one reply after the other.
     Slow {
-        /// The bytes of each piece, at least 1.
-        piece_bytes: u32,
+        /// The bytes of each piece, 1 to 512.
+        piece_bytes: u16,
         /// The time between two pieces, in nanoseconds.
         gap_ns: u64,
     },

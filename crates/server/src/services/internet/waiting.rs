@@ -3,9 +3,12 @@
 
 use super::wheel::Wheel;
 
-/// The sizes of rooms for the bytes of a reply, and of so many rooms in all the part that each size has: most answers of
-/// name servers are short, a signed one is longer, and only one by TCP may be as long as a message can be.
-const SIZES: [(usize, usize); 4] = [(512, 1), (1536, 2), (4096, 16), (65_537, 512)];
+/// The bytes of a reply, or of a piece of one, that has a room whenever fewer than the most replies wait.
+pub(super) const SHORT_BYTES: usize = 512;
+
+/// Rooms for the bytes of replies: their size, and a divisor of the most replies that gives the number of rooms of this size.
+/// Most answers of name servers are short, a signed one is longer, and only one by TCP may be as long as a message can be.
+const SIZES: [(usize, usize); 4] = [(SHORT_BYTES, 1), (1536, 2), (4096, 16), (65_537, 512)];
 
 /// Replies that wait, each for a receiver `R`.
 pub(super) struct Waiting<R> {
@@ -49,7 +52,7 @@ impl Shelf {
         Some(room)
     }
 
-    /// A room; `None` if all are taken. The one that was left last comes first, since it is most likely in a cache.
+    /// A room; `None` if all are taken. The room that became free last is taken first, since it is most likely in a cache.
     fn take(&mut self) -> Option<usize> {
         self.free.pop().or_else(|| {
             let room = self.used;
