@@ -36,7 +36,7 @@ impl Datagrams {
         self.socket.set_nonblocking(true)?;
         let looked = self.socket.peek(&mut [0]);
         self.socket.set_nonblocking(false)?;
-        Ok(has_input(looked))
+        Ok(has_input(looked)?)
     }
 }
 

@@ -25,10 +25,14 @@ pub(crate) fn left(until: Instant) -> Result<Duration> {
     if left.is_zero() { Err(AskError::TimedOut) } else { Ok(left) }
 }
 
-/// Whether there is something to read, by a look at a socket that does not wait meanwhile.
-pub(crate) fn has_input(looked: io::Result<usize>) -> bool {
-    // An end or an error is something to read, too.
-    looked.map_or_else(|error| error.kind() != ErrorKind::WouldBlock, |_| true)
+/// Whether there is something to read, an end included, by a look at a socket that does not wait meanwhile.
+pub(crate) fn has_input(looked: io::Result<usize>) -> io::Result<bool> {
+    match looked {
+        Ok(_) => Ok(true),
+        Err(error) if error.kind() == ErrorKind::WouldBlock => Ok(false),
+        // The look took the error from the socket, so that no later read returns it (SO_ERROR in socket(7)).
+        Err(error) => Err(error),
+    }
 }
 
 /// A reply with the ID of its query, which travelled with the ID 0.

@@ -73,6 +73,19 @@ fn replies_that_have_arrived_are_taken_without_a_wait() {
 }
 
 #[test]
+fn over_udp_a_port_without_a_server_is_an_error_of_the_socket() {
+    let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+    let mut connection = Server::over_udp(server.local_addr().unwrap()).connect(PATIENCE).unwrap();
+    drop(server);
+    let is_refused = |error: AskError| matches!(&error, AskError::Socket(error) if error.kind() == ErrorKind::ConnectionRefused);
+    // Over loopback the refusal has arrived when the query is sent.
+    connection.send(&[&message(1)]).unwrap();
+    assert!(connection.receive_arrived().is_err_and(is_refused));
+    assert!(connection.receive_arrived().unwrap().is_none(), "it is one refusal");
+    assert!(connection.ask(&message(2), PATIENCE).is_err_and(is_refused));
+}
+
+#[test]
 fn over_tcp_replies_come_in_any_order_and_then_the_end() {
     let mut connection = by_tcp(2, &[2, 1]).connect(PATIENCE).unwrap();
     connection.send(&[&message(1), &message(2)]).unwrap();

@@ -38,13 +38,15 @@ pub(crate) fn words(line: &str) -> Vec<String> {
     words.into_iter().take_while(|word| !is_end(word)).collect()
 }
 
-/// The command lines of a document. A line that ends with a backslash, or within a quotation, goes on in the next.
+/// The command lines of a document. A line that ends with a backslash goes on in the next, and so does one of kqps that
+/// ends within a quotation.
 fn commands(document: &str) -> Vec<Example> {
     let mut found = Vec::new();
     let mut language = None;
     let mut begun: Option<Example> = None;
     for (line, text) in (1..).zip(document.lines().map(str::trim)) {
         if let Some(after) = text.strip_prefix("```") {
+            assert_eq!(begun, None, "the block ends in line {line} before this command does");
             language = if language.is_none() { Some(after) } else { None };
             continue;
         }
@@ -59,8 +61,8 @@ fn commands(document: &str) -> Vec<Example> {
         if example.text.ends_with('\\') {
             example.text.pop();
             begun = Some(example);
-        } else if shlex::split(&example.text).is_none() {
-            // A quotation goes on in the next line.
+        } else if is_ours(&example) && shlex::split(&example.text).is_none() {
+            // A quotation goes on in the next line. Elsewhere an apostrophe may be one of a remark.
             example.text.push('\n');
             begun = Some(example);
         } else {
@@ -93,9 +95,13 @@ fn in_tables(document: &str) -> Vec<Example> {
     found
 }
 
+/// Whether a command line is one of kqps.
+fn is_ours(example: &Example) -> bool {
+    example.text.split_whitespace().next() == Some("kqps")
+}
+
 /// The command lines of kqps in a document.
 fn of_kqps(document: &str) -> impl Iterator<Item = Example> {
-    let is_ours = |example: &Example| example.text.split_whitespace().next() == Some("kqps");
     commands(document).into_iter().chain(in_tables(document)).filter(is_ours)
 }
 
@@ -128,7 +134,7 @@ fn every_example_in_the_docs_can_be_typed() {
 #[test]
 fn examples_are_found_in_blocks_of_shell_commands() {
     let document = "kqps in prose\n```\nkqps in a picture\n```\n```sh\ncargo run\nkqps run \\\n    --why  # reasons\n\
-                    # kqps in a remark\nkqps man >kqps.1\n```\n```console\n$ kqps probe\nkqps 0.1.0\n```\n\
+                    # kqps in a remark of the reader's\nkqps man >kqps.1\n```\n```console\n$ kqps probe\nkqps 0.1.0\n```\n\
                     ```yaml\n- run: |\n    kqps find --why || status=$?\n```\n\
                     | to | type |\n| --- | --- |\n| see | `kqps host` |\n| `kqps wait` | |\n";
     let found: Vec<_> = of_kqps(document).collect();

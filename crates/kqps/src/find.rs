@@ -270,7 +270,7 @@ fn ceilings_of(
     gauges: &Gauges,
 ) -> Ceilings {
     // The good clients and the attack are not one load with a ceiling.
-    if args.no_ceiling || args.attack.loss(None).is_some() || !are_here(&player.plan.targets) {
+    if args.no_ceiling || args.attack.is_asked() || !are_here(&player.plan.targets) {
         return Ceilings::default();
     }
     ceiling::measure(interface, (player, shown), subject_cpus, gauges)
@@ -320,11 +320,11 @@ impl Search<'_> {
     /// Plays all trials. Returns them, and how the search ended.
     fn play_all(&mut self) -> (Vec<Played>, Result<(), Ended>) {
         let mut played = Vec::new();
+        let (goal, began) = (self.goal, Instant::now());
+        self.player.begin_search(Duration::from_secs_f64(goal.limit_s * LATEST));
         if let Err(ended) = self.check_alone() {
             return (played, Err(ended));
         }
-        let (goal, began) = (self.goal, Instant::now());
-        self.player.begin_search(Duration::from_secs_f64(goal.limit_s * LATEST));
         let elapsed_s = || began.elapsed().as_secs_f64();
         let start = Start::default();
         let ended =

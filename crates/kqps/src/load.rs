@@ -221,7 +221,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         scenario::check_target("--hostile", &args.yes_attack, plan.targets.iter().copied())?;
     }
     let opened = args.asked().map(|asked| scenario::open(&asked, (&plan, &subject), &dataset)).transpose()?;
-    let (beside, _sources) = opened.unwrap_or_default();
+    let beside = opened.unwrap_or_default();
     // A thread that runs before all others would hold up those of other classes.
     let plan = Plan { own_cores: plan.own_cores && beside.classes.is_empty(), ..plan };
     let folder = args.out.as_deref().map(LoadFolder::claim).transpose()?;

@@ -9,7 +9,7 @@ use kqps_testbed::live_sink::LiveLine;
 use kqps_testbed::play::{PlayClass, PlayRequest};
 
 use crate::exit::bad_input;
-use crate::load::scenario::{ClassLoad, Scenario, Source, played};
+use crate::load::scenario::{ClassLoad, Scenario, played};
 use crate::load::{ProgressDisplay, Sampled, Watcher, check_clients, check_plan, usual_replay};
 use crate::print;
 
@@ -32,8 +32,7 @@ pub(crate) fn run() -> anyhow::Result<ExitCode> {
     };
     let mut classes = classes.into_iter().map(opened).collect::<anyhow::Result<Vec<ClassLoad>>>()?;
     let read = scenario.map(|asked| played::beside(&asked, &plan, &dataset)).transpose()?;
-    let (more, _sources): (Vec<ClassLoad>, Vec<Source>) = read.unwrap_or_default().into_iter().unzip();
-    classes.extend(more);
+    classes.extend(read.unwrap_or_default());
     let beside = Scenario::from_classes(classes);
     let shown = ProgressDisplay { bar: shows_bar, every: None };
     // A line that cannot be printed is missed, and the record shows why.

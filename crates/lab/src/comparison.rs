@@ -278,14 +278,13 @@ mod tests {
     #[test]
     fn programs_are_recorded_with_their_versions() {
         let side = |program: &str, word: &str| {
-            Side::Started(Box::new(Configured::plain(Definition {
-                programs: vec![program.into()],
-                version: Some(Version {
-                    command: vec!["sh".into(), "-c".into(), format!("echo tool {word}")],
-                    after: "tool ".into(),
-                }),
-                ..builtin::echo()
-            })))
+            let mut definition = builtin::echo();
+            definition.programs = vec![program.into()];
+            definition.version = Some(Version {
+                command: vec!["sh".into(), "-c".into(), format!("echo tool {word}")],
+                after: "tool ".into(),
+            });
+            Side::Started(Box::new(Configured::plain(definition)))
         };
         let request = request(side("sh", "1.2"), side("cat", "1.3"));
         let run = plan(&request).unwrap();

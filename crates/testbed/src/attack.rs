@@ -16,6 +16,8 @@ pub struct PlayScenario {
     pub scenario: String,
     /// The rate that it leaves open.
     pub rate: OpenRate,
+    /// The speed of the cores that the trial follows. All rates of the scenario but a sought one are multiplied by it.
+    pub speed: f64,
 }
 
 /// The rate that a scenario leaves open.
@@ -28,6 +30,13 @@ pub enum OpenRate {
     Sought(f64),
     /// A closed loop with this many queries outstanding, with which a search begins.
     Closed(u64),
+    /// A closed loop that sends no more than `most_qps` queries a second.
+    Limited {
+        /// Queries outstanding.
+        outstanding: u64,
+        /// Queries a second at most.
+        most_qps: f64,
+    },
 }
 
 /// The attack of a cell.
@@ -57,15 +66,17 @@ impl CellAttack {
         let rate = match (self.good_qps, plan.load) {
             (None, _) => OpenRate::Named,
             (Some(_), LoadPlan::Open { rate_qps, .. }) => OpenRate::Sought(rate_qps),
-            (Some(_), LoadPlan::Closed { outstanding } | LoadPlan::Limited { outstanding, .. }) => {
-                OpenRate::Closed(outstanding)
+            (Some(_), LoadPlan::Closed { outstanding }) => OpenRate::Closed(outstanding),
+            (Some(_), LoadPlan::Limited { outstanding, rate_qps }) => {
+                OpenRate::Limited { outstanding, most_qps: rate_qps }
             }
         };
+        let speed = speed(asked, played);
         if let Some(good_qps) = self.good_qps {
-            let rate_qps = good_qps * speed(asked, played);
+            let rate_qps = good_qps * speed;
             plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
         }
-        Some(PlayScenario { scenario: self.scenario.clone(), rate })
+        Some(PlayScenario { scenario: self.scenario.clone(), rate, speed })
     }
 }
 
@@ -112,14 +123,15 @@ mod tests {
         let words = [("scenario", "one-name"), ("good_rate", "1000")];
         let open = |rate_qps| LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
         let (scenario, good) = laid(&words, RequestedPace::Open { rate_qps: 8000.0 }, Purpose::Search);
-        assert_eq!((scenario.unwrap().rate, good), (OpenRate::Sought(4000.0), open(500.0)));
+        let scenario = scenario.unwrap();
+        assert_eq!((scenario.rate, scenario.speed, good), (OpenRate::Sought(4000.0), 0.5, open(500.0)));
         let (scenario, good) = laid(&words, RequestedPace::Closed, Purpose::Ceiling);
         assert!(matches!(scenario.unwrap().rate, OpenRate::Closed(1..)));
         assert_eq!(good, open(1000.0));
         assert_eq!(laid(&words, RequestedPace::Closed, Purpose::WarmUp).0, None);
         let pace = RequestedPace::Open { rate_qps: 8000.0 };
         let (scenario, good) = laid(&[("scenario", "one-name=5k")], pace, Purpose::Rate);
-        let wanted = PlayScenario { scenario: "one-name=5k".into(), rate: OpenRate::Named };
+        let wanted = PlayScenario { scenario: "one-name=5k".into(), rate: OpenRate::Named, speed: 0.5 };
         assert_eq!((scenario, good), (Some(wanted), open(4000.0)));
         assert_eq!(laid(&[("scenario", "none")], pace, Purpose::Rate).0, None);
     }

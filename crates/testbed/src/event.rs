@@ -3,6 +3,7 @@
 
 pub mod control;
 pub mod exchange;
+pub mod overlap;
 pub mod performer;
 pub mod runner;
 pub mod running;
@@ -14,6 +15,7 @@ mod family;
 mod message;
 mod notify;
 pub(crate) mod over;
+mod reconnecting;
 mod text;
 mod transfer;
 mod update;
@@ -42,8 +44,8 @@ pub struct Event {
 /// The kind of an event.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Action {
-    /// A command of the user.
-    Command,
+    /// A command of the user: a program and its arguments, which run in the folder of kqps.
+    Command(Vec<String>),
     /// The subject does something to itself: all of it, or for one zone.
     Control {
         /// The request to it.
@@ -89,7 +91,7 @@ pub enum Action {
     },
 }
 
-/// Something that is wrong with a path.
+/// A fault of a path.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PathFault {
     /// Queries are lost at random, or later, or both.
@@ -146,14 +148,11 @@ impl fmt::Display for Event {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let of = |zone: &Option<String>| zone.as_ref().map_or_else(String::new, |zone| format!(" {zone}"));
         match &self.action {
-            Action::Command => match &self.by {
-                Some(By::Command(words)) => {
-                    let words = secret::masked(words);
-                    let joined = shlex::try_join(words.iter().map(String::as_str));
-                    f.write_str(&joined.unwrap_or_else(|_| words.join(" ")))
-                }
-                _ => f.write_str("command"),
-            },
+            Action::Command(words) => {
+                let words = secret::masked(words);
+                let joined = shlex::try_join(words.iter().map(String::as_str));
+                f.write_str(&joined.unwrap_or_else(|_| words.join(" ")))
+            }
             Action::Control { control, zone } => write!(f, "{}{}", control.word(), of(zone)),
             Action::Restart => f.write_str("restart"),
             Action::Kill => f.write_str("kill"),

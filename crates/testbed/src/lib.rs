@@ -5,7 +5,8 @@
 //! next (`lab`), nor for other hosts (`remote`).
 //!
 //! Invariant: the only crate that starts subjects and players (`fleet` starts the programs that reach other hosts,
-//! `tuning` its guard). No process, interface or setting outlives the value that stands for it.
+//! `tuning` its guard). No process, interface or setting outlives the value that stands for it, except programs that a
+//! user's command of an event leaves running.
 
 pub mod attack;
 pub mod box_network;

@@ -2,13 +2,11 @@
 
 pub mod bounded;
 pub mod builtin;
-pub mod companion;
 pub mod definition;
 pub mod output;
 pub mod probe;
 pub mod process;
 pub mod programs;
-pub mod reload;
 pub mod remains;
 pub mod setting;
 pub mod template;
@@ -21,8 +19,10 @@ mod perform;
 pub(crate) mod resumer;
 
 use std::collections::BTreeMap;
-use std::io;
+use std::fs::OpenOptions;
+use std::io::{self, Write as _};
 use std::net::SocketAddr;
+use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
@@ -41,7 +41,6 @@ pub use definition::Definition;
 pub use guard::stand_for_group;
 use probe::ProbeOutcome;
 use process::Process;
-use reload::ReloadError;
 pub use resumer::stand_for_suspended;
 use setting::SettingError;
 use template::Values;
@@ -224,7 +223,7 @@ impl Subject {
             .map_err(|error| io_error(&format!("finding a free port on {address}"), error))?;
         let addresses: Vec<_> =
             (first.port()..first.port() + ports).map(|port| SocketAddr::new(address, port)).collect();
-        let values = definition.settle(setting.settings, over.values(setting.values(first)));
+        let values = definition.settle(setting.settings, over.values(setting.values(first)?));
         let values = definition.over(transport, values)?;
         let values = zones::with(values, definition.each_zone.as_deref(), setting.zones);
         prepare_folder(definition, setting.folder, &values)?;
@@ -310,15 +309,6 @@ impl Subject {
         }
     }
 
-    /// Asks it to read its zone again. It may still be reading after this returns.
-    pub fn reload(&self) -> Result<(), ReloadError> {
-        let title = &self.definition.title;
-        match &self.definition.reload {
-            Some(reload) => reload::request(title, reload, &self.values, &self.folder, &self.process),
-            None => Err(ReloadError::Cannot { title: title.clone() }),
-        }
-    }
-
     /// Stops it as its definition says.
     pub fn stop(self) {
         self.stop_within(None);
@@ -335,23 +325,26 @@ impl Subject {
 }
 
 impl LaunchSetting<'_> {
-    fn values(&self, first: SocketAddr) -> Values {
+    fn values(&self, first: SocketAddr) -> Result<Values, StartError> {
         let cpus = self.cpus.iter().map(u32::to_string).collect::<Vec<_>>().join(",");
-        Values::default()
+        let secret = secret().map_err(|error| io_error("making the key of a control program", error))?;
+        let values = Values::default()
             .listening_at(first)
             .with("dir", &self.folder.display())
             .with("kqps", &self.kqps.display())
             .with("io", &self.io)
             .with("workers", &self.workers)
             .with("cpus", &cpus)
-            .with("secret", &secret())
+            .with("secret", &secret);
+        Ok(values)
     }
 }
 
-/// The key of a control program for one start: 32 random bytes in base64.
-fn secret() -> String {
-    let bytes: Vec<u8> = std::iter::repeat_with(|| fastrand::u8(..)).take(32).collect();
-    base64::engine::general_purpose::STANDARD.encode(bytes)
+/// The key of a control program for one start: 32 bytes of the kernel's random numbers in base64.
+fn secret() -> io::Result<String> {
+    let mut bytes = [0; 32];
+    getrandom::fill(&mut bytes).map_err(|error| io::Error::other(error.to_string()))?;
+    Ok(base64::engine::general_purpose::STANDARD.encode(bytes))
 }
 
 fn prepare_folder(definition: &Definition, folder: &Path, values: &Values) -> Result<(), StartError> {
@@ -359,11 +352,24 @@ fn prepare_folder(definition: &Definition, folder: &Path, values: &Values) -> Re
         result.map_err(|error| io_error(&format!("writing {}", path.display()), error))
     };
     wrote(folder, std::fs::create_dir_all(folder))?;
+    let secret = values.fill("{secret}");
     for (name, text) in &definition.files {
-        let path = folder.join(name);
-        wrote(&path, std::fs::write(&path, values.fill(text)))?;
+        let (path, text) = (folder.join(name), values.fill(text));
+        let written =
+            if text.contains(&secret) { write_private(&path, &text) } else { std::fs::write(&path, text) };
+        wrote(&path, written)?;
     }
     Ok(())
+}
+
+/// Writes a file that nobody but its owner can read: whoever has the key of a control program commands the subject.
+fn write_private(path: &Path, text: &str) -> io::Result<()> {
+    match std::fs::remove_file(path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => (),
+    }
+    let mut file = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path)?;
+    file.write_all(text.as_bytes())
 }
 
 /// Refuses a subject of which a program is missing.

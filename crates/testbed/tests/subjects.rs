@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::net::UdpSocket;
+use std::os::unix::fs::PermissionsExt as _;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::Path;
 use std::process::Command;
@@ -162,6 +163,22 @@ fn one_that_cannot_be_started_again_has_ended() {
     for event in ["kill", "stop"] {
         assert_eq!(performed(&subject, event).failure.as_deref(), Some("it is not running"));
     }
+}
+
+#[test]
+fn its_files_with_a_secret_are_its_users_alone() {
+    let rig = Rig::new();
+    let mut definition = fake("plain", "", 10.0);
+    definition.files = [("key".to_owned(), "secret {secret}".to_owned())].into();
+    let folder = rig.folder.path().join(&definition.name);
+    std::fs::create_dir(&folder).unwrap();
+    std::fs::write(folder.join("key"), "of an earlier start").unwrap();
+    let subject = rig.start(&definition).unwrap();
+    assert_eq!(folder.join("key").metadata().unwrap().permissions().mode() & 0o077, 0);
+    let key = std::fs::read_to_string(folder.join("key")).unwrap();
+    // 32 bytes in base64.
+    assert_eq!(key.strip_prefix("secret ").unwrap().len(), 44);
+    subject.stop();
 }
 
 #[test]

@@ -65,6 +65,11 @@ pub(super) struct Attack {
 }
 
 impl AttackArgs {
+    /// Whether the flags name a scenario.
+    pub(super) fn is_asked(&self) -> bool {
+        self.scenario.is_some()
+    }
+
     /// The share of the good clients' queries that may go without a correct answer in time; `None` if the goal's own
     /// loss holds.
     pub(super) fn loss(&self, given: Option<f64>) -> Option<f64> {

@@ -55,8 +55,7 @@ impl EndedSearch<'_> {
             timeout: plan.timeout,
             folder: args.out.as_deref(),
             is_why: args.why,
-            attack: self.attack.map(|attack| attack.name.clone()),
-            good_qps: self.attack.map_or(0.0, |attack| attack.good_qps),
+            attack: self.attack,
         };
         if args.json {
             print::json(&verdict)?;

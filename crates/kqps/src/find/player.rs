@@ -35,7 +35,8 @@ impl<'a> Player<'a> {
         self.until.set(Some(Instant::now() + within));
     }
 
-    /// Plays a trial at a subject, with these classes beside the plan. `check` is how its answers are checked; `None` for as the user wants it.
+    /// Plays a trial at a subject, with these classes beside the plan. `check` is how its answers are checked; `None`: the
+    /// user's setting.
     pub(super) fn play(
         &self,
         (plan, classes): (Plan, Vec<PlayClass>),

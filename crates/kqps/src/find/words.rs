@@ -18,6 +18,7 @@ use kqps_verdict::percent;
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Goal;
 
+use super::attack::Attack;
 use super::ceiling::{Ceilings, Interface, echo_in_words};
 use super::lines::played_qps;
 use crate::advice::{self, Reasons};
@@ -49,10 +50,8 @@ pub(super) struct Searched<'a> {
     pub(super) folder: Option<&'a Path>,
     /// Whether to print all reasons.
     pub(super) is_why: bool,
-    /// The scenario whose rate was searched; `None` if that of the queries was.
-    pub(super) attack: Option<String>,
-    /// The rate of the good clients beside it, as typed, queries a second.
-    pub(super) good_qps: f64,
+    /// The attack whose rate was searched; `None` if that of the queries was.
+    pub(super) attack: Option<&'a Attack>,
 }
 
 impl Searched<'_> {
@@ -324,7 +323,6 @@ mod tests {
             folder: Some(Path::new("kept")),
             is_why: false,
             attack: None,
-            good_qps: 0.0,
         };
         change(&mut searched);
         words(&searched)

@@ -7,6 +7,7 @@ use kqps_observation::EventFacts;
 use kqps_observation::trial::Transport;
 use kqps_player::{Live, Plan};
 use kqps_testbed::event::exchange::Target;
+use kqps_testbed::event::overlap;
 use kqps_testbed::event::runner::{self, EVENTS_MOST};
 use kqps_testbed::event::running::RunningServer;
 use kqps_testbed::event::stage::Stage;
@@ -62,7 +63,7 @@ impl EventsOfLoad {
             }
             stage.check(event).map_err(wrong)?;
         }
-        Ok(())
+        overlap::check(&self.events)
     }
 
     fn stage(&self) -> Result<Stage<'_>, String> {

@@ -1,10 +1,12 @@
 //! Attackers as a load: connections that no client makes, at the rate of the flags.
 
+use std::fs::File;
 use std::io::{Seek as _, Write as _};
 use std::path::Path;
 
 use anyhow::Context as _;
 use kqps_dataset::{Dataset, Format, Options};
+use kqps_files::unfinished::Unfinished;
 use kqps_player::plan::Hostile;
 use kqps_player::{Plan, Wire};
 use tempfile::NamedTempFile;
@@ -19,7 +21,7 @@ const HELD_PER_THREAD: usize = 1000;
 /// Sockets of each thread for first datagrams of QUIC, if the flags do not say how many.
 const PORTS_PER_THREAD: usize = 256;
 
-/// The name of no queries.
+/// Dataset name of a load without queries.
 const NONE: &str = "none";
 
 /// Refuses flags of queries for attackers that send none, and conditions, which are about queries. `has_own` is whether a
@@ -60,15 +62,22 @@ pub(super) fn turn(mut plan: Plan, kind: Hostile, has_count: bool) -> anyhow::Re
 }
 
 /// A file for the queries of attackers that send none: a player has queries in any case.
-pub(super) fn no_queries_file() -> anyhow::Result<NamedTempFile> {
-    let mut file = NamedTempFile::new().context("a file for a load without queries")?;
-    file.write_all(b". NS\n").and_then(|()| file.rewind()).context("writing a load without queries")?;
-    Ok(file)
+pub(super) fn no_queries_file() -> anyhow::Result<(NamedTempFile, Unfinished)> {
+    let (mut file, listed) =
+        Unfinished::made(NamedTempFile::new).context("a file for a load without queries")?;
+    write_no_queries(file.as_file_mut())?;
+    Ok((file, listed))
+}
+
+fn write_no_queries(file: &mut File) -> anyhow::Result<()> {
+    let written = file.write_all(b". NS\n").and_then(|()| file.rewind());
+    written.context("writing a load without queries")
 }
 
 /// The queries of attackers that send none.
 pub(super) fn no_queries() -> anyhow::Result<Dataset> {
-    let file = no_queries_file()?.into_file();
+    let mut file = tempfile::tempfile().context("a file for a load without queries")?;
+    write_no_queries(&mut file)?;
     let options = Options { format: Format::Text, ..Options::default() };
     Dataset::read(file, Path::new(NONE), &options).context("reading a load without queries")
 }

@@ -14,6 +14,7 @@ use anyhow::Context as _;
 use clap::Parser;
 use kqps_dataset::{Dataset, Format};
 use kqps_files::toml_file;
+use kqps_files::unfinished::Unfinished;
 use kqps_host::SubjectWatched;
 use kqps_kernel::local_address::is_local;
 use kqps_observation::Trial;
@@ -109,13 +110,16 @@ pub(crate) struct ClassLoad {
     pub(crate) is_sought: bool,
 }
 
+/// A file that is removed when it is dropped, and if a signal ends kqps before.
+type TemporaryFile = (NamedTempFile, Unfinished);
+
 /// Where the queries of a class come from, for a player in another process.
 pub(crate) struct Source {
     pub(crate) open_rate: OpenRate,
     queries: QueryFile,
     edns_options: Vec<u8>,
     /// The file of queries that stand in the scenario.
-    _file: Option<NamedTempFile>,
+    _file: Option<TemporaryFile>,
 }
 
 impl Source {
@@ -156,12 +160,12 @@ impl ClassLoad {
     }
 }
 
-/// A scenario beside a load with this plan and these queries at this subject, and the source of each class.
+/// A scenario beside a load with this plan and these queries at this subject.
 pub(super) fn open(
     asked: &Asked<'_>,
     (good, subject): (&Plan, &SubjectWatched),
     queries: &Dataset,
-) -> anyhow::Result<(Scenario, Vec<Source>)> {
+) -> anyhow::Result<Scenario> {
     let wrong = |why: String| asked.wrong(&why);
     let ReadScenario { file, open_rates, folder } = ReadScenario::new(asked, good, queries)?;
     if !file.class.is_empty() || events::send_messages(&file.event) {
@@ -171,8 +175,9 @@ pub(super) fn open(
         .then(|| EventsOfLoad::new(file.event, zone::of_queries(queries), (good, subject)));
     let events = events.transpose().map_err(wrong)?;
     let loads = classes_of(asked, good, (file.class, &open_rates), &folder)?;
-    let (classes, sources) = loads.into_iter().unzip();
-    Ok((Scenario { classes, events }, sources))
+    // The queries are mapped: their sources go.
+    let classes = loads.into_iter().map(|(class, _)| class).collect();
+    Ok(Scenario { classes, events })
 }
 
 /// The classes of a scenario without events beside a load with this plan and these queries, each with the source of its
@@ -315,7 +320,7 @@ fn prepared(
         words.push(format!("--cpus={cpu}").into());
     }
     let (file, format) = queries_of(class)?;
-    if let Some(file) = &file {
+    if let Some((file, _)) = &file {
         words.push("--queries".into());
         words.push(file.path().into());
     }
@@ -331,7 +336,7 @@ fn prepared(
     let prepared = Prepared::new(&args, format)?;
     asked.check_target(prepared.plan.targets.iter().copied())?;
     let file = if has_none { Some(hostile::no_queries_file()?) } else { file };
-    let own = file.as_ref().map(NamedTempFile::path);
+    let own = file.as_ref().map(|(file, _)| file.path());
     let path = own.or(args.player.queries.as_deref()).context("a class has a file of queries")?;
     let reading = args.per_query.reading();
     let queries = query_file(&args.player, format.unwrap_or(reading.format), &prepared.dataset, path);
@@ -367,7 +372,7 @@ fn flag_words(flag: &str, value: &toml::Value, folder: &Path) -> anyhow::Result<
 }
 
 /// A file with the queries or messages that a class has in the scenario itself, and its format.
-fn queries_of(class: &ClassText) -> anyhow::Result<(Option<NamedTempFile>, Option<Format>)> {
+fn queries_of(class: &ClassText) -> anyhow::Result<(Option<TemporaryFile>, Option<Format>)> {
     let (bytes, format) = match (&*class.ask, &*class.messages) {
         ([], []) => return Ok((None, None)),
         (lines, []) => {
@@ -378,9 +383,10 @@ fn queries_of(class: &ClassText) -> anyhow::Result<(Option<NamedTempFile>, Optio
         ([], messages) => (binary(messages)?, Format::AnyBytes),
         _ => return Err(bad_input("it has both `ask` and `messages`; give one of them")),
     };
-    let mut file = NamedTempFile::new().context("a file for the queries of the scenario")?;
+    let (mut file, listed) =
+        Unfinished::made(NamedTempFile::new).context("a file for the queries of the scenario")?;
     file.write_all(&bytes).context("writing the queries of the scenario")?;
-    Ok((Some(file), Some(format)))
+    Ok((Some((file, listed)), Some(format)))
 }
 
 /// Messages after their lengths.

@@ -18,13 +18,15 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::process::{Signal, signal};
 use kqps_kernel::signal::Signals;
 use kqps_server::connections::Limits;
 use kqps_server::services::internet::{Book, InternetService, Tree};
 use kqps_server::setup::{Listen, Listeners, Reach, Reply, Sockets};
 use kqps_server::{Model, ServeError, Server, ServerSetup};
-use kqps_testbed::subject::companion::Companion;
+use kqps_testbed::subject::definition::StopSignal;
+use kqps_testbed::subject::process::Process;
 
 use crate::exit::bad_input;
 use crate::internet_args::InternetArgs;
@@ -194,7 +196,7 @@ impl Args {
     }
 
     /// Serves until a signal, the end of the time, or the end of the command.
-    fn run_server(&self, server: Server, command: Option<Companion>) -> anyhow::Result<ExitCode> {
+    fn run_server(&self, server: Server, command: Option<Process>) -> anyhow::Result<ExitCode> {
         let watching = command.map(Watched::new).transpose()?;
         let ended = server.run(self.time, |_| {});
         let command_end = watching.map(Watched::end).transpose()?.flatten();
@@ -233,7 +235,7 @@ impl Args {
     }
 
     /// Starts the command, if there is one, in the resolver's network.
-    fn start_command(&self, network: &Network, files: &Files) -> anyhow::Result<Option<Companion>> {
+    fn start_command(&self, network: &Network, files: &Files) -> anyhow::Result<Option<Process>> {
         let Some((program, arguments)) = self.command.split_first() else { return Ok(None) };
         let filled = arguments.iter().map(|argument| files.fill(argument));
         let mut command = Command::new(program);
@@ -241,7 +243,7 @@ impl Args {
         network.place(&mut command)?;
         command.stdin(Stdio::null()).stdout(std::io::stderr());
         let kqps = std::env::current_exe().context("the path of this program is not known")?;
-        let started = Companion::spawn(command, files.folder(), &kqps);
+        let started = Process::spawn_beside(command, files.folder(), &kqps);
         let failed = || format!("cannot start {}", program.to_string_lossy());
         started.map(Some).with_context(failed)
     }
@@ -258,19 +260,19 @@ fn of_this_command(error: anyhow::Error) -> anyhow::Error {
 /// A command whose end ends the server.
 struct Watched {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<(Companion, Option<ExitStatus>)>,
+    thread: JoinHandle<(Process, Option<ExitStatus>)>,
 }
 
 impl Watched {
     /// How often the command is looked at.
     const LOOK: Duration = Duration::from_millis(20);
 
-    fn new(mut command: Companion) -> anyhow::Result<Self> {
+    fn new(mut command: Process) -> anyhow::Result<Self> {
         let stop = Arc::new(AtomicBool::new(false));
         let is_over = stop.clone();
         let thread = std::thread::Builder::new().name("command".to_owned()).spawn(move || {
             while !is_over.load(Ordering::Relaxed) {
-                if let Ok(Some(status)) = command.ended() {
+                if let Some(status) = command.status() {
                     // The server reads signals, and ends as by a user's.
                     let _ = signal(std::process::id(), Signal::Terminate);
                     return (command, Some(status));
@@ -289,7 +291,7 @@ impl Watched {
             .thread
             .join()
             .map_err(|_| anyhow::anyhow!("the thread that watches the command panicked"))?;
-        command.stop(PATIENCE);
+        command.stop(StopSignal::Term, PATIENCE, &Interrupts::default());
         Ok(status)
     }
 }

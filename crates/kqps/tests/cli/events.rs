@@ -94,6 +94,10 @@ fn an_event_that_cannot_be_performed_is_an_error_before_the_load() {
             "event 1 (flush): kqps does not know how kqps does that: add to the event how it is done",
         ),
         ("do = \"reload\"\nzone = \"a.\"", "kqps does not know how kqps does that for the zone a."),
+        (
+            "do = \"stop\"\n[[event]]\nat = \"700ms\"\ndo = \"stop\"\nfor = \"100ms\"",
+            "event 2 (stop for 100ms): its time meets that of event 1 (stop)",
+        ),
         ("do = \"fly\"", "unknown variant `fly`, expected one of `reload`"),
         ("do = \"kill\"\nrate = 5", "`rate` has no meaning for do = \"kill\""),
     ] {

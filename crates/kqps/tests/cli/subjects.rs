@@ -13,8 +13,8 @@ use kqps_observation::factors::CertificateType;
 use kqps_observation::trial::Transport;
 use kqps_skips::{Capability, skip};
 use kqps_testbed::certificates::Certificates;
-use kqps_testbed::event::Event;
 use kqps_testbed::event::performer::Performed;
+use kqps_testbed::event::{Control, Event};
 use kqps_testbed::path::LaidPath;
 use kqps_testbed::subject::definition::ReadyKind;
 use kqps_testbed::subject::{
@@ -28,13 +28,15 @@ const NXDOMAIN: u8 = 3;
 struct Rig {
     folder: TempDir,
     starts: u32,
+    /// Zones beside the first.
+    more: Vec<Zone>,
 }
 
 type Settings = BTreeMap<String, String>;
 
 impl Rig {
     fn new() -> Self {
-        let rig = Self { folder: tempfile::tempdir().unwrap(), starts: 0 };
+        let rig = Self { folder: tempfile::tempdir().unwrap(), starts: 0, more: Vec::new() };
         rig.write_zone(1, "");
         rig
     }
@@ -44,13 +46,17 @@ impl Rig {
     }
 
     fn write_zone(&self, serial: u32, more: &str) {
+        Self::write("bench.test.", &self.zone(), serial, more);
+    }
+
+    fn write(origin: &str, path: &Path, serial: u32, more: &str) {
         let zone = format!(
-            "$ORIGIN bench.test.\n$TTL 3600\n@ SOA ns1 host {serial} 3600 600 86400 1\n@ NS ns1\n\
+            "$ORIGIN {origin}\n$TTL 3600\n@ SOA ns1 host {serial} 3600 600 86400 1\n@ NS ns1\n\
              ns1 A 192.0.2.1\n{more}"
         );
         // A rename makes it another file, which a server that polls its files must notice.
-        fs::write(self.folder.path().join("zone.part"), zone).unwrap();
-        fs::rename(self.folder.path().join("zone.part"), self.zone()).unwrap();
+        fs::write(path.with_extension("part"), zone).unwrap();
+        fs::rename(path.with_extension("part"), path).unwrap();
     }
 
     fn start(
@@ -73,10 +79,11 @@ impl Rig {
         // Deeper than the longest path of a socket (107 bytes, unix(7)).
         let deep = self.folder.path().join("deep/".repeat(24));
         let folder = deep.join(format!("{}-{}", definition.name, self.starts));
+        let zones = [&[Zone::new("bench.test.", self.zone())], &self.more[..]].concat();
         let setting = LaunchSetting {
             path: &LaidPath::Loopback,
             folder: &folder,
-            zones: &[Zone::new("bench.test.", self.zone())],
+            zones: &zones,
             kqps: Path::new(env!("CARGO_BIN_EXE_kqps")),
             io: "mmsg",
             workers,
@@ -100,6 +107,10 @@ struct Started {
 }
 
 impl Started {
+    fn output(&self) -> String {
+        fs::read_to_string(self.folder.join("output")).unwrap_or_default()
+    }
+
     /// Stops it, and asserts that nothing is left.
     fn stop(self, definition: &Definition) {
         let asked = Instant::now();
@@ -311,25 +322,28 @@ fn each_reports_its_version() {
     }
 }
 
+/// Waits until a reload shows: until a server has this name.
+fn until_it_has(name: &str, started: &Started) {
+    let deadline = Instant::now() + Duration::from_secs(30);
+    while ask(started.subject.address(), name) != (NOERROR, 1) {
+        let folder = started.folder.display();
+        assert!(Instant::now() < deadline, "no {name} in {folder}: {}", started.output());
+        std::thread::yield_now();
+    }
+}
+
+/// As a server that runs already is asked.
 #[test]
-fn each_that_can_reload_reads_its_zone_again() {
+fn each_that_reloads_on_a_signal_reads_its_zone_again() {
     let mut rig = Rig::new();
-    for definition in installed().into_iter().filter(|definition| definition.reload.is_some()) {
+    for definition in installed() {
+        let way = definition.control.get(&Control::Reload);
+        let Some(signal) = way.and_then(|way| way.signal) else { continue };
         rig.write_zone(1, "");
         let started = rig.started(&definition, 1, &Settings::new());
-        let address = started.subject.address();
         rig.write_zone(2, "new A 192.0.2.2\n");
-        started.subject.reload().unwrap();
-        let deadline = Instant::now() + Duration::from_secs(30);
-        while ask(address, "new.bench.test") != (NOERROR, 1) {
-            assert!(
-                Instant::now() < deadline,
-                "{} did not reload, and said: {}",
-                definition.title,
-                fs::read_to_string(started.folder.join("output")).unwrap_or_default()
-            );
-            std::thread::yield_now();
-        }
+        kqps_kernel::process::signal(started.subject.pid(), signal.signal()).unwrap();
+        until_it_has("new.bench.test", &started);
         started.stop(&definition);
     }
 }
@@ -339,8 +353,7 @@ fn performed(started: &Started, event: &str) -> Performed {
     let event: Event = toml::from_str(&format!("at = \"0\"\n{event}")).unwrap();
     let outcome = started.subject.perform(&LaidPath::Loopback, &event, Duration::from_secs(30));
     let outcome = outcome.unwrap_or_else(|why| panic!("{event}: {why}"));
-    let output = || fs::read_to_string(started.folder.join("output")).unwrap_or_default();
-    assert_eq!(outcome.failure, None, "{event} in {}: {}", started.folder.display(), output());
+    assert_eq!(outcome.failure, None, "{event} in {}: {}", started.folder.display(), started.output());
     assert!(outcome.begun_ns.is_some(), "{event} in {}", started.folder.display());
     outcome
 }
@@ -348,9 +361,12 @@ fn performed(started: &Started, event: &str) -> Performed {
 #[test]
 fn each_is_controlled_as_its_definition_says() {
     let mut rig = Rig::new();
+    let other = rig.folder.path().join("other");
     for definition in installed() {
         let title = &definition.title;
         rig.write_zone(1, "");
+        Rig::write("other.test.", &other, 1, "");
+        rig.more = definition.each_zone.iter().map(|_| Zone::new("other.test.", &other)).collect();
         // Without a cache dnsdist has nothing to flush.
         let has_cache_setting = definition.settings.contains_key("packet_cache");
         let cache = has_cache_setting.then(|| ("packet_cache".to_owned(), "yes".to_owned()));
@@ -358,15 +374,24 @@ fn each_is_controlled_as_its_definition_says() {
         let mut serial = 1;
         for (control, way) in &definition.control {
             for zone in ["", "zone = \"bench.test.\""] {
-                let is_known =
-                    if zone.is_empty() { !way.command.is_empty() } else { !way.zone_command.is_empty() };
-                if !is_known {
+                let is_of_all = zone.is_empty();
+                let words = if is_of_all { &way.command } else { &way.zone_command };
+                if words.is_empty() && !(is_of_all && way.signal.is_some()) {
                     continue;
                 }
                 serial += 1;
                 rig.write_zone(serial, "");
+                let new = format!("n{serial}.other.test");
+                Rig::write("other.test.", &other, serial, &format!("{new}. A 192.0.2.2\n"));
+                let is_of_other = is_of_all && *control == Control::Reload && !rig.more.is_empty();
+                if is_of_other {
+                    assert_eq!(ask(started.subject.address(), &new), (NXDOMAIN, 0), "{title}");
+                }
                 let done_ns = performed(&started, &format!("do = \"{}\"\n{zone}", control.word())).done_ns;
                 assert!(done_ns.is_some(), "{title} is not seen to {} {zone}", control.word());
+                if is_of_other {
+                    until_it_has(&new, &started);
+                }
             }
         }
         let stop = performed(&started, "do = \"stop\"\nfor = \"50ms\"");
@@ -389,6 +414,7 @@ fn one_that_was_killed_is_gone_and_can_be_started_again() {
     assert_eq!(started.subject.ended(), None);
     for (event, wanted) in [
         ("do = \"flush\"", "echo cannot flush: [control] has no command or signal for flush"),
+        ("do = \"reload\"", "echo cannot reload: [control] has no command or signal for reload"),
         (
             "do = \"reload\"\nzone = \"a.\"",
             "echo cannot reload one zone: [control] has no zone_command for reload",
@@ -400,14 +426,6 @@ fn one_that_was_killed_is_gone_and_can_be_started_again() {
         assert!(refused.contains(wanted), "{refused}");
     }
     started.stop(&echo);
-}
-
-#[test]
-fn a_subject_that_cannot_reload_says_so() {
-    let mut rig = Rig::new();
-    let echo = builtin::echo();
-    let started = rig.started(&echo, 1, &Settings::new());
-    assert_eq!(started.subject.reload().unwrap_err().to_string(), "echo cannot reload");
 }
 
 #[test]

@@ -128,13 +128,13 @@ impl<'a> Prepared<'a> {
         let zone = self.stage.zone_of(self.event).unwrap_or_default();
         let target = &self.stage.target;
         match &self.event.action {
-            Action::Command => {
-                self.by_itself(over, &mut begun)?;
+            Action::Command(words) => {
+                run(words, over, &mut begun)?;
                 Ok(End::Now)
             }
             Action::Control { control, zone } => {
                 let has_ended = match &self.event.by {
-                    Some(_) => self.by_itself(over, &mut begun)?,
+                    Some(by) => self.by_itself(by, over, &mut begun)?,
                     None => self.stage.actor.control(*control, zone.as_deref(), over, &mut begun)?,
                 };
                 Ok(match (&self.serial, has_ended) {
@@ -144,8 +144,8 @@ impl<'a> Prepared<'a> {
                 })
             }
             Action::Restart => {
-                if self.event.by.is_some() {
-                    self.by_itself(over, &mut begun)?;
+                if let Some(by) = &self.event.by {
+                    self.by_itself(by, over, &mut begun)?;
                 } else {
                     begun();
                     self.stage.actor.restart()?;
@@ -176,26 +176,15 @@ impl<'a> Prepared<'a> {
         }
     }
 
-    /// Does as the event itself says. Returns whether a program did it and ended.
-    fn by_itself(&self, over: &Over, begun: &mut dyn FnMut()) -> Result<bool, String> {
-        match &self.event.by {
-            Some(By::Command(words)) => {
-                let mut words = words.iter();
-                let name = words.next().map_or("", String::as_str);
-                let program = programs::find(name).ok_or_else(|| format!("there is no program `{name}`"))?;
-                let mut line = Command::new(program);
-                line.args(words);
-                let started = command::start(line).map_err(|error| format!("starting {name}: {error}"))?;
-                begun();
-                started.wait(over)?;
-                Ok(true)
-            }
-            Some(By::Signal(signal)) => {
+    /// Runs the event's own command or sends its signal. Returns whether a program did it and ended.
+    fn by_itself(&self, by: &By, over: &Over, begun: &mut dyn FnMut()) -> Result<bool, String> {
+        match by {
+            By::Command(words) => run(words, over, begun).map(|()| true),
+            By::Signal(signal) => {
                 begun();
                 self.stage.actor.ask(*signal)?;
                 Ok(false)
             }
-            None => Err("it does not say how".into()),
         }
     }
 
@@ -291,4 +280,15 @@ impl<'a> Prepared<'a> {
             }
         }
     }
+}
+
+/// Runs a program with its arguments until it ends.
+fn run(words: &[String], over: &Over, begun: &mut dyn FnMut()) -> Result<(), String> {
+    let name = &words[0];
+    let program = programs::find(name).ok_or_else(|| format!("there is no program `{name}`"))?;
+    let mut line = Command::new(program);
+    line.args(&words[1..]);
+    let started = command::start(line).map_err(|error| format!("starting {name}: {error}"))?;
+    begun();
+    started.wait(over)
 }

@@ -6,7 +6,6 @@ use super::over::Over;
 use super::stage::{Actor, Family};
 use super::{Control, ControlSignal};
 use crate::subject::builtin;
-use crate::subject::definition::ReloadSignal;
 
 /// A server that kqps did not start.
 #[derive(Clone, Debug, Default)]
@@ -38,9 +37,7 @@ fn reload_signal(program: &str) -> Option<ControlSignal> {
     // Some definitions start their server by a script. Not every process that runs a shell is such a server.
     let is_it = |of_server: &String| of_server == program && program != "bash";
     let definition = known.iter().find(|server| server.programs.iter().any(is_it))?;
-    match definition.reload.as_ref()?.signal? {
-        ReloadSignal::Hup => Some(ControlSignal::Hup),
-    }
+    definition.control.get(&Control::Reload)?.signal
 }
 
 impl Actor for RunningServer {

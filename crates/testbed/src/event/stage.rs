@@ -1,5 +1,5 @@
-//! The parts of a load that its events act on: the subject, its zone, the server that is asked, and the path. It says
-//! before the load which events it cannot perform.
+//! The parts of a load that its events act on: the subject, its zone, the target, and the path. It says before the load
+//! which events it cannot perform.
 
 use super::exchange::Target;
 use super::over::Over;
@@ -64,11 +64,11 @@ pub trait Family {
     fn is_left(&mut self) -> bool;
 }
 
-/// The objects of the events of a load.
+/// The subject, the target, the zone and the path on which the events of a load act.
 pub struct Stage<'a> {
     /// The subject.
     pub actor: &'a dyn Actor,
-    /// The server that is asked.
+    /// The address and transport at which the subject answers, and the path to it.
     pub target: Target<'a>,
     /// The zone whose serial shows that something is done if an event names none; `None` if it is not known.
     pub zone: Option<String>,
@@ -91,7 +91,7 @@ impl Stage<'_> {
             };
         }
         match &event.action {
-            Action::Command => Err("it has no `command`".into()),
+            Action::Command(words) => check_program(&words[0]),
             Action::Control { control, zone } => self.actor.check_control(*control, zone.as_deref()),
             Action::Restart => self.actor.check_restart(),
             Action::Kill | Action::Stop(_) => self.actor.check_processes(),

@@ -82,8 +82,10 @@ impl EventText {
         let control = |control| Action::Control { control, zone: zone.clone() };
         Ok(match self.what {
             None if is_path => self.path(self.fault()?)?,
-            None if self.command.is_some() => Action::Command,
-            None => return Err("an event needs `do`, `command`, `loss` or `delay`".into()),
+            None => match self.command()? {
+                Some(words) => Action::Command(words.to_vec()),
+                None => return Err("an event needs `do`, `command`, `loss` or `delay`".into()),
+            },
             Some(_) if is_path => {
                 return Err("`loss` and `delay` are an event of their own: leave `do` out".into());
             }
@@ -134,17 +136,25 @@ impl EventText {
         rate.filter(|rate| *rate > 0.0 && *rate <= UPDATES_MOST).ok_or_else(|| expected.into())
     }
 
+    /// The words of `command`, of which the first is a program.
+    fn command(&self) -> Result<Option<&[String]>, String> {
+        match self.command.as_deref() {
+            Some(words) if words.first().is_none_or(String::is_empty) => {
+                Err("`command` is a list: a program and its arguments".into())
+            }
+            words => Ok(words),
+        }
+    }
+
     /// How it is done. Some events are done by kqps alone.
     fn by(&self, action: &Action) -> Result<Option<By>, String> {
-        let by = match (&self.command, self.signal) {
+        let by = match (self.command()?, self.signal) {
             (Some(_), Some(_)) => return Err("it has both `command` and `signal`; give one of them".into()),
-            (Some(words), None) if words.first().is_none_or(String::is_empty) => {
-                return Err("`command` is a list: a program and its arguments".into());
-            }
-            (Some(words), None) => Some(By::Command(words.clone())),
+            (Some(_), None) if matches!(action, Action::Command(_)) => None,
+            (Some(words), None) => Some(By::Command(words.to_vec())),
             (None, signal) => signal.map(By::Signal),
         };
-        let is_asked = matches!(action, Action::Command | Action::Control { .. } | Action::Restart);
+        let is_asked = matches!(action, Action::Control { .. } | Action::Restart);
         match by {
             Some(By::Command(_)) if !is_asked => Err(self.unwanted("command")),
             Some(By::Signal(_)) if !is_asked => Err(self.unwanted("signal")),
@@ -218,7 +228,8 @@ mod tests {
         assert_eq!(event.zone(), Some("example."));
         assert_eq!(event.by, Some(By::Signal(ControlSignal::Hup)));
         let event = read("at = \"0\"\ncommand = [\"sh\", \"-c\", \"true\"]").unwrap();
-        assert_eq!(event.action, Action::Command);
+        assert_eq!(event.action, Action::Command(["sh", "-c", "true"].map(str::to_owned).to_vec()));
+        assert_eq!(event.by, None);
         let event = read("at = \"8s\"\nloss = \"5%\"\nfor = \"2s\"").unwrap();
         let fault = PathFault::Worse { loss: 0.05, delay: Duration::ZERO };
         assert_eq!(event.action, Action::Path { fault, lasting: Duration::from_secs(2) });

@@ -4,7 +4,6 @@ use std::collections::{BTreeMap, HashSet};
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use kqps_ask::{AskError, Connection};
 use kqps_dataset::{Dataset, Format, Options};
 use kqps_kernel::clock::now_ns;
 use kqps_message::header;
@@ -12,9 +11,13 @@ use kqps_message::header;
 use super::exchange::Target;
 use super::message;
 use super::over::Over;
+use super::reconnecting::Reconnecting;
 
-/// The wait for the last replies, and for the connection.
+/// The wait for the last replies.
 const PATIENCE: Duration = Duration::from_secs(1);
+
+/// The interval at which a wait for replies looks for the end of the load.
+const LOOK: Duration = Duration::from_millis(20);
 
 /// Names that take turns. An update of one is answered long before its next.
 const NAMES: u32 = 500;
@@ -40,7 +43,8 @@ struct Replies {
 }
 
 /// Sends updates until their time or the load is over, and waits for their replies. `begun` is called before the first.
-/// An update that is not accepted is counted, and is a failure if no update was accepted.
+/// Every address that was added is removed in the end. An update that is not accepted, or that finds no server, is counted,
+/// and is a failure if no update was accepted.
 pub(super) fn run(
     target: &Target<'_>,
     updates: Updates<'_>,
@@ -48,37 +52,39 @@ pub(super) fn run(
     (over, begun): (&Over, impl FnOnce()),
 ) -> Result<(), String> {
     let messages = updates.messages;
-    let mut connection = target.connect(PATIENCE).map_err(|error| error.to_string())?;
+    let mut connection = Reconnecting::new(target);
     begun();
     let begin_ns = now_ns();
     let count = (updates.rate_qps * updates.lasting.as_secs_f64()).ceil().max(1.0) as u64;
+    // Pairs of an address that is added and removed.
+    let count = count.next_multiple_of(2);
     let (mut sent, mut replies) = (0, Replies::default());
-    let mut failed = Ok(());
-    while sent < count && !over.is_over() && failed.is_ok() {
+    while sent < count {
         let due_ns = begin_ns + (sent as f64 / updates.rate_qps * 1e9) as u64;
-        failed = replies.take_until(due_ns, &mut connection, false);
+        replies.take_until(due_ns, &mut connection, |_| !over.is_over());
         // Also if this one is late: unread replies would be lost where the system has no room for more.
-        failed = failed.and_then(|()| replies.take_arrived(&mut connection));
+        replies.take_arrived(&mut connection);
+        if over.is_over() && sent % 2 == 0 {
+            break;
+        }
         let mut message = messages[(sent % messages.len() as u64) as usize].clone();
         header::set_id(&mut message, id(sent));
-        failed = failed.and_then(|()| connection.send(&[&message]).map_err(|error| error.to_string()));
-        if failed.is_ok() {
-            replies.waiting.insert(id(sent));
-            sent += 1;
-        }
+        replies.waiting.insert(id(sent));
+        connection.send(&message);
+        sent += 1;
     }
     let last_ns = now_ns() + PATIENCE.as_nanos() as u64;
-    failed = failed.and_then(|()| replies.take_until(last_ns, &mut connection, true));
+    replies.take_until(last_ns, &mut connection, |replies| !replies.waiting.is_empty());
     let Replies { accepted, refused, .. } = replies;
     let unanswered = sent - accepted - refused;
     counts.extend(
         [("updates", sent), ("accepted", accepted), ("refused", refused), ("unanswered", unanswered)]
             .map(|(name, count)| (name.to_owned(), count)),
     );
-    failed?;
-    match (replies.accepted, replies.said) {
-        (0, Some(said)) => Err(format!("the server answered updates with {said}")),
-        (0, None) => Err("the server answered no update".into()),
+    match (replies.accepted, replies.said, connection.failure()) {
+        (0, Some(said), _) => Err(format!("the server answered updates with {said}")),
+        (0, None, Some(failure)) => Err(format!("the server answered no update: {failure}")),
+        (0, None, None) => Err("the server answered no update".into()),
         _ => Ok(()),
     }
 }
@@ -90,33 +96,29 @@ fn id(number: u64) -> u16 {
 }
 
 impl Replies {
-    /// Takes replies until a moment. If these are the last ones, it ends when no update waits for one.
+    /// Takes replies until a moment, for as long as `goes_on` holds.
     fn take_until(
         &mut self,
         until_ns: u64,
-        connection: &mut Connection,
-        are_last: bool,
-    ) -> Result<(), String> {
-        while !are_last || !self.waiting.is_empty() {
+        connection: &mut Reconnecting<'_>,
+        goes_on: impl Fn(&Self) -> bool,
+    ) {
+        while goes_on(self) {
             let left_ns = until_ns.saturating_sub(now_ns());
             if left_ns == 0 {
                 break;
             }
-            match connection.receive(Duration::from_nanos(left_ns)) {
-                Ok(reply) => self.take(&reply),
-                Err(AskError::TimedOut) => break,
-                Err(error) => return Err(error.to_string()),
+            if let Some(reply) = connection.receive(Duration::from_nanos(left_ns).min(LOOK)) {
+                self.take(&reply);
             }
         }
-        Ok(())
     }
 
     /// Takes the replies that have arrived.
-    fn take_arrived(&mut self, connection: &mut Connection) -> Result<(), String> {
-        while let Some(reply) = connection.receive_arrived().map_err(|error| error.to_string())? {
+    fn take_arrived(&mut self, connection: &mut Reconnecting<'_>) {
+        while let Some(reply) = connection.receive_arrived() {
             self.take(&reply);
         }
-        Ok(())
     }
 
     /// Counts a reply. One that no update waits for is a copy, or nobody's.
@@ -206,18 +208,60 @@ mod tests {
     fn updates_that_are_late_read_replies_meanwhile() {
         let server = UdpSocket::bind("127.0.0.1:0").unwrap();
         let target = Target::new(server.local_addr().unwrap(), Transport::Udp, &LaidPath::Loopback).unwrap();
-        let mut connection = target.connect(PATIENCE).unwrap();
+        let mut connection = Reconnecting::new(&target);
         let mut replies = Replies { waiting: (0..8).collect(), ..Replies::default() };
         for number in 0..8_u64 {
             let mut message = vec![0; 12];
             header::set_id(&mut message, id(number));
-            connection.send(&[&message]).unwrap();
+            connection.send(&message);
         }
         answer(&server, 8);
-        replies.take_until(0, &mut connection, false).unwrap();
+        replies.take_until(0, &mut connection, |_| true);
         assert_eq!((replies.accepted, replies.refused), (0, 0), "the moment is over");
-        replies.take_arrived(&mut connection).unwrap();
+        replies.take_arrived(&mut connection);
         assert_eq!((replies.accepted, replies.refused, replies.waiting.len()), (2, 2, 4));
+    }
+
+    /// An odd number of updates gets another one, and so does one that was sent when the load ended.
+    #[test]
+    fn no_address_is_left() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = Target::new(server.local_addr().unwrap(), Transport::Udp, &LaidPath::Loopback).unwrap();
+        let messages = &*messages("example.").unwrap();
+        let sent = |rate_qps: f64, over: &Over| {
+            let mut counts = BTreeMap::new();
+            let updates = Updates { messages, rate_qps, lasting: Duration::from_secs(1) };
+            let _ = run(&target, updates, &mut counts, (over, || ()));
+            counts["updates"]
+        };
+        let over = Over::default();
+        let until_the_first = || {
+            // The next one is due in an hour.
+            server.recv_from(&mut [0; 512]).unwrap();
+            over.end();
+        };
+        std::thread::scope(|scope| {
+            scope.spawn(until_the_first);
+            assert_eq!(sent(1.0 / 3600.0, &over), 2);
+        });
+        assert_eq!(sent(1.0 / 3600.0, &over), 0, "the load is over before");
+    }
+
+    #[test]
+    fn a_port_without_a_server_ends_no_updates() {
+        let server = UdpSocket::bind("127.0.0.1:0").unwrap();
+        let target = Target::new(server.local_addr().unwrap(), Transport::Udp, &LaidPath::Loopback).unwrap();
+        drop(server);
+        let messages = &*messages("example.").unwrap();
+        let mut counts = BTreeMap::new();
+        let updates = Updates { messages, rate_qps: 10_000.0, lasting: Duration::from_millis(2) };
+        let failure = run(&target, updates, &mut counts, (&Over::default(), || ())).unwrap_err();
+        assert!(
+            failure.starts_with("the server answered no update: ") && failure.contains("refused"),
+            "{failure}"
+        );
+        let wanted = [("accepted", 0), ("refused", 0), ("unanswered", 20), ("updates", 20)];
+        assert_eq!(counts, wanted.map(|(name, count)| (name.to_owned(), count)).into());
     }
 
     #[test]

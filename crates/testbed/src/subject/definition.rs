@@ -25,7 +25,7 @@ use crate::event::control::Control;
 use kqps_files::toml_file::{self, FileError, TomlError, nearest};
 
 pub use command_line::CommandLineError;
-pub use parts::{ControlWay, Ready, ReadyKind, Reload, ReloadSignal, Start, Stop, StopSignal, Version};
+pub use parts::{ControlWay, Ready, ReadyKind, Start, Stop, StopSignal, Version};
 
 /// A name server that can be measured.
 #[derive(Clone, Debug, PartialEq, Deserialize)]
@@ -67,9 +67,9 @@ pub struct Definition {
     pub start: Start,
     /// How it is found ready.
     pub ready: Ready,
-    /// How it is asked to read its zone again; `None` if it cannot.
-    pub reload: Option<Reload>,
-    /// How it is asked to do something during a load. Without a way to reload, that of `reload` counts.
+    /// The former place of `control.reload`. Files of users and stored runs have it; it is empty after reading.
+    reload: Option<ControlWay>,
+    /// How it is asked to do something during a load.
     #[serde(default)]
     pub control: BTreeMap<Control, ControlWay>,
     /// How it is stopped.
@@ -119,9 +119,21 @@ impl Definition {
 
     /// Reads a definition from the text of a file.
     pub fn read(file: &str, text: &str) -> Result<Self, TomlError> {
-        let definition: Self = toml_file::read(file, text)?;
+        let definition = toml_file::read::<Self>(file, text)?.with_former_reload();
         definition.check(file, text)?;
         Ok(Self { text: text.into(), ..definition })
+    }
+
+    /// Moves a way to reload from its former place to `control`, whose own words count first.
+    fn with_former_reload(mut self) -> Self {
+        if let Some(former) = self.reload.take() {
+            let way = self.control.entry(Control::Reload).or_default();
+            way.signal = way.signal.or(former.signal);
+            if way.command.is_empty() {
+                way.command = former.command;
+            }
+        }
+        self
     }
 
     /// Whether it can be started with these settings: each must be declared, with an accepted value.
@@ -258,11 +270,10 @@ impl Definition {
     fn templates(&self) -> impl Iterator<Item = &String> {
         let version = self.version.iter().flat_map(|version| &version.command);
         let start = self.start.command.iter().chain(self.start.env.values()).chain([&self.start.ports]);
-        let reload = self.reload.iter().flat_map(|reload| &reload.command);
         let files = self.files.values().chain(&self.each_zone);
         let files = files.chain(self.transports.values().flat_map(Texts::all));
         let control = self.control.values().flat_map(|way| way.command.iter().chain(&way.zone_command));
-        files.chain(start).chain(reload).chain(control).chain(version).chain([&self.io, &self.echo_sockets])
+        files.chain(start).chain(control).chain(version).chain([&self.io, &self.echo_sockets])
     }
 
     fn uses(&self, placeholder: &str) -> bool {

@@ -8,7 +8,7 @@ use kqps_kernel::process::Signal;
 use kqps_tls::TlsError;
 
 use super::current::NONE;
-use super::definition::{ReloadSignal, StopSignal};
+use super::definition::StopSignal;
 use super::process::Process;
 use super::{Subject, programs};
 use crate::event::control::{Control, ControlSignal};
@@ -70,20 +70,9 @@ impl PlacedSubject<'_> {
     fn way(&self, control: Control, zone: Option<&str>) -> Result<Way, String> {
         let Subject { definition, values, .. } = self.subject;
         let title = &definition.title;
-        let way = definition.control.get(&control);
-        let of_reload = definition.reload.as_ref().filter(|_| control == Control::Reload);
-        let (signal, words) = match (zone, way, of_reload) {
-            (Some(_), Some(way), _) => (None, &way.zone_command),
-            (None, Some(way), _) if way.signal.is_some() || !way.command.is_empty() => {
-                (way.signal, &way.command)
-            }
-            (None, _, Some(reload)) => {
-                let signal = reload.signal.map(|ReloadSignal::Hup| ControlSignal::Hup);
-                (signal, &reload.command)
-            }
-            _ => return Err(cannot(title, control, zone)),
-        };
-        if let Some(signal) = signal {
+        let way = definition.control.get(&control).ok_or_else(|| cannot(title, control, zone))?;
+        let words = if zone.is_some() { &way.zone_command } else { &way.command };
+        if let (None, Some(signal), true) = (zone, way.signal, words.is_empty()) {
             return Ok(Way::Signal(signal));
         }
         let values = match zone {

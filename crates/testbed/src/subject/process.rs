@@ -1,5 +1,6 @@
-//! A child process of the lab: in a process group of its own, on its cores, its output stored. The child and
-//! all that it started die with kqps, however kqps ends. When it is dropped, no process of it is left.
+//! A child process: a subject of the lab, in a process group of its own, on its cores, its output stored; or a program
+//! beside a server of kqps, such as a resolver in the server's network. The child and all that it started die with kqps,
+//! however kqps ends. When it is dropped, no process of it is left.
 
 use std::io;
 use std::path::Path;
@@ -32,7 +33,8 @@ pub struct Process {
     child: Child,
     cpus: Vec<u32>,
     remains: Remains,
-    output: SubjectOutput,
+    /// Its stored output; `None` if that is the user's.
+    output: Option<SubjectOutput>,
     ended: Option<ExitStatus>,
     guard: Option<Guard>,
     /// Whether it was killed with all that it started.
@@ -51,6 +53,22 @@ impl Process {
         let (reader, writer) = io::pipe()?;
         let output = SubjectOutput::collect(reader, &folder.join("output"))?;
         command.stdin(Stdio::null()).stdout(writer.try_clone()?).stderr(writer);
+        Self::tied(command, cpus, Some(output), (folder, kqps))
+    }
+
+    /// As [`Self::spawn`], on all cores, with the input and output that the command names. No signal is blocked in the
+    /// child.
+    pub fn spawn_beside(mut command: Command, folder: &Path, kqps: &Path) -> io::Result<Self> {
+        process::unblock_signals(&mut command);
+        Self::tied(command, &[], None, (folder, kqps))
+    }
+
+    fn tied(
+        mut command: Command,
+        cpus: &[u32],
+        output: Option<SubjectOutput>,
+        (folder, kqps): (&Path, &Path),
+    ) -> io::Result<Self> {
         command.env(remains::MARK, folder);
         // A player on the same core would wait for the server.
         if !cpus.is_empty() && cpus.len() < affinity::allowed()?.len() {
@@ -105,6 +123,15 @@ impl Process {
     /// How it ended, in words; `None` while it runs. If its main thread has ended, this waits for its other threads, for
     /// [`LAST_THREADS`] at most: those of a killed process end one by one, and only then it can be waited for.
     pub fn ended(&mut self) -> Option<String> {
+        self.status().map(|status| match status.code() {
+            Some(code) => format!("ended with status {code}"),
+            // `Display` of the status names the signal.
+            None => format!("was killed by {status}"),
+        })
+    }
+
+    /// As [`Self::ended`], with its status.
+    pub fn status(&mut self) -> Option<ExitStatus> {
         let began = Instant::now();
         while self.ended.is_none() {
             self.ended = self.child.try_wait().unwrap_or(None);
@@ -113,11 +140,7 @@ impl Process {
             }
             std::thread::sleep(SHORT_LOOK);
         }
-        self.ended.map(|status| match status.code() {
-            Some(code) => format!("ended with status {code}"),
-            // `Display` of the status names the signal.
-            None => format!("was killed by {status}"),
-        })
+        self.ended
     }
 
     /// Whether it runs, or any process that it started.
@@ -145,9 +168,9 @@ impl Process {
         }
     }
 
-    /// The last lines of its output so far.
+    /// The last lines of its stored output so far.
     pub fn last_lines(&self) -> Vec<String> {
-        self.output.last_lines()
+        self.output.as_ref().map_or_else(Vec::new, SubjectOutput::last_lines)
     }
 
     /// Asks its whole group to stop. Kills it after `within`, or at once if an interrupt is urgent.
@@ -181,7 +204,7 @@ impl Process {
             self.guard = None;
             self.gone = true;
         }
-        self.output.last_lines()
+        self.last_lines()
     }
 }
 
@@ -206,6 +229,31 @@ mod tests {
         // After the name in brackets (proc(5)).
         let session = stat.rsplit(") ").next().unwrap().split(' ').nth(3).unwrap();
         (session.to_owned(), child.pid())
+    }
+
+    #[test]
+    fn nothing_is_left_of_a_program_and_of_what_it_started() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("started");
+        let mut command = Command::new("sh");
+        // The second sleep leaves the group, and ignores what asks it to end.
+        let script = "trap '' TERM; setsid sleep 600 & sleep 600 & touch \"$0\"; wait";
+        command.args(["-c", script, file.to_str().unwrap()]);
+        let kqps = Path::new("/nonexistent/kqps");
+        let mut beside = Process::spawn_beside(command, folder.path(), kqps).unwrap();
+        while !file.exists() {
+            assert_eq!(beside.ended(), None);
+            std::thread::sleep(LOOK);
+        }
+        let own = beside.pid();
+        beside.stop(StopSignal::Term, Duration::from_millis(20), &Interrupts::default());
+        assert!(!kqps_host::lives(own));
+        let marked = |pid: u32| {
+            let environment = std::fs::read(format!("/proc/{pid}/environ")).unwrap_or_default();
+            let mark = folder.path().as_os_str().as_encoded_bytes();
+            environment.windows(mark.len()).any(|part| part == mark)
+        };
+        assert_eq!(kqps_host::processes().find(|pid| *pid != std::process::id() && marked(*pid)), None);
     }
 
     #[test]

@@ -12,14 +12,15 @@ use kqps_verdict::rate::rate;
 use kqps_verdict::search::Probe;
 
 use super::{Searched, played_qps};
+use crate::find::attack::Attack;
 use crate::load::{by_class, lost_packets};
 
 /// The sentence, and the trial above the bound; empty without an attack.
 pub(super) fn breaking(searched: &Searched<'_>) -> String {
     let verdict = searched.verdict;
-    let (Some(found), Some(name)) = (&verdict.breaking, &searched.attack) else { return String::new() };
+    let (Some(found), Some(attack)) = (&verdict.breaking, searched.attack) else { return String::new() };
     let mut text =
-        sentence(searched, found, name).map_or_else(String::new, |sentence| format!("\n{sentence}\n"));
+        sentence(searched, found, attack).map_or_else(String::new, |sentence| format!("\n{sentence}\n"));
     if let Some(trial) = above(searched) {
         let (played, unit) = (rate(played_qps(trial)), rate_unit(trial));
         let _ = writeln!(text, "\nBeside an attack of {played} {unit}, with which the goal was missed:");
@@ -30,13 +31,13 @@ pub(super) fn breaking(searched: &Searched<'_>) -> String {
 }
 
 /// The breaking point in a sentence; `None` if the figure is refused.
-fn sentence(searched: &Searched<'_>, found: &BreakingPoint, name: &str) -> Option<String> {
+fn sentence(searched: &Searched<'_>, found: &BreakingPoint, asked: &Attack) -> Option<String> {
     let verdict = searched.verdict;
     let BreakingPoint { attack, good_qps, keep } = found;
     // The good clients follow the speed of the cores, as the attack does: at its usual speed, a rate as typed is rarely
     // met to the last digit.
-    let is_as_typed = (good_qps / searched.good_qps - 1.0).abs() <= verdict.goal.width;
-    let good = rate(if is_as_typed { searched.good_qps } else { *good_qps });
+    let is_as_typed = (good_qps / asked.good_qps - 1.0).abs() <= verdict.goal.width;
+    let good = rate(if is_as_typed { asked.good_qps } else { *good_qps });
     let unit = above(searched).or(searched.sought.last().copied()).map_or("q/s", rate_unit);
     let each = if attack.len() > 1 { format!(" in each of {} classes", attack.len()) } else { String::new() };
     let until = match (verdict.at_least_qps, verdict.figure_qps) {
@@ -47,7 +48,10 @@ fn sentence(searched: &Searched<'_>, found: &BreakingPoint, name: &str) -> Optio
         (None, None) => return None,
     };
     let kept = percent::typed(*keep);
-    Some(format!("Good clients at {good} q/s keep {kept} % of their answers {until} ({name})."))
+    Some(format!(
+        "Good clients at {good} q/s keep {kept} % of their answers {until} ({name}).",
+        name = asked.name
+    ))
 }
 
 /// The trial with the least load that missed the goal above the bound.

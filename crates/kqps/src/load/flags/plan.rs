@@ -57,8 +57,8 @@ impl PlayerArgs {
     }
 
     /// The words that name the targets once more: as typed if URLs stand among them, and else their addresses.
-    /// `of_other_transport` is whether they are for another transport than these flags have. Those at port 53 are then named
-    /// without it, so that they have the usual port of that transport.
+    /// `of_other_transport` is whether they are for another transport than these flags have. Targets at port 53 are then
+    /// named without it, so that they have the usual port of that transport.
     pub(crate) fn target_words(&self, of_other_transport: bool, addresses: &[SocketAddr]) -> Vec<OsString> {
         let allowed = addresses.iter().map(|address| format!("--allow-target={}", address.ip()));
         let typed = [&*self.servers, &*self.targets].concat();

@@ -7,6 +7,7 @@ use anyhow::{Context as _, Result, bail, ensure};
 use kqps_faults::relay::{Counts, Relay, RelaySettings};
 use kqps_observation::Trial;
 use kqps_skips::{Capability, skip};
+use kqps_testbed::event::Control;
 use kqps_testbed::subject::{Definition, StartError, Subject, Zone, builtin};
 
 use super::queries;
@@ -119,7 +120,7 @@ fn reloaded(
 
 /// The words of a shell that ask the server to read its zone again.
 fn way(bench: &Bench, definition: &Definition, subject: &Subject, folder: &str) -> Result<String> {
-    let reload = definition.reload.as_ref().context("it cannot reload")?;
+    let reload = definition.control.get(&Control::Reload).context("it cannot reload")?;
     if reload.signal.is_some() {
         return Ok(format!("kill -HUP {}", subject.pid()));
     }

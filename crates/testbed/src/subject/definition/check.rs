@@ -5,6 +5,7 @@ use std::path::Path;
 
 use super::Definition;
 use crate::echo_io;
+use crate::event::control::Control;
 use crate::subject::setting::{Declared, Texts};
 use crate::subject::template;
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
@@ -49,12 +50,11 @@ impl Definition {
                 return wrong(near, "within_s is a number of seconds above 0, 3600 at most".into());
             }
         }
-        if self.reload.as_ref().is_some_and(|reload| reload.signal.is_some() != reload.command.is_empty()) {
-            return wrong("[reload]", "a reload needs either a signal or a command".into());
-        }
         for (control, way) in &self.control {
             let is_empty = way.signal.is_none() && way.command.is_empty() && way.zone_command.is_empty();
-            if is_empty || (way.signal.is_some() && !way.command.is_empty()) {
+            let has_both = way.signal.is_some() && !way.command.is_empty();
+            // A server that runs already reloads on the signal.
+            if is_empty || (has_both && *control != Control::Reload) {
                 let word = control.word();
                 let what = format!("control.{word} needs either a signal or a command, or a zone_command");
                 return wrong(word, what);

@@ -1,5 +1,5 @@
-//! The parts of a definition: how a subject is started, found ready, asked to read its zone again, stopped, and asked
-//! for its version.
+//! The parts of a definition: how a subject is started, found ready, asked to do something during a load, stopped, and
+//! asked for its version.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -31,31 +31,12 @@ fn one() -> String {
     "1".into()
 }
 
-/// How a subject is asked to read its zone again: by a signal to its main process, or by a command.
-#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Reload {
-    /// The signal; `None` if it is a command.
-    pub signal: Option<ReloadSignal>,
-    /// The program and its arguments, with placeholders; empty if it is a signal.
-    #[serde(default)]
-    pub command: Vec<String>,
-}
-
-/// The signals that servers understand as "read your zones again".
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "UPPERCASE")]
-#[allow(missing_docs)] // the names say it
-pub enum ReloadSignal {
-    Hup,
-}
-
-/// How a subject is asked to do something during a load: all of it by a signal to its main process or a command, and one
+/// How a subject is asked to do something during a load: all of it by a command or a signal to its main process, and one
 /// zone by a command of its own.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct ControlWay {
-    /// The signal.
+    /// The signal. A subject with a command gets no signal; a server of the same program that runs already does.
     pub signal: Option<ControlSignal>,
     /// The program and its arguments, with placeholders; empty if there is none. It runs in the work folder.
     #[serde(default)]

@@ -1,6 +1,7 @@
 //! Definitions as their files have them.
 
 use super::*;
+use crate::event::control::ControlSignal;
 
 const GOOD: &str = r#"
 name = "fake"
@@ -108,6 +109,19 @@ fn slips_are_placed_and_explained() {
         let error = error(&GOOD.replacen(from, to, 1));
         assert!(error.contains(expected), "{expected} is not in {error}");
     }
+}
+
+#[test]
+fn a_way_to_reload_may_stand_in_its_former_place() {
+    let with = |more: &str| GOOD.to_owned() + more;
+    let read = |more: &str| Definition::read("fake.toml", &with(more)).unwrap().control;
+    let signal = read("[control]\nreload.signal = \"HUP\"\n");
+    assert_eq!(read("[reload]\nsignal = \"HUP\"\n"), signal);
+    let both = read("[reload]\nsignal = \"HUP\"\n[control]\nreload.command = [\"x\"]\n");
+    let way = &both[&Control::Reload];
+    assert_eq!((way.signal, &*way.command), (Some(ControlSignal::Hup), &["x".to_owned()][..]));
+    let either = error(&with("[control]\nflush.signal = \"HUP\"\nflush.command = [\"x\"]\n"));
+    assert!(either.contains("control.flush needs either a signal or a command"), "{either}");
 }
 
 #[test]
