@@ -1,5 +1,8 @@
 //! The word of a scenario: classes of clients that play beside the good ones.
 
+use crate::course::RATE_MOST;
+use crate::value::{NUMBERS, scaled};
+
 /// The scenarios that kqps has (`docs/SCENARIOS.md`).
 pub const NAMES: [&str; 11] = [
     "random-names",
@@ -49,11 +52,8 @@ impl<'a> Scenario<'a> {
 /// The accepted words.
 pub fn check(word: &str) -> Result<(), &'static str> {
     let (name, rate) = word.split_once('=').map_or((word, None), |(name, rate)| (name, Some(rate)));
-    let is_rate = |rate: &str| {
-        let number = rate.trim_end_matches(['k', 'M']);
-        rate.len() - number.len() <= 1
-            && number.parse::<f64>().is_ok_and(|rate| rate.is_finite() && rate > 0.0)
-    };
+    // Rates are those of the command line.
+    let is_rate = |rate: &str| scaled(rate, &NUMBERS).is_some_and(|qps| qps > 0.0 && qps <= RATE_MOST);
     let may_be_searched = !ATTACKERS.contains(&name);
     let is_known = NAMES.contains(&name) && rate.map_or(may_be_searched, is_rate);
     if word == NONE || is_known { Ok(()) } else { Err(EXPECTED) }
@@ -65,14 +65,14 @@ mod tests {
 
     #[test]
     fn a_word_is_a_name_perhaps_with_a_rate() {
-        for word in
-            ["none", "random-names", "one-name=50k", "connections=0.5M", "malformed=100", "rapid-reset=5k"]
-        {
+        let right =
+            "none random-names one-name=50k connections=0.5M malformed=100 one-name=0.1G rapid-reset=5k";
+        for word in right.split(' ') {
             assert_eq!(check(word), Ok(()), "{word}");
         }
-        for word in
-            ["", "none=5", "other", "one-name=", "one-name=fast", "one-name=5kk", "one-name=-1", "handshakes"]
-        {
+        let wrong = ",none=5,other,one-name=,one-name=fast,one-name=5kk,one-name=-1,one-name=0,one-name=1e5,\
+                     one-name=0.2G,handshakes";
+        for word in wrong.split(',') {
             assert!(check(word).is_err(), "{word}");
         }
         assert_eq!(Scenario::read("none"), None);

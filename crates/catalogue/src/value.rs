@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+/// Units of numbers. The empty one stands last, since units are tried in order.
+pub const NUMBERS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
+
 /// Units of durations.
 const DURATIONS: [(&str, f64); 7] =
     [("ns", 1e-9), ("us", 1e-6), ("µs", 1e-6), ("ms", 1e-3), ("s", 1.0), ("m", 60.0), ("h", 3600.0)];

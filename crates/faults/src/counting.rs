@@ -70,6 +70,8 @@ pub struct ConnectionCounts {
 pub struct CountingServer {
     address: SocketAddr,
     counts: Arc<Mutex<ConnectionCounts>>,
+    /// The error that ended the thread; empty if none did.
+    failure: Arc<Mutex<String>>,
     thread: Background<()>,
 }
 
@@ -91,8 +93,13 @@ impl CountingServer {
             counts: ConnectionCounts::default(),
             shared: Arc::clone(&counts),
         };
+        let failure = Arc::new(Mutex::new(String::new()));
+        let failed = Arc::clone(&failure);
         let named = ("the server that counts", "counting");
-        Ok(Self { address, counts, thread: Background::start(named, None, move |stop| engine.run(stop))? })
+        let thread = Background::start(named, None, move |stop| {
+            engine.run(stop).inspect_err(|error| *lock(&failed) = format!("{error:#}"))
+        })?;
+        Ok(Self { address, counts, failure, thread })
     }
 
     /// The address that clients connect to.
@@ -113,15 +120,15 @@ impl CountingServer {
             if counts.ended >= ended {
                 return Ok(counts);
             }
-            ensure!(self.thread.is_at_work(), "the server that counts has failed");
+            ensure!(self.thread.is_at_work(), "the server that counts has failed: {}", lock(&self.failure));
             ensure!(Instant::now() < until, "fewer than {ended} connections have ended: {counts:?}");
             std::thread::sleep(LOOK);
         }
     }
 }
 
-fn lock<T>(counts: &Mutex<T>) -> MutexGuard<'_, T> {
-    counts.lock().unwrap_or_else(PoisonError::into_inner)
+fn lock<T>(shared: &Mutex<T>) -> MutexGuard<'_, T> {
+    shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// The state of the loop.

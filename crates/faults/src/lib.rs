@@ -1,5 +1,5 @@
 //! Faults in known numbers: the relay between a player and its subject, the server on connections, the back end behind a
-//! front, servers that count attackers, and a server that replies as a test says.
+//! front, servers that count attackers, a server of known capacity, and a server that replies as a test says.
 //!
 //! For: tests and proofs, which compare what kqps counted with what happened. Not for: anything that a user of kqps
 //! needs, nor for judging whether the counts agree (`proofs`).
@@ -10,6 +10,7 @@
 mod table;
 
 pub mod back_end;
+pub mod capped;
 pub mod counting;
 pub mod relay;
 pub mod scripted;

@@ -8,7 +8,7 @@ use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use kqps_catalogue::course::RATE_MOST;
-use kqps_catalogue::value::{hint, scaled};
+use kqps_catalogue::value::{NUMBERS, hint, scaled};
 use kqps_kernel::affinity;
 use kqps_observation::cpu_list::{self, CpuListError};
 
@@ -23,9 +23,6 @@ const WHOLE_MOST: f64 = 9e15;
 
 /// The largest accepted buffer, bytes. A larger one is a slip.
 pub(crate) const BUFFER_MOST: u64 = 1 << 30;
-
-/// Factors of units. The empty unit stands last, since units are tried in order.
-const NUMBERS: [(&str, f64); 4] = [("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)];
 
 const SIZES: [(&str, f64); 8] = [
     ("KiB", 1024.0),

@@ -20,7 +20,7 @@ use std::path::Path;
 
 use indexmap::IndexMap;
 use kqps_observation::question;
-use kqps_verdict::search::Preset;
+use kqps_verdict::search::{Goal, Preset};
 use serde::Deserialize;
 
 use crate::placement::Placement;
@@ -278,8 +278,7 @@ impl StudyFile {
     /// The share of queries that its searches may lose instead of the preset's, 0 to 1.
     pub fn loss(&self) -> Option<f64> {
         let mut loads = self.experiments.iter().map(|one| one.load.as_ref().unwrap_or(&self.load));
-        // The complement of 0.99 is not exactly 0.01.
-        loads.find_map(|load| load.keep).map(|keep| ((1.0 - keep) * 1e9).round() / 1e9)
+        loads.find_map(|load| load.keep).map(Goal::loss_of_keep)
     }
 
     /// The subjects with the words by which the study calls them: built-in ones, or definition files, which are

@@ -29,6 +29,18 @@ pub struct EventFacts {
     pub counts: BTreeMap<String, u64>,
 }
 
+impl EventFacts {
+    /// Whether it happened, as far as is known: it did not if it could not begin.
+    pub fn happened(&self) -> bool {
+        self.begun_s.is_some() || self.failure.is_none()
+    }
+
+    /// When it began, or was due if its begin is not known.
+    pub fn at_s(&self) -> f64 {
+        self.begun_s.unwrap_or(self.due_s)
+    }
+}
+
 /// A time without a correct reply, while queries were due.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Silence {

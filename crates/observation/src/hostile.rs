@@ -87,8 +87,8 @@ pub struct HandshakesMade {
     pub begun: u64,
     /// Handshakes that were completed.
     pub done: u64,
-    /// Cause → handshakes that failed: `closed` and `reset` if the server did so to the connection, `time` if it took
-    /// longer than connecting may, and the names of TLS in [`crate::ConnectionFacts::failed`].
+    /// Cause → handshakes that failed: `closed` and `reset` if the server closed or reset the connection, `time` if the
+    /// handshake took longer than connecting may, and the names of TLS in [`crate::ConnectionFacts::failed`].
     pub failed: BTreeMap<String, u64>,
     /// Handshakes without an outcome when the trial ended.
     pub under_way: u64,
@@ -97,7 +97,7 @@ pub struct HandshakesMade {
 /// Streams that were opened and reset at once: `begun = reset + cut_off`.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct StreamsReset {
-    /// Streams that were to be opened.
+    /// Attempts that were begun.
     pub begun: u64,
     /// Streams whose request and reset the kernel took.
     pub reset: u64,

@@ -211,6 +211,14 @@ impl Trial {
         self.classes.first().map_or(self, |class| &class.trial)
     }
 
+    /// Sums a count over all classes of clients. Without classes it is the count of the trial.
+    pub fn over_classes(&self, count: impl Fn(&Self) -> u64) -> u64 {
+        if self.classes.is_empty() {
+            return count(self);
+        }
+        self.classes.iter().map(|class| count(&class.trial)).sum()
+    }
+
     /// The span in which queries were sent, nanoseconds of the host's monotonic clock.
     pub fn sending_ns(&self) -> Range<u64> {
         let began_ns = self.started_monotonic_ns;

@@ -10,6 +10,7 @@ mod connections;
 pub(crate) mod counts;
 mod handshakes;
 mod initials;
+mod key;
 mod queries;
 
 use std::io;
@@ -49,7 +50,7 @@ pub(crate) struct Means {
     client: Option<Arc<Client>>,
 }
 
-/// The part of a thread.
+/// A thread's share of the plan.
 #[derive(Clone, Copy)]
 struct Own<'a> {
     kind: Hostile,

@@ -228,7 +228,7 @@ impl Bits {
         }
     }
 
-    /// A bit for each two.
+    /// Merges pairs of bits.
     fn halved(&self) -> Self {
         let mut halved = Self::default();
         for (number, word) in self.words().enumerate() {

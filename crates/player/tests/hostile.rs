@@ -4,7 +4,7 @@ use std::io::Read as _;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kqps_dataset::Format;
 use kqps_faults::counting::{ConnectionCounts, CountingDatagrams, CountingServer, Layer};
@@ -276,8 +276,10 @@ fn a_server_that_goes_away_is_left_and_asked_again() {
     assert!(connections.closed_by_player >= 4, "{facts:?}");
     let away = facts.goaways.get("ENHANCE_YOUR_CALM").copied();
     assert_eq!(away, Some(connections.closed_by_player), "{facts:?}");
+    let deadline = Instant::now() + UNTIL_STOPPED;
     while seen[1].load(Relaxed) < connections.connected {
-        std::thread::yield_now();
+        assert!(Instant::now() < deadline, "the server saw {seen:?} of {facts:?}");
+        std::thread::sleep(Duration::from_millis(1));
     }
     assert_eq!(seen[0].load(Relaxed), facts.streams.unwrap().reset, "{facts:?}");
 }
@@ -310,4 +312,11 @@ fn handshakes_of_quic_are_completed_and_held() {
     let wire = Wire::Quic(quic::kept(40, &other.ca));
     let facts = played(&plan(Hostile::Handshake, server.address, wire, Duration::from_millis(20)));
     assert_eq!(facts.connections.failed, counts([("certificate", 20)]), "{facts:?}");
+    let wire = Wire::Quic(quic::kept(40, &made.ca));
+    let far = Plan {
+        local: Some("192.0.2.7".parse().unwrap()),
+        ..plan(Hostile::Handshake, server.address, wire, Duration::from_millis(20))
+    };
+    let facts = played(&far);
+    assert_eq!(facts.connections.failed, counts([("address", 20)]), "{facts:?}");
 }

@@ -8,6 +8,7 @@ use std::process::{Child, ChildStdout, Command, Stdio};
 use std::time::{Duration, Instant};
 
 use anyhow::{Context as _, Result};
+use kqps_kernel::poll::PollSet;
 use kqps_kernel::process::{self, Signal};
 use kqps_programs::shell;
 use serde::Deserialize;
@@ -122,16 +123,34 @@ impl Running {
         self.wait(END_WITHIN)
     }
 
-    /// Reads the rest of its output, however long that takes, and then waits `within` for its end.
+    /// Reads the rest of its output, and waits for its end. A program that has not ended within this time is killed, and
+    /// that is an error.
     pub fn wait(mut self, within: Duration) -> Result<Ended> {
-        let mut output = String::new();
-        self.output.read_to_string(&mut output)?;
+        let end = Instant::now() + within;
+        let late = format!("{} did not end within {} s", self.words, within.as_secs_f64());
+        let output = self.rest(end)?.with_context(|| late.clone())?;
         // /proc has its CPU time only until it is waited for.
         let has_ended = || Ok(self.has_ended()?.then_some(()));
-        let late = || format!("{} did not end within {} s", self.words, within.as_secs());
-        until((within, LOOK), has_ended, late)?;
+        until((end.saturating_duration_since(Instant::now()), LOOK), has_ended, || late.clone())?;
         let cpu_s = self.cpu_s()?;
         Ok(Ended { code: self.child.wait()?.code(), output, cpu_s })
+    }
+
+    /// Reads the rest of its output; `None` if the output goes on until this moment.
+    fn rest(&mut self, end: Instant) -> Result<Option<String>> {
+        let mut bytes = self.output.buffer().to_vec();
+        self.output.consume(bytes.len());
+        let output = self.output.get_mut();
+        let (mut set, mut part) = (PollSet::new([&*output]), vec![0; 1 << 16]);
+        while let Some(left) = end.checked_duration_since(Instant::now()) {
+            if set.wait(u64::try_from(left.as_nanos()).unwrap_or(u64::MAX))? {
+                match output.read(&mut part)? {
+                    0 => return Ok(Some(String::from_utf8(bytes)?)),
+                    read => bytes.extend_from_slice(&part[..read]),
+                }
+            }
+        }
+        Ok(None)
     }
 
     fn stat(&self) -> Result<String> {
@@ -240,6 +259,17 @@ mod tests {
         let status = "Name:\tkqps\nVmHWM:\t   99999 kB\nRssAnon:\t    1234 kB\nRssFile:\t 5 kB\n";
         assert_eq!((kib_of(status, "RssAnon"), kib_of(status, "VmHWM")), (Some(1_234), Some(99_999)));
         assert_eq!((kib_of("Name:\tkqps\n", "RssAnon"), kib_of(status, "Vm")), (None, None));
+    }
+
+    #[test]
+    fn a_program_that_does_not_end_is_killed() {
+        for script in ["echo begun; exec sleep 60", "exec sleep 60 >/dev/null"] {
+            let running = Running::start(Command::new("sh").args(["-c", script])).unwrap();
+            let pid = running.pid();
+            let error = running.wait(Duration::from_millis(200)).map(|_| ()).unwrap_err();
+            assert!(error.to_string().contains("did not end within 0.2 s"), "{error}");
+            assert!(!Path::new(&format!("/proc/{pid}")).exists());
+        }
     }
 
     #[test]

@@ -187,8 +187,8 @@ impl Played {
     }
 }
 
-/// The longest time from the end of a trial's output to the end of its process.
-const END_WITHIN: Duration = Duration::from_secs(10);
+/// The longest time from the call to the end of the trial and of its process. The longest trial is awaited for ten minutes.
+const END_WITHIN: Duration = Duration::from_mins(30);
 
 /// Waits for a player's end, and reads its record.
 pub fn finish(player: Running) -> Result<Played> {

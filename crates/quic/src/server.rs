@@ -41,6 +41,10 @@ pub trait Responder {
         reply: &mut Vec<u8>,
     ) -> Reply<Self::Many>;
 
+    /// Counts queries that were answered [`Reply::Later`] and whose client has left, or wants no reply, before the replies
+    /// came. [`Server::reply_later`] then returns `None` for them.
+    fn gone(&mut self, _queries: u64) {}
+
     /// Writes the next message of a reply to `message`, which is empty before. Returns whether there was one.
     fn next(&mut self, many: &mut Self::Many, message: &mut Vec<u8>) -> bool;
 }
@@ -244,12 +248,11 @@ impl<R: Responder> Server<R> {
     }
 
     /// Sends the reply to a query that was answered [`Reply::Later`]; without a message its stream is reset. Returns
-    /// whether the stream was still there and open. The connection is then among those at which something happened.
-    pub fn reply_later(&mut self, key: QueryKey, message: Option<&[u8]>) -> bool {
+    /// whether the stream was still open; `None` if the query does not wait any more, see [`Responder::gone`]. The
+    /// connection is then among those at which something happened.
+    pub fn reply_later(&mut self, key: QueryKey, message: Option<&[u8]>) -> Option<bool> {
         let connection = self.connections.get_mut(key.slot).and_then(Option::as_mut);
-        let Some(connection) = connection.filter(|connection| connection.at.1 == key.number) else {
-            return false;
-        };
+        let connection = connection.filter(|connection| connection.at.1 == key.number)?;
         let is_taken = connection.reply_later(key.stream, message, &mut self.scratch);
         self.note(key.slot);
         is_taken

@@ -239,13 +239,10 @@ fn times(number: usize, trial: &Trial) -> String {
     })
 }
 
-/// The events, at their begin or where they were due.
+/// The events that happened, at their begin or where they were due.
 fn marks(trial: &Trial) -> Vec<MomentMark> {
-    let mark = |event: &EventFacts| MomentMark {
-        at_s: event.begun_s.unwrap_or(event.due_s),
-        name: event.name.clone(),
-    };
-    trial.events.iter().map(mark).collect()
+    let mark = |event: &EventFacts| MomentMark { at_s: event.at_s(), name: event.name.clone() };
+    trial.events.iter().filter(|event| event.happened()).map(mark).collect()
 }
 
 /// The moments without a last one that the load did not fill.

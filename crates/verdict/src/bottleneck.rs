@@ -189,11 +189,11 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     if player_busy.is_some_and(|busy| busy >= SATURATED) {
         return by_player(of_full(&failed));
     }
-    if losses.most(losses.memory) {
-        return found(Resource::Memory, losses.share(losses.memory));
+    if losses.most_of_all(losses.memory) {
+        return found(Resource::Memory, losses.share_of_all(losses.memory));
     }
-    if losses.most(losses.path) {
-        return found(Resource::Path, losses.share(losses.path));
+    if losses.most_of_all(losses.path) {
+        return found(Resource::Path, losses.share_of_all(losses.path));
     }
     if failed.iter().all(|trial| disturbed(trial).is_some()) {
         return found(Resource::Host, None);
@@ -201,7 +201,7 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
     if failed.iter().all(|trial| watched(trial).is_none()) {
         return found(Resource::Unknown, None);
     }
-    if losses.most(losses.subject_buffer) {
+    if losses.most_of_all(losses.subject_buffer) {
         let all_are = |is_so: fn(&Trial) -> bool| failed.iter().all(|trial| is_so(trial));
         let resource = match (all_are(has_full_cores), all_are(|trial| trial.stalls.is_some())) {
             (true, _) if all_are(was_shared) => Resource::SubjectCoreShared,
@@ -209,7 +209,7 @@ pub fn bottleneck<'a>(failed: impl IntoIterator<Item = &'a Trial>) -> Bottleneck
             (false, true) => Resource::SubjectStill,
             (false, false) => Resource::SubjectSocketBuffer,
         };
-        return found(resource, losses.share(losses.subject_buffer));
+        return found(resource, losses.share_of_all(losses.subject_buffer));
     }
     let few_places = failed.iter().filter(|trial| warning::few_places(trial).is_some()).count();
     if losses.most(losses.places) && few_places * 2 > failed.len() {
@@ -251,7 +251,10 @@ fn watched(trial: &Trial) -> Option<&SubjectFacts> {
 
 /// Bad queries of several trials, by the place where they were lost.
 struct Losses {
+    /// Bad queries of the clients that the figure is about.
     bad: u64,
+    /// Bad queries of all classes of clients, as the ledger counts them.
+    bad_of_all: u64,
     /// All that the player lost or did not send: `refused`, `dropped`, and what it gave up, `without_id` among them.
     player: u64,
     /// Queries that the player's kernel refused.
@@ -273,8 +276,10 @@ impl Losses {
             let places = Place::ALL.into_iter().filter(|place| place.side() == Side::Path);
             places.map(|place| trial.ledger.at(place)).sum::<u64>()
         };
+        let bad = |trial: &Trial| trial.accounts.intended.saturating_sub(trial.accounts.correct);
         Self {
-            bad: sum(&|trial| trial.accounts.intended.saturating_sub(trial.accounts.correct)),
+            bad: sum(&bad),
+            bad_of_all: sum(&|trial| trial.over_classes(bad)),
             player: sum(&|trial| {
                 let gave_up = trial.accounts.unsent.saturating_sub(trial.held_back());
                 gave_up + trial.accounts.send_failed + trial.player_socket_drops()
@@ -289,13 +294,31 @@ impl Losses {
         }
     }
 
+    /// Whether the player's count is most of the bad queries.
     fn most(&self, count: u64) -> bool {
-        count > 0 && count * 2 >= self.bad
+        is_most(count, self.bad)
+    }
+
+    /// Whether a count of the ledger or of a host, which is of all classes, is most of the bad queries.
+    fn most_of_all(&self, count: u64) -> bool {
+        is_most(count, self.bad_of_all)
     }
 
     fn share(&self, count: u64) -> Option<f64> {
-        (self.bad > 0).then(|| (count as f64 / self.bad as f64).min(1.0))
+        share(count, self.bad)
     }
+
+    fn share_of_all(&self, count: u64) -> Option<f64> {
+        share(count, self.bad_of_all)
+    }
+}
+
+fn is_most(count: u64, bad: u64) -> bool {
+    count > 0 && count * 2 >= bad
+}
+
+fn share(count: u64, bad: u64) -> Option<f64> {
+    (bad > 0).then(|| (count as f64 / bad as f64).min(1.0))
 }
 
 /// Datagrams for which the kernel had no memory. Hosts in one network namespace have the same counter, which counts

@@ -6,8 +6,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 use kqps_observation::run::{Outcome, Purpose};
-use kqps_observation::trial::{ClassTrial, LoadFacts, LoadMode};
-use kqps_observation::{Run, RunTrial, Trial};
+use kqps_observation::trial::{ClassTrial, LoadFacts, LoadMode, UNSENT_LATE};
+use kqps_observation::{HostileFacts, Run, RunTrial, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ impl BreakingPoint {
         let mut rates: Vec<f64> = beside().filter_map(good_qps).collect();
         rates.sort_by(f64::total_cmp);
         let good_qps = rates.get(rates.len() / 2)? * usual_speed;
-        Some(Self { attack, good_qps, keep: 1.0 - goal.loss })
+        Some(Self { attack, good_qps, keep: goal.keep() })
     }
 }
 
@@ -50,9 +50,9 @@ pub fn rate_unit(trial: &Trial) -> &'static str {
 }
 
 /// A trial as a search sees it: beside an attack, the good clients, and under the load of the attack if its rate is searched;
-/// any other trial as it is. Places where packets were lost are those of all classes. For each query of the attack that its player did not send,
-/// the good clients have their share of a query that was not sent: a trial whose attack fell short of its rate shows
-/// nothing of that rate, and the player was its limit.
+/// any other trial as it is. Places where packets were lost are those of all classes. For each query or attempt of another
+/// class that its player did not send, the good clients have their share of a query that was not sent: a trial whose attack
+/// fell short of its rate shows nothing of that rate, and the player, or its places, were its limit.
 pub fn seen(trial: &Trial) -> Cow<'_, Trial> {
     let Some(first) = trial.classes.first() else { return Cow::Borrowed(trial) };
     let good = &first.trial;
@@ -94,9 +94,14 @@ fn load_of(trial: &Trial, attack: &LoadFacts) -> LoadFacts {
     }
 }
 
-/// Adds to the good clients, who intended so many queries, their share of the queries of an attack that were not sent.
+/// Adds to the good clients, who intended so many queries, their share of the queries of an attack that were not sent. Of
+/// attempts that are no queries, those count to which the player came too late.
 fn add_unsent(seen: &mut Trial, intended: u64, attack: &Trial) {
-    let per_query = intended as f64 / attack.accounts.sent.max(1) as f64;
+    let (sent, unsent_causes) = match &attack.hostile {
+        Some(hostile) => (hostile.begun, late(hostile)),
+        None => (attack.accounts.sent, attack.unsent_causes.clone()),
+    };
+    let per_query = intended as f64 / sent.max(1) as f64;
     let add = |to: &mut BTreeMap<String, u64>, from: &BTreeMap<String, u64>| {
         let mut all = 0;
         for (cause, count) in from {
@@ -106,11 +111,17 @@ fn add_unsent(seen: &mut Trial, intended: u64, attack: &Trial) {
         }
         all
     };
-    let unsent = add(&mut seen.unsent_causes, &attack.unsent_causes);
+    let unsent = add(&mut seen.unsent_causes, &unsent_causes);
     let failed = add(&mut seen.send_failed_causes, &attack.send_failed_causes);
     seen.accounts.unsent += unsent;
     seen.accounts.send_failed += failed;
     seen.accounts.intended += unsent + failed;
+}
+
+/// The attempts to which a player came too late, by cause.
+fn late(hostile: &HostileFacts) -> BTreeMap<String, u64> {
+    let late = hostile.unsent.get_key_value(UNSENT_LATE);
+    late.map(|(cause, count)| (cause.clone(), *count)).into_iter().collect()
 }
 
 /// A run whose trials are as a search sees them ([`seen`]).
@@ -132,7 +143,6 @@ pub fn seen_run(run: &Run) -> Cow<'_, Run> {
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::trial::UNSENT_LATE;
     use kqps_observation::{Accounts, Ledger};
 
     use super::*;
@@ -194,6 +204,18 @@ mod tests {
     }
 
     #[test]
+    fn attempts_that_came_too_late_are_an_attack_that_was_not_sent() {
+        let mut whole = trial(0, 0);
+        let unsent = [(UNSENT_LATE.to_owned(), 100), ("room".to_owned(), 700)].into();
+        let hostile = HostileFacts { due: 1000, begun: 200, unsent, ..HostileFacts::default() };
+        let beside = Trial { hostile: Some(hostile), ..Trial::default() };
+        whole.classes.push(ClassTrial { name: "idle".into(), trial: beside, is_sought: false });
+        let seen = seen(&whole);
+        seen.accounts.check().unwrap();
+        assert_eq!((seen.accounts.unsent, seen.unsent_causes[UNSENT_LATE]), (500, 500));
+    }
+
+    #[test]
     fn packets_of_all_classes_were_lost_where_the_trial_says() {
         let mut whole = trial(20, 0);
         whole.ledger = Ledger { unexplained: 7, ..Ledger::default() };
@@ -209,7 +231,7 @@ mod tests {
         let goal = Goal { loss: 0.01, ..Preset::Quick.goal() };
         let found = BreakingPoint::from_trials(&goal, &[(Purpose::Search, &seen)], 1.0).unwrap();
         assert_eq!((found.attack, found.good_qps), (vec!["attack".to_owned()], 1000.0));
-        assert!((found.keep - 0.99).abs() < 1e-9);
+        assert!(found.keep.total_cmp(&0.99).is_eq(), "without the noise of binary fractions");
         assert_eq!(BreakingPoint::from_trials(&goal, &[(Purpose::Search, whole.good())], 1.0), None);
     }
 }

@@ -62,8 +62,8 @@ impl Finding {
         let limited = || Self::of_whole_core(verdict.whole_core_qps?, wanted_qps?);
         let Some(figure) = figure.filter(|_| !verdict.grade.refuses()) else {
             let why = verdict.reasons.first().cloned().unwrap_or_else(|| "no trial was good".into());
-            let untold = || Self::cannot_tell(without_stop(sentence(&why)), advice(verdict));
-            return limited().unwrap_or_else(untold);
+            let unknown = || Self::cannot_tell(without_stop(sentence(&why)), advice(verdict));
+            return limited().unwrap_or_else(unknown);
         };
         if let (Some(wanted_qps), Some(need_qps)) = (wanted_qps, need_qps)
             && figure.low >= wanted_qps
@@ -200,7 +200,7 @@ mod tests {
     }
 
     #[test]
-    fn the_cpu_time_of_a_target_tells_that_it_is_too_slow_although_its_figure_is_refused() {
+    fn the_cpu_time_of_a_target_shows_that_it_is_too_slow_although_its_figure_is_refused() {
         let shared = verdict(79e3, 85e3, Resource::SubjectCoreShared);
         let refused = SearchVerdict { grade: Grade::F, figure_qps: None, ..shared.clone() };
         for spoiled in [shared, refused] {

@@ -33,16 +33,17 @@ pub(crate) struct CoreTime {
     /// The share of the time for which its busiest thread waited while no other of its threads ran there, 0 to 1: the mean,
     /// since a few trials in which it waited long are enough to mislead a search.
     pub(crate) waited: f64,
-    /// Answers a second if this thread had a core all the time, at the reference speed: the median.
-    pub(crate) whole_qps: f64,
-    /// This rate as a multiple of the figure.
+    /// Answers a second if this thread had a core all the time, at the reference speed: the median. `None` for good clients
+    /// beside an attack, since the subject's CPU time is for both.
+    pub(crate) whole_qps: Option<f64>,
+    /// This rate as a multiple of the figure; 1 without such a rate.
     apart: f64,
 }
 
 /// The CPU time of a subject in one trial.
 struct OfTrial {
     waited: f64,
-    whole_qps: f64,
+    whole_qps: Option<f64>,
 }
 
 impl CoreTime {
@@ -61,9 +62,9 @@ impl CoreTime {
             return None;
         }
         let waited = near.iter().map(|one| one.waited).sum::<f64>() / near.len() as f64;
-        let whole: Vec<f64> = near.iter().map(|one| one.whole_qps).collect();
-        let whole_qps = median_interval(&whole)?.median;
-        Some(Self { waited, whole_qps, apart: whole_qps / figure_qps })
+        let whole: Vec<f64> = near.iter().filter_map(|one| one.whole_qps).collect();
+        let whole_qps = median_interval(&whole).map(|interval| interval.median);
+        Some(Self { waited, whole_qps, apart: whole_qps.map_or(1.0, |whole_qps| whole_qps / figure_qps) })
     }
 
     /// Whether the subject waited so long that its trials show no rate.
@@ -91,9 +92,12 @@ impl CoreTime {
 impl OfTrial {
     fn new(trial: &Trial) -> Option<Self> {
         let busiest = busiest(trial.subject.as_ref()?)?;
-        let whole_qps = trial.accounts.correct as f64 / busiest.cpu_s / speed(trial);
         let waited = waited(trial)?;
-        (whole_qps > 0.0 && whole_qps.is_finite()).then_some(Self { waited, whole_qps })
+        if !trial.classes.is_empty() {
+            return Some(Self { waited, whole_qps: None });
+        }
+        let whole_qps = trial.accounts.correct as f64 / busiest.cpu_s / speed(trial);
+        (whole_qps > 0.0 && whole_qps.is_finite()).then_some(Self { waited, whole_qps: Some(whole_qps) })
     }
 }
 
@@ -101,7 +105,7 @@ impl OfTrial {
 mod tests {
     use kqps_observation::Accounts;
     use kqps_observation::subject::{SubjectFacts, ThreadFacts};
-    use kqps_observation::trial::LoadFacts;
+    use kqps_observation::trial::{ClassTrial, LoadFacts};
 
     use super::*;
 
@@ -134,7 +138,9 @@ mod tests {
     #[test]
     fn a_server_that_waited_may_be_worth_a_whole_core() {
         let core_time = measured_core_time(&[trial(0.1, 0.1), trial(0.15, 0.1), trial(0.2, 0.1)]).unwrap();
-        assert!((core_time.waited - 0.05).abs() < 1e-9 && (core_time.whole_qps - 125_000.0).abs() < 1e-3);
+        assert!(
+            (core_time.waited - 0.05).abs() < 1e-9 && (core_time.whole_qps.unwrap() - 125_000.0).abs() < 1e-3
+        );
         assert!(core_time.reaches_up() && !core_time.refuses());
         let figure = Interval { median: 1e5, low: 9e4, high: 1.1e5, coverage: 0.95, count: 2 };
         let widened = core_time.widen(figure);
@@ -150,6 +156,17 @@ mod tests {
         let of = |waited_s, figure_qps| CoreTime::from_trials(&trials(waited_s), figure_qps).unwrap();
         assert!(of(0.05, 95e3).refuses() && !of(0.05, 97e3).refuses());
         assert!(!of(0.015, 60e3).refuses(), "its thread has something else to wait for");
+    }
+
+    #[test]
+    fn cpu_time_for_good_clients_and_an_attack_is_worth_no_rate_of_either() {
+        let trials = |waited_s| {
+            let beside = Trial { classes: vec![ClassTrial::default()], ..trial(waited_s, 0.0) };
+            [beside.clone(), beside.clone(), beside]
+        };
+        let core_time = measured_core_time(&trials(0.05)).unwrap();
+        assert_eq!((core_time.whole_qps, core_time.reaches_up(), core_time.refuses()), (None, false, false));
+        assert!(measured_core_time(&trials(0.3)).unwrap().refuses());
     }
 
     #[test]

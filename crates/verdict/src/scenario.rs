@@ -41,7 +41,8 @@ pub struct Effect {
     /// Answers that were lost because of it: those of the share before, minus those that came, over the bins from the
     /// event until the answers were back. `None` without a share before.
     pub lost: Option<u64>,
-    /// The longest time without a correct reply that touches the time of the event; `None` if there is none.
+    /// The longest time without a correct reply that touches the time of the event. `None` if there is none, or if one as
+    /// long came before it and touches the time of no event.
     pub silence: Option<Silence>,
     /// Seconds until at least 99 % of the share before was answered again, 0 if no bin fell below. `None` without a share
     /// before, or if the answers were not back before the next event or the end of the load.
@@ -56,6 +57,13 @@ impl Effect {
     /// Lost answers as a share of the queries that were due in the event's time, 0 to 1.
     pub fn lost_share(&self) -> Option<f64> {
         (self.intended > 0).then(|| self.lost.map(|lost| lost as f64 / self.intended as f64))?
+    }
+
+    /// The outcome of a class that got fewer answers to the end of the event's time, in words: `below 99 % to the end of
+    /// 1.2 s`. `None` of any other class.
+    pub fn never_back(&self) -> Option<String> {
+        let is_away = self.answered_before.is_some() && self.recovered_s.is_none();
+        is_away.then(|| format!("below 99 % to the end of {:.1} s", self.span_s))
     }
 
     /// Whether the class lost anything: answers, or time in which none came.
@@ -129,13 +137,7 @@ fn classes(trial: &Trial) -> Vec<(&str, &Trial)> {
 
 /// The events that happened, by their time.
 fn happened(trial: &Trial) -> Vec<&EventFacts> {
-    let did = |event: &&EventFacts| event.begun_s.is_some() || event.failure.is_none();
-    let mut happened: Vec<&EventFacts> = trial.events.iter().filter(did).collect();
-    happened.sort_by(|one, other| at_s(one).total_cmp(&at_s(other)));
+    let mut happened: Vec<&EventFacts> = trial.events.iter().filter(|event| event.happened()).collect();
+    happened.sort_by(|one, other| one.at_s().total_cmp(&other.at_s()));
     happened
-}
-
-/// When an event began, or was due if its begin is not known.
-fn at_s(event: &EventFacts) -> f64 {
-    event.begun_s.unwrap_or(event.due_s)
 }

@@ -5,7 +5,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use super::{Course, Leg};
-use crate::value::{parse_seconds, scaled};
+use crate::value::{NUMBERS, parse_seconds, scaled};
 
 /// The greatest accepted rate, queries a second. No link carries more, so a greater one is a slip.
 pub const RATE_MOST: f64 = 100e6;
@@ -226,7 +226,7 @@ fn two_rates(text: &str, expected: &'static str) -> Result<(f64, f64), CourseErr
 
 /// A rate, which may be 0 for a while.
 fn rate(text: &str) -> Result<f64, CourseError> {
-    let rate = scaled(text, &[("k", 1e3), ("M", 1e6), ("G", 1e9), ("", 1.0)]);
+    let rate = scaled(text, &NUMBERS);
     rate.filter(|rate| *rate <= RATE_MOST).ok_or_else(|| CourseError::Rate(text.trim().to_owned()))
 }
 

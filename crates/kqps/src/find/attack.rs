@@ -74,8 +74,7 @@ impl AttackArgs {
     /// loss holds.
     pub(super) fn loss(&self, given: Option<f64>) -> Option<f64> {
         self.scenario.as_ref().filter(|_| given.is_none())?;
-        // The complement of 0.999 is not exactly 0.001.
-        Some(((1.0 - self.keep.unwrap_or(KEEP)) * 1e9).round() / 1e9)
+        Some(Goal::loss_of_keep(self.keep.unwrap_or(KEEP)))
     }
 
     /// The factors of a stored search with this attack.
@@ -213,7 +212,7 @@ fn missed_alone(trial: &Trial, goal: &Goal, good_qps: f64) -> Option<String> {
              take all replies. Give it more threads (-T) on cores of their own (--cpus), or lower --good-rate"
         ));
     }
-    let keep = percent::typed(1.0 - goal.loss);
+    let keep = percent::typed(goal.keep());
     let kept = percent::fixed(1.0 - probe.bad_ratio, 2);
     let why = if probe.bad_ratio > goal.loss {
         format!("keep {kept} % of their answers at {good} q/s, and not {keep} %: lower --good-rate or --keep")

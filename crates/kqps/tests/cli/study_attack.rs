@@ -41,6 +41,8 @@ fn an_attack_is_a_factor_and_its_rate_is_searched() {
     command.arg("run").arg(&file).args(["--records", "200", "--seed", "5", "--out"]).arg(&out);
     let output = command.stdin(Stdio::null()).output().unwrap();
     let said = String::from_utf8_lossy(&output.stderr).into_owned();
+    // A figure may be refused on a busy host.
+    assert!(matches!(output.status.code(), Some(0 | 3)), "{:?}: {said}", output.status);
     let run = Store::read(&out.join("run.sqlite")).unwrap_or_else(|error| panic!("{error}: {said}"));
     assert!((run.goal_facts.as_ref().unwrap().loss - 0.01).abs() < 1e-9);
     let of_cell = |index: usize| run.trials_of(index).filter_map(|one| Some((one.purpose, one.measured()?)));

@@ -405,11 +405,12 @@ fn each_is_controlled_as_its_definition_says() {
 }
 
 #[test]
-fn one_that_was_killed_is_gone_and_can_be_started_again() {
+fn a_killed_subject_is_gone_and_can_be_started_again() {
     let mut rig = Rig::new();
     let echo = builtin::echo();
     let mut started = rig.started(&echo, 1, &Settings::new());
     assert!(performed(&started, "do = \"kill\"").done_ns.is_some());
+    assert!(started.subject.ended().is_some(), "it is gone");
     assert!(performed(&started, "do = \"restart\"").done_ns.is_some());
     assert_eq!(started.subject.ended(), None);
     for (event, wanted) in [

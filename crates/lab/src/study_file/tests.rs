@@ -4,6 +4,7 @@ use crate::study_file::offer::HostOffer;
 use kqps_host::Topology;
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::run::Role;
+use kqps_testbed::player_hosts::{PlayerHost, PlayerHosts};
 use kqps_testbed::subject::builtin as subjects;
 
 mod transports;
@@ -104,6 +105,21 @@ fn every_set_of_cores_is_a_cell_of_its_own() {
         (last.subject_cpus.as_slice(), last.player_cpus.as_slice()),
         ([1, 2].as_slice(), [0].as_slice())
     );
+}
+
+#[test]
+fn a_scenario_is_left_out_if_other_hosts_play() {
+    let text = SMALL.replace("client = [", "scenario = [\"none\", \"one-name=5k\"]\nclient = [");
+    let here = laid_out(&text, 2);
+    let players = Some(PlayerHosts { players: vec![PlayerHost::default()], ..PlayerHosts::default() });
+    let study = StudyFile::read("small.toml", &text).unwrap();
+    let there = lay_out(&study, &HostOffer { players, ..offer(2) }).unwrap();
+    let with_scenario = |names: Vec<&str>| names.iter().filter(|name| name.contains("one-name")).count();
+    assert!(with_scenario(subject_names(&here)) > 0);
+    assert_eq!(with_scenario(subject_names(&there)), 0);
+    let reasons: Vec<&String> =
+        there.skipped.iter().filter(|(name, _)| name.contains("one-name")).map(|(_, why)| why).collect();
+    assert!(!reasons.is_empty() && reasons.iter().all(|why| *why == attack::ONE_HOST), "{reasons:?}");
 }
 
 #[test]

@@ -42,7 +42,7 @@ pub(super) trait Attack {
         Ok(())
     }
 
-    /// Does what is due by now.
+    /// Fires the timers that are due at `now_ns`.
     fn expire(&mut self, now_ns: u64);
 
     /// When something may be due; `None` if nothing is.

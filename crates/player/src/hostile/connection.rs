@@ -14,7 +14,7 @@ pub(super) enum Stage {
     Connecting,
     /// TLS shakes hands.
     Handshaking,
-    /// It is what the attacker wanted.
+    /// TCP, and TLS if there is any, are complete.
     Open,
 }
 

@@ -18,6 +18,7 @@ use super::Own;
 use super::attempts::Attack;
 use super::connection::{Connection, Stage};
 use super::counts::HostileCounts;
+use super::key::key;
 use super::queries::Queries;
 use crate::connections::Ending;
 use crate::loss::{Loss, by_error};
@@ -138,7 +139,7 @@ impl<'a> Connections<'a> {
 
     /// The key of the events of a place's connection.
     fn key(&self, at: usize) -> u64 {
-        (u64::from(self.places[at].generation) << 32) | at as u64
+        key(at, self.places[at].generation)
     }
 
     fn give_back(&mut self, at: usize) {

@@ -13,6 +13,7 @@ use kqps_tls::Connector;
 use super::Own;
 use super::attempts::Attack;
 use super::counts::HostileCounts;
+use super::key::{key, place};
 use crate::connections::Ending;
 use crate::loss::{Loss, by_end, by_error};
 use crate::plan::QuicPlan;
@@ -75,7 +76,7 @@ impl<'a> Handshakes<'a> {
     }
 
     fn key(&self, at: usize) -> u64 {
-        (u64::from(self.places[at].generation) << 32) | at as u64
+        key(at, self.places[at].generation)
     }
 
     fn connect(&mut self, at: usize, now_ns: u64) {
@@ -219,10 +220,15 @@ impl<'a> Handshakes<'a> {
     }
 }
 
-/// Why a socket could not be had.
+/// Why no socket could be bound and connected.
 fn by_socket_error(error: &io::Error) -> Loss {
-    // All ports of the address are in use.
-    if error.kind() == io::ErrorKind::AddrInUse { Loss::Ports } else { by_error(error) }
+    match error.kind() {
+        // All ports of the address are in use.
+        io::ErrorKind::AddrInUse => Loss::Ports,
+        // A bound datagram socket needs no port to connect, so the address is not one of this host's.
+        io::ErrorKind::AddrNotAvailable => Loss::Address,
+        _ => by_error(error),
+    }
 }
 
 impl Attack for Handshakes<'_> {
@@ -237,7 +243,7 @@ impl Attack for Handshakes<'_> {
     }
 
     fn happened(&mut self, event: Ready) {
-        let at = event.key as u32 as usize;
+        let at = place(event.key);
         if self.key(at) == event.key {
             self.read(at, clock::now_ns());
         }
@@ -269,7 +275,7 @@ impl Attack for Handshakes<'_> {
                 None => connections.connecting += 1,
             }
             self.client.close(at, now_ns);
-            // A close that does not leave is one that was lost.
+            // A close that cannot be sent counts as lost on the network.
             let _ = self.send(at, now_ns);
         }
         self.counts

@@ -78,10 +78,12 @@ impl<'a> Initials<'a> {
         })
     }
 
-    /// Sends the first datagrams of a new client. Returns why the kernel refused one, if it did.
+    /// Sends the first datagrams of a new client. Those for which the kernel has no room are lost, as on a network. Returns
+    /// why none left, if none did.
     fn send(&mut self, at: usize, now_ns: u64) -> io::Result<()> {
         let Self { client, sockets, counts, packet, .. } = self;
         let Port { socket, to, .. } = &sockets[at];
+        let (mut has_left, mut refused) = (false, Ok(()));
         while client.transmit(SLOT, 1, packet, now_ns).is_some() {
             let mut sent = socket.send(packet, to);
             if sent.as_ref().is_err_and(is_report) {
@@ -89,11 +91,22 @@ impl<'a> Initials<'a> {
                 counts.replied(UNREACHABLE, 1);
                 sent = socket.send(packet, to);
             }
-            sent?;
-            counts.facts.initials += 1;
-            counts.facts.bytes_sent += packet.len() as u64;
+            match sent {
+                Ok(()) => {
+                    has_left = true;
+                    counts.facts.initials += 1;
+                    counts.facts.bytes_sent += packet.len() as u64;
+                }
+                Err(error) => {
+                    let is_full = error.kind() == io::ErrorKind::WouldBlock;
+                    refused = Err(error);
+                    if !is_full {
+                        break;
+                    }
+                }
+            }
         }
-        Ok(())
+        if has_left { Ok(()) } else { refused }
     }
 
     fn read(&mut self, at: usize) {

@@ -15,7 +15,7 @@ use super::figure::Reported;
 use crate::child::{Ended, Running, pinned};
 
 /// How long a program may take to end after its output.
-const END_WITHIN: Duration = Duration::from_secs(10);
+const END_WITHIN: Duration = Duration::from_mins(30);
 
 /// A player.
 #[derive(Debug)]

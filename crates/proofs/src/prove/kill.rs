@@ -79,7 +79,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         let running = Running::start(&mut lab.run(before.is_some()))?;
         let is_early = before.is_some() && (kills + 1) % EARLY_EVERY == 0;
         if !is_early && !lab.goes_on(&running, before.as_ref())? {
-            let ended = running.wait(Duration::ZERO)?;
+            let ended = running.wait(Duration::from_secs(10))?;
             anyhow::bail!("after {kills} kills the study ended by itself, with {:?}", ended.code);
         }
         std::thread::sleep(Duration::from_secs_f64(random.f64() * KILL_WITHIN_S));

@@ -19,7 +19,7 @@ use super::Bench;
 use crate::child::{Running, pinned};
 
 /// The longest time of a search.
-const END_WITHIN: Duration = Duration::from_mins(1);
+const END_WITHIN: Duration = Duration::from_mins(10);
 
 pub(super) struct SearchOutcome {
     /// Its figure in the gauge's units, queries for a turn, or in queries a second if nothing was gauged, or why there is none.

@@ -76,25 +76,7 @@ fn serve(socket: &UdpSocket, mut answers: impl FnMut(&[u8]) -> bool, stop: &Atom
     Ok(dropped)
 }
 
-/// Replies that are saved up while no query comes, as a time at the rate: the length of the queue. It is a hundredth of an interval of
-/// resperf.
-const SAVED_S: f64 = 5e-3;
-
-/// The rule of a server that answers at most this many queries a second: one queue that drains at this rate.
-pub(super) fn capped(most_qps: f64) -> impl FnMut(&[u8]) -> bool {
-    let (mut room, mut at_ns) = (1.0, clock::now_ns());
-    move |_| {
-        let now_ns = clock::now_ns();
-        room += (now_ns - at_ns) as f64 / 1e9 * most_qps;
-        room = f64::min(room, (most_qps * SAVED_S).max(1.0));
-        at_ns = now_ns;
-        let has_room = room >= 1.0;
-        room -= if has_room { 1.0 } else { 0.0 };
-        has_room
-    }
-}
-
-/// Answers queries, and holds those of a standstill until it is over.
+/// Answers every query, and holds the replies to those of a standstill until it is over. It drops none.
 fn serve_held(socket: &UdpSocket, mut standstill: Standstill, stop: &AtomicBool) -> Result<u64> {
     let mut message = [0; 512];
     let mut held: VecDeque<(u64, Vec<u8>, SocketAddr)> = VecDeque::new();

@@ -1,6 +1,6 @@
 //! A connection of a server: queries from streams, and replies to them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::net::SocketAddr;
 use std::time::Instant;
 
@@ -39,6 +39,8 @@ pub(super) struct Connection<M> {
     streams: HashMap<StreamId, Stream<M>>,
     /// Early data that must not be replayed, and waits for the end of the handshake (RFC 9250, section 4.5).
     held: Vec<(StreamId, Vec<u8>)>,
+    /// Streams whose queries were answered [`Reply::Later`], until their replies come.
+    later: HashSet<StreamId>,
 }
 
 struct Stream<M> {
@@ -79,8 +81,16 @@ enum Rest {
 
 impl<M> Connection<M> {
     pub(super) fn new(inner: quinn_proto::Connection, client: SocketAddr, at: (usize, u64)) -> Self {
-        let (streams, held) = (HashMap::new(), Vec::new());
-        Self { inner, client, at, is_ready: false, has_ended: false, streams, held }
+        Self {
+            inner,
+            client,
+            at,
+            is_ready: false,
+            has_ended: false,
+            streams: HashMap::new(),
+            held: Vec::new(),
+            later: HashSet::new(),
+        }
     }
 
     pub(super) fn poll<R: Responder<Many = M>>(
@@ -102,7 +112,7 @@ impl<M> Connection<M> {
                 Event::ConnectionLost { reason } => {
                     let failure = Agreed::from_connection(&self.inner).and_then(|agreed| agreed.failure);
                     if let Some(end) = End::from_error(reason, failure) {
-                        self.ended(end, each);
+                        self.ended(end, responder, each);
                     }
                     Ok(())
                 }
@@ -114,7 +124,7 @@ impl<M> Connection<M> {
                 }
                 Event::Stream(StreamEvent::Stopped { id, .. }) => {
                     self.forget(id);
-                    self.reset(id, code::REQUEST_CANCELLED);
+                    self.cancel(id, responder);
                     Ok(())
                 }
                 _ => Ok(()),
@@ -122,13 +132,21 @@ impl<M> Connection<M> {
             if let Err(rule) = done {
                 let reason = Bytes::from_static(rule.as_bytes());
                 self.inner.close(at, code::number(code::PROTOCOL_ERROR), reason);
-                self.ended(End::Rules(rule), each);
+                self.ended(End::Rules(rule), responder, each);
             }
         }
     }
 
-    fn ended(&mut self, end: End, each: &mut impl FnMut(ServerEvent)) {
+    fn ended<R: Responder<Many = M>>(
+        &mut self,
+        end: End,
+        responder: &mut R,
+        each: &mut impl FnMut(ServerEvent),
+    ) {
         if !std::mem::replace(&mut self.has_ended, true) {
+            self.held.clear();
+            responder.gone(self.later.len() as u64);
+            self.later.clear();
             each(ServerEvent::Ended(self.client, end));
         }
     }
@@ -192,7 +210,7 @@ impl<M> Connection<M> {
     ) -> Result<(), &'static str> {
         if matches!(rest, Rest::Reset) {
             self.streams.remove(&id);
-            self.reset(id, code::REQUEST_CANCELLED);
+            self.cancel(id, responder);
             return Ok(());
         }
         if is_asked {
@@ -252,8 +270,10 @@ impl<M> Connection<M> {
                 stream.many = Some(many);
                 self.go_on(id, responder, scratch);
             }
-            // A stream that the client has ended is not known here: the reply needs none of its state.
-            Reply::Later => {}
+            // `streams` does not have a stream that the client has ended: the reply needs none of its state.
+            Reply::Later => {
+                self.later.insert(id);
+            }
             Reply::None => self.reset(id, code::UNSPECIFIED_ERROR),
         }
     }
@@ -277,21 +297,22 @@ impl<M> Connection<M> {
         true
     }
 
-    /// Sends the reply to a query that was answered later, or resets its stream. Returns whether the client wants it.
+    /// Sends the reply to a query that was answered later, or resets its stream. Returns whether the client wants it;
+    /// `None` if the query does not wait any more.
     pub(super) fn reply_later(
         &mut self,
         id: StreamId,
         message: Option<&[u8]>,
         scratch: &mut Scratch,
-    ) -> bool {
-        if self.has_ended {
-            return false;
+    ) -> Option<bool> {
+        if !self.later.remove(&id) {
+            return None;
         }
         let Some(message) = message else {
             self.reset(id, code::UNSPECIFIED_ERROR);
-            return true;
+            return Some(true);
         };
-        self.send(id, message, &mut scratch.output)
+        Some(self.send(id, message, &mut scratch.output))
     }
 
     /// Sends more of a reply, as far as there is room.
@@ -337,6 +358,14 @@ impl<M> Connection<M> {
         self.held.retain(|(held, _)| *held != id);
         // It may have ended already.
         let _ = self.inner.recv_stream(id).stop(code::number(code::REQUEST_CANCELLED));
+    }
+
+    /// Resets a stream on which the client wants no reply, and counts its query if that waits for its reply.
+    fn cancel<R: Responder<Many = M>>(&mut self, id: StreamId, responder: &mut R) {
+        if self.later.remove(&id) {
+            responder.gone(1);
+        }
+        self.reset(id, code::REQUEST_CANCELLED);
     }
 
     fn reset(&mut self, id: StreamId, code: u32) {

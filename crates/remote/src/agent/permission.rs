@@ -91,18 +91,25 @@ mod tests {
 
     use super::*;
     use crate::agent::job::Queries;
+    use kqps_player::plan::Hostile;
+    use kqps_testbed::attack::{OpenRate, PlayScenario};
     use kqps_testbed::materials::{MaterialsSpec, QueriesKind};
-    use kqps_testbed::play::{PlayRequest, QueryFile};
+    use kqps_testbed::play::{PlayClass, PlayRequest, QueryFile};
     use kqps_testbed::player_setup::PlayerSetup;
     use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 
     fn play(target: &str) -> Job {
+        play_with(target, |_| {})
+    }
+
+    /// A job that plays at a target, with changes to its request.
+    fn play_with(target: &str, change: impl FnOnce(&mut PlayRequest)) -> Job {
         let request = TrialRequest { pace: RequestedPace::Closed, duration_s: 1.0, purpose: Purpose::Search };
         let targets = [target.parse().unwrap()];
         let subject = SubjectWatched::default();
         let plan = PlayerSetup::many_flows().plan(&request, (&targets, None), &[], &subject).unwrap();
         let queries = QueryFile::new("".as_ref());
-        let request = PlayRequest {
+        let mut request = PlayRequest {
             plan,
             queries,
             classes: Vec::new(),
@@ -112,6 +119,7 @@ mod tests {
             shows_bar: false,
             live_every: None,
         };
+        change(&mut request);
         let queries = Queries { wanted: MaterialsSpec::default(), kind: QueriesKind::Plain };
         Job::Play { request: Box::new(request), queries, at_ns: None }
     }
@@ -141,5 +149,30 @@ mod tests {
         let server = Permission::default();
         server.grant(Role::Server, &["192.0.2.1".parse().unwrap()]).unwrap();
         assert!(server.check(&play("192.0.2.1:53")).unwrap_err().contains("the server's"));
+    }
+
+    #[test]
+    fn a_player_plays_no_scenario_and_no_attackers() {
+        let permission = Permission::default();
+        permission.grant(Role::Player, &["192.0.2.1".parse().unwrap()]).unwrap();
+        let refused =
+            |change: fn(&mut PlayRequest)| permission.check(&play_with("192.0.2.1:53", change)).unwrap_err();
+        let beside = refused(|request| {
+            request.classes.push(PlayClass {
+                name: "attack".into(),
+                plan: request.plan.clone(),
+                queries: request.queries.clone(),
+                edns_options: Vec::new(),
+                is_sought: false,
+            });
+        });
+        assert!(beside.contains("plays no classes of clients"), "{beside}");
+        let scenario = refused(|request| {
+            request.scenario =
+                Some(PlayScenario { scenario: "one-name=5k".into(), rate: OpenRate::Named, speed: 1.0 });
+        });
+        assert!(scenario.contains("plays no classes of clients"), "{scenario}");
+        let attackers = refused(|request| request.plan.hostile = Some(Hostile::Idle));
+        assert!(attackers.contains("plays no attackers"), "{attackers}");
     }
 }

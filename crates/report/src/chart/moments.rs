@@ -155,10 +155,11 @@ fn draw_marks(svg: &mut Svg, chart: &Moments<'_>, across: impl Fn(f64) -> f64) {
     for mark in chart.marks.iter().filter(|mark| (0.0..=chart.until_s).contains(&mark.at_s)) {
         let x = across(mark.at_s);
         svg.group(&mark.name, |svg| svg.line("mark", (x, TOP), (x, BOTTOM)));
-        if x >= free {
-            let short: String = mark.name.chars().take(MARK_LETTERS).collect();
+        let short: String = mark.name.chars().take(MARK_LETTERS).collect();
+        let half = short.chars().count() as f64 * LETTER / 2.0;
+        if x - half >= free {
             svg.text("tick", x, TOP - 4.0, Anchor::Middle, &short);
-            free = x + short.chars().count() as f64 * LETTER;
+            free = x + half;
         }
     }
 }
@@ -183,18 +184,25 @@ mod tests {
     #[test]
     fn marks_stand_at_their_moments_and_their_names_on_no_other() {
         let mark = |at_s, name: &str| Mark { at_s, name: name.into() };
-        let marks = [mark(5.0, "reload"), mark(5.1, "loss <5%>"), mark(11.0, "later")];
         let courses =
             [Course { name: "p99", class: "p99", points: vec![(0.0, Some(1.0)), (9.0, Some(2.0))] }];
         let (id, title, description, kind) = ("m", "t", "d", Kind::Rates);
-        let chart = Moments { id, title, description, kind, courses: &courses, marks: &marks, until_s: 10.0 };
-        let drawn = moments(&chart);
+        let with = |marks: &[Mark]| {
+            moments(&Moments { id, title, description, kind, courses: &courses, marks, until_s: 10.0 })
+        };
+        let drawn = with(&[mark(5.0, "reload"), mark(5.1, "loss <5%>"), mark(11.0, "later")]);
         assert_eq!(drawn.matches("class=\"mark\"").count(), 2, "{drawn}");
         assert!(drawn.contains(">reload</text>") && !drawn.contains("later"), "{drawn}");
         assert!(
             drawn.contains("<title>loss &lt;5%&gt;</title>") && !drawn.contains("5%&gt;</text>"),
             "{drawn}"
         );
+        // A second is 6.7 % of the width. Names are centred: 4.8 % of it for one of four letters, 20.4 % for 17.
+        let has_second = |at_s, name: &str| {
+            with(&[mark(1.0, "kill"), mark(at_s, name)]).contains(&format!(">{name}</text>"))
+        };
+        assert_eq!([1.7, 1.8].map(|at_s| has_second(at_s, "stop")), [false, true]);
+        assert_eq!([2.8, 3.0].map(|at_s| has_second(at_s, "a transfer of all")), [false, true]);
     }
 
     #[test]

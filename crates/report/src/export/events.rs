@@ -24,6 +24,8 @@ pub(super) fn events<'a>(trials: impl IntoIterator<Item = (u64, &'a Trial)>) -> 
             ("bytes", "bytes of the messages of a transfer", counts("bytes")),
             ("updates", "dynamic updates sent", counts("updates")),
             ("accepted", "dynamic updates that the server accepted", counts("accepted")),
+            ("refused", "dynamic updates that the server refused", counts("refused")),
+            ("unanswered", "dynamic updates without an answer", counts("unanswered")),
         ]);
     }
     sheet
@@ -46,7 +48,7 @@ mod tests {
         };
         let trial = Trial { events: vec![event], ..Trial::default() };
         let csv = events([(3, &trial)]).csv();
-        let names = "trial,name,due_s,begun_s,done_s,failure,messages,records,bytes,updates,accepted";
-        assert_eq!(csv, format!("{names}\n3,AXFR a.,5,5.001,,,,7,,,\n"));
+        let names = "trial,name,due_s,begun_s,done_s,failure,messages,records,bytes,updates,accepted,refused,unanswered";
+        assert_eq!(csv, format!("{names}\n3,AXFR a.,5,5.001,,,,7,,,,,\n"));
     }
 }

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use kqps_observation::hostile::UNSENT_ROOM;
+use kqps_observation::trial::UNSENT_LATE;
 use kqps_observation::{HostileConnections, HostileFacts};
 
 use super::moments::Part;
@@ -21,12 +23,15 @@ pub(super) fn hostile(trials: &[Part<'_>]) -> Sheet {
     sheet
 }
 
-fn attempts(facts: &HostileFacts) -> [Field; 4] {
+fn attempts(facts: &HostileFacts) -> [Field; 6] {
+    let unsent = |cause: &str| count(facts.unsent.get(cause).copied().unwrap_or(0));
     [
         ("kind", "the kind of the attempts", text(facts.kind.word())),
         ("due", "attempts that were due", count(facts.due)),
         ("begun", "attempts that were begun", count(facts.begun)),
         ("unsent", "attempts that were not begun", count(facts.unsent_in_all())),
+        ("unsent_late", "attempts of these to which the player came too late", unsent(UNSENT_LATE)),
+        ("unsent_room", "attempts of these that found no room", unsent(UNSENT_ROOM)),
     ]
 }
 
@@ -49,15 +54,21 @@ fn of_connections(connections: &HostileConnections) -> [Field; 11] {
     ]
 }
 
-fn sent(facts: &HostileFacts) -> [Field; 11] {
+fn sent(facts: &HostileFacts) -> [Field; 13] {
     let HostileFacts { handshakes, streams, lived_us, .. } = facts;
     let handshakes = handshakes.as_ref();
     [
+        ("handshakes_begun", "handshakes of TLS that were begun", counted(handshakes.map(|all| all.begun))),
         ("handshakes_done", "handshakes of TLS that were completed", counted(handshakes.map(|all| all.done))),
         (
             "handshakes_failed",
             "handshakes of TLS that failed",
             counted(handshakes.map(|all| sum(&all.failed))),
+        ),
+        (
+            "handshakes_under_way",
+            "handshakes of TLS without an outcome at the end",
+            counted(handshakes.map(|all| all.under_way)),
         ),
         ("streams_reset", "streams that were opened and reset", counted(streams.map(|all| all.reset))),
         ("streams_cut_off", "streams that did not leave", counted(streams.map(|all| all.cut_off))),

@@ -62,6 +62,7 @@ pub fn sheets(run: &Run, verdict: &RunVerdict, other: Option<&Beside>) -> Vec<Sh
         trials::trials(run, verdict),
         moments::moments(&measured),
         moments::lanes(&measured),
+        hostile::hostile(&measured),
         events::events(run.trials.iter().filter_map(|one| Some((one.number, one.measured()?)))),
         trials::skipped(run),
         hosts::hosts(run),

@@ -59,10 +59,9 @@ fn effect(effect: &Effect) -> EffectRow {
         class: effect.class.clone(),
         lost: lost.unwrap_or_else(|| format::NONE.to_owned()),
         silent: time(effect.silence.map(|silence| silence.seconds * 1e6)),
-        recovered: match (effect.answered_before, effect.recovered_s) {
-            (Some(_), None) => "never".to_owned(),
-            (_, recovered_s) => time(recovered_s.map(|recovered_s| recovered_s * 1e6)),
-        },
+        recovered: effect
+            .never_back()
+            .unwrap_or_else(|| time(effect.recovered_s.map(|recovered_s| recovered_s * 1e6))),
         p99_before: time(effect.p99_before_us),
         p99_worst: time(effect.p99_worst_us),
     }
@@ -127,11 +126,15 @@ mod tests {
             answered_before: Some(1.0),
             lost: Some(16),
             recovered_s: None,
+            span_s: 1.25,
             p99_before_us: Some(400.0),
             ..Effect::default()
         });
         let shown = [row.event, row.lost, row.silent, row.recovered, row.p99_before, row.p99_worst]
             .map(|text| text.replace('\u{a0}', " "));
-        assert_eq!(shown, ["reload at 5.00 s", "16 (1.6 %)", "–", "never", "400 µs", "–"]);
+        assert_eq!(
+            shown,
+            ["reload at 5.00 s", "16 (1.6 %)", "–", "below 99 % to the end of 1.2 s", "400 µs", "–"]
+        );
     }
 }

@@ -53,7 +53,7 @@ pub(super) struct Scratch<A> {
     pub(super) transfers: u64,
     /// The slot of the connection whose turn it is, and the number of connections that had it before.
     pub(super) at: (u32, u32),
-    /// Queries whose answers came later, and are counted.
+    /// Queries whose answers came later or whose connections ended before, and are counted.
     pub(super) settled: u64,
     /// Replies that came later.
     pub(super) rcodes: Rcodes,
@@ -382,6 +382,11 @@ impl<S> Connection<S> {
             self.active_ns = now_ns;
         }
         Ok(self.output.is_empty() && !self.stream.has_unsent())
+    }
+
+    /// The number of queries whose answers have not come.
+    pub(super) fn waiting(&self) -> u64 {
+        self.later.waiting()
     }
 
     /// Why the connection ends if it makes no progress in time.

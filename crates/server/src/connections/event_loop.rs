@@ -94,15 +94,12 @@ impl<A: Answer> ConnectionLoop<A> {
         for (origin, answer) in letters.iter() {
             let Origin::Connection(place) = origin else { continue };
             let slot = place.slot as usize;
-            scratch.settled += 1;
             let is_same = keeper.connections.turn(slot) == place.turn;
-            match keeper.connections.get_mut(slot).filter(|_| is_same) {
-                Some(connection) => {
-                    connection.come(place, answer, scratch, now_ns);
-                    keeper.queue(slot);
-                }
-                None => scratch.counts.drop(Cause::ClientGone),
-            }
+            // A query whose connection has ended was counted then.
+            let Some(connection) = keeper.connections.get_mut(slot).filter(|_| is_same) else { continue };
+            scratch.settled += 1;
+            connection.come(place, answer, scratch, now_ns);
+            keeper.queue(slot);
         }
         letters.clear();
         Ok(())
@@ -134,12 +131,22 @@ impl<A: Answer> ConnectionLoop<A> {
         match connection.turn(&mut self.scratch, now_ns) {
             Turn::Waits => {
                 if self.keeper.watch(slot, self.poll.registry()).is_err() {
-                    self.keeper.end(slot, End::Broken);
+                    self.end(slot, End::Broken);
                 }
             }
             Turn::Again => self.keeper.queue(slot),
-            Turn::Ended(end) => self.keeper.end(slot, end),
+            Turn::Ended(end) => self.end(slot, end),
         }
+    }
+
+    /// Ends a connection. Its queries without an answer are counted before the client can see the end.
+    fn end(&mut self, slot: usize, end: End) {
+        if let Some(connection) = self.keeper.connections.get_mut(slot) {
+            let waiting = connection.waiting();
+            self.scratch.counts.drop_many(Cause::ClientGone, waiting);
+            self.scratch.settled += waiting;
+        }
+        self.keeper.end(slot, end);
     }
 
     /// Closes connections without progress.
@@ -148,7 +155,7 @@ impl<A: Answer> ConnectionLoop<A> {
         while let Some(slot) = self.keeper.connections.inactive_since(since_ns) {
             let Some(connection) = self.keeper.connections.get_mut(slot) else { return };
             let end = connection.end_in_time();
-            self.keeper.end(slot, end);
+            self.end(slot, end);
         }
     }
 

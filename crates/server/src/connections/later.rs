@@ -35,6 +35,11 @@ impl Later {
         self.bytes
     }
 
+    /// The number of queries without an answer.
+    pub(super) fn waiting(&self) -> u64 {
+        self.waiting as u64
+    }
+
     /// Whether no query waits.
     pub(super) fn is_empty(&self) -> bool {
         self.waiting == 0

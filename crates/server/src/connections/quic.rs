@@ -99,8 +99,11 @@ impl<A: Answer> QuicLoop<A> {
         mailbox.take(letters)?;
         for (origin, reply) in letters.iter() {
             let Origin::Stream { place, key, is_padded } = origin else { continue };
-            let is_taken = places[place].server.reply_later(key, answer.later(reply, is_padded));
-            answer.settle(reply, is_taken);
+            let outcome = places[place].server.reply_later(key, answer.later(reply, is_padded));
+            // A query whose client has left was counted then.
+            if let Some(is_taken) = outcome {
+                answer.settle(reply, is_taken);
+            }
         }
         letters.clear();
         Ok(())

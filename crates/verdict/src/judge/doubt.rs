@@ -77,10 +77,13 @@ impl Doubt {
     /// The doubt about a subject that waited so long for its core that its trials show no rate.
     pub(super) fn of_waits(case: &Case<'_>, figure: &Interval, core_time: Option<&CoreTime>) -> Option<Self> {
         let core_time = core_time.filter(|core_time| core_time.refuses())?;
-        let (found, whole) = (case.rate(figure.median), case.rate(core_time.whole_qps));
+        let found = case.rate(figure.median);
+        let worth = core_time.whole_qps.map_or_else(
+            || "nothing shows what a whole core would be worth".to_owned(),
+            |whole_qps| format!("a whole core would be worth {}", case.rate(whole_qps)),
+        );
         let reason = format!(
-            "The server waited for its core for {} % of the time: its trials show {found}, and a whole core would be worth \
-             {whole}.",
+            "The server waited for its core for {} % of the time: its trials show {found}, and {worth}.",
             percent::short(core_time.waited)
         );
         Some(Self { effect: Some(Effect::Refuse), action: Some(Action::QuietHost), reason })

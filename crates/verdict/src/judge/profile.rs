@@ -40,7 +40,7 @@ pub struct CellProfile {
     pub failure: Option<String>,
     /// How samples were taken.
     pub by: ProfileSource,
-    /// Correct answers in the profiled trial.
+    /// Correct answers in the profiled trial, those to all classes of clients.
     pub answers: u64,
     /// The cost of sampling: 1 minus the answered rate with it, divided by that without it. Negative if the rate with
     /// it was higher by chance. `None` if the trials without it are missing.
@@ -140,7 +140,8 @@ fn sampled(run: &Run, cell: usize) -> Option<Sampled<'_>> {
     let of_cell = run.trials.iter().filter(|one| one.cell as usize == cell && is_sampled(one));
     of_cell.filter_map(RunTrial::measured).find_map(|trial| {
         let facts = trial.subject.as_ref()?.profile.as_ref()?;
-        let answers = trial.accounts.correct;
+        // The subject's time is for the queries of all classes.
+        let answers = trial.over_classes(|trial| trial.accounts.correct);
         (answers > 0 && !facts.threads.is_empty()).then_some(Sampled { facts, answers })
     })
 }

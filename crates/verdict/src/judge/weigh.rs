@@ -109,7 +109,7 @@ pub(super) fn weigh(case: &Case<'_>) -> Weighed {
     Weighed {
         figure_qps: figure_qps.filter(|_| is_figure),
         at_least_qps: at_least_qps.filter(|_| !grade.refuses()),
-        whole_core_qps: core_time.map(|core_time| core_time.whole_qps),
+        whole_core_qps: core_time.and_then(|core_time| core_time.whole_qps),
         player_headroom: player_headroom.filter(|_| !grade.refuses()),
         share: share.filter(|_| is_figure),
         has_bounds: !grade.refuses() && !outside,

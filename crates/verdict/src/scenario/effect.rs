@@ -3,7 +3,7 @@
 use kqps_observation::moments::{Moment, Moments};
 use kqps_observation::{EventFacts, Silence, Trial};
 
-use super::{Effect, at_s};
+use super::Effect;
 
 /// The shortest time of an event, seconds: an effect may begin some time after it.
 const SETTLE_S: f64 = 1.0;
@@ -38,17 +38,17 @@ pub(super) fn effects(class: &str, trial: &Trial, events: &[&EventFacts]) -> Vec
     let bin_of =
         |at_s: f64| moments.partition_point(|moment| moment.at_s + moment.seconds <= at_s + INSTANT_S);
     let (mut before, mut quiet_from) = (None, 0);
-    let mut effects = Vec::new();
+    let mut effects: Vec<(usize, Effect)> = Vec::new();
     for (number, event) in events.iter().enumerate() {
-        let next_s = events.get(number + 1).map(|next| at_s(next));
-        let first = bin_of(at_s(event));
+        let next_s = events.get(number + 1).map(|next| next.at_s());
+        let first = bin_of(event.at_s());
         let end = next_s.map_or(moments.len(), bin_of);
         before = Before::new(&moments[quiet_from.min(first)..first], before);
         let window = &moments[first..end];
         if window.iter().all(|moment| moment.intended == 0) {
             continue;
         }
-        let since = Since { window, at_s: at_s(event), next_s };
+        let since = Since { window, at_s: event.at_s(), next_s };
         let back = before.and_then(|before| since.back(before.share, event.done_s));
         quiet_from = match (before, back) {
             // Bins before the answers are back say nothing about the usual share.
@@ -56,7 +56,14 @@ pub(super) fn effects(class: &str, trial: &Trial, events: &[&EventFacts]) -> Vec
             (Some(_), Some(back)) => first + back,
             (None, _) => first,
         };
-        let effect = since.effect(before, back, event.done_s, &trial.silences);
+        let effect = since.effect(before, back, event.done_s);
+        let silence = longest(&trial.silences, |silence| touches(silence, &effect));
+        let is_usual = |silence: &Silence| {
+            let ended_before = silence.at_s + silence.seconds <= effect.at_s;
+            ended_before && !effects.iter().any(|(_, earlier)| touches(silence, earlier))
+        };
+        let usual_s = longest(&trial.silences, is_usual).map_or(0.0, |silence| silence.seconds);
+        let effect = Effect { silence: silence.filter(|silence| silence.seconds > usual_s), ..effect };
         effects.push((number, Effect { event: event.name.clone(), class: class.to_owned(), ..effect }));
     }
     effects
@@ -97,13 +104,8 @@ impl Since<'_> {
         done_s.unwrap_or(0.0).max(self.at_s + SETTLE_S)
     }
 
-    fn effect(
-        &self,
-        before: Option<Before>,
-        back: Option<usize>,
-        done_s: Option<f64>,
-        silences: &[Silence],
-    ) -> Effect {
+    /// The effect without its silence.
+    fn effect(&self, before: Option<Before>, back: Option<usize>, done_s: Option<f64>) -> Effect {
         let end_s = self.window.last().map_or(self.at_s, |last| last.at_s + last.seconds);
         let end_s = self.next_s.unwrap_or(f64::MAX).min(end_s);
         let back_s = back.map(|back| self.window[back].at_s.max(self.at_s));
@@ -116,23 +118,29 @@ impl Since<'_> {
             let (intended, answered) = sums(&self.window[..back.unwrap_or(self.window.len())]);
             (before.share * intended as f64 - answered as f64).max(0.0).round() as u64
         };
-        let touches =
-            |silence: &&Silence| silence.at_s < until_s && silence.at_s + silence.seconds > self.at_s;
-        let longest =
-            silences.iter().filter(touches).max_by(|one, other| one.seconds.total_cmp(&other.seconds));
         Effect {
             at_s: self.at_s,
             span_s: until_s - self.at_s,
             intended: sums(&self.window[..bins]).0,
             answered_before: before.map(|before| before.share),
             lost: before.map(lost),
-            silence: longest.copied(),
             recovered_s: back_s.map(|back_s| back_s - self.at_s),
             p99_before_us: before.and_then(|before| before.p99_us),
             p99_worst_us: self.window[..bins].iter().filter_map(|bin| bin.p99_us).reduce(f64::max),
             ..Effect::default()
         }
     }
+}
+
+/// The longest of the silences that are so.
+fn longest(silences: &[Silence], is_so: impl Fn(&Silence) -> bool) -> Option<Silence> {
+    let found = silences.iter().copied().filter(is_so);
+    found.max_by(|one, other| one.seconds.total_cmp(&other.seconds))
+}
+
+/// Whether a silence touches the time of an event.
+fn touches(silence: &Silence, effect: &Effect) -> bool {
+    silence.at_s < effect.at_s + effect.span_s && silence.at_s + silence.seconds > effect.at_s
 }
 
 /// Whether as many queries of these bins were answered as usual: 99 % of the usual share, without the misses that chance

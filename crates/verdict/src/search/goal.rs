@@ -97,6 +97,17 @@ fn unknown(text: &str) -> BadGoal {
 pub(super) const BUFFERS_OUTLASTED: f64 = 5.0;
 
 impl Goal {
+    /// The loss of a goal that keeps this share of the answers. The complement of 0.999 is 0.001, without the noise of
+    /// binary fractions.
+    pub fn loss_of_keep(keep: f64) -> f64 {
+        complement(keep)
+    }
+
+    /// The share of the answers that it keeps, 0 to 1.
+    pub fn keep(&self) -> f64 {
+        complement(self.loss)
+    }
+
     /// Checks that every figure is in its range; [`super::next_trial`] relies on it.
     ///
     /// # Errors
@@ -167,6 +178,11 @@ impl Goal {
     pub(crate) fn hidden_most(&self) -> f64 {
         self.width / BUFFERS_OUTLASTED * 1.001
     }
+}
+
+/// 1 minus a share, to a billionth.
+fn complement(share: f64) -> f64 {
+    ((1.0 - share) * 1e9).round() / 1e9
 }
 
 #[cfg(test)]

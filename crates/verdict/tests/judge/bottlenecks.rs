@@ -1,7 +1,7 @@
 //! The bottleneck, from facts that show it.
 
 use kqps_observation::host::CpuFacts;
-use kqps_observation::trial::{UNSENT_CONNECTIONS, UNSENT_IDS};
+use kqps_observation::trial::{ClassTrial, UNSENT_CONNECTIONS, UNSENT_IDS};
 use kqps_observation::{CoreGauge, GaugeFacts, Place, SpeedFacts, StallFacts, Trial};
 use kqps_verdict::bottleneck::{Bottleneck, PlayerLack, Resource, bottleneck};
 use kqps_verdict::warning::player_limited;
@@ -47,6 +47,24 @@ fn a_socket_buffer_that_overflows_while_the_cpu_has_time() {
     let mut watched = trial(250e3, 30_000);
     watched.stalls = Some(StallFacts::default());
     assert_eq!(bottleneck_in(&[watched]).resource, Resource::SubjectStill, "its core was free");
+}
+
+#[test]
+fn packets_of_all_classes_are_compared_with_the_bad_queries_of_all() {
+    let class =
+        |name: &str, trial: Trial| ClassTrial { name: name.into(), trial, is_sought: name == "attack" };
+    let (mut good, attack) = (trial(250e3, 0), trial(250e3, 30_000));
+    good.accounts.correct -= 100;
+    good.accounts.lost += 100;
+    let seen = |dropped| {
+        let mut seen = good.clone();
+        seen.classes = vec![class("good", good.clone()), class("attack", attack.clone())];
+        place(&mut seen, Place::SubjectSocketBuffer, dropped);
+        bottleneck_in(&[seen])
+    };
+    assert_eq!(seen(100).resource, Resource::NoneSaturated, "30,000 were lost elsewhere");
+    let found = seen(30_100);
+    assert_eq!((found.resource, found.share_of_bad), (Resource::SubjectSocketBuffer, Some(1.0)));
 }
 
 /// A second on cores 1 and up that are 95 % busy, 9 % of it with interrupts. The subject used `subject_s` of them. On

@@ -1,7 +1,7 @@
 //! Warnings about connections, on facts that cause them, and on facts that almost do.
 
 use kqps_observation::network::TcpFacts;
-use kqps_observation::trial::{UNSENT_CONNECTIONS, UNSENT_WINDOW};
+use kqps_observation::trial::{ClassTrial, UNSENT_CONNECTIONS, UNSENT_WINDOW};
 use kqps_observation::{ConnectionFacts, Histogram, NetworkFacts, Quantiles, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::warning::{Code, Effect, delayed_ack, few_places, listen_overflow, lost_syn};
@@ -127,6 +127,17 @@ fn too_few_places_are_named_if_the_subject_had_time() {
         "{warning}"
     );
     assert!(codes(&full, &pinned()).contains(&Code::FewPlaces));
+    let class =
+        |name: &str, trial: Trial| ClassTrial { name: name.into(), trial, is_sought: name == "attack" };
+    let mut seen = held_back(UNSENT_CONNECTIONS, intended / 4);
+    seen.players.first.sockets = 256;
+    seen.classes = vec![class("good", trial(100e3, 0)), class("attack", full.clone())];
+    let advice = few_places(&seen).unwrap().advice;
+    assert!(
+        advice.starts_with("50.00 % of the queries of class attack were not sent because all 8"),
+        "{advice}"
+    );
+    assert!(advice.contains("good clients may bear a greater attack than this"), "{advice}");
     let warning = few_places(&held_back(UNSENT_WINDOW, intended / 2)).unwrap();
     assert!(warning.advice.contains("because the window was full"), "{warning}");
     subject_busy(&mut full, 1.0);

@@ -161,6 +161,12 @@ mod tests {
         assert_eq!(BUILT_IN.map(|(name, _)| name), kqps_catalogue::scenario::NAMES, "studies know the names");
         for (name, text) in BUILT_IN {
             assert_eq!(open_rates(text), [OpenRate::IsRate], "{name}");
+            let has_attackers = text.lines().any(|line| line.starts_with("hostile"));
+            let may_be_searched = kqps_catalogue::scenario::check(name).is_ok();
+            assert_ne!(
+                has_attackers, may_be_searched,
+                "{name}: studies know which scenarios send no queries"
+            );
         }
     }
 }

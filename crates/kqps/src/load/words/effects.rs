@@ -95,7 +95,7 @@ fn cost(effect: &Effect) -> String {
     let silent = effect.silence.map(|silence| format!("silent {}", time(silence.seconds)));
     let back = match (effect.answered_before, effect.recovered_s) {
         (None, _) | (Some(_), Some(0.0)) => None,
-        (Some(_), None) => Some(format!("below 99 % to the end of {:.1} s", effect.span_s)),
+        (Some(_), None) => effect.never_back(),
         (Some(_), Some(after_s)) => Some(format!("99 % again after {after_s:.1} s")),
     };
     let p99 = effect.p99_before_us.zip(effect.p99_worst_us);

@@ -132,7 +132,7 @@ fn a_client_that_leaves_before_the_answer_is_counted() {
     let mut stream = connect(server.addresses[0]);
     stream.write_all(&framed(&asks(1, "www.example.test", A))).unwrap();
     upstream.wait_for(1);
-    // The connection ends since it makes no progress for so long.
+    // The connection ends since it makes no progress for so long. The server counts its query before that.
     assert_eq!(std::io::Read::read(&mut stream, &mut [0; 2]).unwrap(), 0);
     answer.send(()).unwrap();
     assert_eq!(ask_by(&mut connect(server.addresses[0]), &asks(2, "www.example.test", A)).answers(), 1);

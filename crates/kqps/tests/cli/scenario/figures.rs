@@ -42,6 +42,9 @@ fn a_class_without_replies_is_silent_and_its_queries_are_dropped() {
     let [good, unanswered] = &trial.classes[..] else { panic!("{text}") };
     assert!(!unanswered.trial.silences.is_empty() && trial.silences.is_empty(), "{text}");
     let silence = unanswered.trial.silences[0];
+    // A busy host may silence the good class for some milliseconds.
+    let of_good = good.trial.silences.iter().map(|silence| silence.seconds);
+    assert!(of_good.fold(0.0, f64::max) < silence.seconds, "{text}");
     assert!(silence.at_s + silence.seconds <= 0.6 && silence.seconds >= 0.01, "{silence:?}");
     let classes = &json["figures"]["classes"];
     assert_eq!(classes[1]["dropped"], unanswered.trial.accounts.sent);

@@ -12,6 +12,7 @@ use kqps_tls::Failure;
 use super::Connections;
 use crate::connections::Ending;
 use crate::hostile::connection::Stage;
+use crate::hostile::key::place;
 use crate::hostile::queries::messages;
 use crate::loss::{Loss, by_error, by_failure};
 
@@ -21,7 +22,7 @@ const READS: usize = 4;
 impl Connections<'_> {
     /// Handles an event.
     pub(super) fn handle(&mut self, event: Ready) {
-        let (at, now_ns) = (event.key as u32 as usize, clock::now_ns());
+        let (at, now_ns) = (place(event.key), clock::now_ns());
         if self.key(at) != event.key {
             return;
         }

@@ -21,7 +21,7 @@ const NEEDS: [(f64, &str); 2] = [(0.3, "fine"), (2.0, "limited")];
 /// Checks that may end without an answer.
 const UNTOLD_MOST: usize = 1;
 
-const END_WITHIN: Duration = Duration::from_mins(1);
+const END_WITHIN: Duration = Duration::from_mins(10);
 
 #[derive(Deserialize)]
 struct Answer {

@@ -4,10 +4,11 @@ use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_faults::capped::capped;
 use kqps_skips::Capability;
 
 use super::super::Bench;
-use super::super::stand_in::{StandIn, capped};
+use super::super::stand_in::StandIn;
 use crate::child::{Running, pinned};
 use crate::program::{Expected, write_queries};
 
@@ -23,7 +24,7 @@ const CPU_MOST: f64 = 0.6;
 /// Rounds that are made again at most.
 const SPARE: usize = 3;
 
-const END_WITHIN: Duration = Duration::from_secs(20);
+const END_WITHIN: Duration = Duration::from_mins(5);
 
 /// The result of a program.
 #[derive(Debug)]

@@ -1,10 +1,10 @@
 //! The answers of a validating resolver beside those that follow from the tree: the rcode, every record, and the AD bit.
 
-use std::io;
-use std::net::{SocketAddr, UdpSocket};
+use std::net::SocketAddr;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_ask::{Connection, Server};
 use kqps_internet::{Internet, InternetRecipe};
 use kqps_kernel::namespace::NetNs;
 use kqps_message::edns::{self, Edns};
@@ -24,7 +24,8 @@ const REPLY_BYTES: u16 = 4096;
 /// A record as it is compared: owner in lower case, type and data.
 type Rec = (Vec<u8>, u16, Vec<u8>);
 
-/// The facts that are compared: the rcode, whether AD is set, and the records of the answer but signatures, in order of their bytes.
+/// The facts that are compared: the rcode, whether AD is set, and the records of the answer but signatures, in order of their
+/// bytes.
 type Facts = (u16, bool, Vec<Rec>);
 
 /// The small Internet of the built-in recipe, with settings.
@@ -34,31 +35,47 @@ pub(super) fn internet(settings: &[&str]) -> Result<Internet> {
     Ok(Internet::new(&recipe)?)
 }
 
-/// Asks the resolver of a network the first questions of the clients, and compares each answer. Returns how many of them
-/// must have the AD bit. The error names the first answer that is wrong.
-pub(super) fn compare(internet: &Internet, count: u32, resolver: SocketAddr, home: &NetNs) -> Result<u32> {
-    let socket = home.within(|| {
-        let socket = UdpSocket::bind((resolver.ip(), 0))?;
-        socket.connect(resolver)?;
-        socket.set_read_timeout(Some(PATIENCE))?;
-        Ok(socket)
-    })?;
-    let mut secure = 0;
+/// Answers that were compared.
+#[derive(Default)]
+pub(super) struct Compared {
+    pub(super) answers: u32,
+    /// The number of these that must have the AD bit, and have it.
+    pub(super) secure: u32,
+}
+
+/// Asks the resolver of a network the first questions of the clients, and compares each answer that the tree says. The error
+/// names the first answer that is wrong.
+pub(super) fn compare(
+    internet: &Internet,
+    count: u32,
+    resolver: SocketAddr,
+    home: &NetNs,
+) -> Result<Compared> {
+    let mut connection = connect(resolver, home)?;
+    let mut compared = Compared::default();
     for number in 0..count {
         let (qname, qtype) = internet.question(number.into());
         let Some(expected) = internet.expected(&qname, qtype) else { continue };
         let said = || format!("question {number}, {} {}", NameText(&qname), RtypeName(qtype));
         let asked = asked(number, &qname, qtype);
-        let found = exchange(&socket, &asked).with_context(said)?;
+        let reply = connection.ask(&asked, PATIENCE).with_context(said)?;
+        let found = facts(&reply).context("the reply is malformed").with_context(said)?;
         let records = expected.answers.into_iter();
         let mut records: Vec<Rec> =
             records.map(|one| (one.owner.to_ascii_lowercase(), one.rtype, one.data)).collect();
         records.sort_unstable();
         let expected: Facts = (expected.rcode, expected.is_secure, records);
         ensure!(found == expected, "{}: expected {expected:?}, got {found:?}", said());
-        secure += u32::from(expected.1);
+        compared.answers += 1;
+        compared.secure += u32::from(expected.1);
     }
-    Ok(secure)
+    Ok(compared)
+}
+
+/// A socket for the resolver of a network.
+fn connect(resolver: SocketAddr, home: &NetNs) -> Result<Connection> {
+    let connect = || Server::over_udp(resolver).connect(PATIENCE).map_err(std::io::Error::other);
+    Ok(home.within(connect)?)
 }
 
 /// A query with DO, whose ID is the lower half of a number.
@@ -70,19 +87,6 @@ fn asked(number: u32, qname: &[u8], qtype: u16) -> Vec<u8> {
     let edns = Edns { udp_payload_bytes: REPLY_BYTES, dnssec_ok: true, client_subnet: None };
     edns::append(&mut query, 0, &edns);
     query
-}
-
-/// Sends a query, and reads its reply.
-fn exchange(socket: &UdpSocket, query: &[u8]) -> Result<Facts> {
-    socket.send(query)?;
-    let mut buffer = [0; REPLY_BYTES as usize];
-    let bytes = loop {
-        let bytes = socket.recv(&mut buffer)?;
-        if buffer[..2] == query[..2] {
-            break bytes;
-        }
-    };
-    facts(&buffer[..bytes]).context("the reply is malformed")
 }
 
 fn facts(reply: &[u8]) -> Option<Facts> {
@@ -103,11 +107,8 @@ fn facts(reply: &[u8]) -> Option<Facts> {
     Some((edns::rcode(header, reply), reply[3] & AD != 0, records))
 }
 
-/// Whether a resolver of the calling thread's network answers within a time.
-pub(super) fn is_answered(resolver: SocketAddr, within: Duration) -> io::Result<()> {
-    let socket = UdpSocket::bind((resolver.ip(), 0))?;
-    socket.set_read_timeout(Some(within))?;
-    socket.connect(resolver)?;
-    socket.send(&asked(0, &[0], rtype::NS))?;
-    socket.recv(&mut [0; REPLY_BYTES as usize]).map(drop)
+/// Asks the resolver of a network for the servers of the root. An error if no answer comes within this time.
+pub(super) fn try_root(resolver: SocketAddr, home: &NetNs, within: Duration) -> Result<()> {
+    connect(resolver, home)?.ask(&asked(0, &[0], rtype::NS), within)?;
+    Ok(())
 }

@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 use std::net::SocketAddr;
+use std::ops::RangeInclusive;
 use std::path::PathBuf;
 use std::time::Duration;
 
@@ -47,8 +48,9 @@ const OTHERS: u64 = 1_000;
 /// How long the server may take to see the end of all connections.
 const END_WITHIN: Duration = Duration::from_mins(1);
 
-/// The counts of the kernel for connections that found no room in the queue of a listening socket.
-const NETSTAT: &str = "/proc/net/netstat";
+/// Bytes of the frames of a stream, at the least: the headers of HEADERS and `RST_STREAM`, and the error code of the latter
+/// (RFC 9113, section 4.1 and 6.4).
+const STREAM_BYTES_LEAST: u64 = 2 * 9 + 4;
 
 /// Kinds that a counting server sees, each with its transports.
 const OVER_TCP: [(&str, &[Kind]); 6] = [
@@ -93,7 +95,7 @@ impl Attack {
     fn new(bench: &Bench, kind: &'static str, transport: Kind) -> Self {
         let (attempts, rate) = match (kind, transport) {
             // They last for some seconds, and so for some bytes.
-            ("slow", _) => bench.choose((SMALL_SLOW, 10), (WHOLE_SLOW, 100)),
+            ("slow", _) => bench.choose((SMALL_SLOW, 20), (WHOLE_SLOW, 100)),
             ("handshake", Kind::Quic) => bench.choose((SMALL, 200), (WHOLE, 250)),
             ("handshake" | "half", Kind::Tls | Kind::Https) => bench.choose((SMALL, 500), (WHOLE, 500)),
             _ => bench.choose((SMALL, 500), (WHOLE, 2_000)),
@@ -106,8 +108,8 @@ impl Attack {
         Self { kind, transport, attempts, rate, places }
     }
 
-    /// Plays them, and returns their part of the record.
-    fn played(&self, bench: &Bench, server: SocketAddr, flags: &[&str]) -> Result<HostileFacts> {
+    /// Plays them. Returns their part of the record, and the connections that found no room at listening sockets.
+    fn played(&self, bench: &Bench, server: SocketAddr, flags: &[&str]) -> Result<(HostileFacts, u64)> {
         let Self { kind, transport, attempts, rate, places } = self;
         let cpu = bench.kqps.player_cpu.to_string();
         let mut command = pinned(&cpu, &bench.kqps.program);
@@ -121,11 +123,13 @@ impl Attack {
             command.arg("-d").arg(queries);
         }
         let trial = finish(Running::start(&mut command)?)?.measured()?;
+        let tcp = trial.hosts.first.network.tcp.as_ref().context("the record has no counters of TCP")?;
+        let overflowed = tcp.listen_overflows;
         let facts = trial.hostile.context("the record has no attackers")?;
         facts.check()?;
         ensure!(facts.due == *attempts, "{} attempts were due, not {attempts}: {facts:?}", facts.due);
         ensure!(trial.accounts == kqps_observation::Accounts::default(), "attempts are no queries");
-        Ok(facts)
+        Ok((facts, overflowed))
     }
 
     /// Why the host, and not the player, may have moved the counts.
@@ -143,12 +147,10 @@ impl Attack {
         let flags: Vec<&str> = flags.iter().map(String::as_str).collect();
         until_proved(ATTEMPTS, |_| {
             let server = CountingServer::start(layer.clone())?;
-            let overflows = listen_overflows()?;
-            let facts = self.played(bench, server.address(), &flags)?;
+            let (facts, overflowed) = self.played(bench, server.address(), &flags)?;
             if let Some(doubt) = self.doubt(&facts) {
                 return Ok(Err(doubt));
             }
-            let overflowed = listen_overflows()? - overflows;
             if overflowed > 0 {
                 return Ok(Err(format!("{overflowed} connections found no room at a listening socket")));
             }
@@ -161,7 +163,16 @@ impl Attack {
 
     fn compare(&self, facts: &HostileFacts, counts: &ConnectionCounts) -> Result<()> {
         let connections = &facts.connections;
-        let expected = self.expected(facts, counts)?;
+        let mut message = Vec::new();
+        query::write(&mut message, ASKED.as_bytes(), rtype::A, None)?;
+        let framed = 2 + message.len() as u64;
+        let expected = self.expected(facts, counts, framed);
+        for (what, count, range) in [
+            ("resets", counts.resets, self.resets(facts)),
+            ("bytes within TLS", counts.plain, self.plain(facts, framed)),
+        ] {
+            ensure!(range.contains(&count), "{count} {what} came, and not {range:?}: {facts:?}");
+        }
         ensure!(
             *counts == expected,
             "the server counted\n  {counts:?}\nand the record has\n  {expected:?}\n  {facts:?}"
@@ -177,37 +188,60 @@ impl Attack {
         Ok(())
     }
 
-    /// The counts that the server must have by the record, and by what a query is. Of the bytes within TLS the record says
-    /// nothing, so they are known only where they follow from the kind.
-    fn expected(&self, facts: &HostileFacts, counts: &ConnectionCounts) -> Result<ConnectionCounts> {
+    /// The counts that the server must have by the record, and by the length of a query with its own length before it.
+    /// Resets and bytes within TLS have bounds of their own.
+    fn expected(&self, facts: &HostileFacts, counts: &ConnectionCounts, framed: u64) -> ConnectionCounts {
         let connected = facts.connections.connected;
-        let handshakes = facts.handshakes.as_ref().map_or(0, |handshakes| handshakes.done);
-        let is_secure = self.transport != Kind::Tcp;
-        let mut message = Vec::new();
-        query::write(&mut message, ASKED.as_bytes(), rtype::A, None)?;
-        let half = 2 + message.len() as u64 / 2;
+        let is_half = self.kind == "half" && self.transport == Kind::Tcp;
         let streams = facts.streams.map_or(0, |streams| streams.reset);
-        Ok(ConnectionCounts {
+        ConnectionCounts {
             accepted: connected,
             ended: connected,
-            resets: match self.kind {
-                "reset" => connected,
-                // The player closes connections at the end, and the kernel resets each on which a ticket was not read.
-                _ if handshakes > 0 => counts.resets,
-                _ => 0,
-            },
-            bytes: if self.kind == "half" && !is_secure { connected * half } else { facts.bytes_sent },
-            plain: match (self.kind, self.transport) {
-                ("half", Kind::Tls) => connected * half,
-                ("slow", Kind::Tls) | ("streams", _) => counts.plain,
-                _ => 0,
-            },
-            handshakes,
+            resets: counts.resets,
+            bytes: if is_half { connected * half(framed) } else { facts.bytes_sent },
+            plain: counts.plain,
+            handshakes: handshakes(facts),
             streams,
             stream_resets: streams,
             ..ConnectionCounts::default()
-        })
+        }
     }
+
+    /// The number of connections that may end by a reset.
+    fn resets(&self, facts: &HostileFacts) -> RangeInclusive<u64> {
+        let connected = facts.connections.connected;
+        match self.kind {
+            "reset" => connected..=connected,
+            // The player closes connections at the end, and the kernel resets each on which a ticket was not read.
+            _ if handshakes(facts) > 0 => 0..=connected,
+            _ => 0..=0,
+        }
+    }
+
+    /// The bytes that may come within TLS. The record does not count them, so the kind decides.
+    fn plain(&self, facts: &HostileFacts, framed: u64) -> RangeInclusive<u64> {
+        let connected = facts.connections.connected;
+        match (self.kind, self.transport) {
+            ("half", Kind::Tls) => connected * half(framed)..=connected * half(framed),
+            // Each connection sends its first byte when it is made.
+            ("slow", Kind::Tls) => connected..=connected * framed,
+            ("streams", _) => {
+                let streams = facts.streams.map_or(0, |streams| streams.reset);
+                streams * STREAM_BYTES_LEAST..=facts.bytes_sent
+            }
+            _ => 0..=0,
+        }
+    }
+}
+
+/// Bytes of half a query with its length before it.
+fn half(framed: u64) -> u64 {
+    2 + (framed - 2) / 2
+}
+
+/// Handshakes of TLS that were completed.
+fn handshakes(facts: &HostileFacts) -> u64 {
+    facts.handshakes.as_ref().map_or(0, |handshakes| handshakes.done)
 }
 
 /// The layer of a counting server, and the flags of a player that trusts it.
@@ -226,16 +260,6 @@ fn layer(bench: &Bench, transport: Kind) -> Result<(Layer, Vec<String>)> {
     Ok((layer, ["--ca", ca, "--server-name", NAME].map(str::to_owned).to_vec()))
 }
 
-/// Connections that found no room at listening sockets of this network so far.
-fn listen_overflows() -> Result<u64> {
-    let text = fs::read_to_string(NETSTAT).with_context(|| format!("cannot read {NETSTAT}"))?;
-    let lines: Vec<&str> = text.lines().filter(|line| line.starts_with("TcpExt:")).collect();
-    let [names, values] = lines[..] else { return Ok(0) };
-    let mut both = names.split(' ').zip(values.split(' '));
-    let found = both.find(|(name, _)| *name == "ListenOverflows");
-    Ok(found.map_or(Ok(0), |(_, value)| value.parse())?)
-}
-
 /// Handshakes of QUIC, at a server with a library of its own.
 fn handshakes_of_quic(bench: &Bench) -> Result<()> {
     let attack = Attack::new(bench, "handshake", Kind::Quic);
@@ -244,7 +268,7 @@ fn handshakes_of_quic(bench: &Bench) -> Result<()> {
     let flags = wired.flags(&[]);
     until_proved(ATTEMPTS, |_| {
         let server = Server::start(wired.server(bench))?;
-        let facts = attack.played(bench, server.address(), &flags[2..])?;
+        let (facts, _) = attack.played(bench, server.address(), &flags[2..])?;
         let counts = server.stop()?;
         if let Some(doubt) = attack.doubt(&facts).or_else(|| counts.doubt()) {
             return Ok(Err(doubt));
@@ -263,7 +287,7 @@ fn initials(bench: &Bench) -> Result<()> {
     let attack = Attack::new(bench, "initials", Kind::Quic);
     until_proved(ATTEMPTS, |_| {
         let server = CountingDatagrams::start()?;
-        let facts = attack.played(bench, server.address(), &["--insecure"])?;
+        let (facts, _) = attack.played(bench, server.address(), &["--insecure"])?;
         let counts = server.stop()?;
         if counts.overflowed > 0 || facts.unsent_in_all() > 0 {
             return Ok(Err(format!("the host held datagrams up: {counts:?}, {facts:?}")));

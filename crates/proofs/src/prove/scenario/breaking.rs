@@ -4,11 +4,12 @@ use std::fs;
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_faults::capped::capped;
 use kqps_verdict::judge::SearchVerdict;
 
 use super::super::Bench;
 use super::super::patience::{ATTEMPTS, until_proved};
-use super::super::stand_in::{StandIn, capped};
+use super::super::stand_in::StandIn;
 use super::{NAMED, queries};
 use crate::child::{Running, pinned};
 
@@ -73,7 +74,7 @@ fn searched(bench: &Bench, capacity_qps: f64, good_qps: f64) -> Result<SearchVer
         "--lag",
         "1m",
     ]);
-    // Loads with a greatest rate are played as they are named, which the capacity is, too.
+    // With --max, rates do not follow the speed of the cores. Neither does the capacity.
     command.args(["--max", &(4.0 * capacity_qps).to_string(), "-t", "250ms"]);
     command.args(["--cpus", &player, "--subject-cpus", &subject]);
     let ended = Running::start(&mut command)?.wait(END_WITHIN)?;

@@ -6,7 +6,7 @@ use std::fs;
 use anyhow::{Context as _, Result, bail, ensure};
 use kqps_faults::relay::{Counts, Relay, RelaySettings};
 use kqps_observation::Trial;
-use kqps_skips::{Capability, skip};
+use kqps_skips::Capability;
 use kqps_testbed::event::Control;
 use kqps_testbed::subject::{Definition, StartError, Subject, Zone, builtin};
 
@@ -18,7 +18,7 @@ use crate::prove::patience::{ATTEMPTS, Patience, until_proved};
 /// The servers, by the names of their files under `subjects`.
 const SERVERS: [&str; 5] = ["nsd", "knot", "bind", "pdns", "kqps-auth"];
 
-/// Sockets of the player: none uses all its IDs, by which the relay tells queries.
+/// Sockets of the player. So many do not use up their IDs, by which the relay knows queries apart.
 const SOCKETS: &str = "8";
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
@@ -49,7 +49,8 @@ fn of_server(bench: &Bench, definition: &Definition) -> Result<bool> {
                 Ok(outcome?.map(|()| true))
             }
             Err(missing @ StartError::Missing { .. }) => {
-                skip(Capability::Programs, format_args!("a reload of {}: {missing}", definition.title));
+                let what = format!("a reload of {}: {missing}", definition.title);
+                bench.leave_out(Capability::Programs, what)?;
                 Ok(Ok(false))
             }
             Err(error) => {
@@ -92,7 +93,7 @@ fn reloaded(
     flags.extend(["--subject", "none", "--scenario", scenario]);
     flags.extend(waits.iter().map(String::as_str));
     let trial = bench.kqps.trial(relay.address(), &queries(bench)?, &flags)?;
-    // Whether the reload is over is asked for without the relay, which shall see the player's queries alone.
+    // This query does not pass the relay, which must count the player's queries alone.
     let serial = serial_now(subject.address())?;
     let counts = relay.stop()?;
     let [event] = &trial.events[..] else { bail!("{:?}", trial.events) };

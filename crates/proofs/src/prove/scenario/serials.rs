@@ -1,5 +1,5 @@
-//! A zone whose serial changes, and an independent asker: it asks for the serial every millisecond, and notes when which one
-//! was answered.
+//! A zone whose serial changes, and an independent asker: it asks for the serial every millisecond, and notes each answered
+//! serial with its time.
 
 use std::fmt::Write as _;
 use std::fs;
@@ -9,8 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
+use kqps_ask::Server;
 use kqps_faults::thread::Background;
 use kqps_kernel::clock;
+use kqps_kernel::poll::PollSet;
 use kqps_message::{Header, query, question, record, rtype};
 
 /// The zone of the good queries.
@@ -45,36 +47,32 @@ pub(super) fn write_zone(path: &Path, serial: u32, names: u32) -> Result<()> {
 
 /// The serial that a server answers now. An error if it answers none.
 pub(super) fn serial_now(server: SocketAddr) -> Result<u32> {
-    let socket = asking(server, PATIENCE)?;
-    socket.send(&soa_query()?)?;
-    let mut buffer = [0; 512];
-    let bytes = socket.recv(&mut buffer).with_context(|| format!("{server} answers no query for its SOA"))?;
-    serial_of(&buffer[..bytes]).context("a reply has no SOA")
+    let reply = Server::over_udp(server).ask(&soa_query()?, PATIENCE);
+    serial_of(&reply.with_context(|| format!("the SOA of {server}"))?).context("a reply has no SOA")
 }
 
 /// Asks a server every millisecond until it is stopped. Then it returns what was answered, in order.
 pub(super) fn ask_on(server: SocketAddr) -> Result<Background<Vec<Answered>>> {
-    let socket = asking(server, Duration::from_nanos(EVERY_NS))?;
-    let query = soa_query()?;
-    Background::start(("the asker", "asker"), None, move |stop| ask_until(&socket, &query, stop))
-}
-
-fn asking(server: SocketAddr, patience: Duration) -> Result<UdpSocket> {
     let socket = UdpSocket::bind((server.ip(), 0))?;
     socket.connect(server)?;
-    socket.set_read_timeout(Some(patience))?;
-    Ok(socket)
+    socket.set_nonblocking(true)?;
+    let query = soa_query()?;
+    Background::start(("the asker", "asker"), None, move |stop| ask_until(&socket, &query, stop))
 }
 
 fn ask_until(socket: &UdpSocket, query: &[u8], stop: &AtomicBool) -> Result<Vec<Answered>> {
     clock::set_timer_slack_ns(1)?;
     let (mut answered, mut buffer) = (Vec::new(), [0; 512]);
-    let mut due_ns = clock::now_ns();
+    let (mut due_ns, mut set) = (clock::now_ns(), PollSet::new([socket]));
     while !stop.load(Ordering::Relaxed) {
         socket.send(query)?;
         due_ns = (due_ns + EVERY_NS).max(clock::now_ns());
         // Replies to earlier queries count, too: a server that stood still answers many at a time.
-        while clock::now_ns() < due_ns {
+        while let Some(left_ns) = due_ns.checked_sub(clock::now_ns()).filter(|left_ns| *left_ns > 0) {
+            // A socket's own timeout would be rounded up to a tick of the kernel, 4 ms as a rule.
+            if !set.wait(left_ns)? {
+                continue;
+            }
             let Ok(bytes) = socket.recv(&mut buffer) else { continue };
             let serial = serial_of(&buffer[..bytes]).context("a reply has no SOA")?;
             answered.push(Answered { at_ns: clock::now_ns(), serial });

@@ -18,8 +18,9 @@ pub(super) struct QuicAnswer<A> {
     counts: Counts,
     /// The index of the socket whose connections have their turn.
     pub(super) place: usize,
-    /// Queries whose answers came later, and are counted, and the rcodes of those answers.
+    /// Queries whose answers came later or whose clients left before, and are counted.
     settled: u64,
+    /// Replies that came later.
     rcodes: Rcodes,
     /// Queries that got, or began to get, a reply of many messages.
     transfers: u64,
@@ -48,7 +49,7 @@ impl<A: Answer> QuicAnswer<A> {
         Some(&message[..bytes])
     }
 
-    /// Counts an answer that came later. `is_taken` says whether its stream was there.
+    /// Counts an answer that came later. `is_taken` says whether its stream was open.
     pub(super) fn settle(&mut self, answer: Result<&[u8], Cause>, is_taken: bool) {
         self.settled += 1;
         match answer {
@@ -109,6 +110,11 @@ impl<A: Answer> Responder for QuicAnswer<A> {
                 Reply::None
             }
         }
+    }
+
+    fn gone(&mut self, queries: u64) {
+        self.settled += queries;
+        self.counts.drop_many(Cause::ClientGone, queries);
     }
 
     fn next(&mut self, many: &mut A::Many, message: &mut Vec<u8>) -> bool {

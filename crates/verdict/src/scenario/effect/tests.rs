@@ -63,6 +63,19 @@ fn an_outage_costs_the_answers_that_were_due_in_it() {
 }
 
 #[test]
+fn a_silence_as_long_as_those_without_an_event_is_no_effect() {
+    let silence = |at_s, seconds| Silence { at_s, seconds };
+    let mut trial = outage(0..0);
+    trial.silences = vec![silence(0.6, 0.011), silence(0.1, 0.012)];
+    let [effect] = &effects_of(&trial, &[event("reload", 0.5)])[..] else { panic!() };
+    assert!(effect.silence.is_none() && !effect.lost_something(), "{effect:?}");
+    // The silence of an earlier event is no usual one.
+    trial.silences = vec![silence(0.51, 0.3), silence(1.51, 0.29), silence(0.1, 0.012)];
+    let effects = effects_of(&trial, &[event("reload", 0.5), event("reload", 1.5)]);
+    assert_eq!(effects.iter().filter_map(|effect| effect.silence).collect::<Vec<_>>(), trial.silences[..2]);
+}
+
+#[test]
 fn the_bin_of_the_event_belongs_to_the_time_after_it() {
     let [effect] = &effects_of(&outage(5..8), &[event("reload", 0.55)])[..] else { panic!() };
     assert_eq!((effect.lost, effect.intended), (Some(300), 1_100));
