@@ -125,7 +125,7 @@ mod tests {
         fs::write(folder.path().join(".young"), "").unwrap();
         let removed = RefCell::new(Vec::new());
         let remove = || {
-            remove_all_in(folder.path(), |name, number| removed.borrow_mut().push((name.to_owned(), number)))
+            remove_all_in(folder.path(), |name, number| removed.borrow_mut().push((name.to_owned(), number)));
         };
         remove();
         assert_eq!(removed.take(), [("dead".to_owned(), 77)]);

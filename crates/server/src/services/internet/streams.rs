@@ -160,7 +160,9 @@ impl StreamLoop {
         if stream.is_new {
             match stream.begin(&*self.tree) {
                 Ok(TcpConduct::Refuse { fault }) => {
-                    fault.into_iter().for_each(|fault| self.tally.add_fault(fault));
+                    if let Some(fault) = fault {
+                        self.tally.add_fault(fault);
+                    }
                     return self.end(slot, End::Refused);
                 }
                 Ok(_) => {}
