@@ -314,6 +314,11 @@ impl Factors {
         self.values.cell.good_rate.map(f64::from)
     }
 
+    /// The word of the event in each load; `None` if there is none.
+    pub fn event(&self) -> Option<&str> {
+        self.values.cell.event.as_deref().filter(|word| *word != crate::scenario::NONE)
+    }
+
     /// The niceness of the subject (setpriority(2)), -20 to 19.
     pub fn niceness(&self) -> Option<i32> {
         self.values.cell.niceness

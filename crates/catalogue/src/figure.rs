@@ -39,6 +39,14 @@ choice! {
         LatencyP99 = "latency-p99",
         /// Share of the sent queries without a reply, at the cell's rate.
         Lost = "lost",
+        /// Time from the begin of the event in each load until it was done, seconds.
+        EventTime = "event-time",
+        /// Longest time without a correct reply at the event, seconds.
+        EventSilence = "event-silence",
+        /// Answers that the clients lost because of the event.
+        EventLost = "event-lost",
+        /// Share of the dynamic updates of the event that were accepted.
+        UpdatesAccepted = "updates-accepted",
     }
 }
 
@@ -82,6 +90,8 @@ pub enum Unit {
     Seconds,
     /// Microseconds.
     Microseconds,
+    /// Answers.
+    Answers,
 }
 
 /// A row without a term whose figure depends on the rate, and of which a greater value is a better one.
@@ -179,6 +189,37 @@ pub const ROWS: [FigureRow; Figure::ALL.len()] = [
         term: Some("lost"),
         extremes: Some(["Least lost, with", "Most, with"]),
         ..row(Figure::Lost, "lost", "lost_share", "{} lost", Unit::SmallShare)
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Shortest event, with", "Longest, with"]),
+        ..row(Figure::EventTime, "event took", "event_mean_s", "the event took {}", Unit::Seconds)
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Shortest silence at the event, with", "Longest, with"]),
+        ..row(
+            Figure::EventSilence,
+            "longest silence",
+            "event_silence_mean_s",
+            "{} without an answer",
+            Unit::Seconds,
+        )
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Fewest answers lost by the event, with", "Most, with"]),
+        ..row(Figure::EventLost, "answers lost", "event_lost_mean", "{} answers lost", Unit::Answers)
+    },
+    FigureRow {
+        stands_alone: true,
+        ..row(
+            Figure::UpdatesAccepted,
+            "updates accepted",
+            "updates_accepted_share",
+            "{} of the updates accepted",
+            Unit::Share,
+        )
     },
 ];
 

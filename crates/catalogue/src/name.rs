@@ -118,6 +118,8 @@ pub const STEADY: &str = "steady";
 pub const SCENARIO: &str = "scenario";
 /// The rate of the good clients beside a scenario whose rate is searched.
 pub const GOOD_RATE: &str = "good_rate";
+/// The event of each load.
+pub const EVENT: &str = "subject.event";
 /// The shares of the figure at which latency is measured.
 pub const LATENCY_AT: &str = "latency_at_percent";
 /// The number of trials in each start.

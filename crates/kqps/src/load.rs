@@ -222,6 +222,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let opened = args.asked().map(|asked| scenario::open(&asked, (&plan, &subject), &dataset)).transpose()?;
     let beside = opened.unwrap_or_default();
+    prepared::warn_of_all_rates([&plan].into_iter().chain(beside.classes.iter().map(|class| &class.plan)));
     // A thread that runs before all others would hold up those of other classes.
     let plan = Plan { own_cores: plan.own_cores && beside.classes.is_empty(), ..plan };
     let folder = args.out.as_deref().map(LoadFolder::claim).transpose()?;

@@ -8,6 +8,7 @@ pub(crate) mod ceilings;
 pub mod cells;
 mod check;
 pub(crate) mod common;
+mod events;
 pub mod offer;
 mod place;
 mod possible;
@@ -342,7 +343,7 @@ pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")).collect()
 }
 
-const BUILTIN: [(&str, &str); 10] = [
+const BUILTIN: [(&str, &str); 12] = [
     ("isc-echo.toml", include_str!("../../../studies/isc-echo.toml")),
     ("knot-epic.toml", include_str!("../../../studies/knot-epic.toml")),
     ("windows-mix.toml", include_str!("../../../studies/windows-mix.toml")),
@@ -353,6 +354,8 @@ const BUILTIN: [(&str, &str); 10] = [
     ("cache.toml", include_str!("../../../studies/cache.toml")),
     ("attack.toml", include_str!("../../../studies/attack.toml")),
     ("attack-quick.toml", include_str!("../../../studies/attack-quick.toml")),
+    ("zone-life.toml", include_str!("../../../studies/zone-life.toml")),
+    ("zone-life-quick.toml", include_str!("../../../studies/zone-life-quick.toml")),
 ];
 
 #[cfg(test)]

@@ -11,12 +11,14 @@ use kqps_observation::factors::Names;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
+use kqps_tls::TlsError;
 use kqps_tuning::Held;
 use kqps_verdict::silence::silence;
 
 use crate::gauged::{Cores, Gauges};
 use kqps_remote::controller;
 use kqps_testbed::attack::CellAttack;
+use kqps_testbed::cell_event::{CellEvent, StagedEvent};
 use kqps_testbed::certificates::{Certificates, ServerCertificate, certificate_of};
 use kqps_testbed::folder::Folder;
 use kqps_testbed::host_settings::{CellChanges, HostSettings, Release};
@@ -120,7 +122,7 @@ impl SubjectLauncher<'_> {
                 live: self.live,
                 spare: patience.for_trial(),
             };
-            let trial = self.gauged(cell, &[], request, |played| player.play(request, played))?;
+            let trial = self.gauged(cell, &[], request, |played| player.play(request, played, None))?;
             match silence(&trial).filter(|_| was_tried(&trial)) {
                 Some(why) => Err(NoTrial::failed(why)),
                 None => Ok(trial),
@@ -137,10 +139,14 @@ impl SubjectLauncher<'_> {
         let release = Release { settings: &self.settings, changes: wanted.of_host };
         self.settings.have(&release.changes).map_err(NoTrial::failed)?;
         let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
+        let folder = self.folder.work(&cell.subject, start);
+        let mut event = CellEvent::from_cell(cell);
+        let own_zones = event.as_mut().map(|event| event.own_zones(&materials.zones, &folder)).transpose();
+        let own_zones = own_zones.map_err(|error| NoTrial::failed(format!("a copy of its zone: {error}")))?;
         let setting = LaunchSetting {
             path: &path,
-            folder: &self.folder.work(&cell.subject, start),
-            zones: &materials.zones,
+            folder: &folder,
+            zones: own_zones.as_deref().unwrap_or(&materials.zones),
             kqps: self.kqps,
             io: &cell.io,
             workers: cell.workers,
@@ -169,6 +175,7 @@ impl SubjectLauncher<'_> {
             queries,
             checks,
             subject: Stopped(Some(subject), patience),
+            event,
             _on_path: on_path,
             release,
         }))
@@ -209,6 +216,7 @@ struct AtStarted<'a> {
     queries: &'a Path,
     checks: bool,
     subject: Stopped,
+    event: Option<CellEvent>,
     /// The settings of the path's namespaces. As the next one, they are undone when the subject has stopped.
     _on_path: Vec<Held>,
     /// The settings of this host, which another subject may have changed since the last trial.
@@ -237,7 +245,12 @@ impl RunningSubject for AtStarted<'_> {
             spare: self.subject.1.for_trial(),
         };
         let pids = [subject.pid()];
-        let played = self.launcher.gauged(self.cell, &pids, request, |played| player.play(request, played));
+        let placed = subject.placed(&self.path);
+        let staged =
+            self.event.as_ref().map(|event| Ok(StagedEvent { event, stage: placed.stage()? })).transpose();
+        let staged = staged.map_err(|error: TlsError| NoTrial::failed(error.to_string()))?;
+        let play = |played: &TrialRequest| player.play(request, played, staged.as_ref());
+        let played = self.launcher.gauged(self.cell, &pids, request, play);
         let played = played.map(|mut trial| {
             if let Some(facts) = &mut trial.subject {
                 facts.ready_s = Some(subject.ready_s());

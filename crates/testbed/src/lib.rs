@@ -10,6 +10,7 @@
 
 pub mod attack;
 pub mod box_network;
+pub mod cell_event;
 pub mod certificates;
 pub mod echo_io;
 pub mod event;

@@ -11,6 +11,7 @@ use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
 
 use crate::attack::CellAttack;
+use crate::cell_event::StagedEvent;
 use crate::live_sink::LiveSink;
 use crate::path::LaidPath;
 use crate::play::{PlayRequest, PlayerProgram, QueryFile};
@@ -54,13 +55,24 @@ pub struct Player<'a> {
 }
 
 impl Player<'_> {
-    /// Plays one trial in a process of its own, which the main thread must start.
+    /// Plays one trial in a process of its own, which the main thread must start, and performs an event meanwhile.
     /// `asked` is the trial that is wanted, and `played` that at the speed of the cores.
-    pub fn play(&self, asked: &TrialRequest, played: &TrialRequest) -> Result<Trial, NoTrial> {
+    pub fn play(
+        &self,
+        asked: &TrialRequest,
+        played: &TrialRequest,
+        event: Option<&StagedEvent<'_>>,
+    ) -> Result<Trial, NoTrial> {
         let Self { kqps, path, interrupts, live, spare, .. } = *self;
         let message = self.message(asked, played).map_err(NoTrial::failed)?;
-        let played = PlayerProgram { kqps, path, interrupts, live, spare }.play(&message)?;
-        if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() }
+        let play = |message: &PlayRequest| {
+            let played = PlayerProgram { kqps, path, interrupts, live, spare }.play(message)?;
+            if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() }
+        };
+        match event.filter(|_| StagedEvent::is_in(asked)) {
+            Some(event) => event.beside(message, play),
+            None => play(&message),
+        }
     }
 
     /// The message that asks for a trial.

@@ -16,6 +16,9 @@ pub const HEADROOM: f64 = 1.25;
 /// A whole core must be worth less than the wanted rate by this factor, before it shows that the target cannot carry it.
 const CERTAIN: f64 = 1.1;
 
+/// Answers of this share of a load are all of them: some were still under way at its end.
+const ALL: f64 = 0.999;
+
 /// The answer of a check.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema, IntoStaticStr)]
 #[serde(rename_all = "kebab-case")]
@@ -60,10 +63,11 @@ impl Finding {
         let (resource, figure) = (verdict.bottleneck.resource, verdict.figure_qps);
         let wanted_qps = need_qps.map(|need_qps| need_qps * HEADROOM);
         let limited = || Self::of_whole_core(verdict.whole_core_qps?, wanted_qps?);
+        let fine = || Self::of_answered(verdict.seen.throughput_qps?, need_qps?);
         let Some(figure) = figure.filter(|_| !verdict.grade.refuses()) else {
             let why = verdict.reasons.first().cloned().unwrap_or_else(|| "no trial was good".into());
             let unknown = || Self::cannot_tell(without_stop(sentence(&why)), advice(verdict));
-            return limited().unwrap_or_else(unknown);
+            return limited().or_else(fine).unwrap_or_else(unknown);
         };
         if let (Some(wanted_qps), Some(need_qps)) = (wanted_qps, need_qps)
             && figure.low >= wanted_qps
@@ -98,6 +102,17 @@ impl Finding {
         (whole_qps * CERTAIN < wanted_qps).then_some(Self { word: Word::Limited, why, helps: None })
     }
 
+    /// The answer for a target that answered the rate in time, although the player's queries left late or unevenly: that is
+    /// harder for the target, and no easier. `None` if it answered less.
+    fn of_answered(answered_qps: f64, need_qps: f64) -> Option<Self> {
+        let why = format!(
+            "it carries {} q/s with headroom: {} q/s were answered in time, though some left late",
+            rate(need_qps),
+            rate(answered_qps)
+        );
+        (answered_qps >= need_qps * HEADROOM * ALL).then_some(Self { word: Word::Fine, why, helps: None })
+    }
+
     /// The answer if the target answered even the greatest load, `least_qps`.
     fn of_all_answered(least_qps: f64, need_qps: Option<f64>) -> Self {
         let all = format!("all of {} q/s was answered in time", rate(least_qps));
@@ -105,7 +120,7 @@ impl Finding {
             None => {
                 Self { word: Word::Fine, why: format!("{all}, the most that was asked (--max)"), helps: None }
             }
-            Some(need_qps) if least_qps >= need_qps * HEADROOM * 0.999 => {
+            Some(need_qps) if least_qps >= need_qps * HEADROOM * ALL => {
                 let why = format!("it carries {} q/s with headroom: {all}", rate(need_qps));
                 Self { word: Word::Fine, why, helps: None }
             }
@@ -209,6 +224,16 @@ mod tests {
             assert_eq!(word(&spoiled, Some(86e3)), Word::CannotTell, "107,500 is too close to 100,000");
             assert_eq!(word(&spoiled, None), Word::CannotTell);
         }
+    }
+
+    #[test]
+    fn a_target_that_answered_the_rate_is_fine_although_the_player_was_late() {
+        let shared = verdict(79e3, 85e3, Resource::Player);
+        let mut late = SearchVerdict { grade: Grade::F, figure_qps: None, ..shared };
+        late.seen.throughput_qps = Some(10e3);
+        assert_eq!(word(&late, Some(8e3)), Word::Fine);
+        assert_eq!(word(&late, Some(8.1e3)), Word::CannotTell, "10,125 is more than was answered");
+        assert_eq!(word(&late, None), Word::CannotTell);
     }
 
     #[test]

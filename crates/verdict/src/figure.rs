@@ -3,6 +3,7 @@
 
 mod absence;
 pub(crate) mod by_start;
+mod event;
 mod factor;
 mod grid;
 pub mod links;
@@ -22,6 +23,7 @@ use crate::interval::Interval;
 use crate::judge::{CellVerdict, Depth};
 
 pub use absence::Absence;
+pub use event::EventCosts;
 pub(crate) use factor::varies;
 pub use factor::{factor, setting};
 pub use grid::{Grid, GridRow, Slot, charts_of, tables_of};
@@ -81,6 +83,9 @@ pub struct Figures {
     pub latency_us: Option<Latency>,
     /// Share of the queries sent that were lost, at the rate of the figure, 0 to 1.
     pub lost_share: Option<f64>,
+    /// The event in each load, also if the rate is refused; `None` if there is none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub event: Option<EventCosts>,
     /// The starts that could not be measured.
     pub crashes: Vec<Crash>,
 }
@@ -104,6 +109,7 @@ impl Figures {
             spread.map_or((None, None, None), |of| with_ends(of.mean, of.min, of.max, of.count > 1))
         };
         let alone = |value: Option<f64>| (value, None, None);
+        let event = |of: fn(EventCosts) -> Option<Spread>| of_starts(self.event.and_then(of));
         let latency = |us: fn(Latency) -> Option<f64>| alone(self.latency_us.and_then(us));
         match figure {
             // A lone start has no interval.
@@ -124,6 +130,10 @@ impl Figures {
             Figure::LatencyMean => latency(|latency| Some(latency.mean)),
             Figure::LatencyP99 => latency(|latency| latency.p99.map(|us| us as f64)),
             Figure::Lost => alone(self.lost_share),
+            Figure::EventTime => event(|event| event.seconds),
+            Figure::EventSilence => event(|event| event.silence_s),
+            Figure::EventLost => event(|event| event.lost),
+            Figure::UpdatesAccepted => event(|event| event.accepted),
         }
     }
 }
@@ -213,6 +223,7 @@ fn of_cell(run: &Run, trials: &measured::Trials<'_>, verdict: &CellVerdict, dept
         p99_at_half_us: measured::p99_at_half_us(run, verdict),
         latency_us: (is_measured && depth == Depth::Page).then(|| measured::latency_us(&behind)).flatten(),
         lost_share: is_measured.then(|| measured::lost_share(&behind)).flatten(),
+        event: event::costs(run, verdict.cell),
         crashes,
     }
 }

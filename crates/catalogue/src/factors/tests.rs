@@ -7,7 +7,7 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 /// A word of every factor, in the order of their names.
-const WORDS: [(&str, &str); 50] = [
+const WORDS: [(&str, &str); 51] = [
     ("compared_as", "a again"),
     ("dataset.file", "my queries"),
     ("dataset.names", "one"),
@@ -57,6 +57,7 @@ const WORDS: [(&str, &str); 50] = [
     ("scenario", "one-name=50k"),
     ("steady", "1m"),
     ("subject.certificate", "rsa-2048"),
+    ("subject.event", "reload"),
     ("threads", "4"),
 ];
 
@@ -114,7 +115,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
     let settings: Vec<(&str, &str)> =
         factors.host_settings().iter().map(|(name, value)| (name.as_str(), value.as_str())).collect();
     assert_eq!(settings, [("rps.eth0.3", "0,2-3"), ("sysctl.net.core.rmem_max", "16777216")]);
-    assert_eq!(factors.certificate(), Some(CertificateType::Rsa2048));
+    assert_eq!((factors.certificate(), factors.event()), (Some(CertificateType::Rsa2048), Some("reload")));
     let mut set = Factors::default();
     set.set_player(player);
     assert!(

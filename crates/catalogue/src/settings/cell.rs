@@ -30,6 +30,9 @@ settings! {
     /// The rate of the good clients beside a scenario whose rate is searched, queries a second.
     good_rate: u32 = name::GOOD_RATE, COUNT, Every, Study,
         "queries a second of the good clients, if a search varies the rate of the scenario";
+    /// The event in each load, as a word of a study.
+    event: String = name::EVENT, Kind::Text, Every, Study,
+        "what happens to the subject in the middle of each load ([Events](#events)): `none`, `reload`, `restart`, `transfer`, `stop=300ms`, `update=100` and others";
     /// Shares of the figure at which latency is measured, percent.
     latency_at_percent: Vec<u32> = name::LATENCY_AT, Kind::Percents, Every, Run,
         "shares of the figure at which latency is measured";

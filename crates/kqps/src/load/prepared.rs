@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use kqps_dataset::{CaptureFacts, Dataset, Format};
 use kqps_host::SubjectWatched;
+use kqps_kernel::affinity;
 use kqps_player::plan::{Hostile, SEED};
 use kqps_player::replay::mean_rate_qps;
 use kqps_player::{Arrivals, LoadPlan, MomentsPlan, Plan, ReplayPlan, Stop};
@@ -86,6 +87,32 @@ fn warn_of_a_high_rate(plan: &Plan) {
             rate(THREAD_MOST_QPS),
         );
     }
+}
+
+/// Says beforehand that this host does not send the rates of all classes together. Each of them alone was judged before.
+pub(super) fn warn_of_all_rates<'a>(plans: impl Iterator<Item = &'a Plan>) {
+    let rates = plans.filter_map(|plan| match plan.load {
+        LoadPlan::Open { rate_qps, .. } => Some(rate_qps),
+        _ => None,
+    });
+    let Ok(cores) = affinity::allowed() else { return };
+    if let Some(why) = too_much(&rates.collect::<Vec<f64>>(), cores.len()) {
+        eprintln!("kqps: warning: {why}");
+    }
+}
+
+/// Why so many cores do not send these rates of classes together; `None` if they might, or if there is one class.
+fn too_much(rates_qps: &[f64], cores: usize) -> Option<String> {
+    let all_qps: f64 = rates_qps.iter().sum();
+    let is_too_much = rates_qps.len() > 1 && all_qps > cores as f64 * THREAD_MOST_QPS;
+    is_too_much.then(|| {
+        format!(
+            "{} q/s of all classes together are more than {} can send: none sends {} q/s",
+            rate(all_qps),
+            counted(cores as u64, "core"),
+            rate(THREAD_MOST_QPS)
+        )
+    })
 }
 
 /// The queries, if they may be a capture: its content decides what the plan is. Other queries are opened when the plan
@@ -190,4 +217,19 @@ fn stop_of(args: &Args, rate: &Rate) -> anyhow::Result<Stop> {
     }
     let once = rate.duration.is_none().then_some(1);
     Ok(Stop { after: rate.duration, passes: args.repeat.map(|repeat| repeat.times).or(once) })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn classes_together_may_be_too_much_for_the_cores() {
+        let said = too_much(&[4e6, 4e6, 4e6], 2).unwrap();
+        assert!(
+            said.starts_with("12,000,000 q/s of all classes together are more than 2 cores can send"),
+            "{said}"
+        );
+        assert_eq!((too_much(&[4e6, 4e6], 2), too_much(&[12e6], 2)), (None, None));
+    }
 }

@@ -42,6 +42,7 @@ mod scenario;
 mod serve;
 mod study;
 mod study_attack;
+mod study_events;
 mod subjects;
 mod tied;
 mod typed;

@@ -14,6 +14,7 @@ use kqps_recipe::RecipeError;
 
 use super::attack::ONE_HOST;
 use super::ceilings;
+use super::events::EVENT_ON_ONE_HOST;
 use super::offer::HostOffer;
 use super::values::{self, FactorWords, ONE_PER_CORE, VALUES_MOST};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
@@ -135,8 +136,9 @@ impl Matrix<'_> {
                 return Ok(Vec::new());
             }
         };
-        if players.is_some() && factors.scenario().is_some() {
-            layout.skipped.insert(name, ONE_HOST.into());
+        let of_one_host = [factors.scenario().map(|_| ONE_HOST), factors.event().map(|_| EVENT_ON_ONE_HOST)];
+        if let Some(reason) = of_one_host.into_iter().flatten().next().filter(|_| players.is_some()) {
+            layout.skipped.insert(name, reason.into());
             return Ok(Vec::new());
         }
         self.check_window(&factors, players.map_or(1, |players| players.hosts.len()))?;

@@ -6,7 +6,7 @@ use kqps_verdict::search::Preset;
 
 use super::possible::{self, Possible, PossibleSettings};
 use super::values::{self, ONE_PER_CORE, check_length, is_common};
-use super::{Experiment, Published, RawLoad, StudyFile, attack, common, transports};
+use super::{Experiment, Published, RawLoad, StudyFile, attack, common, events, transports};
 use kqps_files::toml_file::{TomlError, did_you_mean, nearest};
 use kqps_observation::factors::{
     SourceChoice,
@@ -115,6 +115,7 @@ fn of_experiment(study: &StudyFile, experiment: &Experiment) -> Result<(), TomlE
     common_settings(study, experiment, &settings)?;
     transports::check(study, experiment)?;
     attack::check(study, experiment, load, &settings)?;
+    events::check(study, experiment, load, &settings)?;
     excluded(study, experiment, &settings)?;
     let shown = experiment.tables.iter().flat_map(|table| table.rows.iter().chain([&table.columns]));
     let drawn = experiment.charts.iter().flat_map(|chart| chart.series.iter().chain([&chart.x]));

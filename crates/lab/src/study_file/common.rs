@@ -10,6 +10,7 @@ use kqps_tuning::Change;
 
 use super::values::{ONE_PER_CORE, common};
 use crate::placement::CoreRequest;
+use kqps_testbed::cell_event::{CellEvent, EXPECTED};
 use kqps_testbed::subject::Definition;
 use kqps_testbed::subject::setting::SettingError;
 
@@ -29,6 +30,7 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
             let near = did_you_mean(nearest(value, &scenario::NAMES));
             return scenario::check(value).map_err(|expected| wrong(name, value, expected) + &near);
         }
+        name::EVENT => return event(value),
         name::DATASET_RECIPE => return one_of(name, value, &kqps_recipe::recipe_names()),
         _ if name::is_host_setting(name) => {
             let setting = name.strip_prefix(name::HOST).unwrap_or(name);
@@ -43,6 +45,17 @@ pub(crate) fn accepts(name: &str, value: &str) -> Result<(), String> {
     }
     let read = Factors::read([(name.to_owned(), value.to_owned())]);
     read.map(|_| ()).map_err(|error| explained(&error))
+}
+
+/// Checks the event of each load.
+fn event(value: &str) -> Result<(), String> {
+    if value == scenario::NONE {
+        return Ok(());
+    }
+    CellEvent::read(value).map(drop).map_err(|expected| match expected.as_str() {
+        EXPECTED => wrong(name::EVENT, value, EXPECTED),
+        why => format!("factor `{}`: `{value}`: {why}", name::EVENT),
+    })
 }
 
 /// Checks source addresses. What a study or a run starts is reached over loopback, or at the other end of a veth pair,

@@ -303,9 +303,11 @@ fn known_figure(figure: Figure, value: f64, figures: &Figures) -> Option<TableCe
         // As the whole percents that are shown.
         Figure::CeilingShare => (value >= 1.005).then(|| "so it is none".to_owned()),
         Figure::Memory => figures.memory.filter(|memory| !memory.proportional).map(|_| "resident".to_owned()),
-        Figure::LoadTime => figures.load_time_s.filter(|spread| spread.count > 1).map(|spread| {
-            format!("{} to {}", format::duration_s(spread.min), format::duration_s(spread.max))
-        }),
+        Figure::LoadTime | Figure::EventTime | Figure::EventSilence => {
+            let (_, low, high) = figures.ranged(figure);
+            low.zip(high)
+                .map(|(low, high)| format!("{} to {}", format::duration_s(low), format::duration_s(high)))
+        }
         _ => None,
     };
     Some(plain(in_unit(figure.row().unit, value), soft.unwrap_or_default()))
@@ -322,6 +324,7 @@ fn in_unit(unit: Unit, value: f64) -> String {
         Unit::Bytes => format!("{value:.0}\u{a0}B"),
         Unit::Seconds => format::duration_s(value),
         Unit::Microseconds => format::time_us(value),
+        Unit::Answers => format!("{value:.0}"),
     }
 }
 

@@ -2,7 +2,10 @@
 
 use std::fs::File;
 use std::io::{self, BufRead as _, BufReader};
+use std::ops::Range;
 use std::path::{Path, PathBuf};
+
+use kqps_files::whole::write_whole;
 
 use super::template::Values;
 
@@ -40,6 +43,35 @@ impl Zone {
     }
 }
 
+/// Raises the serial of a zone's SOA by one in its master file, which a new file then replaces.
+///
+/// # Errors
+///
+/// If the file cannot be read or replaced, or has no SOA record with a serial.
+pub fn renew(file: &Path) -> io::Result<()> {
+    let mut text = std::fs::read(file)?;
+    let no_serial = || io::Error::new(io::ErrorKind::InvalidData, "it has no SOA record with a serial");
+    let (at, serial) = serial_of(&text).ok_or_else(no_serial)?;
+    text.splice(at, serial.wrapping_add(1).to_string().into_bytes());
+    write_whole(file, &text)
+}
+
+/// The serial of a zone's SOA, and where it stands in the text. The server's name, the contact and perhaps a bracket
+/// stand before it.
+fn serial_of(text: &[u8]) -> Option<(Range<usize>, u32)> {
+    let is_space = |byte: &u8| byte.is_ascii_whitespace();
+    let mut at = 0;
+    let words = text.split(is_space).map(|word| {
+        let from = at;
+        at += word.len() + 1;
+        (from..from + word.len(), word)
+    });
+    let is_word = |word: &[u8]| !word.is_empty() && word != b"(";
+    let mut after_soa = words.skip_while(|(_, word)| *word != b"SOA").filter(|(_, word)| is_word(word));
+    let (range, serial) = after_soa.nth(3)?;
+    Some((range, std::str::from_utf8(serial).ok()?.parse().ok()?))
+}
+
 /// Adds the texts of `{origin}` and `{zone}`, which are those of the first zone; and of `{zones}`, which is the
 /// text `each` for every zone.
 pub(super) fn with(values: Values, each: Option<&str>, zones: &[Zone]) -> Values {
@@ -73,6 +105,25 @@ mod tests {
             values.fill("{origin}\n{zones}{zone}"),
             "a.test.\nzone a.test. /z/a.test on 53\nzone b.test. /z/b.test on 53\n/z/a.test"
         );
+    }
+
+    #[test]
+    fn a_zone_gets_the_next_serial() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("a.zone");
+        let renewed = |text: &str| {
+            std::fs::write(&file, text).unwrap();
+            renew(&file).map(|()| std::fs::read_to_string(&file).unwrap()).map_err(|error| error.to_string())
+        };
+        for (text, wanted) in [
+            ("@ SOA a b 1 7200 1 1 1\n@ NS a\n", "@ SOA a b 2 7200 1 1 1\n@ NS a\n"),
+            ("@ 60 IN SOA a. b. (\n  4294967295\n 7 )", "@ 60 IN SOA a. b. (\n  0\n 7 )"),
+        ] {
+            assert_eq!(renewed(text).unwrap(), wanted);
+        }
+        for text in ["", "@ NS a\n", "@ SOA a b", "@ SOA a b c 1"] {
+            assert!(renewed(text).unwrap_err().contains("no SOA record"), "{text}");
+        }
     }
 
     #[test]

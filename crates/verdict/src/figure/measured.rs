@@ -61,7 +61,7 @@ pub(super) fn spread(verdict: &CellVerdict) -> Option<Spread> {
     spread_of(starts_qps(verdict).into_iter())
 }
 
-fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {
+pub(super) fn spread_of(values: impl Iterator<Item = f64>) -> Option<Spread> {
     let values: Vec<f64> = values.collect();
     (!values.is_empty()).then(|| Spread {
         mean: values.iter().sum::<f64>() / values.len() as f64,

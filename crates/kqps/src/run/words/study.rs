@@ -146,6 +146,7 @@ fn in_unit(unit: Unit, value: f64) -> String {
         Unit::Bytes => format!("{value:.0} B"),
         Unit::Seconds => format!("{value:.2} s"),
         Unit::Microseconds => format!("{value:.0} µs"),
+        Unit::Answers => format!("{value:.0}"),
     }
 }
 

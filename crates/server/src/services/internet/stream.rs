@@ -15,7 +15,7 @@ use crate::connections::{Active, End, KeptConnection, Output, Stream};
 const OUTSTANDING_MOST: usize = 1024;
 const OUTPUT_PAUSE: usize = 1 << 16;
 
-/// The same holds for so many bytes of replies that the client has not read or that wait for their time.
+/// With so many bytes of replies that the client has not read, or that wait for their time, no further query is read either.
 const REPLIES_MOST: usize = 1 << 20;
 
 #[allow(clippy::struct_excessive_bools)] // each is a fact of its own, and every combination happens
