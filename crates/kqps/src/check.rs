@@ -1,11 +1,12 @@
 //! `kqps check`: whether a target carries a rate, in half a minute and one sentence.
 
 use std::process::ExitCode;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kqps_verdict::check::{Finding, HEADROOM, Word};
 use kqps_verdict::rate::rate;
 use kqps_verdict::search::Preset;
+use kqps_verdict::speed::Spoiled;
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -21,8 +22,11 @@ const CANNOT_TELL: u8 = 4;
 /// The highest rate to a target on another host, unless the user gives one.
 const MAX_ELSEWHERE_QPS: f64 = 10_000.0;
 
-/// The time of the search. With the start of its player and the last drain the check ends within half a minute.
+/// The time of all searches. With the start of its player and the last drain the check ends within half a minute.
 const LIMIT: Duration = Duration::from_secs(20);
+
+/// The least time for another search.
+const AGAIN: Duration = Duration::from_secs(5);
 
 const EXAMPLES: &str = "\
 Examples:
@@ -77,6 +81,24 @@ pub(crate) struct Checked {
     sentence: String,
 }
 
+/// The answer of a search, or of another one if the first cannot tell because of the player or the host, and the time
+/// allows as long a search again.
+fn searched(search: &mut find::Args, need: Option<f64>) -> anyhow::Result<Finding> {
+    let began = Instant::now();
+    loop {
+        let before = began.elapsed();
+        let verdict = find::verdict(search)?;
+        let finding = Finding::from_search(&verdict, need);
+        let Spoiled { shifted, withheld, in_part, restless, waited, .. } = verdict.host_spoiled;
+        let was_spoiled = !verdict.spoiled.is_empty() || shifted + withheld + in_part + restless + waited > 0;
+        let (took, left) = (began.elapsed().saturating_sub(before), LIMIT.saturating_sub(began.elapsed()));
+        if finding.word != Word::CannotTell || verdict.interrupted || !was_spoiled || left < took.max(AGAIN) {
+            return Ok(finding);
+        }
+        search.set_time_limit(left);
+    }
+}
+
 pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let Args { mut player, need, max, json } = args;
     let targets = player.targets()?.addresses;
@@ -96,8 +118,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<ExitCode> {
     let most = need.map(|need| need * HEADROOM).or(most);
     let mut search = find::Args::quiet(player, Preset::Quick, LIMIT);
     search.set_max(most);
-    let verdict = find::verdict(&search)?;
-    let finding = Finding::from_search(&verdict, need);
+    let finding = searched(&mut search, need)?;
     let target = targets.iter().map(ToString::to_string).collect::<Vec<_>>().join(", ");
     let sentence = format!("{}: {target}: {}.", finding.word, finding.why);
     let word = finding.word;

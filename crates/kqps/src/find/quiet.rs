@@ -32,6 +32,11 @@ impl Args {
         }
     }
 
+    /// Sets the time of the search.
+    pub(crate) fn set_time_limit(&mut self, time_limit: Duration) {
+        self.time_limit = Some(time_limit);
+    }
+
     /// Sets the highest rate to try.
     pub(crate) fn set_max(&mut self, max_qps: Option<f64>) {
         self.max = max_qps;
