@@ -81,8 +81,8 @@ pub(crate) struct Checked {
     sentence: String,
 }
 
-/// The answer of a search, or of another one if the first cannot tell because of the player or the host, and the time
-/// allows as long a search again.
+/// Searches, and searches again while the player or the host spoils the answer and as much time is left as the last search
+/// took.
 fn searched(search: &mut find::Args, need: Option<f64>) -> anyhow::Result<Finding> {
     let began = Instant::now();
     loop {

@@ -362,7 +362,7 @@ fn prepare_folder(definition: &Definition, folder: &Path, values: &Values) -> Re
     Ok(())
 }
 
-/// Writes a file that nobody but its owner can read: whoever has the key of a control program commands the subject.
+/// Writes a file for its owner alone: the key of a control program gives command of the subject.
 fn write_private(path: &Path, text: &str) -> io::Result<()> {
     match std::fs::remove_file(path) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),

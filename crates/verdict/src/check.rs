@@ -102,11 +102,11 @@ impl Finding {
         (whole_qps * CERTAIN < wanted_qps).then_some(Self { word: Word::Limited, why, helps: None })
     }
 
-    /// The answer for a target that answered the rate in time, although the player's queries left late or unevenly: that is
-    /// harder for the target, and no easier. `None` if it answered less.
+    /// The answer for a target that answered the rate in time, although the player or the host spoiled its figure: late queries
+    /// and other work make a load harder for the target, and never easier. `None` if it answered less.
     fn of_answered(answered_qps: f64, need_qps: f64) -> Option<Self> {
         let why = format!(
-            "it carries {} q/s with headroom: {} q/s were answered in time, though some left late",
+            "it carries {} q/s with headroom: {} q/s were answered in time; its highest rate is not known",
             rate(need_qps),
             rate(answered_qps)
         );
