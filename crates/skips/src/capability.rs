@@ -14,6 +14,8 @@ pub enum Capability {
     Networks,
     /// Devices of VLANs.
     Vlans,
+    /// A queue that loses and delays packets (`sch_netem`).
+    Netem,
     /// A mount namespace with a small disk.
     Mounts,
     /// Raw sockets.
@@ -72,6 +74,7 @@ impl Capability {
             | Self::Ipv6
             | Self::Cores => true,
             Self::Vlans
+            | Self::Netem
             | Self::ControlGroups
             | Self::DropReasons
             | Self::Profiles
@@ -91,7 +94,7 @@ mod tests {
 
     #[test]
     fn names_stay_as_they_are() {
-        let expected = "programs root networks vlans mounts raw-sockets real-time uring segmentation ipv6 \
+        let expected = "programs root networks vlans netem mounts raw-sockets real-time uring segmentation ipv6 \
              cores control-groups drop-reasons profiles idle-states route other-users chance \
              descriptors cargo-deny";
         let names: Vec<&str> = Capability::ALL.iter().map(|capability| capability.name()).collect();

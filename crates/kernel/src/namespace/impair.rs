@@ -125,7 +125,7 @@ mod tests {
         let netem = Impairment::Netem { loss: 1.0, delay: Duration::from_millis(1) };
         if let Err(error) = one.within(|| impair(netem)) {
             assert!(error.to_string().contains("sch_netem"), "{error}");
-            skip(Capability::Networks, format!("a path that loses and delays: {error}"));
+            skip(Capability::Netem, format!("a path that loses and delays: {error}"));
             return;
         }
         only_the_last_arrives(&one, &other);
