@@ -208,6 +208,19 @@ choice! {
 }
 
 choice! {
+    /// The size of an Internet in a box.
+    InternetSize {
+        /// A thousand zones.
+        #[default]
+        Small = "small",
+        /// A hundred thousand zones.
+        Medium = "medium",
+        /// A million zones.
+        Large = "large",
+    }
+}
+
+choice! {
     /// The names that queries ask for.
     Names {
         /// Random names of the zones.

@@ -16,7 +16,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::Transport;
 pub use crate::choice::{
-    CertificateType, Close, ComparedAs, Congestion, KeyType, Method, Names, Path, TrustChoice,
+    CertificateType, Close, ComparedAs, Congestion, InternetSize, KeyType, Method, Names, Path, TrustChoice,
 };
 use crate::cpu_list;
 pub use crate::name;

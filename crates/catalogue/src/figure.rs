@@ -47,6 +47,10 @@ choice! {
         EventLost = "event-lost",
         /// Share of the dynamic updates of the event that were accepted.
         UpdatesAccepted = "updates-accepted",
+        /// Share of a resolver's sent queries that were answered rightly in time.
+        AnsweredRight = "answered-right",
+        /// Queries that a resolver asked the servers of an Internet in a box, for each query sent to it.
+        Upstream = "upstream",
     }
 }
 
@@ -92,6 +96,8 @@ pub enum Unit {
     Microseconds,
     /// Answers.
     Answers,
+    /// A number for each query.
+    PerQuery,
 }
 
 /// A row without a term whose figure depends on the rate, and of which a greater value is a better one.
@@ -219,6 +225,27 @@ pub const ROWS: [FigureRow; Figure::ALL.len()] = [
             "updates_accepted_share",
             "{} of the updates accepted",
             Unit::Share,
+        )
+    },
+    FigureRow {
+        stands_alone: true,
+        ..row(
+            Figure::AnsweredRight,
+            "answered rightly",
+            "answered_right_share",
+            "{} answered rightly",
+            Unit::SmallShare,
+        )
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Fewest upstream queries for a query, with", "Most, with"]),
+        ..row(
+            Figure::Upstream,
+            "upstream queries",
+            "upstream_per_query",
+            "{} upstream queries each",
+            Unit::PerQuery,
         )
     },
 ];

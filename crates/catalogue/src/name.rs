@@ -97,6 +97,15 @@ pub const DATASET_WINDOW: &str = "dataset.window";
 /// Slices of a capture that are played at once.
 pub const DATASET_PILE: &str = "dataset.pile";
 
+/// The size of the Internet in a box that the subject resolves in.
+pub const INTERNET: &str = "internet";
+/// The prefix of settings of an Internet in a box.
+pub(super) const INTERNET_SETTING: &str = "internet.";
+/// The share of queries that the subject can answer from its cache.
+pub const INTERNET_HITS: &str = "internet.hits_percent";
+/// How long the servers of the Internet take to answer.
+pub const INTERNET_DELAY: &str = "internet.delay_ms";
+
 /// The kind of path.
 pub const PATH: &str = "path";
 /// The prefix of the settings of a path.
@@ -205,10 +214,10 @@ pub fn is_reserved(name: &str) -> bool {
 
 /// Whether the word of this factor is read as a value.
 pub(super) fn has_value(name: &str) -> bool {
-    [PLAYER, DATASET, PATH_SETTING, HOST, HOSTS, SUBJECT_SETTING]
+    [PLAYER, DATASET, PATH_SETTING, INTERNET_SETTING, HOST, HOSTS, SUBJECT_SETTING]
         .iter()
         .any(|prefix| name.starts_with(prefix))
-        || [PATH, STEADY, SCENARIO, GOOD_RATE, LATENCY_AT, ROUNDS, COMPARED_AS].contains(&name)
+        || [PATH, INTERNET, STEADY, SCENARIO, GOOD_RATE, LATENCY_AT, ROUNDS, COMPARED_AS].contains(&name)
 }
 
 /// The present name of a factor. The first versions wrote `player_` for `player.`, and `zone_records`.

@@ -316,6 +316,7 @@ choices!(
     Close,
     ComparedAs,
     Congestion,
+    InternetSize,
     Io,
     KeyType,
     Method,

@@ -1,6 +1,8 @@
 //! Questions of clients: each is a function of its number.
 
-use kqps_message::rtype;
+use kqps_message::name::NameText;
+use kqps_message::rcode::RcodeName;
+use kqps_message::rtype::{self, RtypeName};
 use kqps_recipe::{Stream, append_letters};
 
 use crate::internet::Internet;
@@ -10,10 +12,12 @@ use crate::tree::{LABELS, Zone};
 /// Letters of names that do not exist. No label of the tree is so long and has letters alone.
 const LETTERS: usize = 20;
 
+/// A question: a name in wire form, and a type.
+pub type ClientQuestion = (Vec<u8>, u16);
+
 impl Internet {
-    /// The question with this number: a name in wire form, and a type. Names are drawn by popularity, so a file of questions
-    /// is that of the numbers from 0 on.
-    pub fn question(&self, number: u64) -> (Vec<u8>, u16) {
+    /// The question with this number. Names are drawn by popularity, so a file of questions is that of the numbers from 0 on.
+    pub fn question(&self, number: u64) -> ClientQuestion {
         let queries = &self.tree.recipe.queries;
         let mut stream = Stream::with_number(queries.seed, number);
         let index = self.types.draw(&mut stream) as usize;
@@ -40,6 +44,15 @@ impl Internet {
             self.tree.append_name(&zone, self.node(&zone, qtype, &mut stream), &mut name);
         }
         (name, qtype)
+    }
+
+    /// The line of a query file for a question, with the rcode that a resolver must answer if it is known.
+    pub fn question_line(&self, (name, qtype): &ClientQuestion) -> String {
+        let line = format!("{} {}", NameText(name), RtypeName(*qtype));
+        match self.expected(name, *qtype) {
+            Some(expected) => format!("{line} {}\n", RcodeName(expected.rcode)),
+            None => line + "\n",
+        }
     }
 
     /// The number of zones.
@@ -76,7 +89,7 @@ impl Internet {
     }
 }
 
-fn letters(stream: &mut Stream, name: &mut Vec<u8>) {
+pub(crate) fn letters(stream: &mut Stream, name: &mut Vec<u8>) {
     name.extend(u8::try_from(LETTERS));
     append_letters(stream, LETTERS, name);
 }

@@ -5,5 +5,6 @@ mod bytes;
 mod conduct;
 mod referrals;
 mod secure;
+mod steady;
 mod text;
 mod walk;

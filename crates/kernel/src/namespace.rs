@@ -23,6 +23,7 @@ use std::mem::zeroed;
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
 use std::os::unix::fs::MetadataExt as _;
 use std::os::unix::process::CommandExt as _;
+use std::path::Path;
 use std::process::Command;
 
 use rustix::thread::{LinkNameSpaceType, move_into_link_name_space};
@@ -52,6 +53,11 @@ impl NetNs {
     /// The namespace of a process.
     pub fn of_process(pid: u32) -> io::Result<Self> {
         File::open(format!("/proc/{pid}/ns/net")).map(Self)
+    }
+
+    /// The namespace that a path stands for, such as `/proc/PID/fd/N` of a descriptor of another process.
+    pub fn at(path: &Path) -> io::Result<Self> {
+        File::open(path).map(Self)
     }
 
     /// Returns the same namespace by another descriptor.

@@ -96,7 +96,8 @@ pub(crate) struct Args {
 
     /// Measure only this subject, such as nsd or ./mine.toml (repeatable; default: nsd, knot, bind)
     ///
-    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, kqps-cache, front and echo.
+    /// kqps knows nsd, knot, bind, pdns, unbound, pdns-recursor, dnsdist, kqps-auth, kqps-cache, front and echo, and
+    /// the resolvers unbound-resolver, bind-resolver, pdns-resolver and knot-resolver.
     /// Settings may follow, as in 'echo io=uring workers=2'.
     #[arg(long, value_name = "NAME|FILE", conflicts_with = "study", help_heading = "What is measured")]
     subject: Vec<String>,

@@ -16,6 +16,7 @@ use crate::study_file::common;
 use crate::study_file::values::{ONE_PER_CORE, is_common};
 use kqps_testbed::echo_io;
 use kqps_testbed::host_settings;
+use kqps_testbed::internet;
 use kqps_testbed::materials::MaterialsSpec;
 use kqps_testbed::past_kernel;
 use kqps_testbed::player_hosts::{PlayerHosts, players_of};
@@ -85,6 +86,7 @@ impl Configured {
         definition.check_zones((recipe.zones + recipe.broken) as usize).map_err(of_setting)?;
         definition.check_transport(factors.transport()).map_err(of_setting)?;
         self.check_transport().map_err(wrong)?;
+        internet::check(definition, factors).map_err(wrong)?;
         let io = factors.word(IO).filter(|_| definition.takes_io());
         if let Some(what) = past_kernel::why_not(io, factors, &BTreeMap::new()) {
             return Err(wrong(what));
@@ -134,6 +136,9 @@ impl Configured {
         like: &Cell,
     ) -> Result<Cell, String> {
         let mut factors = like.factors.with(&self.factors).fitting();
+        if factors.dataset().internet.is_some() {
+            factors = factors.filtered(|name| !name.starts_with(name::DATASET) || name == name::DATASET_FILE);
+        }
         host_settings::number_core(&mut factors, topology);
         let players = players_of(hosts, &factors)?;
         let workers = if self.factors.word(WORKERS).is_some() { self.workers() } else { like.workers };

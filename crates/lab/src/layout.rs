@@ -288,7 +288,7 @@ fn study_file(
     layout.skipped.extend(residence::mark(&mut layout.cells, false, can_stamp.as_ref()));
     for cell in &mut layout.cells {
         let dataset = cell.factors.dataset();
-        if dataset.recipe.is_none() && dataset.records.is_none() {
+        if dataset.recipe.is_none() && dataset.records.is_none() && dataset.internet.is_none() {
             cell.factors.set_records(request.records);
         }
     }

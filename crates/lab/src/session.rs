@@ -213,6 +213,7 @@ impl Session {
             folder: &self.folder,
             cells: self.run.cells.clone(),
             path: self.run.question.as_ref().map_or(Kind::default(), |question| question.path),
+            seed: self.run.seed,
             materials: &self.materials,
             definitions: &self.definitions,
             certificates: certificates.as_ref(),

@@ -343,7 +343,7 @@ pub fn builtin_names() -> Vec<&'static str> {
     BUILTIN.iter().filter_map(|(file, _)| file.strip_suffix(".toml")).collect()
 }
 
-const BUILTIN: [(&str, &str); 12] = [
+const BUILTIN: [(&str, &str); 14] = [
     ("isc-echo.toml", include_str!("../../../studies/isc-echo.toml")),
     ("knot-epic.toml", include_str!("../../../studies/knot-epic.toml")),
     ("windows-mix.toml", include_str!("../../../studies/windows-mix.toml")),
@@ -356,6 +356,8 @@ const BUILTIN: [(&str, &str); 12] = [
     ("attack-quick.toml", include_str!("../../../studies/attack-quick.toml")),
     ("zone-life.toml", include_str!("../../../studies/zone-life.toml")),
     ("zone-life-quick.toml", include_str!("../../../studies/zone-life-quick.toml")),
+    ("resolvers.toml", include_str!("../../../studies/resolvers.toml")),
+    ("resolvers-quick.toml", include_str!("../../../studies/resolvers-quick.toml")),
 ];
 
 #[cfg(test)]

@@ -10,7 +10,7 @@ use kqps_kernel::local_address::is_local;
 use kqps_observation::factors::Names;
 use kqps_observation::question::Path as Kind;
 use kqps_observation::run::{Purpose, Role};
-use kqps_observation::{Cell, Trial};
+use kqps_observation::{Cell, Trial, UpstreamFacts};
 use kqps_tls::TlsError;
 use kqps_tuning::Held;
 use kqps_verdict::silence::silence;
@@ -22,6 +22,7 @@ use kqps_testbed::cell_event::{CellEvent, StagedEvent};
 use kqps_testbed::certificates::{Certificates, ServerCertificate, certificate_of};
 use kqps_testbed::folder::Folder;
 use kqps_testbed::host_settings::{CellChanges, HostSettings, Release};
+use kqps_testbed::internet::{BoxSetting, InternetBox};
 use kqps_testbed::live_sink::LiveSink;
 use kqps_testbed::materials::{Materials, MaterialsSpec, QueriesKind};
 use kqps_testbed::path::LaidPath;
@@ -43,6 +44,8 @@ pub(crate) struct SubjectLauncher<'a> {
     pub(crate) cells: Vec<Cell>,
     /// The path of a cell that names none.
     pub(crate) path: Kind,
+    /// The seed of the run.
+    pub(crate) seed: u64,
     pub(crate) materials: &'a BTreeMap<MaterialsSpec, Materials>,
     pub(crate) definitions: &'a BTreeMap<String, Definition>,
     /// The certificates of subjects that are started; `None` if none needs one.
@@ -110,6 +113,7 @@ impl SubjectLauncher<'_> {
                 targets: &[address],
                 is_allowed: true,
                 queries: &materials.queries,
+                first_query: 0,
                 // An echo answers NOERROR to every query, whatever the file expects.
                 checks: cell.role == Role::Subject,
                 setup: PlayerSetup::from_cell(cell),
@@ -133,13 +137,13 @@ impl SubjectLauncher<'_> {
     /// Starts the subject of a cell, for trials.
     fn at_started<'b>(&'b self, cell: &'b Cell, start: u64, patience: Patience) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
-        let path = LaidPath::new(self.path, cell).map_err(|error| NoTrial::failed(error.to_string()))?;
+        let folder = self.folder.work(&cell.subject, start);
+        let path = self.lay_path(cell, &folder)?;
         let wanted = CellChanges::from_cell(cell, &path).map_err(NoTrial::failed)?;
         let on_path = self.settings.set_on_path(&wanted, &path).map_err(NoTrial::failed)?;
         let release = Release { settings: &self.settings, changes: wanted.of_host };
         self.settings.have(&release.changes).map_err(NoTrial::failed)?;
         let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
-        let folder = self.folder.work(&cell.subject, start);
         let mut event = CellEvent::from_cell(cell);
         let own_zones = event.as_mut().map(|event| event.own_zones(&materials.zones, &folder)).transpose();
         let own_zones = own_zones.map_err(|error| NoTrial::failed(format!("a copy of its zone: {error}")))?;
@@ -159,10 +163,7 @@ impl SubjectLauncher<'_> {
             let _ = limits::raise_open_files();
         }
         let subject = Subject::start_over(over, definition, &setting, self.interrupts, patience.for_start());
-        let subject = subject.map_err(|error| match error {
-            StartError::Interrupted => NoTrial::Interrupted,
-            other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
-        })?;
+        let subject = subject.map_err(not_started)?;
         if let Some(niceness) = cell.factors.niceness() {
             subject.set_niceness(niceness).map_err(NoTrial::failed)?;
         }
@@ -171,14 +172,24 @@ impl SubjectLauncher<'_> {
         Ok(Box::new(AtStarted {
             launcher: self,
             cell,
-            path,
             queries,
             checks,
+            asked: 0,
             subject: Stopped(Some(subject), patience),
+            path,
             event,
             _on_path: on_path,
             release,
         }))
+    }
+
+    /// The path of a cell, with the Internet in a box that its subject resolves in, if it does.
+    fn lay_path(&self, cell: &Cell, folder: &Path) -> Result<LaidPath, NoTrial> {
+        let setting = BoxSetting { kqps: self.kqps, folder, seed: self.seed };
+        match InternetBox::start(cell, &setting, self.interrupts).map_err(not_started)? {
+            Some(internet) => Ok(LaidPath::Internet(Box::new(internet))),
+            None => LaidPath::new(self.path, cell).map_err(|error| NoTrial::failed(error.to_string())),
+        }
     }
 
     /// The transport to the subject of a cell, and its certificate.
@@ -212,10 +223,13 @@ impl SubjectLauncher<'_> {
 struct AtStarted<'a> {
     launcher: &'a SubjectLauncher<'a>,
     cell: &'a Cell,
-    path: LaidPath,
     queries: &'a Path,
     checks: bool,
+    /// Queries that were sent to it so far.
+    asked: u64,
     subject: Stopped,
+    /// As the settings below, it ends when the subject has stopped.
+    path: LaidPath,
     event: Option<CellEvent>,
     /// The settings of the path's namespaces. As the next one, they are undone when the subject has stopped.
     _on_path: Vec<Held>,
@@ -233,6 +247,7 @@ impl RunningSubject for AtStarted<'_> {
             targets: subject.addresses(),
             is_allowed: false,
             queries: self.queries,
+            first_query: self.first_query(),
             checks: self.checks,
             setup: PlayerSetup::from_cell(self.cell),
             attack: CellAttack::from_cell(self.cell),
@@ -250,13 +265,15 @@ impl RunningSubject for AtStarted<'_> {
             self.event.as_ref().map(|event| Ok(StagedEvent { event, stage: placed.stage()? })).transpose();
         let staged = staged.map_err(|error: TlsError| NoTrial::failed(error.to_string()))?;
         let play = |played: &TrialRequest| player.play(request, played, staged.as_ref());
-        let played = self.launcher.gauged(self.cell, &pids, request, play);
-        let played = played.map(|mut trial| {
+        let before = upstream(&self.path)?;
+        let mut played = self.launcher.gauged(self.cell, &pids, request, play);
+        if let Ok(trial) = &mut played {
             if let Some(facts) = &mut trial.subject {
                 facts.ready_s = Some(subject.ready_s());
             }
-            trial
-        });
+            trial.upstream = upstream(&self.path)?.zip(before).map(|(now, before)| now.since(&before));
+            self.asked += trial.accounts.sent;
+        }
         if request.purpose == Purpose::WarmUp {
             let unbound = |error| format!("it cannot be confined to its cores: {error}");
             subject.confine().map_err(unbound).map_err(NoTrial::failed)?;
@@ -272,6 +289,28 @@ impl RunningSubject for AtStarted<'_> {
 
     fn cpu_s(&self) -> Option<f64> {
         self.subject.0.as_ref().map(|subject| kqps_host::cpu_s_so_far(subject.pid()))
+    }
+}
+
+impl AtStarted<'_> {
+    /// Queries of the file that each thread of the player leaves out. A resolver keeps answers, so each load goes on where the
+    /// one before it ended.
+    fn first_query(&self) -> u64 {
+        let senders = self.cell.factors.player().senders.unwrap_or(1);
+        self.path.internet().map_or(0, |_| self.asked.div_ceil(u64::from(senders.max(1))))
+    }
+}
+
+/// The queries that came to the servers of an Internet in a box so far; `None` on other paths.
+fn upstream(path: &LaidPath) -> Result<Option<UpstreamFacts>, NoTrial> {
+    let counts = path.internet().map(InternetBox::upstream).transpose();
+    counts.map_err(|error| NoTrial::failed(format!("the counts of the Internet in a box: {error}")))
+}
+
+fn not_started(error: StartError) -> NoTrial {
+    match error {
+        StartError::Interrupted => NoTrial::Interrupted,
+        other => NoTrial::Failed { reason: other.to_string(), output: other.output().to_vec() },
     }
 }
 

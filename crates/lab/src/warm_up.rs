@@ -24,12 +24,16 @@ pub struct WarmUp {
 }
 
 impl WarmUp {
-    /// The warm-up of a start of this cell's subject; ceilings and canaries have none.
+    /// The warm-up of a start of this cell's subject; ceilings and canaries have none, and neither have resolvers whose names
+    /// are drawn by popularity: they begin cold.
     pub fn new(cell: &Cell) -> Self {
         if cell.role != Role::Subject {
             return Self { left_s: 0.0, step_s: SHORT_S };
         }
+        let dataset = cell.factors.dataset();
+        let begins_cold = dataset.internet.is_some() && dataset.hits_percent.is_none();
         match longest_s(cell) {
+            None if begins_cold => Self { left_s: 0.0, step_s: SHORT_S },
             Some(longest_s) => Self { left_s: longest_s.min(LONGEST_S), step_s: STEP_S },
             None => Self { left_s: SHORT_S, step_s: SHORT_S },
         }
@@ -88,6 +92,13 @@ mod tests {
     #[test]
     fn without_a_request_it_is_short_and_without_a_subject_there_is_none() {
         assert_eq!(played(&cell(None), |_| 1000), [SHORT_S]);
+        let words = |hits: &[(&str, &str)]| {
+            let words = [(name::INTERNET, "small")].iter().chain(hits).copied();
+            let words = words.map(|(name, word)| (name.to_owned(), word.to_owned()));
+            Cell { factors: Factors::read(words).unwrap(), ..Cell::default() }
+        };
+        assert!(played(&words(&[]), |_| 1000).is_empty(), "a resolver begins cold");
+        assert_eq!(played(&words(&[(name::INTERNET_HITS, "80")]), |_| 1000), [SHORT_S]);
         let ceiling = Cell { role: Role::EchoCeiling, ..cell(Some("60s")) };
         assert!(played(&ceiling, |_| 1000).is_empty());
     }

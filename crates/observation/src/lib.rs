@@ -37,6 +37,7 @@ pub mod store;
 pub mod subject;
 pub mod tls;
 pub mod trial;
+pub mod upstream;
 pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
@@ -67,6 +68,7 @@ pub use store::{Store, StoreError};
 pub use subject::SubjectFacts;
 pub use tls::{EarlyFacts, SessionFacts, TlsFacts};
 pub use trial::Trial;
+pub use upstream::UpstreamFacts;
 
 /// The version written into every record. A reader accepts this version and all older ones.
 pub const SCHEMA: u32 = 4;

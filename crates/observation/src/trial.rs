@@ -23,6 +23,7 @@ use crate::part::PlayerPart;
 use crate::replay::{Difference, Replay};
 use crate::residence::ResidenceFacts;
 use crate::subject::{SubjectFacts, ThreadFacts};
+use crate::upstream::UpstreamFacts;
 
 pub use crate::arrivals::{ReplyFacts, WallClockFacts};
 pub use kqps_catalogue::Transport;
@@ -177,6 +178,10 @@ pub struct Trial {
     /// older than the field.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub silences: Vec<Silence>,
+    /// Queries that the subject asked the servers of an Internet in a box. `None` if it is no resolver there, and in records
+    /// older than the field.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream: Option<UpstreamFacts>,
     /// One-second bins: queries by the time of their send, correct replies by the time of their arrival.
     pub intervals: Vec<Interval>,
     /// Queries sent in each 100 ms bin.

@@ -99,6 +99,7 @@ fn plan(queries: u64, outstanding: u64, cpus: Vec<u32>) -> Plan {
         moments: None,
         course: None,
         per_query: PerQueryPlan::default(),
+        first_query: 0,
         hostile: None,
         replay: None,
     }

@@ -63,6 +63,9 @@ pub struct Plan {
     pub start_at_ns: Option<u64>,
     /// When to stop sending.
     pub stop: Stop,
+    /// Queries of the dataset that each thread leaves out before its first one, as if it had sent them before.
+    #[serde(default)]
+    pub first_query: u64,
     /// The part of the load, if several players share it.
     #[serde(default)]
     pub part: Part,
@@ -396,6 +399,7 @@ pub(crate) mod tests {
             moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
+            first_query: 0,
             hostile: None,
         }
     }

@@ -439,7 +439,7 @@ fn state<'a>(context: TrialContext<'a>, (team, number): (&'a Team, usize), flows
         (Supply::captured(dataset, cursor, pace, stop_at_ns, lag_allowed_ns), replay.flows.all())
     } else {
         let (all, own) = plan.part.thread(plan.threads, of_team);
-        let walk = Walk::new(dataset, all, own, plan.stop.passes);
+        let walk = Walk::new(dataset, (all, own), plan.stop.passes, plan.first_query);
         let pace = pace(plan, dataset, of_team, None);
         (Supply::new(dataset, walk, pace, stop_at_ns, lag_allowed_ns), plan.flows())
     };

@@ -17,10 +17,16 @@ pub struct Walk {
 
 impl Walk {
     /// The walk of thread `thread` of `threads`. The whole file is played `passes` times, or endlessly with
-    /// `None`.
-    pub fn new(dataset: &Dataset, threads: usize, thread: usize, passes: Option<u64>) -> Self {
-        let index = dataset.queries() * thread as u64 / threads as u64;
-        let left = passes.map_or(u64::MAX, |passes| length(dataset.queries(), threads, thread, passes));
+    /// `None`. It begins `first` queries after the thread's part does.
+    pub fn new(
+        dataset: &Dataset,
+        (threads, thread): (usize, usize),
+        passes: Option<u64>,
+        first: u64,
+    ) -> Self {
+        let queries = dataset.queries();
+        let index = (queries * thread as u64 / threads as u64 + first % queries) % queries;
+        let left = passes.map_or(u64::MAX, |passes| length(queries, threads, thread, passes));
         Self { next: dataset.position(index), index, left }
     }
 
@@ -106,7 +112,7 @@ mod tests {
             let mut played = std::collections::BTreeMap::new();
             let mut lengths = Vec::new();
             for thread in 0..threads {
-                let mut walk = Walk::new(&dataset, threads, thread, Some(passes));
+                let mut walk = Walk::new(&dataset, (threads, thread), Some(passes), 0);
                 lengths.push(walk.left());
                 while !walk.is_over() {
                     *played.entry(walk.advance(&dataset)).or_insert(0) += 1;
@@ -131,7 +137,7 @@ mod tests {
     fn threads_never_stand_at_the_same_query() {
         let (_folder, dataset) = dataset(10);
         for passes in [None, Some(6)] {
-            let mut walks: Vec<Walk> = (0..3).map(|thread| Walk::new(&dataset, 3, thread, passes)).collect();
+            let mut walks: Vec<Walk> = (0..3).map(|thread| Walk::new(&dataset, (3, thread), passes, 0)).collect();
             for _ in 0..19 {
                 let mut at: Vec<Position> = walks.iter_mut().map(|walk| walk.advance(&dataset)).collect();
                 at.sort_unstable();
@@ -142,10 +148,23 @@ mod tests {
     }
 
     #[test]
+    fn a_later_walk_goes_on_where_an_earlier_one_ended() {
+        let (_folder, dataset) = dataset(10);
+        for first in [0, 3, 9, 10, 27] {
+            let mut earlier = Walk::new(&dataset, (2, 1), None, 0);
+            for _ in 0..first {
+                earlier.advance(&dataset);
+            }
+            let later = Walk::new(&dataset, (2, 1), None, first);
+            assert_eq!((later.next, later.index), (earlier.next, earlier.index), "{first}");
+        }
+    }
+
+    #[test]
     fn skipping_is_advancing_many_times() {
         let (_folder, dataset) = dataset(10);
         for count in [0, 1, 4, 9, 10, 25] {
-            let mut walked = Walk::new(&dataset, 3, 2, Some(12));
+            let mut walked = Walk::new(&dataset, (3, 2), Some(12), 0);
             let mut skipped = walked;
             for _ in 0..count {
                 walked.advance(&dataset);

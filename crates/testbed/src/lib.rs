@@ -16,6 +16,7 @@ pub mod echo_io;
 pub mod event;
 pub mod folder;
 pub mod host_settings;
+pub mod internet;
 pub mod live_sink;
 pub mod materials;
 pub mod packages;

@@ -9,14 +9,17 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
+use kqps_catalogue::choice::InternetSize;
 use kqps_files::unfinished::Unfinished;
 use kqps_files::whole;
+use kqps_internet::Internet;
 use kqps_observation::Cell;
 use kqps_observation::factors::DatasetFactors;
 use kqps_recipe::{Expect, GenerateError, Labels, Outcomes, Recipe, RecipeError, RecipeQueries};
 use serde::{Deserialize, Serialize};
 
 use crate::folder::{Folder, FolderError};
+use crate::internet;
 use crate::signing::{self, SigningError};
 use crate::subject::Zone;
 
@@ -44,6 +47,9 @@ const QUERIES_PER_RECORD: u64 = 2;
 /// The most queries in a file.
 const QUERIES_MOST: u64 = 2_000_000;
 
+/// Queries of the clients of an Internet: more than all loads of one start ask, so that new names stay new.
+const INTERNET_QUERIES: u64 = 1_000_000;
+
 /// The zones and queries that a cell asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -53,6 +59,11 @@ pub struct MaterialsSpec {
     records: Option<u64>,
     /// Whether the user's query file is played, and no zone is served.
     is_file: bool,
+    /// The Internet whose clients ask, without zones.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    internet: Option<InternetSize>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    hits_percent: Option<u32>,
 }
 
 /// The generated files of one recipe.
@@ -94,6 +105,8 @@ pub enum MaterialsError {
     Generate(#[from] GenerateError),
     #[error(transparent)]
     Signing(#[from] SigningError),
+    #[error("the Internet in a box: {0}")]
+    Internet(#[from] kqps_internet::RecipeError),
     #[error("no query of {} expects NOERROR, so none can be asked again and again", .0.display())]
     NoAnswer(PathBuf),
 }
@@ -106,6 +119,8 @@ impl MaterialsSpec {
             zones: dataset.zones,
             records: dataset.records,
             is_file: dataset.file.is_some(),
+            internet: dataset.internet,
+            hits_percent: dataset.hits_percent,
         }
     }
 
@@ -131,6 +146,10 @@ impl MaterialsSpec {
     /// The name of the folder for its files. The name contains everything that they depend on, since existing
     /// files are used as they are: they may be left from a run that could not begin, with another seed.
     fn folder(&self, seed: u64) -> String {
+        if let Some(size) = self.internet {
+            let hits = self.hits_percent.map_or("popular".to_owned(), |percent| percent.to_string());
+            return format!("internet-{}-{hits}-{seed:x}", size.word());
+        }
         let number = |number: Option<u64>| number.map_or("usual".to_owned(), |number| number.to_string());
         let recipe = self.recipe.as_deref().unwrap_or("one-zone");
         format!("{recipe}-{}-{}-{seed:x}", number(self.zones), number(self.records))
@@ -141,7 +160,7 @@ impl MaterialsSpec {
 pub fn records_of(cells: &[Cell]) -> u64 {
     let wanted: BTreeSet<MaterialsSpec> =
         cells.iter().map(|cell| MaterialsSpec::new(cell.factors.dataset())).collect();
-    let generated = wanted.iter().filter(|wanted| !wanted.is_file);
+    let generated = wanted.iter().filter(|wanted| !wanted.is_file && wanted.internet.is_none());
     let recipes = generated.filter_map(|wanted| wanted.recipe(0).ok());
     recipes.map(|recipe| recipe.records.saturating_mul(recipe.zones)).fold(0, u64::saturating_add)
 }
@@ -171,6 +190,9 @@ impl Materials {
         if wanted.is_file {
             return Self::of_file(folder);
         }
+        if wanted.internet.is_some() {
+            return Self::queries_alone(folder, wanted, seed);
+        }
         let recipe = wanted.recipe(seed)?;
         let place = folder.dataset().join(wanted.folder(seed));
         folder.make_folder(&place)?;
@@ -189,9 +211,12 @@ impl Materials {
         if wanted.is_file {
             return Self::of_file(folder);
         }
-        let recipe = wanted.recipe(seed)?;
         let place = folder.dataset().join(wanted.folder(seed));
         folder.make_folder(&place)?;
+        if let Some(size) = wanted.internet {
+            return Self::of_internet(&place, (size, wanted.hits_percent), seed);
+        }
+        let recipe = wanted.recipe(seed)?;
         let (queries, plain) = (place.join("queries.txt"), place.join("queries-without-rcodes.txt"));
         let all = recipe.records.saturating_mul(recipe.zones);
         let count = all.saturating_mul(QUERIES_PER_RECORD).min(QUERIES_MOST);
@@ -208,6 +233,23 @@ impl Materials {
             folder.write(&one, format!("{first}\n").as_bytes())?;
         }
         Ok(Self { zones: Vec::new(), queries, plain, one, is_file: false })
+    }
+
+    /// The queries of an Internet's clients. A resolver is ready when it knows the root.
+    fn of_internet(
+        place: &Path,
+        (size, hits_percent): (InternetSize, Option<u32>),
+        seed: u64,
+    ) -> Result<Self, MaterialsError> {
+        let queries = place.join("queries.txt");
+        if !queries.exists() {
+            let internet = Internet::new(&internet::recipe(size, seed)?)?;
+            let mut lines = internet::client_queries(&internet, hits_percent, INTERNET_QUERIES);
+            whole::whole(&queries, |out| lines.try_for_each(|line| out.write_all(line.as_bytes())))
+                .map_err(|error| FolderError { act: "write", path: queries.clone(), error })?;
+        }
+        let zones = vec![Zone::new(".", "")];
+        Ok(Self { zones, plain: queries.clone(), one: queries.clone(), queries, is_file: false })
     }
 
     /// The user's query file, of which the run stores a copy. The readiness probe asks for the root, which any

@@ -14,6 +14,7 @@ use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
 
+use crate::internet::InternetBox;
 use crate::past_kernel;
 
 /// A path that is ready for packets.
@@ -23,6 +24,8 @@ pub enum LaidPath {
     Loopback,
     /// A veth pair for this path alone.
     Veth(VethPath),
+    /// Loopback in the network of a resolver, from which the servers of an Internet in a box can be reached.
+    Internet(Box<InternetBox>),
     /// The network of this host. The subject listens at this address, and the player is on another host.
     Network(IpAddr),
 }
@@ -69,7 +72,7 @@ impl LaidPath {
     /// The address that the subject listens on.
     pub fn subject_address(&self) -> IpAddr {
         match self {
-            Self::Loopback => Ipv4Addr::LOCALHOST.into(),
+            Self::Loopback | Self::Internet(_) => Ipv4Addr::LOCALHOST.into(),
             Self::Veth(_) => SUBJECT.into(),
             Self::Network(address) => *address,
         }
@@ -78,10 +81,18 @@ impl LaidPath {
     /// The address that queries come from. It is unspecified if they come from another host.
     pub fn player_address(&self) -> IpAddr {
         match self {
-            Self::Loopback => Ipv4Addr::LOCALHOST.into(),
+            Self::Loopback | Self::Internet(_) => Ipv4Addr::LOCALHOST.into(),
             Self::Veth(_) => PLAYER.into(),
             Self::Network(IpAddr::V4(_)) => Ipv4Addr::UNSPECIFIED.into(),
             Self::Network(IpAddr::V6(_)) => Ipv6Addr::UNSPECIFIED.into(),
+        }
+    }
+
+    /// The Internet in a box at the subject's end; `None` on other paths.
+    pub fn internet(&self) -> Option<&InternetBox> {
+        match self {
+            Self::Internet(internet) => Some(internet),
+            _ => None,
         }
     }
 
@@ -90,6 +101,7 @@ impl LaidPath {
         match self {
             Self::Loopback | Self::Network(_) => Ok(()),
             Self::Veth(veth) => namespace::enter(command, &veth.subject).map(drop),
+            Self::Internet(internet) => namespace::enter(command, internet.home()).map(drop),
         }
     }
 
@@ -98,6 +110,7 @@ impl LaidPath {
         match self {
             Self::Loopback | Self::Network(_) => Ok(()),
             Self::Veth(veth) => namespace::enter(command, &veth.player).map(drop),
+            Self::Internet(internet) => namespace::enter(command, internet.home()).map(drop),
         }
     }
 
@@ -107,6 +120,7 @@ impl LaidPath {
         match self {
             Self::Loopback | Self::Network(_) => act(),
             Self::Veth(veth) => veth.subject.within(act),
+            Self::Internet(internet) => internet.home().within(act),
         }
     }
 
@@ -137,6 +151,7 @@ impl LaidPath {
         match self {
             Self::Loopback | Self::Network(_) => act(),
             Self::Veth(veth) => veth.player.within(act),
+            Self::Internet(internet) => internet.home().within(act),
         }
     }
 }

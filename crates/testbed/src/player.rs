@@ -12,6 +12,7 @@ use kqps_observation::run::Purpose;
 
 use crate::attack::CellAttack;
 use crate::cell_event::StagedEvent;
+use crate::internet::InternetBox;
 use crate::live_sink::LiveSink;
 use crate::path::LaidPath;
 use crate::play::{PlayRequest, PlayerProgram, QueryFile};
@@ -31,6 +32,8 @@ pub struct Player<'a> {
     pub is_allowed: bool,
     /// The path of the query file.
     pub queries: &'a Path,
+    /// Queries of the file that each thread leaves out before its first one.
+    pub first_query: u64,
     /// Whether answers are checked against the expectations of the file.
     pub checks: bool,
     /// Sockets, window, timeout and further settings.
@@ -87,6 +90,11 @@ impl Player<'_> {
         subject.profile = request.purpose == Purpose::Profile { sampled: true };
         let check = if self.checks { None } else { Some(Check::Off) };
         let mut plan = self.setup.plan(request, (self.targets, self.ca), self.cpus, &subject)?;
+        plan.first_query = self.first_query;
+        if self.path.internet().is_some_and(InternetBox::is_beside_player) {
+            // A thread that runs before all others would hold up the servers of the Internet.
+            plan.own_cores = false;
+        }
         let scenario = self.attack.as_ref().and_then(|attack| attack.lay(&mut plan, asked, request));
         Ok(PlayRequest {
             plan,

@@ -148,6 +148,7 @@ impl PlayerSetup {
             moments: course.is_some().then(MomentsPlan::default),
             course,
             per_query: PerQueryPlan::default(),
+            first_query: 0,
             hostile: None,
         };
         plan.check().map_err(|error| error.to_string())?;
@@ -281,6 +282,7 @@ mod tests {
             moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
+            first_query: 0,
             hostile: None,
         };
         assert_eq!(made, expected);

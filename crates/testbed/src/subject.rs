@@ -34,6 +34,7 @@ use kqps_observation::factors::name;
 use kqps_observation::trial::Transport;
 
 use crate::certificates::ServerCertificate;
+use crate::internet::InternetBox;
 use crate::path::LaidPath;
 
 use current::Current;
@@ -336,7 +337,11 @@ impl LaunchSetting<'_> {
             .with("workers", &self.workers)
             .with("cpus", &cpus)
             .with("secret", &secret);
-        Ok(values)
+        let internet = self.path.internet();
+        let file = |of: fn(&InternetBox) -> &String| internet.map_or("", |internet| of(internet).as_str());
+        Ok(values
+            .with("root_hints", &file(|internet| &internet.root_hints))
+            .with("trust_anchor", &file(|internet| &internet.trust_anchor)))
     }
 }
 

@@ -10,6 +10,7 @@ pub mod links;
 mod measured;
 mod per_connection;
 mod published;
+mod resolver;
 mod scaling;
 
 use kqps_catalogue::Figure;
@@ -86,6 +87,13 @@ pub struct Figures {
     /// The event in each load, also if the rate is refused; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub event: Option<EventCosts>,
+    /// Correct replies in time as a share of the queries sent to a resolver in an Internet in a box, 0 to 1, also if the rate
+    /// is refused; `None` for other subjects.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub right_share: Option<f64>,
+    /// Queries that it asked upstream for each of them, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upstream_per_query: Option<f64>,
     /// The starts that could not be measured.
     pub crashes: Vec<Crash>,
 }
@@ -134,6 +142,8 @@ impl Figures {
             Figure::EventSilence => event(|event| event.silence_s),
             Figure::EventLost => event(|event| event.lost),
             Figure::UpdatesAccepted => event(|event| event.accepted),
+            Figure::AnsweredRight => alone(self.right_share),
+            Figure::Upstream => alone(self.upstream_per_query),
         }
     }
 }
@@ -224,6 +234,8 @@ fn of_cell(run: &Run, trials: &measured::Trials<'_>, verdict: &CellVerdict, dept
         latency_us: (is_measured && depth == Depth::Page).then(|| measured::latency_us(&behind)).flatten(),
         lost_share: is_measured.then(|| measured::lost_share(&behind)).flatten(),
         event: event::costs(run, verdict.cell),
+        right_share: resolver::right_share(&behind),
+        upstream_per_query: resolver::upstream_per_query(&behind),
         crashes,
     }
 }

@@ -52,6 +52,7 @@ const PACKAGES: &[Package] = &[
     Package { name: "jq", shown_by: Sign::Program("jq") },
     Package { name: "knot", shown_by: Sign::Program("knotd") },
     Package { name: "knot-dnsutils", shown_by: Sign::Program("kxdpgun") },
+    Package { name: "knot-resolver", shown_by: Sign::Program("kresd") },
     Package { name: "ldnsutils", shown_by: Sign::Program("ldns-verify-zone") },
     Package { name: "make", shown_by: Sign::Program("make") },
     Package { name: "nftables", shown_by: Sign::Program("nft") },

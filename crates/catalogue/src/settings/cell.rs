@@ -1,7 +1,7 @@
 //! The settings of a cell that are not the player's: its subject, its dataset, its path and its hosts.
 
 use super::rows::settings;
-use crate::choice::{CertificateType, ComparedAs, Names, Path};
+use crate::choice::{CertificateType, ComparedAs, InternetSize, Names, Path};
 use crate::name;
 use crate::setting::{COUNT, Kind, ReceiveCore};
 
@@ -60,6 +60,15 @@ settings! {
     /// Records in all zones together; `None` for as many as the recipe has.
     records: u64 = name::DATASET_RECORDS, COUNT, Every, Study,
         "records of all zones together; by default as many as the recipe has";
+    /// The size of the Internet in a box that the subject resolves in; `None` for zones of its own.
+    internet: InternetSize = name::INTERNET, Kind::Choice(&InternetSize::WORDS), Every, Study,
+        "for a resolver, the Internet in a box that it resolves in ([RESOLVERS.md](RESOLVERS.md)): `small`, `medium` or `large`. Its clients' queries are played";
+    /// The share of queries that a resolver can answer from its cache, percent; `None` if names are drawn by popularity.
+    hits_percent: u32 = name::INTERNET_HITS, Kind::Number { least: 0, most: 99, noun: "number of percent" }, Every, Study,
+        "percent of the queries that are for a thousand names which stay in a cache; all others ask for a name of their own. By default names are drawn by popularity, and the cache begins cold";
+    /// How long each server of the Internet takes to answer, milliseconds; `None` for times of the recipe.
+    delay_ms: u32 = name::INTERNET_DELAY, Kind::Number { least: 0, most: 2000, noun: "number of milliseconds" }, Every, Study,
+        "milliseconds that each server of the Internet takes to answer; by default each has a time of its own, 1 to 352 ms";
     /// The name of the user's query file, which is played instead of generated queries.
     file: String = name::DATASET_FILE, Kind::Text, Every, Run,
         "the user's query file, played instead of generated queries";

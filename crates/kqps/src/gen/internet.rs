@@ -4,9 +4,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use kqps_files::whole::whole;
-use kqps_message::name::NameText;
-use kqps_message::rcode::RcodeName;
-use kqps_message::rtype::RtypeName;
 use kqps_testbed::words::counted;
 
 use super::capture::unwritable;
@@ -43,12 +40,7 @@ pub(super) fn run(args: &GenInternetArgs) -> anyhow::Result<ExitCode> {
     let internet = args.internet.internet()?;
     whole(&args.output, |out| {
         for number in 0..args.count {
-            let (name, qtype) = internet.question(number);
-            write!(out, "{} {}", NameText(&name), RtypeName(qtype))?;
-            match internet.expected(&name, qtype) {
-                Some(expected) => writeln!(out, " {}", RcodeName(expected.rcode))?,
-                None => writeln!(out)?,
-            }
+            out.write_all(internet.question_line(&internet.question(number)).as_bytes())?;
         }
         Ok(())
     })

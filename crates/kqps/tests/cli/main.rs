@@ -39,6 +39,7 @@ mod resperf;
 mod run;
 mod running;
 mod scenario;
+mod resolvers;
 mod serve;
 mod study;
 mod study_attack;

@@ -136,7 +136,8 @@ fn processes_of(folder: &Path) -> Vec<u32> {
 /// The definitions that can be tried here. The others are reported as skipped.
 fn installed() -> Vec<Definition> {
     let all = builtin::servers().into_iter().chain([builtin::echo()]);
-    all.filter(|definition| {
+    // Resolvers need an Internet in a box.
+    all.filter(|definition| !definition.resolves()).filter(|definition| {
         let missing = definition.programs.iter().find(|program| programs::find(program).is_none());
         if let Some(program) = missing {
             let package = definition.package.as_deref().unwrap_or_default();

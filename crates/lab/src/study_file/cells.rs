@@ -22,6 +22,7 @@ use crate::placement::{self, CoreRequest, Placed, place};
 use kqps_files::toml_file::TomlError;
 use kqps_testbed::echo_io;
 use kqps_testbed::host_settings;
+use kqps_testbed::internet;
 use kqps_testbed::materials::MaterialsSpec;
 use kqps_testbed::past_kernel;
 use kqps_testbed::player_hosts::{Players, players_of};
@@ -39,6 +40,9 @@ pub struct StudyLayout {
     /// The question of the study, for the report.
     pub question: Question,
 }
+
+/// Why an experiment over several hosts has no resolvers.
+const INTERNET_ON_ONE_HOST: &str = "a resolver in an Internet in a box is asked on its own host, and this run has several";
 
 /// Lays out a study.
 ///
@@ -136,7 +140,15 @@ impl Matrix<'_> {
                 return Ok(Vec::new());
             }
         };
-        let of_one_host = [factors.scenario().map(|_| ONE_HOST), factors.event().map(|_| EVENT_ON_ONE_HOST)];
+        internet::check(definition, &factors).map_err(|what| {
+            let what = format!("experiment `{}`: {what}", self.experiment.name);
+            self.study.wrong_value("subjects", subject, what)
+        })?;
+        let of_one_host = [
+            factors.scenario().map(|_| ONE_HOST),
+            factors.event().map(|_| EVENT_ON_ONE_HOST),
+            factors.dataset().internet.map(|_| INTERNET_ON_ONE_HOST),
+        ];
         if let Some(reason) = of_one_host.into_iter().flatten().next().filter(|_| players.is_some()) {
             layout.skipped.insert(name, reason.into());
             return Ok(Vec::new());
@@ -311,7 +323,8 @@ impl Matrix<'_> {
     /// Why there is no such path here; `None` if there is.
     fn no_path(&self, factors: &Factors) -> Option<String> {
         let is_veth = factors.path().kind == Some(question::Path::Veth);
-        let lacking = self.offer.lacking.get("veth").filter(|_| is_veth);
+        let needs_networks = is_veth || factors.dataset().internet.is_some();
+        let lacking = self.offer.lacking.get("veth").filter(|_| needs_networks);
         lacking.map(|reason| format!("no veth: {reason}"))
     }
 

@@ -79,6 +79,8 @@ pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial
         // Attackers are played by one player, and those of a class stand in its own record.
         hostile: None,
         silences: Vec::new(),
+        // An Internet in a box is on the host that plays.
+        upstream: None,
         intervals: counts::intervals(parts, &starts),
         sent_per_100ms: counts::sent_per_100ms(parts, &starts),
     })

@@ -68,7 +68,7 @@ impl Fixture {
     ) -> ThreadState<'_, T> {
         let schedule = Schedule::new(1_000.0, 1, 0, arrivals, 0);
         let pace = Pace::Open { schedule, coalesce_ns: 0, leave_ns: None, window };
-        let walk = Walk::new(&self.dataset, 1, 0, None);
+        let walk = Walk::new(&self.dataset, (1, 0), None, 0);
         let times = Times { timeout_ns: TIMEOUT_NS, settle_ns: 2 * TIMEOUT_NS, tick_ns: TICK_NS };
         ThreadState {
             clock: TrialClock::unstarted(),

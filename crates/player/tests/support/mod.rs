@@ -34,6 +34,7 @@ pub(crate) fn plan(target: SocketAddr, sockets: usize, load: LoadPlan, io: Io) -
         moments: None,
         course: None,
         per_query: PerQueryPlan::default(),
+        first_query: 0,
         hostile: None,
     }
 }

@@ -325,6 +325,7 @@ fn in_unit(unit: Unit, value: f64) -> String {
         Unit::Seconds => format::duration_s(value),
         Unit::Microseconds => format::time_us(value),
         Unit::Answers => format!("{value:.0}"),
+        Unit::PerQuery => format!("{value:.3}"),
     }
 }
 

@@ -2,13 +2,17 @@
 
 use super::definition::Definition;
 
-const SERVERS: [(&str, &str); 10] = [
+const SERVERS: [(&str, &str); 14] = [
     ("subjects/nsd.toml", include_str!("../../../../subjects/nsd.toml")),
     ("subjects/knot.toml", include_str!("../../../../subjects/knot.toml")),
     ("subjects/bind.toml", include_str!("../../../../subjects/bind.toml")),
     ("subjects/pdns.toml", include_str!("../../../../subjects/pdns.toml")),
     ("subjects/unbound.toml", include_str!("../../../../subjects/unbound.toml")),
     ("subjects/pdns-recursor.toml", include_str!("../../../../subjects/pdns-recursor.toml")),
+    ("subjects/unbound-resolver.toml", include_str!("../../../../subjects/unbound-resolver.toml")),
+    ("subjects/bind-resolver.toml", include_str!("../../../../subjects/bind-resolver.toml")),
+    ("subjects/pdns-resolver.toml", include_str!("../../../../subjects/pdns-resolver.toml")),
+    ("subjects/knot-resolver.toml", include_str!("../../../../subjects/knot-resolver.toml")),
     ("subjects/dnsdist.toml", include_str!("../../../../subjects/dnsdist.toml")),
     ("subjects/kqps-auth.toml", include_str!("../../../../subjects/kqps-auth.toml")),
     ("subjects/kqps-cache.toml", include_str!("../../../../subjects/kqps-cache.toml")),

@@ -202,6 +202,11 @@ impl Definition {
         ["zone", "zones", "origin"].iter().any(|placeholder| self.uses(placeholder))
     }
 
+    /// Whether it resolves in an Internet in a box: its definition uses the root hints.
+    pub fn resolves(&self) -> bool {
+        self.uses("root_hints")
+    }
+
     /// Whether its definition uses the number of workers.
     pub fn takes_workers(&self) -> bool {
         self.uses("workers")

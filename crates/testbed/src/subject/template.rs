@@ -12,7 +12,7 @@ use kqps_files::toml_file::{did_you_mean, nearest};
 pub struct Values(BTreeMap<String, String>);
 
 /// The placeholders of every subject; its settings are further ones.
-pub const BUILT_IN: [&str; 14] = [
+pub const BUILT_IN: [&str; 16] = [
     "address",
     "certificate",
     "cpus",
@@ -23,7 +23,9 @@ pub const BUILT_IN: [&str; 14] = [
     "kqps",
     "origin",
     "port",
+    "root_hints",
     "secret",
+    "trust_anchor",
     "workers",
     "zone",
     "zones",

@@ -153,6 +153,7 @@ impl PlayerArgs {
             moments: None,
             course: None,
             per_query: PerQueryPlan::default(),
+            first_query: 0,
             hostile: None,
             replay: captured.map(|captured| captured.plan.clone()),
         };

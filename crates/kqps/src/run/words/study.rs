@@ -147,6 +147,7 @@ fn in_unit(unit: Unit, value: f64) -> String {
         Unit::Seconds => format!("{value:.2} s"),
         Unit::Microseconds => format!("{value:.0} µs"),
         Unit::Answers => format!("{value:.0}"),
+        Unit::PerQuery => format!("{value:.3}"),
     }
 }
 

@@ -1,0 +1,99 @@
+//! Resolvers as subjects: each resolves in an Internet in a box, and what it asks there is a figure.
+
+use std::process::{Command, Output, Stdio};
+
+use kqps_kernel::probe::probe_one;
+use kqps_observation::run::{Purpose, Role};
+use kqps_observation::{Run, Store, Trial};
+use kqps_programs::shell;
+use kqps_skips::{Capability, skip};
+use kqps_testbed::subject::builtin;
+use kqps_verdict::judge::judge;
+
+/// A short load for each resolver, of which four in five queries are for names that it knows.
+const STUDY: &str = r#"
+name = "resolvers"
+title = "Resolvers"
+question = "Do they resolve?"
+repetitions = 1
+load = { rates_qps = [300], seconds = 1 }
+fixed = { internet = "small", "internet.hits_percent" = 80, "internet.delay_ms" = 2, "player.timeout_s" = 0.5 }
+
+[[experiment]]
+name = "e"
+title = "E"
+subjects = ["unbound-resolver", "bind-resolver", "pdns-resolver", "knot-resolver"]
+[[experiment.table]]
+title = "T"
+rows = ["subject"]
+show = ["answered-right", "upstream", "memory"]
+"#;
+
+fn kqps(arguments: &[&str]) -> Output {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_kqps"));
+    command.arg("run").args(arguments).stdin(Stdio::null()).output().unwrap()
+}
+
+fn said(output: Output) -> String {
+    String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+}
+
+fn played() -> (Run, String) {
+    let folder = tempfile::tempdir().unwrap();
+    let (file, out) = (folder.path().join("study.toml"), folder.path().join("out"));
+    std::fs::write(&file, STUDY).unwrap();
+    let said = said(kqps(&[file.to_str().unwrap(), "--seed", "5", "--out", out.to_str().unwrap()]));
+    let run = Store::read(&out.join("run.sqlite")).unwrap_or_else(|error| panic!("{error}: {said}"));
+    (run, said)
+}
+
+#[test]
+fn resolvers_find_the_names_of_the_box_and_their_queries_are_counted() {
+    if let Err(reason) = probe_one("veth") {
+        return skip(Capability::Networks, reason);
+    }
+    let resolvers: Vec<_> = builtin::servers().into_iter().filter(|one| one.resolves()).collect();
+    let is_there = |programs: &[String]| programs.iter().all(|program| shell::find(program).is_some());
+    let (run, said) = played();
+    let figures = judge(&run).figures;
+    for resolver in &resolvers {
+        if !is_there(&resolver.programs) {
+            skip(Capability::Programs, format!("{} is not installed", resolver.title));
+            continue;
+        }
+        let is_it = |cell: &&kqps_observation::Cell| {
+            cell.role == Role::Subject && cell.subject == resolver.name
+        };
+        let index = run.cells.iter().position(|cell| is_it(&cell)).unwrap();
+        let trials: Vec<&Trial> = run.trials_of(index).filter_map(|one| one.measured()).collect();
+        assert!(!trials.is_empty(), "{}: {said}", resolver.title);
+        // The warm-up asks for names that nobody knows yet, so the root and top-level domains are asked.
+        let first = trials[0].upstream.as_ref().unwrap();
+        assert!(first.udp["tld"] > 0 && first.udp["hosting"] > 100, "{}: {first:?}", resolver.title);
+        let rate = run.trials_of(index).find(|one| one.purpose == Purpose::Rate).unwrap();
+        let upstream = rate.measured().unwrap().upstream.as_ref().unwrap();
+        // Each of the 60 misses is asked for at least once.
+        assert!((60..3000).contains(&upstream.queries()), "{}: {upstream:?}", resolver.title);
+        let figures = figures.iter().find(|one| one.cell as usize == index).unwrap();
+        let right = figures.right_share.unwrap_or(0.0);
+        assert!(right > 0.9, "{}: {right} answered rightly: {said}", resolver.title);
+        assert!(figures.upstream_per_query.unwrap() >= 0.2, "{figures:?}");
+    }
+    assert!(said.contains("upstream queries each"), "{said}");
+}
+
+#[test]
+fn a_resolver_without_an_internet_and_an_internet_without_a_resolver_are_refused() {
+    for (subject, wanted) in [
+        ("unbound-resolver", "give its size, such as internet = \"small\""),
+        ("nsd internet=small", "internet is for resolvers"),
+        ("knot-resolver internet=tiny", "one of small, medium, large"),
+        ("nsd internet.delay_ms=20", "internet.delay_ms sets nothing without internet"),
+        ("bind-resolver internet=small dataset.recipe=tld", "dataset.recipe sets nothing beside internet"),
+    ] {
+        let output = kqps(&["--subject", subject, "--budget", "1m"]);
+        assert_eq!(output.status.code(), Some(2), "{subject}");
+        let said = said(output);
+        assert!(said.contains(wanted), "{subject}: {said}");
+    }
+}
