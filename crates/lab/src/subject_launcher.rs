@@ -240,6 +240,7 @@ struct AtStarted<'a> {
 impl RunningSubject for AtStarted<'_> {
     fn play(&mut self, request: &TrialRequest) -> Result<Trial, NoTrial> {
         self.launcher.settings.have(&self.release.changes).map_err(NoTrial::failed)?;
+        let first_query = self.first_query();
         let Some(subject) = &mut self.subject.0 else { return Err(NoTrial::failed("it was stopped".into())) };
         let player = Player {
             kqps: self.launcher.kqps,
@@ -247,7 +248,7 @@ impl RunningSubject for AtStarted<'_> {
             targets: subject.addresses(),
             is_allowed: false,
             queries: self.queries,
-            first_query: self.first_query(),
+            first_query,
             checks: self.checks,
             setup: PlayerSetup::from_cell(self.cell),
             attack: CellAttack::from_cell(self.cell),

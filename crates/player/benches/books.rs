@@ -62,7 +62,7 @@ impl Fixture {
         let rate_qps = 1e9 / PERIOD_NS as f64;
         let schedule = Schedule::new(rate_qps, 1, 0, Arrivals::Even, 0);
         let pace = Pace::Open { schedule, coalesce_ns: 0, leave_ns: None, window: None };
-        let walk = Walk::new(&self.dataset, 1, 0, None);
+        let walk = Walk::new(&self.dataset, (1, 0), None, 0);
         let capacity = (ROOM / sockets).next_power_of_two().max(ROOM_LEAST);
         let tables = (0..sockets).map(|_| Inflight::new(capacity, fastrand::u16(..)));
         let times = Times { timeout_ns: TIMEOUT_NS, settle_ns: SETTLE_NS, tick_ns: 1_000_000 };

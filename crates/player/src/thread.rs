@@ -234,7 +234,6 @@ impl<'a, W> PlayerThread<'a, W> {
             drops: 0,
             fallbacks: 0,
             connections: None,
-            first_query: 0,
             hostile: None,
             not_played,
             past: None,

@@ -137,7 +137,8 @@ mod tests {
     fn threads_never_stand_at_the_same_query() {
         let (_folder, dataset) = dataset(10);
         for passes in [None, Some(6)] {
-            let mut walks: Vec<Walk> = (0..3).map(|thread| Walk::new(&dataset, (3, thread), passes, 0)).collect();
+            let mut walks: Vec<Walk> =
+                (0..3).map(|thread| Walk::new(&dataset, (3, thread), passes, 0)).collect();
             for _ in 0..19 {
                 let mut at: Vec<Position> = walks.iter_mut().map(|walk| walk.advance(&dataset)).collect();
                 at.sort_unstable();

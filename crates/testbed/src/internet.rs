@@ -8,6 +8,7 @@ use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use kqps_catalogue::choice::InternetSize;
@@ -69,8 +70,7 @@ pub fn check(definition: &Definition, factors: &Factors) -> Result<(), String> {
             name::INTERNET
         )),
         Some(_) => {
-            let is_of_zones =
-                |name: &&String| name.starts_with(name::DATASET) && *name != name::DATASET_FILE;
+            let is_of_zones = |name: &&String| name.starts_with(name::DATASET) && *name != name::DATASET_FILE;
             let is_path = factors.path().kind == Some(question::Path::Veth);
             let unfit = factors.words().keys().find(is_of_zones).map(String::as_str);
             match unfit.or(is_path.then_some(name::PATH)) {
@@ -112,7 +112,8 @@ pub struct InternetBox {
     folder: PathBuf,
     /// Whether its servers use a core of the player.
     is_beside_player: bool,
-    _servers: Process,
+    /// Nobody looks at it, and a path is shared among threads.
+    _servers: Mutex<Process>,
 }
 
 /// A program to start, and the place for what it writes.
@@ -159,8 +160,8 @@ impl InternetBox {
             command.args(["--cpus", &core.to_string()]);
         }
         command.current_dir(&folder);
-        let mut servers = Process::spawn(command, &cpus, &folder, setting.kqps)
-            .map_err(failed("starting its servers"))?;
+        let mut servers =
+            Process::spawn(command, &cpus, &folder, setting.kqps).map_err(failed("starting its servers"))?;
         let ready = wait(&folder.join("output"), &mut servers, interrupts)?;
         let home = NetNs::at(Path::new(&ready.resolver.path)).map_err(failed("entering its network"))?;
         Ok(Some(Self {
@@ -169,7 +170,7 @@ impl InternetBox {
             trust_anchor: ready.trust_anchor,
             folder,
             is_beside_player: own.is_none(),
-            _servers: servers,
+            _servers: Mutex::new(servers),
         }))
     }
 
@@ -300,16 +301,18 @@ mod tests {
 
     #[test]
     fn an_internet_is_for_resolvers_and_these_have_one() {
-        let subject = |name: &str| {
-            builtin::servers().into_iter().find(|definition| definition.name == name).unwrap()
-        };
+        let subject =
+            |name: &str| builtin::servers().into_iter().find(|definition| definition.name == name).unwrap();
         let of = |subject: &Definition, words: &[(&str, &str)]| {
             let words = words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned()));
             check(subject, &Factors::read(words).unwrap())
         };
         let (resolver, server) = (subject("unbound-resolver"), subject("nsd"));
         let internet = (name::INTERNET, "small");
-        assert_eq!((of(&resolver, &[internet, (name::PATH, "loopback")]), of(&server, &[])), (Ok(()), Ok(())));
+        assert_eq!(
+            (of(&resolver, &[internet, (name::PATH, "loopback")]), of(&server, &[])),
+            (Ok(()), Ok(()))
+        );
         for (subject, words, wanted) in [
             (&resolver, &[][..], "internet = \"small\""),
             (&server, &[internet][..], "is for resolvers"),

@@ -7,7 +7,7 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 /// A word of every factor, in the order of their names.
-const WORDS: [(&str, &str); 51] = [
+const WORDS: [(&str, &str); 54] = [
     ("compared_as", "a again"),
     ("dataset.file", "my queries"),
     ("dataset.names", "one"),
@@ -21,6 +21,9 @@ const WORDS: [(&str, &str); 51] = [
     ("host.sysctl.net.core.rmem_max", "16777216"),
     ("hosts.players", "2"),
     ("hosts.sources", "6"),
+    ("internet", "large"),
+    ("internet.delay_ms", "0"),
+    ("internet.hits_percent", "80"),
     ("latency_at_percent", "25 50"),
     ("path", "veth"),
     ("path.gro", "on"),
@@ -96,6 +99,9 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         zones: Some(3),
         records: Some(1000),
         names: Some(Names::One),
+        internet: Some(InternetSize::Large),
+        hits_percent: Some(80),
+        delay_ms: Some(0),
         file: Some("my queries".into()),
     };
     let path = PathFactors {
@@ -259,6 +265,8 @@ fn a_malformed_word_is_an_error_and_changes_nothing() {
         ("host.nice", "20", "a number from -20 to 19"),
         ("host.receive-core", "first", "the number of a core, or last"),
         ("hosts.players", "0", "a number from 1 on"),
+        ("internet", "tiny", "one of small, medium, large"),
+        ("internet.hits_percent", "100", "a number of percent from 0 to 99"),
         ("hosts.sources", "all", "a number from 1 on"),
     ] {
         let mut factors = Factors::default();

@@ -5,9 +5,8 @@ use std::process::{Command, Output, Stdio};
 use kqps_kernel::probe::probe_one;
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Run, Store, Trial};
-use kqps_programs::shell;
 use kqps_skips::{Capability, skip};
-use kqps_testbed::subject::builtin;
+use kqps_testbed::subject::{builtin, programs};
 use kqps_verdict::judge::judge;
 
 /// A short load for each resolver, of which four in five queries are for names that it knows.
@@ -53,7 +52,7 @@ fn resolvers_find_the_names_of_the_box_and_their_queries_are_counted() {
         return skip(Capability::Networks, reason);
     }
     let resolvers: Vec<_> = builtin::servers().into_iter().filter(|one| one.resolves()).collect();
-    let is_there = |programs: &[String]| programs.iter().all(|program| shell::find(program).is_some());
+    let is_there = |programs: &[String]| programs.iter().all(|program| programs::find(program).is_some());
     let (run, said) = played();
     let figures = judge(&run).figures;
     for resolver in &resolvers {
@@ -61,9 +60,8 @@ fn resolvers_find_the_names_of_the_box_and_their_queries_are_counted() {
             skip(Capability::Programs, format!("{} is not installed", resolver.title));
             continue;
         }
-        let is_it = |cell: &&kqps_observation::Cell| {
-            cell.role == Role::Subject && cell.subject == resolver.name
-        };
+        let is_it =
+            |cell: &&kqps_observation::Cell| cell.role == Role::Subject && cell.subject == resolver.name;
         let index = run.cells.iter().position(|cell| is_it(&cell)).unwrap();
         let trials: Vec<&Trial> = run.trials_of(index).filter_map(|one| one.measured()).collect();
         assert!(!trials.is_empty(), "{}: {said}", resolver.title);

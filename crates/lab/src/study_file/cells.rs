@@ -42,7 +42,8 @@ pub struct StudyLayout {
 }
 
 /// Why an experiment over several hosts has no resolvers.
-const INTERNET_ON_ONE_HOST: &str = "a resolver in an Internet in a box is asked on its own host, and this run has several";
+const INTERNET_ON_ONE_HOST: &str =
+    "a resolver in an Internet in a box is asked on its own host, and this run has several";
 
 /// Lays out a study.
 ///

@@ -131,9 +131,11 @@ fn check_path(path: &LaidPath) -> Result<(), String> {
                                    makes only a path of its own worse, and `kqps load` has none yet"
                 .into())
         }
-        LaidPath::Internet(_) => Err("clients and resolver share loopback of their own network; it is the servers of the \
+        LaidPath::Internet(_) => {
+            Err("clients and resolver share loopback of their own network; it is the servers of the \
                                       Internet that make faults"
-            .into()),
+                .into())
+        }
         LaidPath::Network(_) => {
             Err("the load goes over a network that others use as well: kqps makes only a path of \
                                      its own worse, and `kqps load` has none yet"
