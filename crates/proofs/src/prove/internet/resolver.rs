@@ -104,7 +104,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
         &["-T", "1", "-Q", rate, "-n", "1", "-t", "10s", "--lag", "10s"],
     );
     let trial = finish(Running::start(enter(&mut load, &home)?)?)?.measured()?;
-    let internet = answers::internet(&[TREE[3], TREE[5], TREE[7]])?;
+    let internet = answers::internet("small", &[TREE[3], TREE[5], TREE[7]])?;
     let Compared { answers, secure } = answers::compare(&internet, count, RESOLVER, &home)?;
     eprintln!(
         "{answers} of {count} answers have the records and AD bits that the tree says; {secure} have AD"

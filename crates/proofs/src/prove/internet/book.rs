@@ -1,0 +1,160 @@
+//! A resolver by the book, over sockets: iterative, without a cache, one query at a time. It knows the first server of the root
+//! alone, finds every name of the clients, and asks as many queries for each as the tree foretells. The servers count as many.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use anyhow::{Context as _, Result, ensure};
+use kqps_ask::Server;
+use kqps_kernel::process::Signal;
+use kqps_message::header::AA;
+use kqps_message::name::{NameText, is_at_or_below};
+use kqps_message::rtype::RtypeName;
+use kqps_message::{Header, edns, rcode, rtype};
+use serde::Deserialize;
+
+use super::super::Bench;
+use super::answers::{self, Rec};
+use crate::child::Running;
+
+/// Servers of loopback, with one port, which answer at once.
+const SETTINGS: [&str; 5] = [
+    "addresses.ipv4=127.64.0.0/10",
+    "addresses.ipv6=",
+    "delay.root_us=[]",
+    "delay.tld_us=[]",
+    "delay.company_us=[]",
+];
+
+const SMALL: (u32, &str) = (1_000, "small");
+const WHOLE: (u32, &str) = (100_000, "medium");
+
+const PATIENCE: Duration = Duration::from_secs(10);
+const END_WITHIN: Duration = Duration::from_secs(10);
+
+/// The most restarts for one name: no chain of aliases is longer.
+const RESTARTS_MOST: usize = 20;
+
+#[derive(Deserialize)]
+struct Report {
+    received: u64,
+}
+
+pub(super) fn prove(bench: &Bench) -> Result<()> {
+    let (count, size) = bench.choose(SMALL, WHOLE);
+    let internet = answers::internet(size, &SETTINGS)?;
+    let mut command = bench.kqps.serve("internet");
+    command.args(["--size", size, "--loopback", "0", "--for", "1h"]);
+    command.args(SETTINGS.iter().flat_map(|setting| ["--set", setting]));
+    let (mut running, listening) = Running::server(&mut command)?;
+    let root = first_root(&internet.root_hints()).context("the hints have an address")?;
+    let mut book = Book { port: listening.port(), root, upstream: 0 };
+    let mut foretold = 0;
+    for number in 0..count {
+        let (qname, qtype) = internet.question(number.into());
+        let Some(expected) = internet.expected(&qname, qtype) else { continue };
+        let said = || format!("question {number}, {} {}", NameText(&qname), RtypeName(qtype));
+        let before = book.upstream;
+        let (rcode, mut records) = book.resolve(&qname, qtype).with_context(said)?;
+        records.sort_unstable();
+        let wanted = (expected.rcode, answers::records_of(&expected));
+        ensure!((rcode, &records) == (wanted.0, &wanted.1), "{}: {wanted:?}, not {records:?}", said());
+        let asked = book.upstream - before;
+        ensure!(asked == expected.upstream, "{}: {asked} queries, not {}", said(), expected.upstream);
+        foretold += expected.upstream;
+    }
+    running.signal(Signal::Terminate)?;
+    let report: Report = running.json_line()?;
+    running.wait(END_WITHIN)?;
+    eprintln!("{count} names found by {foretold} queries, as foretold; the servers count {}", report.received);
+    ensure!(report.received == foretold, "the servers received {} queries, not {foretold}", report.received);
+    Ok(())
+}
+
+/// The first IPv4 address in the hints.
+fn first_root(hints: &str) -> Option<Ipv4Addr> {
+    hints.lines().find(|line| line.contains(" IN A "))?.rsplit(' ').next()?.parse().ok()
+}
+
+struct Book {
+    port: u16,
+    root: Ipv4Addr,
+    /// Queries that it asked.
+    upstream: u64,
+}
+
+/// A reply, read.
+struct Reply {
+    rcode: u16,
+    is_authoritative: bool,
+    sections: [Vec<Rec>; 3],
+}
+
+impl Book {
+    /// The rcode and the records of the answer.
+    fn resolve(&mut self, qname: &[u8], qtype: u16) -> Result<(u16, Vec<Rec>)> {
+        let mut records = Vec::new();
+        let mut name = qname.to_ascii_lowercase();
+        for _ in 0..RESTARTS_MOST {
+            let (reply, zone) = self.descend(&name, qtype)?;
+            let [answer, authority, _] = reply.sections;
+            let mut left: Vec<Rec> =
+                answer.into_iter().filter(|(owner, ..)| is_at_or_below(owner, &zone)).collect();
+            loop {
+                let (here, others): (Vec<Rec>, Vec<Rec>) =
+                    left.into_iter().partition(|(owner, ..)| *owner == name);
+                left = others;
+                let is_alias = |(_, rtype, _): &&Rec| *rtype == rtype::CNAME && qtype != rtype::CNAME;
+                let Some(alias) = here.iter().find(is_alias).cloned() else {
+                    records.extend(here);
+                    ensure!(left.is_empty(), "{left:?} do not belong to the answer");
+                    return Ok((reply.rcode, records));
+                };
+                name.clone_from(&alias.2);
+                records.push(alias);
+                let is_answered = left.iter().any(|(owner, ..)| *owner == name)
+                    || reply.rcode == rcode::NXDOMAIN
+                    || !authority.is_empty();
+                if !is_answered {
+                    break;
+                }
+            }
+        }
+        anyhow::bail!("the chain of aliases does not end")
+    }
+
+    /// Asks from the root on until a server answers. Returns its reply, and its zone.
+    fn descend(&mut self, name: &[u8], qtype: u16) -> Result<(Reply, Vec<u8>)> {
+        let (mut server, mut zone) = (self.root, b"\0".to_vec());
+        loop {
+            let reply = self.ask(server, name, qtype)?;
+            if reply.is_authoritative {
+                return Ok((reply, zone));
+            }
+            let [_, authority, additional] = reply.sections;
+            let is_server = |(_, rtype, _): &&Rec| *rtype == rtype::NS;
+            let (below, _, first) =
+                authority.iter().find(is_server).context("neither an answer nor a referral")?;
+            let leads_on = is_at_or_below(name, below) && is_at_or_below(below, &zone) && *below != zone;
+            ensure!(leads_on, "a referral from {} to {}", NameText(&zone), NameText(below));
+            let is_glue = |(owner, rtype, _): &&Rec| *rtype == rtype::A && owner == first;
+            let address = match additional.iter().find(is_glue) {
+                Some((.., address)) => address.clone(),
+                None => self.resolve(first, rtype::A)?.1.pop().context("the server has no address")?.2,
+            };
+            let octets: [u8; 4] = address.try_into().ok().context("an address has four octets")?;
+            (server, zone) = (octets.into(), below.clone());
+        }
+    }
+
+    fn ask(&mut self, server: Ipv4Addr, name: &[u8], qtype: u16) -> Result<Reply> {
+        self.upstream += 1;
+        let query = answers::asked(self.upstream as u32, name, qtype, false);
+        let server = SocketAddr::new(IpAddr::V4(server), self.port);
+        let reply = Server::over_udp(server).connect(PATIENCE)?.ask(&query, PATIENCE)?;
+        let header = Header::from_bytes(&reply).filter(|header| !header.is_truncated());
+        let header = header.context("a reply is truncated")?;
+        let sections = answers::sections(&reply).context("a reply is malformed")?;
+        Ok(Reply { rcode: edns::rcode(header, &reply), is_authoritative: reply[2] & AA != 0, sections })
+    }
+}
