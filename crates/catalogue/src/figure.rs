@@ -51,6 +51,12 @@ choice! {
         AnsweredRight = "answered-right",
         /// Queries that a resolver asked the servers of an Internet in a box, for each query sent to it.
         Upstream = "upstream",
+        /// Share of a resolver's replies that came sooner than any server of the Internet in a box answers.
+        Hits = "hits",
+        /// Median latency of these replies, microseconds.
+        HitLatency = "hit-latency",
+        /// Median latency of a resolver's other replies, microseconds.
+        MissLatency = "miss-latency",
     }
 }
 
@@ -247,6 +253,18 @@ pub const ROWS: [FigureRow; Figure::ALL.len()] = [
             "{} upstream queries each",
             Unit::PerQuery,
         )
+    },
+    FigureRow {
+        stands_alone: true,
+        ..row(Figure::Hits, "hits", "hits_share", "{} hits", Unit::Share)
+    },
+    FigureRow {
+        extremes: Some(["Lowest latency of hits, with", "Highest, with"]),
+        ..row(Figure::HitLatency, "median of hits", "hit_latency_us", "hits {}", Unit::Microseconds)
+    },
+    FigureRow {
+        extremes: Some(["Lowest latency of misses, with", "Highest, with"]),
+        ..row(Figure::MissLatency, "median of misses", "miss_latency_us", "misses {}", Unit::Microseconds)
     },
 ];
 

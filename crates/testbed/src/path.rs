@@ -124,7 +124,8 @@ impl LaidPath {
         }
     }
 
-    /// Impairs the packets that the player sends over a path of kqps's own, and with `both_ways` also the subject's.
+    /// Impairs the packets that the player sends over a path of kqps's own, and with `both_ways` also the subject's. A
+    /// resolver's path is that to the servers of its Internet: the packets that it sends to them are impaired.
     ///
     /// # Errors
     ///
@@ -139,11 +140,16 @@ impl LaidPath {
     }
 
     fn at_ends(&self, both: bool, act: impl Fn() -> io::Result<()> + Send + Sync) -> io::Result<()> {
-        let Self::Veth(veth) = self else {
-            return Err(io::Error::other("other programs use this path as well"));
-        };
-        veth.player.within(&act)?;
-        if both { veth.subject.within(&act) } else { Ok(()) }
+        match self {
+            Self::Veth(veth) => {
+                veth.player.within(&act)?;
+                if both { veth.subject.within(&act) } else { Ok(()) }
+            }
+            Self::Internet(internet) => internet.home().within(&act),
+            Self::Loopback | Self::Network(_) => {
+                Err(io::Error::other("other programs use this path as well"))
+            }
+        }
     }
 
     /// As [`LaidPath::at_subject`], at the player's end.

@@ -25,6 +25,7 @@ use crate::judge::{CellVerdict, Depth};
 
 pub use absence::Absence;
 pub use event::EventCosts;
+pub use resolver::CacheFigures;
 pub(crate) use factor::varies;
 pub use factor::{factor, setting};
 pub use grid::{Grid, GridRow, Slot, charts_of, tables_of};
@@ -94,6 +95,9 @@ pub struct Figures {
     /// Queries that it asked upstream for each of them, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_per_query: Option<f64>,
+    /// Its hits and misses; `None` unless all servers take one time to answer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cache: Option<CacheFigures>,
     /// The starts that could not be measured.
     pub crashes: Vec<Crash>,
 }
@@ -144,6 +148,9 @@ impl Figures {
             Figure::UpdatesAccepted => event(|event| event.accepted),
             Figure::AnsweredRight => alone(self.right_share),
             Figure::Upstream => alone(self.upstream_per_query),
+            Figure::Hits => alone(self.cache.map(|cache| cache.hits_share)),
+            Figure::HitLatency => alone(self.cache.and_then(|cache| cache.hit_us).map(|us| us as f64)),
+            Figure::MissLatency => alone(self.cache.and_then(|cache| cache.miss_us).map(|us| us as f64)),
         }
     }
 }
@@ -236,6 +243,7 @@ fn of_cell(run: &Run, trials: &measured::Trials<'_>, verdict: &CellVerdict, dept
         event: event::costs(run, verdict.cell),
         right_share: resolver::right_share(&behind),
         upstream_per_query: resolver::upstream_per_query(&behind),
+        cache: cell.factors.dataset().delay_ms.and_then(|delay_ms| resolver::cache(&behind, delay_ms)),
         crashes,
     }
 }

@@ -1,6 +1,19 @@
 //! Figures of a resolver in an Internet in a box: how many queries were answered rightly, and what it asked upstream for them.
 
-use kqps_observation::Trial;
+use kqps_observation::{Histogram, Trial};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// Hits and misses of a resolver whose servers all take one time to answer. A reply that came sooner was in the cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CacheFigures {
+    /// Hits as a share of the replies, 0 to 1. A query without a reply in time counts as a miss.
+    pub hits_share: f64,
+    /// The median latency of hits, microseconds.
+    pub hit_us: Option<u64>,
+    /// The median latency of misses, microseconds.
+    pub miss_us: Option<u64>,
+}
 
 /// Correct replies in time as a share of the queries sent, 0 to 1; `None` if no trial is one of a resolver.
 pub(super) fn right_share(trials: &[&Trial]) -> Option<f64> {
@@ -10,6 +23,28 @@ pub(super) fn right_share(trials: &[&Trial]) -> Option<f64> {
 /// Upstream queries by UDP and TCP for each query sent; `None` likewise.
 pub(super) fn upstream_per_query(trials: &[&Trial]) -> Option<f64> {
     share(trials, |trial| trial.upstream.as_ref().map_or(0, |upstream| upstream.queries()))
+}
+
+/// Hits and misses in trials, of which each server took `delay_ms` to answer; `None` without a latency, or without a delay.
+pub(super) fn cache(trials: &[&Trial], delay_ms: u32) -> Option<CacheFigures> {
+    let delay_us = u64::from(delay_ms) * 1000;
+    let mut latency = Histogram::default();
+    let recorded = trials.iter().filter_map(|trial| Histogram::decode(trial.histograms.get("latency")?));
+    recorded.for_each(|recorded| latency.add(&recorded));
+    if latency.is_empty() || delay_us == 0 {
+        return None;
+    }
+    let (mut hits, mut misses) = (Histogram::default(), Histogram::default());
+    for (time_us, count) in latency.times() {
+        let side = if time_us < delay_us { &mut hits } else { &mut misses };
+        side.record_many_us(time_us, count);
+    }
+    let median = |side: &Histogram| side.quantile_us(0.5).filter(|_| !side.is_empty());
+    Some(CacheFigures {
+        hits_share: hits.len() as f64 / latency.len() as f64,
+        hit_us: median(&hits),
+        miss_us: median(&misses),
+    })
 }
 
 fn share(trials: &[&Trial], of: impl Fn(&Trial) -> u64) -> Option<f64> {
@@ -22,6 +57,22 @@ fn share(trials: &[&Trial], of: impl Fn(&Trial) -> u64) -> Option<f64> {
 #[cfg(test)]
 mod tests {
     use kqps_observation::{Accounts, UpstreamFacts};
+
+    #[test]
+    fn replies_that_come_sooner_than_any_server_are_hits() {
+        let mut latency = Histogram::default();
+        latency.record_many_us(300, 80);
+        latency.record_many_us(21_000, 15);
+        latency.record_many_us(63_000, 5);
+        let histograms = [("latency".to_owned(), latency.encode())].into();
+        let trial = Trial { histograms, ..Trial::default() };
+        let found = cache(&[&trial, &trial], 20).unwrap();
+        assert_eq!((found.hits_share, found.hit_us), (0.8, Some(300)));
+        assert!(latency.are_same(found.miss_us.unwrap(), 21_000), "{found:?}");
+        assert_eq!(cache(&[&trial], 0), None, "without a delay nothing tells them apart");
+        assert_eq!(cache(&[&Trial::default()], 20), None);
+        assert_eq!(cache(&[&trial], 1000).unwrap().miss_us, None);
+    }
 
     use super::*;
 
