@@ -98,7 +98,9 @@ impl CellEvent {
     pub fn own_zones(&mut self, zones: &[Zone], folder: &Path) -> io::Result<Vec<Zone>> {
         let mut zones = zones.to_vec();
         let uses = self.reads_zones() || matches!(self.event.action, Action::Update { .. });
-        if let Some(first) = zones.first_mut().filter(|_| uses) {
+        // A resolver has no zone.
+        let with_file = |zone: &&mut Zone| uses && !zone.file.as_os_str().is_empty();
+        if let Some(first) = zones.first_mut().filter(with_file) {
             std::fs::create_dir_all(folder)?;
             let copy = tempfile::Builder::new().suffix(".zone").tempfile_in(folder)?.into_temp_path();
             std::fs::copy(&first.file, &copy)?;

@@ -27,8 +27,9 @@ pub(super) fn check(
     {
         let is_long =
             load.rates_qps.is_some() && load.seconds.is_some_and(|seconds| seconds >= SECONDS_LEAST);
-        let paths = settings.get(name::PATH);
-        let is_own_path = match paths {
+        let is_own_path = match settings.get(name::PATH) {
+            // That of a resolver to the servers of its Internet.
+            _ if settings.contains_key(name::INTERNET) => true,
             Some(paths) => paths.iter().all(|path| path.word() == Path::Veth.word()),
             None => experiment.path.unwrap_or(study.path) == Path::Veth,
         };
@@ -61,6 +62,8 @@ mod tests {
         let long = "{ rates_qps = [1000], seconds = 5 }";
         study(long, "factors = { \"subject.event\" = [\"none\", \"reload\", \"stop=300ms\"] }").unwrap();
         study(long, "path = \"veth\"\nfixed = { \"subject.event\" = \"loss=5%\" }").unwrap();
+        let resolver = "fixed = { internet = \"small\", \"subject.event\" = \"standstill=1s\" }";
+        study(long, &format!("subjects = [\"unbound-resolver\"]\n{resolver}")).unwrap();
         study("{ closed_s = 1 }", "fixed = { \"subject.event\" = \"none\" }").unwrap();
         for (load, settings, wanted) in [
             ("{ closed_s = 5 }", "fixed = { \"subject.event\" = \"reload\" }", "loads with a rate"),
