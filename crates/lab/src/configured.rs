@@ -70,6 +70,8 @@ impl Configured {
             set.map_err(|error| ConfiguredError::Value { words: words.clone(), what: error.to_string() })?;
         }
         let name = if factors.words().is_empty() { definition.name.clone() } else { words.clone() };
+        let unsaid = internet::conditions(&factors).into_iter().filter(|(name, _)| factors.word(name).is_none());
+        let name = unsaid.fold(name, |name, (_, condition)| format!("{name}, {condition}"));
         let configured = Self { name, definition, factors };
         configured.check_together(&words)?;
         Ok(configured)

@@ -84,6 +84,18 @@ pub fn check(definition: &Definition, factors: &Factors) -> Result<(), String> {
     }
 }
 
+/// The conditions of a resolver's figures in words, without which they say nothing: its hit rate, and the delay of the servers. Each
+/// has the name of its factor. Empty for a cell without an Internet.
+pub fn conditions(factors: &Factors) -> Vec<(&'static str, String)> {
+    let dataset = factors.dataset();
+    if dataset.internet.is_none() {
+        return Vec::new();
+    }
+    let hits = dataset.hits_percent.map_or("names by popularity".into(), |percent| format!("{percent} % hits"));
+    let delay = dataset.delay_ms.map_or("servers 1 to 352 ms away".into(), |ms| format!("servers {ms} ms away"));
+    vec![(name::INTERNET_HITS, hits), (name::INTERNET_DELAY, delay)]
+}
+
 /// Lines of a query file of clients: names by popularity, or with a share of hits.
 pub(crate) fn client_queries(
     internet: &Internet,

@@ -81,6 +81,7 @@ fn resolvers_find_the_names_of_the_box_and_their_queries_are_counted() {
         assert!(cache.hits_share > 0.0 && cache.hits_share < 0.82 && cache.miss_us >= Some(2000), "{cache:?}");
     }
     assert!(said.contains("upstream queries each"), "{said}");
+    assert!(said.contains("E (80 % hits, servers 2 ms away)"), "{said}");
 }
 
 #[test]
