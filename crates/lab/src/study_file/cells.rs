@@ -1,7 +1,7 @@
 //! The cells of a study on a given machine: every combination of every experiment, with its cores. A function
 //! of the file and of what the machine offers.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_observation::factors::{
     FactorError,
@@ -332,12 +332,14 @@ impl Matrix<'_> {
     }
 
     /// The hit rate and the delay that all resolvers of the experiment have, behind its title: ` (80 % hits, servers 20 ms away)`.
-    /// Factors of the experiment stand in its tables. Empty without resolvers.
+    /// One that varies is a factor, and stands in the tables. Empty without resolvers.
     fn conditions(&self, cells: &[Cell]) -> String {
-        let mut of_cells = cells.iter().filter(|cell| cell.experiment == self.experiment.name);
-        let all = of_cells.next().map_or_else(Vec::new, |cell| internet::conditions(&cell.factors));
-        let is_factor = |name: &str| self.experiment.factors.contains_key(name);
-        let common = all.into_iter().filter(|(name, _)| !is_factor(name)).map(|(_, condition)| condition);
+        let of_experiment = cells.iter().filter(|cell| cell.experiment == self.experiment.name);
+        let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();
+        for (name, condition) in of_experiment.flat_map(|cell| internet::conditions(&cell.factors)) {
+            found.entry(name).or_default().insert(condition);
+        }
+        let common = found.into_values().rev().filter(|all| all.len() == 1).flatten();
         let common: Vec<String> = common.collect();
         if common.is_empty() { String::new() } else { format!(" ({})", common.join(", ")) }
     }
