@@ -51,11 +51,11 @@ choice! {
         AnsweredRight = "answered-right",
         /// Queries that a resolver asked the servers of an Internet in a box, for each query sent to it.
         Upstream = "upstream",
-        /// Share of a resolver's replies that came sooner than any server of the Internet in a box answers.
+        /// Share of a resolver's sent queries whose right replies came sooner than any server of the Internet in a box answers.
         Hits = "hits",
         /// Median latency of these replies, microseconds.
         HitLatency = "hit-latency",
-        /// Median latency of a resolver's other replies, microseconds.
+        /// Median latency of a resolver's other right replies and lost queries, microseconds.
         MissLatency = "miss-latency",
     }
 }
@@ -254,10 +254,7 @@ pub const ROWS: [FigureRow; Figure::ALL.len()] = [
             Unit::PerQuery,
         )
     },
-    FigureRow {
-        stands_alone: true,
-        ..row(Figure::Hits, "hits", "hits_share", "{} hits", Unit::Share)
-    },
+    FigureRow { stands_alone: true, ..row(Figure::Hits, "hits", "hits_share", "{} hits", Unit::Share) },
     FigureRow {
         extremes: Some(["Lowest latency of hits, with", "Highest, with"]),
         ..row(Figure::HitLatency, "median of hits", "hit_latency_us", "hits {}", Unit::Microseconds)

@@ -64,6 +64,19 @@ impl Conducts {
         conduct
     }
 
+    /// Whether any server takes some time to answer.
+    pub(crate) fn have_delays(&self) -> bool {
+        let delay = &self.recipe.delay;
+        let mut of_servers = [&delay.root_us, &delay.tld_us, &delay.company_us].into_iter().flatten();
+        let is_delay = |behaviour: &Behaviour| matches!(behaviour.fault, Fault::Delay | Fault::SlowTcp);
+        of_servers.any(|us| *us > 0) || self.recipe.behaviour.iter().any(is_delay)
+    }
+
+    /// Whether the conduct of a server at a query depends on its turn.
+    pub(crate) fn depend_on_turns(&self) -> bool {
+        !self.recipe.behaviour.is_empty() || (self.recipe.delay.jitter > 0.0 && self.have_delays())
+    }
+
     /// The conduct of a server toward connections.
     pub(crate) fn of_connections(&self, server: Server, number: u32) -> TcpConduct {
         let mut conduct = TcpConduct::Usual;
@@ -103,7 +116,7 @@ impl Conducts {
             Server::Tld(..) => &delay.tld_us,
             Server::Company(..) => &delay.company_us,
         };
-        if quantiles.is_empty() {
+        if quantiles.iter().all(|us| *us == 0) {
             return 0;
         }
         let own = quantile(quantiles, &mut Stream::with_number(self.recipe.seed ^ TIMES, number.into()));
@@ -173,6 +186,21 @@ mod tests {
             let third = seen(millionths(0.333), phase, 100);
             assert!((33..=34).contains(&third), "{third} of 100");
         }
+    }
+
+    #[test]
+    fn turns_matter_to_faults_and_jitter_alone() {
+        let of = |text: &str| {
+            let recipe: InternetRecipe = toml::from_str(text).unwrap();
+            let conducts = Conducts::new(&Arc::new(recipe));
+            (conducts.have_delays(), conducts.depend_on_turns())
+        };
+        assert_eq!(of(""), (false, false));
+        assert_eq!(of("delay = { root_us = [0], jitter = 0.1 }"), (false, false));
+        assert_eq!(of("delay = { root_us = [20_000] }"), (true, false));
+        assert_eq!(of("delay = { root_us = [20_000], jitter = 0.1 }"), (true, true));
+        assert_eq!(of("[[behaviour]]\nfault = 'loss'"), (false, true));
+        assert_eq!(of("[[behaviour]]\nfault = 'delay'\ndelay_us = [5]"), (true, true));
     }
 
     #[test]

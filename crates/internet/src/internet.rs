@@ -99,6 +99,16 @@ impl Internet {
         self.tree.addresses.number_at(address).filter(|place| *place < self.places())
     }
 
+    /// Whether any server takes some time to answer.
+    pub fn has_delays(&self) -> bool {
+        self.conducts.have_delays()
+    }
+
+    /// Whether an answer, or its delay, depends on the number of queries that came to its server before.
+    pub fn answers_by_turn(&self) -> bool {
+        self.conducts.depend_on_turns()
+    }
+
     /// Writes the reply of the server at an address into `reply`, which is cleared first and stays empty if there is none.
     /// Over UDP it has at most as many bytes as the query's EDNS allows, or 512 without. `turn` is the number of queries of the
     /// same transport that came to the server before: the turns at which a fault is made are exact.

@@ -39,5 +39,5 @@ pub use place::ZoneId;
 pub use question::ClientQuestion;
 pub use recipe::{Behaviour, Fault, InternetRecipe, RecipeError};
 pub use server::Server;
-pub use steady::SteadyQuestions;
+pub use steady::{KEPT, SteadyQuestions};
 pub use text::HINTS_TTL_S;

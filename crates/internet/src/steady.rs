@@ -13,8 +13,14 @@ use crate::tree::Zone;
 /// A part of the seed of questions for new names.
 const NEW: u64 = 0x6e65_776e_616d_6573;
 
-/// The number of questions that stay in a cache. Few of them are asked for the first time, whatever the load.
-const KEPT: usize = 1000;
+/// A part of the seed of the order of hits and misses.
+const ORDER: u64 = 0x6f72_6465_7200_0001;
+
+/// The number of questions that stay in a cache, at most.
+pub const KEPT: usize = 1000;
+
+/// Questions with an exact share of hits.
+const HUNDRED: u64 = 100;
 
 /// The least TTL of their answers, seconds: longer than a load.
 const TTL_LEAST_S: u32 = 3600;
@@ -29,19 +35,18 @@ const DRAWS_MOST: usize = 1000;
 #[derive(Debug)]
 pub struct SteadyQuestions<'i> {
     internet: &'i Internet,
-    hits: f64,
+    hits_percent: u32,
     kept: Vec<ClientQuestion>,
 }
 
 impl Internet {
-    /// Questions of which the share `hits`, 0 to 1, is in the cache of a resolver that has answered the first thousand: these
-    /// are all of different kept questions. Names of the others are below wildcards, so they exist, and each is asked for
-    /// once.
-    pub fn steady_questions(&self, hits: f64) -> SteadyQuestions<'_> {
+    /// Questions that begin with each of the kept ones, [`KEPT`] in all. Of each hundred behind them `hits_percent` are kept ones
+    /// as well, at places that differ. Names of the others are below wildcards, so they exist, and each is asked for once.
+    pub fn steady_questions(&self, hits_percent: u32) -> SteadyQuestions<'_> {
         let mut seen = HashSet::new();
         let questions = (0..SEARCHED_MOST).map(|number| self.question(number));
         let kept = questions.filter(|question| self.stays(question) && seen.insert(question.clone()));
-        SteadyQuestions { internet: self, hits, kept: kept.take(KEPT).collect() }
+        SteadyQuestions { internet: self, hits_percent, kept: kept.take(KEPT).collect() }
     }
 
     /// Whether a question has an answer that stays in a cache.
@@ -78,12 +83,21 @@ impl SteadyQuestions<'_> {
         if let Some(first) = usize::try_from(number).ok().and_then(|number| self.kept.get(number)) {
             return first.clone();
         }
-        let behind = (number - kept) as f64;
-        let is_hit = ((behind + 1.0) * self.hits).floor() > (behind * self.hits).floor();
-        if kept == 0 || !is_hit {
+        if kept == 0 || !self.is_hit(number - kept) {
             return self.internet.new_name(number);
         }
         let mut stream = Stream::with_number(self.internet.tree.recipe.queries.seed, number);
         self.kept[stream.below(kept) as usize].clone()
+    }
+
+    /// Whether the question at this place behind the kept ones is one of them. Each hundred has an order of its own, so hits
+    /// and misses fall on all sockets of a player alike.
+    fn is_hit(&self, place: u64) -> bool {
+        let mut stream = Stream::with_number(self.internet.tree.recipe.queries.seed ^ ORDER, place / HUNDRED);
+        let mut order: [u64; HUNDRED as usize] = std::array::from_fn(|index| index as u64);
+        for last in (1..HUNDRED).rev() {
+            order.swap(last as usize, stream.below(last + 1) as usize);
+        }
+        order[(place % HUNDRED) as usize] < u64::from(self.hits_percent)
     }
 }

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use kqps_catalogue::name::{self, CORES, IO, PLAYER_TRANSPORT, WORKERS};
-use kqps_catalogue::settings::{is_for, transports_for};
+use kqps_catalogue::settings::{PlayerFactors, is_for, transports_for};
 use kqps_host::Topology;
 use kqps_observation::question::Path;
 use kqps_observation::run::Role;
@@ -20,6 +20,7 @@ use kqps_testbed::internet;
 use kqps_testbed::materials::MaterialsSpec;
 use kqps_testbed::past_kernel;
 use kqps_testbed::player_hosts::{PlayerHosts, players_of};
+use kqps_testbed::player_setup;
 use kqps_testbed::subject::Definition;
 use kqps_testbed::subject::setting::SettingError;
 
@@ -70,8 +71,6 @@ impl Configured {
             set.map_err(|error| ConfiguredError::Value { words: words.clone(), what: error.to_string() })?;
         }
         let name = if factors.words().is_empty() { definition.name.clone() } else { words.clone() };
-        let unsaid = internet::conditions(&factors).into_iter().filter(|(name, _)| factors.word(name).is_none());
-        let name = unsaid.fold(name, |name, (_, condition)| format!("{name}, {condition}"));
         let configured = Self { name, definition, factors };
         configured.check_together(&words)?;
         Ok(configured)
@@ -89,6 +88,7 @@ impl Configured {
         definition.check_transport(factors.transport()).map_err(of_setting)?;
         self.check_transport().map_err(wrong)?;
         internet::check(definition, factors).map_err(wrong)?;
+        internet::check_rate(factors).map_err(wrong)?;
         let io = factors.word(IO).filter(|_| definition.takes_io());
         if let Some(what) = past_kernel::why_not(io, factors, &BTreeMap::new()) {
             return Err(wrong(what));
@@ -138,11 +138,14 @@ impl Configured {
         like: &Cell,
     ) -> Result<Cell, String> {
         let mut factors = like.factors.with(&self.factors).fitting();
-        if factors.dataset().internet.is_some() {
-            factors = factors.filtered(|name| !name.starts_with(name::DATASET) || name == name::DATASET_FILE);
-        }
         host_settings::number_core(&mut factors, topology);
         let players = players_of(hosts, &factors)?;
+        if factors.dataset().internet.is_some() {
+            if players.is_some() {
+                return Err(internet::ON_ONE_HOST.into());
+            }
+            factors = of_resolver(&factors);
+        }
         let workers = if self.factors.word(WORKERS).is_some() { self.workers() } else { like.workers };
         let request = match self.factors.word(CORES) {
             Some(word) => CoreRequest::read(word, topology.cores.len())?,
@@ -171,6 +174,17 @@ impl Configured {
         // The queues of another host's device are not known here.
         past_kernel::few_workers(&cell).filter(|_| players.is_none()).map_or(Ok(cell), Err)
     }
+}
+
+/// The factors of a resolver's cell: without those of zones, and with time for answers that take several servers.
+fn of_resolver(factors: &Factors) -> Factors {
+    let is_of_zones = |name: &str| name.starts_with(name::DATASET) && name != name::DATASET_FILE;
+    let mut factors = factors.filtered(|name| !is_of_zones(name));
+    let player = factors.player();
+    if player.timeout_s.is_none_or(|timeout_s| timeout_s == player_setup::TIMEOUT_S) {
+        factors.set_player(PlayerFactors { timeout_s: Some(internet::TIMEOUT_S), ..player.clone() });
+    }
+    factors
 }
 
 /// Gives every cell a unique name, and every subject a name that only equal subjects share. A second `nsd`

@@ -16,13 +16,15 @@ use kqps_tuning::Held;
 use kqps_verdict::silence::silence;
 
 use crate::gauged::{Cores, Gauges};
+use crate::warm_up::begins_cold;
 use kqps_remote::controller;
 use kqps_testbed::attack::CellAttack;
 use kqps_testbed::cell_event::{CellEvent, StagedEvent};
 use kqps_testbed::certificates::{Certificates, ServerCertificate, certificate_of};
 use kqps_testbed::folder::Folder;
 use kqps_testbed::host_settings::{CellChanges, HostSettings, Release};
-use kqps_testbed::internet::{BoxSetting, InternetBox};
+use kqps_testbed::internet;
+use kqps_testbed::internet::running::{BoxSetting, InternetBox};
 use kqps_testbed::live_sink::LiveSink;
 use kqps_testbed::materials::{Materials, MaterialsSpec, QueriesKind};
 use kqps_testbed::path::LaidPath;
@@ -32,7 +34,7 @@ use kqps_testbed::player_setup::PlayerSetup;
 use kqps_testbed::started::{Play, RunningSubject};
 use kqps_testbed::subject::definition::ReadyKind;
 use kqps_testbed::subject::{Definition, LaunchSetting, Over, StartError, Subject};
-use kqps_testbed::trial_request::{NoTrial, TrialRequest, was_tried};
+use kqps_testbed::trial_request::{NoTrial, RequestedPace, TrialRequest, was_tried};
 
 /// Why a study attacks no server on another host.
 const ELSEWHERE: &str = "a study attacks only servers on this host; for a server of your own on another host, kqps find \
@@ -138,7 +140,7 @@ impl SubjectLauncher<'_> {
     fn at_started<'b>(&'b self, cell: &'b Cell, start: u64, patience: Patience) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
         let folder = self.folder.work(&cell.subject, start);
-        let path = self.lay_path(cell, &folder)?;
+        let path = self.lay_path(cell, &folder, patience)?;
         let wanted = CellChanges::from_cell(cell, &path).map_err(NoTrial::failed)?;
         let on_path = self.settings.set_on_path(&wanted, &path).map_err(NoTrial::failed)?;
         let release = Release { settings: &self.settings, changes: wanted.of_host };
@@ -184,8 +186,9 @@ impl SubjectLauncher<'_> {
     }
 
     /// The path of a cell, with the Internet in a box that its subject resolves in, if it does.
-    fn lay_path(&self, cell: &Cell, folder: &Path) -> Result<LaidPath, NoTrial> {
-        let setting = BoxSetting { kqps: self.kqps, folder, seed: self.seed };
+    fn lay_path(&self, cell: &Cell, folder: &Path, patience: Patience) -> Result<LaidPath, NoTrial> {
+        let share = patience.for_start();
+        let setting = BoxSetting { kqps: self.kqps, folder, seed: self.seed, share };
         match InternetBox::start(cell, &setting, self.interrupts).map_err(not_started)? {
             Some(internet) => Ok(LaidPath::Internet(Box::new(internet))),
             None => LaidPath::new(self.path, cell).map_err(|error| NoTrial::failed(error.to_string())),
@@ -240,6 +243,9 @@ struct AtStarted<'a> {
 impl RunningSubject for AtStarted<'_> {
     fn play(&mut self, request: &TrialRequest) -> Result<Trial, NoTrial> {
         self.launcher.settings.have(&self.release.changes).map_err(NoTrial::failed)?;
+        if let Some(reason) = self.is_used_up(request) {
+            return Err(NoTrial::Lost { reason: reason.into() });
+        }
         let first_query = self.first_query();
         let Some(subject) = &mut self.subject.0 else { return Err(NoTrial::failed("it was stopped".into())) };
         let player = Player {
@@ -273,7 +279,7 @@ impl RunningSubject for AtStarted<'_> {
                 facts.ready_s = Some(subject.ready_s());
             }
             trial.upstream = upstream(&self.path)?.zip(before).map(|(now, before)| now.since(&before));
-            self.asked += trial.accounts.sent;
+            self.asked += trial.accounts.intended;
         }
         if request.purpose == Purpose::WarmUp {
             let unbound = |error| format!("it cannot be confined to its cores: {error}");
@@ -297,8 +303,24 @@ impl AtStarted<'_> {
     /// Queries of the file that each thread of the player leaves out. A resolver keeps answers, so each load goes on where the
     /// one before it ended.
     fn first_query(&self) -> u64 {
-        let senders = self.cell.factors.player().senders.unwrap_or(1);
-        self.path.internet().map_or(0, |_| self.asked.div_ceil(u64::from(senders.max(1))))
+        let senders = u64::from(self.cell.factors.player().senders.unwrap_or(1).max(1));
+        // A thread of a closed loop may have sent more than its share.
+        let margin = if senders > 1 { self.asked / 4 } else { 0 };
+        self.path.internet().map_or(0, |_| (self.asked + margin).div_ceil(senders))
+    }
+
+    /// Why a resolver must be started anew for this trial; `None` if it need not.
+    fn is_used_up(&self, request: &TrialRequest) -> Option<&'static str> {
+        self.path.internet().filter(|_| self.asked > 0)?;
+        let due = match request.pace {
+            RequestedPace::Open { rate_qps } => (rate_qps * request.duration_s) as u64,
+            RequestedPace::Closed => 0,
+        };
+        if begins_cold(self.cell) {
+            return Some("its cache is cold for one load alone");
+        }
+        let is_over = self.asked.saturating_add(due) > internet::QUERIES;
+        is_over.then_some("its clients have asked all their names")
     }
 }
 

@@ -4,6 +4,7 @@ use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
 use kqps_verdict::steady::{BINS, Steadiness, full_bins, steadiness};
 
+use kqps_testbed::internet::KEPT;
 use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 
 /// The longest warm-up of any cell, seconds.
@@ -15,40 +16,62 @@ const SHORT_S: f64 = 0.3;
 /// Seconds of one trial on the way to a steady state: the bins that are judged, and a second to start.
 const STEP_S: f64 = BINS as f64 + 1.0;
 
+/// The longest warm-up of a resolver that has to learn the names of its hits, seconds.
+const LEARNING_S: f64 = 10.0;
+
 /// The warm-up of one start.
 #[derive(Clone, Copy, Debug)]
 pub struct WarmUp {
     /// Seconds that it may still take; 0 for cells without a warm-up, or once it is over.
     left_s: f64,
     step_s: f64,
+    /// Queries that a resolver must be asked until it knows the names of its hits.
+    unknown: u64,
 }
 
 impl WarmUp {
-    /// The warm-up of a start of this cell's subject; ceilings and canaries have none, and neither have resolvers whose names
-    /// are drawn by popularity: they begin cold.
+    /// The warm-up of a start of this cell's subject; ceilings and canaries have none, and neither have resolvers that begin
+    /// cold. A resolver with a share of hits is asked for their names.
     pub fn new(cell: &Cell) -> Self {
+        let none = Self { left_s: 0.0, step_s: SHORT_S, unknown: 0 };
         if cell.role != Role::Subject {
-            return Self { left_s: 0.0, step_s: SHORT_S };
+            return none;
         }
-        let dataset = cell.factors.dataset();
-        let begins_cold = dataset.internet.is_some() && dataset.hits_percent.is_none();
+        let senders = u64::from(cell.factors.player().senders.unwrap_or(1));
         match longest_s(cell) {
-            None if begins_cold => Self { left_s: 0.0, step_s: SHORT_S },
-            Some(longest_s) => Self { left_s: longest_s.min(LONGEST_S), step_s: STEP_S },
-            None => Self { left_s: SHORT_S, step_s: SHORT_S },
+            Some(longest_s) => Self { left_s: longest_s.min(LONGEST_S), step_s: STEP_S, ..none },
+            None if begins_cold(cell) => none,
+            None if cell.factors.dataset().internet.is_some() => {
+                Self { left_s: LEARNING_S, unknown: KEPT as u64 * senders, ..none }
+            }
+            None => Self { left_s: SHORT_S, ..none },
         }
     }
 
     /// The next trial of the warm-up, after the last one if there was one. `None` if the subject is warm or the
     /// time is over. Time that is too short for a judgement is not used.
     pub fn next(&mut self, last: Option<&Trial>) -> Option<TrialRequest> {
-        let is_steady = |trial| steadiness(full_bins(trial)) == Steadiness::Steady;
-        if self.left_s < self.step_s || last.is_some_and(is_steady) {
+        let is_warm = match last {
+            Some(trial) if self.unknown > 0 => {
+                self.unknown = self.unknown.saturating_sub(trial.accounts.sent);
+                self.unknown == 0
+            }
+            Some(trial) => steadiness(full_bins(trial)) == Steadiness::Steady,
+            None => false,
+        };
+        if self.left_s < self.step_s || is_warm {
             return None;
         }
         self.left_s -= self.step_s;
         Some(TrialRequest { pace: RequestedPace::Closed, duration_s: self.step_s, purpose: Purpose::WarmUp })
     }
+}
+
+/// Whether a cell is a resolver whose first load finds nothing in its cache.
+pub fn begins_cold(cell: &Cell) -> bool {
+    let dataset = cell.factors.dataset();
+    let is_by_popularity = dataset.internet.is_some() && dataset.hits_percent.is_none();
+    is_by_popularity && cell.role == Role::Subject && longest_s(cell).is_none()
 }
 
 /// The longest warm-up for a steady state, seconds; `None` if the cell asks for none, or for one that is too
@@ -65,6 +88,7 @@ pub fn at_least_s(cell: &Cell) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use kqps_observation::Accounts;
     use kqps_observation::factors::{Factors, name};
     use kqps_observation::trial::Interval;
 
@@ -98,7 +122,13 @@ mod tests {
             Cell { factors: Factors::read(words).unwrap(), ..Cell::default() }
         };
         assert!(played(&words(&[]), |_| 1000).is_empty(), "a resolver begins cold");
-        assert_eq!(played(&words(&[(name::INTERNET_HITS, "80")]), |_| 1000), [SHORT_S]);
+        let mut warm_up = WarmUp::new(&words(&[(name::INTERNET_HITS, "80")]));
+        let sent = |sent| {
+            let accounts = Accounts { sent, ..Accounts::default() };
+            Trial { accounts, ..Trial::default() }
+        };
+        assert!(warm_up.next(None).is_some() && warm_up.next(Some(&sent(600))).is_some());
+        assert_eq!(warm_up.next(Some(&sent(400))), None, "it was asked for the names of all hits");
         let ceiling = Cell { role: Role::EchoCeiling, ..cell(Some("60s")) };
         assert!(played(&ceiling, |_| 1000).is_empty());
     }

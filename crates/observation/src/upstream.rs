@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 /// Queries that came to the servers of an Internet in a box during a trial.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct UpstreamFacts {
     /// Queries by UDP, by the level of the zone: `root`, `tld`, `hosting` for zones below, `nothing` for none.
     pub udp: BTreeMap<String, u64>,
@@ -15,6 +15,12 @@ pub struct UpstreamFacts {
     /// Faults that the servers made, by kind.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub faults: BTreeMap<String, u64>,
+    /// CPU seconds of the process of all servers.
+    #[serde(default)]
+    pub cpu_s: f64,
+    /// Whether this process ran on the player's cores, since no other core was free.
+    #[serde(default)]
+    pub is_beside_player: bool,
 }
 
 impl UpstreamFacts {
@@ -38,6 +44,8 @@ impl UpstreamFacts {
             udp: since(self.udp, &earlier.udp),
             tcp: since(self.tcp, &earlier.tcp),
             faults: since(self.faults, &earlier.faults),
+            cpu_s: (self.cpu_s - earlier.cpu_s).max(0.0),
+            is_beside_player: self.is_beside_player,
         }
     }
 }

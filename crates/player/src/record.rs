@@ -206,7 +206,7 @@ pub(crate) fn trial(played: FinishedTrial<'_>) -> Trial {
         classes: Vec::new(),
         hostile: attempts.map(HostileCounts::into_facts),
         events: Vec::new(),
-        // Who started the subject knows it.
+        // The program that started the subject knows it.
         upstream: None,
         silences: tally.timeline.silences(&silence_rule),
         parts: Vec::new(),

@@ -52,13 +52,6 @@ pub enum Reach {
     Loopback,
 }
 
-impl Reach {
-    /// Whether the server knows when each datagram arrived, for replies that leave some time after that.
-    pub(crate) fn has_times(self) -> bool {
-        self != Self::Host
-    }
-}
-
 /// A server's settings. Workers are numbered across all processes: there are `processes × threads` of
 /// them.
 #[derive(Clone, Debug)]
@@ -93,6 +86,8 @@ pub struct ServerSetup {
     pub steer: bool,
     /// The packets that sockets of a wildcard address take.
     pub reach: Reach,
+    /// Whether the kernel says when each datagram arrived, for replies that leave some time after that.
+    pub arrivals: bool,
 }
 
 /// An address for datagrams.
@@ -171,6 +166,7 @@ impl ServerSetup {
             buffer_bytes: 1 << 20,
             steer: false,
             reach: Reach::Host,
+            arrivals: false,
         }
     }
 }

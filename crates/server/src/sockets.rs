@@ -379,7 +379,7 @@ fn options(setup: &ServerSetup, address: SocketAddr) -> UdpOptions {
         send_buffer: Some(setup.buffer_bytes),
         gro: setup.io.takes_segments(),
         pktinfo: address.ip().is_unspecified(),
-        timestamps: setup.reach.has_times(),
+        timestamps: setup.arrivals,
         free_bind: setup.reach == Reach::Routed,
         loopback: setup.reach == Reach::Loopback,
         ..UdpOptions::default()

@@ -47,9 +47,6 @@ const QUERIES_PER_RECORD: u64 = 2;
 /// The most queries in a file.
 const QUERIES_MOST: u64 = 2_000_000;
 
-/// Queries of the clients of an Internet: more than all loads of one start ask, so that new names stay new.
-const INTERNET_QUERIES: u64 = 1_000_000;
-
 /// The zones and queries that a cell asks for.
 #[derive(Clone, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -244,7 +241,7 @@ impl Materials {
         let queries = place.join("queries.txt");
         if !queries.exists() {
             let internet = Internet::new(&internet::recipe(size, seed)?)?;
-            let mut lines = internet::client_queries(&internet, hits_percent, INTERNET_QUERIES);
+            let mut lines = internet::client_queries(&internet, hits_percent, internet::QUERIES);
             whole::whole(&queries, |out| lines.try_for_each(|line| out.write_all(line.as_bytes())))
                 .map_err(|error| FolderError { act: "write", path: queries.clone(), error })?;
         }

@@ -14,7 +14,7 @@ use kqps_kernel::namespace::{self, NetNs};
 use kqps_observation::Cell;
 use kqps_observation::question::Path as Kind;
 
-use crate::internet::InternetBox;
+use crate::internet::running::InternetBox;
 use crate::past_kernel;
 
 /// A path that is ready for packets.

@@ -12,7 +12,7 @@ use kqps_observation::run::Purpose;
 
 use crate::attack::CellAttack;
 use crate::cell_event::StagedEvent;
-use crate::internet::InternetBox;
+use crate::internet::running::InternetBox;
 use crate::live_sink::LiveSink;
 use crate::path::LaidPath;
 use crate::play::{PlayRequest, PlayerProgram, QueryFile};

@@ -9,6 +9,7 @@ pub mod process;
 pub mod programs;
 pub mod remains;
 pub mod setting;
+pub mod start_error;
 pub mod template;
 pub mod version;
 pub mod zones;
@@ -34,7 +35,7 @@ use kqps_observation::factors::name;
 use kqps_observation::trial::Transport;
 
 use crate::certificates::ServerCertificate;
-use crate::internet::InternetBox;
+use crate::internet::running::InternetBox;
 use crate::path::LaidPath;
 
 use current::Current;
@@ -44,6 +45,7 @@ use probe::ProbeOutcome;
 use process::Process;
 pub use resumer::stand_for_suspended;
 use setting::SettingError;
+pub use start_error::StartError;
 use template::Values;
 pub use zones::Zone;
 
@@ -94,80 +96,6 @@ impl Over<'_> {
     }
 }
 
-/// Why a subject is not running.
-#[derive(Debug, thiserror::Error)]
-pub enum StartError {
-    /// Its folder or its files could not be written, or no port was free.
-    #[error("{what}: {error}")]
-    Io {
-        /// The failed action.
-        what: String,
-        /// The error of the system.
-        error: io::Error,
-    },
-    /// A program that the subject needs is missing.
-    #[error("`{program}` is not on the PATH{}", .package.as_ref().map(|package| format!("; the Debian package {package} has it")).unwrap_or_default())]
-    Missing {
-        /// The name of the program.
-        program: String,
-        /// The Debian package that has it, if known.
-        package: Option<String>,
-    },
-    /// It cannot be started with these settings.
-    #[error(transparent)]
-    Setting(#[from] SettingError),
-    /// It would have to listen over an encrypted transport, and no certificate was made for it.
-    #[error("{title} cannot listen over {transport} without a certificate")]
-    NoCertificate {
-        /// The subject's title.
-        title: String,
-        /// The transport.
-        transport: &'static str,
-    },
-    /// It ended before it was ready.
-    #[error("{title} {how} before it was ready")]
-    Died {
-        /// The subject's title.
-        title: String,
-        /// How it ended, in words.
-        how: String,
-        /// The last lines of its output.
-        output: Vec<String>,
-    },
-    /// It ran, but did not become ready in time.
-    #[error(
-        "{title} was not ready after {}{}: {}",
-        crate::words::time(*.within_s),
-        if *.is_share { ", its share of the budget" } else { "" },
-        .said.as_deref().unwrap_or("it did not answer")
-    )]
-    NotReady {
-        /// The subject's title.
-        title: String,
-        /// The time limit, seconds.
-        within_s: f64,
-        /// Whether the limit is a share of the budget, and less than its definition allows.
-        is_share: bool,
-        /// The error in its last answer; `None` if there was no answer.
-        said: Option<String>,
-        /// The last lines of its output.
-        output: Vec<String>,
-    },
-    /// The user ended the run while the subject was starting.
-    #[error("interrupted")]
-    Interrupted,
-}
-
-impl StartError {
-    /// The last lines of the subject's output; empty if it never ran.
-    pub fn output(&self) -> &[String] {
-        match self {
-            Self::Died { output, .. } | Self::NotReady { output, .. } => output,
-            _ => &[],
-        }
-    }
-}
-
 /// A running subject that answers.
 #[derive(Debug)]
 pub struct Subject {
@@ -215,6 +143,9 @@ impl Subject {
         if transport.is_encrypted() && over.certificate.is_none() {
             let (title, transport) = (definition.title.clone(), transport.word());
             return Err(StartError::NoCertificate { title, transport });
+        }
+        if definition.resolves() && setting.path.internet().is_none() {
+            return Err(SettingError::Internet { title: definition.title.clone() }.into());
         }
         let ports = definition.ports(setting.settings, setting.workers)?;
         definition.check_zones(setting.zones.len())?;

@@ -32,6 +32,10 @@ pub enum Action {
     /// Give the player more threads.
     #[strum(message = "Give the player more threads on cores of their own.")]
     MoreThreads,
+    /// Ask for more hits, so that less is asked upstream.
+    #[strum(message = "Ask {whom} for more names that it knows, or give the servers behind it a core of \
+                       their own.")]
+    MoreHits,
     /// Give the player more connections, or a larger window.
     #[strum(message = "Give the player more connections, or a larger window.")]
     MorePlaces,
@@ -112,6 +116,7 @@ impl Action {
             Code::RateLimited => Self::LiftLimit,
             Code::Truncated => Self::AskOverTcp,
             Code::PlayerLimited => Self::MoreThreads,
+            Code::UpstreamLimited => Self::MoreHits,
             Code::FewPlaces => Self::MorePlaces,
             Code::Lagging => Self::PinPlayer,
             Code::SendFailed => Self::CheckRoute,

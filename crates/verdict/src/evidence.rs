@@ -10,7 +10,7 @@ use kqps_observation::{Run, RunTrial, Trial};
 
 use crate::disturbed::disturbed;
 use crate::warning::{
-    Effect, REDOS, client_drops, clock_step, lagging, late_player, send_failed, skewed_start,
+    Effect, REDOS, client_drops, clock_step, lagging, late_player, refuting, send_failed, skewed_start,
 };
 
 /// A trial that the host spoiled is repeated at most this often.
@@ -100,7 +100,7 @@ fn counted_of_row<'a, T>(row: &'a [T], facts: &impl Fn(&T) -> (Purpose, &Trial))
         let trial = facts(one).1;
         // If the host withheld the player's core, the host is the cause of lag and drops too. It is not the
         // cause of a wrong answer.
-        if disturbed(trial).is_some() && trial.accounts.wrong == 0 && by_host < HOST_REDOS {
+        if disturbed(trial).is_some() && refuting(trial) == 0 && by_host < HOST_REDOS {
             by_host += 1;
         } else if is_spoiled(trial) && by_player < REDOS {
             by_player += 1;

@@ -25,12 +25,12 @@ use crate::judge::{CellVerdict, Depth};
 
 pub use absence::Absence;
 pub use event::EventCosts;
-pub use resolver::CacheFigures;
 pub(crate) use factor::varies;
 pub use factor::{factor, setting};
 pub use grid::{Grid, GridRow, Slot, charts_of, tables_of};
 pub use measured::{Latency, Memory, Spread, is_near};
 pub use published::{Best, PublishedFigure, best_of};
+pub use resolver::CacheFigures;
 
 /// All figures of one cell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -92,7 +92,7 @@ pub struct Figures {
     /// is refused; `None` for other subjects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub right_share: Option<f64>,
-    /// Queries that it asked upstream for each of them, likewise.
+    /// Queries that it asked upstream for each of them, also if the rate is refused; `None` for other subjects.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upstream_per_query: Option<f64>,
     /// Its hits and misses; `None` unless all servers take one time to answer.

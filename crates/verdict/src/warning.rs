@@ -13,6 +13,7 @@ mod players;
 mod sending;
 mod start;
 mod subject;
+mod upstream;
 
 use std::fmt::{self, Write as _};
 
@@ -37,7 +38,8 @@ pub use player::{
 };
 pub use sending::{most_refused, refusal, send_failed};
 pub use start::{late_player, skewed_start};
-pub use subject::{busiest_to_mean, no_steady_state, uneven, unexplained_loss, wrong_answers};
+pub use subject::{busiest_to_mean, no_steady_state, refuting, uneven, unexplained_loss, wrong_answers};
+pub use upstream::upstream_limited;
 
 /// The kind of a warning, with the names of METHOD.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
@@ -60,6 +62,11 @@ pub enum Code {
     )]
     #[strum(props(flags = "-T, --cpus"))]
     PlayerLimited,
+    #[strum(
+        message = "the servers of the Internet in a box, and not the resolver, may have been the limit: \
+                       they were busy."
+    )]
+    UpstreamLimited,
     #[strum(message = "the player's window, or every connection of it, was full while the server had time: \
                        the server may be faster.")]
     #[strum(props(flags = "-c, -q"))]
@@ -247,6 +254,7 @@ pub fn of_trial(trial: &Trial, surroundings: &Surroundings) -> Vec<Warning> {
     let of_player = if surroundings.ceiling { None } else { player_limited(trial) };
     [
         of_player,
+        upstream_limited(trial),
         few_places(trial),
         lagging(trial),
         send_failed(trial),
@@ -278,7 +286,7 @@ mod tests {
 
     #[test]
     fn codes_are_printed_as_they_are_stored() {
-        let expected = "wrong-answers rate-limited truncated player-limited few-places lagging send-failed \
+        let expected = "wrong-answers rate-limited truncated player-limited upstream-limited few-places lagging send-failed \
              client-drops late-player skewed-start clock-step shared-cores subject-cores single-host \
              noisy-host uneven drifted no-steady-state irregular listen-overflow lost-syn delayed-ack \
              unexplained-loss canary";

@@ -179,7 +179,7 @@ impl Args {
             top: self.top as usize,
             limits: LIMITS,
         };
-        let setup = self.setup()?;
+        let setup = ServerSetup { arrivals: tree.has_delays(), ..self.setup()? };
         let server = network.within(|| super::start(&setup, Box::new(service))).map_err(of_this_command)?;
         let server = match server {
             super::Starting::Started(server) => *server,
@@ -231,6 +231,7 @@ impl Args {
             buffer_bytes: usize::try_from(self.buffer)?,
             steer: false,
             reach: if self.loopback.is_some() { Reach::Loopback } else { Reach::Routed },
+            arrivals: true,
         })
     }
 

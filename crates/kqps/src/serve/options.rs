@@ -239,6 +239,7 @@ impl Serving {
             buffer_bytes: usize::try_from(self.buffer.unwrap_or(BUFFER_BYTES))?,
             steer: self.steer.is_some(),
             reach: setup::Reach::Host,
+            arrivals: false,
         })
     }
 

@@ -136,21 +136,17 @@ fn processes_of(folder: &Path) -> Vec<u32> {
 /// The definitions that can be tried here. The others are reported as skipped.
 fn installed() -> Vec<Definition> {
     let all = builtin::servers().into_iter().chain([builtin::echo()]);
-    // Resolvers need an Internet in a box.
-    all.filter(|definition| !definition.resolves())
-        .filter(|definition| {
-            let missing = definition.programs.iter().find(|program| programs::find(program).is_none());
-            if let Some(program) = missing {
-                let package = definition.package.as_deref().unwrap_or_default();
-                let title = &definition.title;
-                skip(
-                    Capability::Programs,
-                    format!("{title}: `{program}` is missing (apt install {package})"),
-                );
-            }
-            missing.is_none()
-        })
-        .collect()
+    all.filter(|definition| {
+        let missing = definition.programs.iter().find(|program| programs::find(program).is_none());
+        if let Some(program) = missing {
+            let package = definition.package.as_deref().unwrap_or_default();
+            let title = &definition.title;
+            skip(Capability::Programs, format!("{title}: `{program}` is missing (apt install {package})"));
+        }
+        // A resolver needs an Internet in a box.
+        missing.is_none() && !definition.resolves()
+    })
+    .collect()
 }
 
 /// Asks for a name's address until there is a reply. Returns its rcode and number of answers.

@@ -41,10 +41,6 @@ pub struct StudyLayout {
     pub question: Question,
 }
 
-/// Why an experiment over several hosts has no resolvers.
-const INTERNET_ON_ONE_HOST: &str =
-    "a resolver in an Internet in a box is asked on its own host, and this run has several";
-
 /// Lays out a study.
 ///
 /// # Errors
@@ -135,7 +131,10 @@ impl Matrix<'_> {
         let mut factors = Factors::read(settings.clone()).map_err(wrong)?.fitting();
         host_settings::number_core(&mut factors, &self.offer.topology);
         let definition = &self.offer.definitions[subject];
+        let is_said = |name: &str| combination.iter().any(|(factor, _)| factor == name);
+        let unsaid = internet::conditions(&factors).into_iter().filter(|(name, _)| !is_said(name));
         let name = name_of(self.experiment, subject, combination);
+        let name = unsaid.fold(name, |name, (_, condition)| format!("{name}, {condition}"));
         let players = match players_of(self.offer.players.as_ref(), &factors) {
             Ok(players) => players,
             Err(reason) => {
@@ -143,14 +142,17 @@ impl Matrix<'_> {
                 return Ok(Vec::new());
             }
         };
-        internet::check(definition, &factors).map_err(|what| {
+        let load = self.experiment.load.as_ref().unwrap_or(&self.study.load);
+        let check_rate =
+            || load.rates_qps.as_ref().map_or_else(|| internet::check_rate(&factors), |_| Ok(()));
+        internet::check(definition, &factors).and_then(|()| check_rate()).map_err(|what| {
             let what = format!("experiment `{}`: {what}", self.experiment.name);
             self.study.wrong_value("subjects", subject, what)
         })?;
         let of_one_host = [
             factors.scenario().map(|_| ONE_HOST),
             factors.event().map(|_| EVENT_ON_ONE_HOST),
-            factors.dataset().internet.map(|_| INTERNET_ON_ONE_HOST),
+            factors.dataset().internet.map(|_| internet::ON_ONE_HOST),
         ];
         if let Some(reason) = of_one_host.into_iter().flatten().next().filter(|_| players.is_some()) {
             layout.skipped.insert(name, reason.into());
@@ -332,7 +334,7 @@ impl Matrix<'_> {
     }
 
     /// The hit rate and the delay that all resolvers of the experiment have, behind its title: ` (80 % hits, servers 20 ms away)`.
-    /// One that varies is a factor, and stands in the tables. Empty without resolvers.
+    /// A condition that varies is a factor, and stands in the tables. Empty without resolvers.
     fn conditions(&self, cells: &[Cell]) -> String {
         let of_experiment = cells.iter().filter(|cell| cell.experiment == self.experiment.name);
         let mut found: BTreeMap<&str, BTreeSet<String>> = BTreeMap::new();

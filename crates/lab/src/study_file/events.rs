@@ -28,7 +28,7 @@ pub(super) fn check(
         let is_long =
             load.rates_qps.is_some() && load.seconds.is_some_and(|seconds| seconds >= SECONDS_LEAST);
         let is_own_path = match settings.get(name::PATH) {
-            // That of a resolver to the servers of its Internet.
+            // The path of a resolver to the servers of its Internet.
             _ if settings.contains_key(name::INTERNET) => true,
             Some(paths) => paths.iter().all(|path| path.word() == Path::Veth.word()),
             None => experiment.path.unwrap_or(study.path) == Path::Veth,

@@ -57,6 +57,8 @@ pub enum SettingError {
     Workers { title: String, workers: u32 },
     #[error("{title} answers over {known}, and not over {transport}: its file names no such transport")]
     Transport { title: String, known: String, transport: &'static str },
+    #[error("{title} resolves in an Internet in a box, and there is none on this path")]
+    Internet { title: String },
     #[error("{title} takes one zone, so it cannot have {zones}: its file has no each_zone")]
     Zones { title: String, zones: usize },
     #[error("{title}: ports = \"{text}\": expected a number from 1 to {max}, or a product of numbers", max = kqps_kernel::port::MANY)]

@@ -1,17 +1,17 @@
 //! Figures of a resolver in an Internet in a box: how many queries were answered rightly, and what it asked upstream for them.
 
-use kqps_observation::{Histogram, Trial};
+use kqps_observation::{Histogram, Trial, UpstreamFacts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Hits and misses of a resolver whose servers all take one time to answer. A reply that came sooner was in the cache.
+/// Hits and misses of a resolver whose servers all take one time to answer. A hit is a right reply that came sooner than that.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CacheFigures {
-    /// Hits as a share of the replies, 0 to 1. A query without a reply in time counts as a miss.
+    /// Hits as a share of the queries sent, 0 to 1. Queries without a right reply in time are misses.
     pub hits_share: f64,
     /// The median latency of hits, microseconds.
     pub hit_us: Option<u64>,
-    /// The median latency of misses, microseconds.
+    /// The median latency of other right replies, and of lost queries, which count with the timeout, microseconds.
     pub miss_us: Option<u64>,
 }
 
@@ -20,9 +20,9 @@ pub(super) fn right_share(trials: &[&Trial]) -> Option<f64> {
     share(trials, |trial| trial.accounts.correct)
 }
 
-/// Upstream queries by UDP and TCP for each query sent; `None` likewise.
+/// Upstream queries by UDP and TCP for each query sent; `None` if no trial is one of a resolver.
 pub(super) fn upstream_per_query(trials: &[&Trial]) -> Option<f64> {
-    share(trials, |trial| trial.upstream.as_ref().map_or(0, |upstream| upstream.queries()))
+    share(trials, |trial| trial.upstream.as_ref().map_or(0, UpstreamFacts::queries))
 }
 
 /// Hits and misses in trials, of which each server took `delay_ms` to answer; `None` without a latency, or without a delay.
@@ -39,9 +39,11 @@ pub(super) fn cache(trials: &[&Trial], delay_ms: u32) -> Option<CacheFigures> {
         let side = if time_us < delay_us { &mut hits } else { &mut misses };
         side.record_many_us(time_us, count);
     }
-    let median = |side: &Histogram| side.quantile_us(0.5).filter(|_| !side.is_empty());
+    let sent: u64 = trials.iter().map(|trial| trial.accounts.sent).sum();
+    let median = |side: &Histogram| side.at_most_us(0.5).filter(|_| !side.is_empty());
     Some(CacheFigures {
-        hits_share: hits.len() as f64 / latency.len() as f64,
+        // Wrong replies have no latency.
+        hits_share: hits.len() as f64 / sent.max(1) as f64,
         hit_us: median(&hits),
         miss_us: median(&misses),
     })
@@ -56,7 +58,9 @@ fn share(trials: &[&Trial], of: impl Fn(&Trial) -> u64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::{Accounts, UpstreamFacts};
+    use kqps_observation::Accounts;
+
+    use super::*;
 
     #[test]
     fn replies_that_come_sooner_than_any_server_are_hits() {
@@ -65,16 +69,16 @@ mod tests {
         latency.record_many_us(21_000, 15);
         latency.record_many_us(63_000, 5);
         let histograms = [("latency".to_owned(), latency.encode())].into();
-        let trial = Trial { histograms, ..Trial::default() };
+        // A fifth of 125 queries had a wrong reply.
+        let accounts = Accounts { sent: 125, ..Accounts::default() };
+        let trial = Trial { histograms, accounts, ..Trial::default() };
         let found = cache(&[&trial, &trial], 20).unwrap();
-        assert_eq!((found.hits_share, found.hit_us), (0.8, Some(300)));
+        assert_eq!((found.hits_share, found.hit_us), (0.64, Some(300)));
         assert!(latency.are_same(found.miss_us.unwrap(), 21_000), "{found:?}");
         assert_eq!(cache(&[&trial], 0), None, "without a delay nothing tells them apart");
         assert_eq!(cache(&[&Trial::default()], 20), None);
         assert_eq!(cache(&[&trial], 1000).unwrap().miss_us, None);
     }
-
-    use super::*;
 
     #[test]
     fn shares_are_those_of_all_trials_together() {

@@ -13,6 +13,7 @@ use crate::evidence::{counted, counted_at_last, is_spoiled, speed};
 use crate::narrow::narrow;
 use crate::search::{self, Bounds, Goal, Next, Probe, bounds_found, next_trial};
 use crate::steady::full_bins;
+use crate::warning::refuting;
 
 /// The verdict on one start of a subject.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -113,7 +114,7 @@ impl<'a> Start<'a> {
             .collect();
         let is_search = |probe: &Probe| matches!(probe.purpose, Purpose::Search | Purpose::Retest);
         // A trial that the host disturbed bounds nothing. No host excuses a wrong answer.
-        let is_sound = |trial: &Trial| disturbed(trial).is_none() || trial.accounts.wrong > 0;
+        let is_sound = |trial: &Trial| disturbed(trial).is_none() || refuting(trial) > 0;
         let sound: Vec<Probe> =
             probes.iter().filter(|(_, one)| is_sound(one.trial)).map(|(probe, _)| *probe).collect();
         let bounds = (!probes.is_empty())

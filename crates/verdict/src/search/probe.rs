@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::goal::Goal;
+use crate::warning::refuting;
 use crate::{evidence, standstill};
 
 /// A trial, as the search sees it.
@@ -58,7 +59,7 @@ impl Probe {
             duration_s: trial.load.duration_s,
             wall_s: trial.load.wall_s(),
             bad_ratio: standstill::bad_ratio(trial),
-            wrong_ratio: trial.accounts.wrong as f64 / trial.accounts.intended.max(1) as f64,
+            wrong_ratio: refuting(trial) as f64 / trial.accounts.intended.max(1) as f64,
             too_slow: goal.p99_us.is_some_and(|limit_us| is_slow(trial, limit_us)),
             answered_qps: evidence::answered_qps(trial),
             late_qps: if trial.load.duration_s > 0.0 {

@@ -38,10 +38,10 @@ pub fn busiest_to_mean(trial: &Trial, workers: u32) -> Option<f64> {
 }
 
 /// Replies that failed the check of ID, question, QR or expected rcode: the most frequent cause first, with
-/// what to check.
+/// what to check. SERVFAIL of a resolver counts against its goal alone: so it says that it found no answer in time.
 pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
     let wrong = trial.accounts.wrong;
-    (wrong > 0).then(|| {
+    (refuting(trial) > 0).then(|| {
         let causes: Vec<String> =
             trial.wrong_in_words().map(|(cause, count)| format!("{cause}: {count}")).collect();
         let causes = if causes.is_empty() { String::new() } else { format!(" ({})", causes.join("; ")) };
@@ -52,6 +52,13 @@ pub fn wrong_answers(trial: &Trial) -> Option<Warning> {
         );
         Warning::new(Code::WrongAnswers, Effect::Refuse, wrong as f64, advice)
     })
+}
+
+/// Wrong replies that refute a figure: all of them, but SERVFAIL of a resolver in an Internet in a box.
+pub fn refuting(trial: &Trial) -> u64 {
+    let of_resolver = trial.upstream.as_ref().map(|_| trial.wrong_rcodes.iter());
+    let failed = of_resolver.into_iter().flatten().filter(|(words, _)| words.ends_with(" got SERVFAIL"));
+    trial.accounts.wrong.saturating_sub(failed.map(|(_, count)| count).sum())
 }
 
 /// From this share of wrong answers on, the share is reported. Below it, causes and counts suffice.
@@ -151,4 +158,27 @@ pub fn no_steady_state(warm_up: &[Interval]) -> Option<Warning> {
         change * 100.0
     );
     Some(Warning::new(Code::NoSteadyState, Effect::DownOne, change, advice))
+}
+
+#[cfg(test)]
+mod tests {
+    use kqps_observation::{Accounts, UpstreamFacts};
+
+    use super::*;
+
+    #[test]
+    fn a_resolver_may_say_that_it_found_no_answer() {
+        let trial = |upstream: Option<UpstreamFacts>, rcodes: &[(&str, u64)]| Trial {
+            accounts: Accounts { wrong: rcodes.iter().map(|(_, count)| count).sum(), ..Accounts::default() },
+            wrong_rcodes: rcodes.iter().map(|(words, count)| ((*words).to_owned(), *count)).collect(),
+            upstream,
+            ..Trial::default()
+        };
+        let resolver = || Some(UpstreamFacts::default());
+        let failed = ("expected NOERROR, got SERVFAIL", 3);
+        assert_eq!(wrong_answers(&trial(resolver(), &[failed])), None);
+        assert!(wrong_answers(&trial(None, &[failed])).is_some(), "a server with the zone has no excuse");
+        let wrong = trial(resolver(), &[failed, ("expected NOERROR, got NXDOMAIN", 1)]);
+        assert_eq!((refuting(&wrong), wrong_answers(&wrong).unwrap().figure), (1, Some(4.0)));
+    }
 }

@@ -21,8 +21,8 @@ static FAULTS: [&str; Fault::ALL.len()] = {
 /// A generated tree.
 pub(super) struct Generated {
     internet: Internet,
-    /// The queries that came to each place, by UDP and by TCP. Threads share these counts, so a query costs an addition that is
-    /// atomic.
+    /// The queries that came to each place, by UDP and by TCP; empty if no answer depends on them. Threads share these counts,
+    /// so a query costs an addition that is atomic.
     turns: Box<[[AtomicU64; 2]]>,
 }
 
@@ -36,7 +36,8 @@ impl Generated {
                 scope.spawn(move || internet.prepare(part, threads));
             }
         });
-        let turns = (0..internet.places()).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect();
+        let places = if internet.answers_by_turn() { internet.places() } else { 0 };
+        let turns = (0..places).map(|_| [AtomicU64::new(0), AtomicU64::new(0)]).collect();
         Self { internet, turns }
     }
 }
@@ -44,6 +45,10 @@ impl Generated {
 impl Tree for Generated {
     fn prefixes(&self) -> Vec<(IpAddr, u8)> {
         self.internet.prefixes()
+    }
+
+    fn has_delays(&self) -> bool {
+        self.internet.has_delays()
     }
 
     fn answer(&self, server: IpAddr, query: &[u8], is_tcp: bool, reply: &mut Vec<u8>) -> TreeAnswer {

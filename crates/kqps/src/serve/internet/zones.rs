@@ -149,6 +149,10 @@ impl Tree for ZonesByServer {
         self.servers.keys().map(|address| (*address, if address.is_ipv4() { 32 } else { 128 })).collect()
     }
 
+    fn has_delays(&self) -> bool {
+        self.delay_ns > 0
+    }
+
     fn answer(&self, server: IpAddr, query: &[u8], is_tcp: bool, reply: &mut Vec<u8>) -> TreeAnswer {
         let silent = |level| TreeAnswer { level, kind: Kind::Silent, delay_ns: 0, fault: None };
         let Some(zones) = self.servers.get(&server) else { return silent(Level::Nothing) };

@@ -120,9 +120,3 @@ pub(super) fn sections(reply: &[u8]) -> Option<[Vec<Rec>; 3]> {
     }
     Some(sections)
 }
-
-/// Asks the resolver of a network for the servers of the root. An error if no answer comes within this time.
-pub(super) fn try_root(resolver: SocketAddr, home: &NetNs, within: Duration) -> Result<()> {
-    connect(resolver, home)?.ask(&asked(0, &[0], rtype::NS, true), within)?;
-    Ok(())
-}

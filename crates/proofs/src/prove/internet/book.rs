@@ -15,16 +15,7 @@ use serde::Deserialize;
 
 use super::super::Bench;
 use super::answers::{self, Rec};
-use crate::child::Running;
-
-/// Servers of loopback, with one port, which answer at once.
-const SETTINGS: [&str; 5] = [
-    "addresses.ipv4=127.64.0.0/10",
-    "addresses.ipv6=",
-    "delay.root_us=[]",
-    "delay.tld_us=[]",
-    "delay.company_us=[]",
-];
+use super::{ON_LOOPBACK, start_on_loopback};
 
 const SMALL: (u32, &str) = (1_000, "small");
 const WHOLE: (u32, &str) = (100_000, "medium");
@@ -42,13 +33,10 @@ struct Report {
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (count, size) = bench.choose(SMALL, WHOLE);
-    let internet = answers::internet(size, &SETTINGS)?;
-    let mut command = bench.kqps.serve("internet");
-    command.args(["--size", size, "--loopback", "0", "--for", "1h"]);
-    command.args(SETTINGS.iter().flat_map(|setting| ["--set", setting]));
-    let (mut running, listening) = Running::server(&mut command)?;
+    let internet = answers::internet(size, &ON_LOOPBACK)?;
+    let (mut running, listening) = start_on_loopback(bench, size)?;
     let root = first_root(&internet.root_hints()).context("the hints have an address")?;
-    let mut book = Book { port: listening.port(), root, upstream: 0 };
+    let mut book = Book { port: listening.port(), root, upstream: 0, id: 0 };
     let mut foretold = 0;
     for number in 0..count {
         let (qname, qtype) = internet.question(number.into());
@@ -66,7 +54,10 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     running.signal(Signal::Terminate)?;
     let report: Report = running.json_line()?;
     running.wait(END_WITHIN)?;
-    eprintln!("{count} names found by {foretold} queries, as foretold; the servers count {}", report.received);
+    eprintln!(
+        "{count} names found by {foretold} queries, as foretold; the servers count {}",
+        report.received
+    );
     ensure!(report.received == foretold, "the servers received {} queries, not {foretold}", report.received);
     Ok(())
 }
@@ -81,6 +72,8 @@ struct Book {
     root: Ipv4Addr,
     /// Queries that it asked.
     upstream: u64,
+    /// The ID of the last one.
+    id: u32,
 }
 
 /// A reply, read.
@@ -149,7 +142,8 @@ impl Book {
 
     fn ask(&mut self, server: Ipv4Addr, name: &[u8], qtype: u16) -> Result<Reply> {
         self.upstream += 1;
-        let query = answers::asked(self.upstream as u32, name, qtype, false);
+        self.id = self.id.wrapping_add(1);
+        let query = answers::asked(self.id, name, qtype, false);
         let server = SocketAddr::new(IpAddr::V4(server), self.port);
         let reply = Server::over_udp(server).connect(PATIENCE)?.ask(&query, PATIENCE)?;
         let header = Header::from_bytes(&reply).filter(|header| !header.is_truncated());

@@ -15,17 +15,8 @@ use kqps_message::{Header, edns, rcode};
 use kqps_observation::Trial;
 
 use super::super::{Bench, Size};
-use super::answers;
-use crate::child::{Running, status_kib};
-
-/// Servers of loopback, with one port, which answer at once.
-const SETTINGS: [&str; 5] = [
-    "addresses.ipv4=127.64.0.0/10",
-    "addresses.ipv6=",
-    "delay.root_us=[]",
-    "delay.tld_us=[]",
-    "delay.company_us=[]",
-];
+use super::{ON_LOOPBACK, answers, start_on_loopback};
+use crate::child::status_kib;
 
 /// The least rate of the box as a multiple of that of the server with one zone.
 const RATIO_LEAST: f64 = 0.8;
@@ -42,15 +33,11 @@ const QUERIES: usize = 100_000;
 
 pub(super) fn prove(bench: &Bench) -> Result<()> {
     let size = bench.choose("small", "large");
-    let internet = answers::internet(size, &SETTINGS)?;
+    let internet = answers::internet(size, &ON_LOOPBACK)?;
     let server = internet.addresses(Server::Company(0, 0))[0];
     let questions = questions(bench, &internet, server)?;
     let began = Instant::now();
-    let mut command = bench.kqps.serve("internet");
-    command.args(["--size", size, "--loopback", "0", "--for", "1h"]);
-    command.args(SETTINGS.iter().flat_map(|setting| ["--set", setting]));
-    command.args(["--cpus", &bench.kqps.subject_cpu.to_string()]);
-    let (running, listening) = Running::server(&mut command)?;
+    let (running, listening) = start_on_loopback(bench, size)?;
     let start_s = began.elapsed().as_secs_f64();
     let target = SocketAddr::new(server, listening.port());
     let ratio = ratio(bench, target, &questions)?;

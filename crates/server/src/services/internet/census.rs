@@ -6,6 +6,7 @@ use std::collections::HashMap;
 use std::hash::Hash;
 use std::net::IpAddr;
 
+use foldhash::fast::RandomState;
 use kqps_message::header::HEADER_BYTES;
 use kqps_message::name::{self, NameText};
 use kqps_message::rtype::RtypeName;
@@ -29,13 +30,14 @@ pub(super) struct Census {
 
 /// Counts of the first [`MOST`] keys. All others are counted together.
 struct Bounded<K> {
-    counts: HashMap<K, u64>,
+    /// Keys come from resolvers that the user chose, so a fast hash is enough.
+    counts: HashMap<K, u64, RandomState>,
     others: u64,
 }
 
 impl<K: Hash + Ord> Bounded<K> {
     fn new() -> Self {
-        Self { counts: HashMap::with_capacity(MOST), others: 0 }
+        Self { counts: HashMap::with_capacity_and_hasher(MOST, RandomState::default()), others: 0 }
     }
 
     /// Counts a query under a key, which `own` makes if it is a new one.

@@ -78,6 +78,7 @@ impl Rig {
     fn new() -> Self {
         let setup = ServerSetup {
             reach: Reach::Loopback,
+            arrivals: true,
             ..ServerSetup::small(vec![(Ipv4Addr::UNSPECIFIED, 0).into()], Model::Mmsg)
         };
         let limits = Limits { idle: PATIENCE, connections: 64, per_client: 64 };

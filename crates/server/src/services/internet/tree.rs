@@ -18,6 +18,11 @@ pub trait Tree: Send + Sync {
         &[]
     }
 
+    /// Whether any server takes some time to answer.
+    fn has_delays(&self) -> bool {
+        true
+    }
+
     /// How the server at this address treats connections by TCP. It is asked once for each connection.
     fn conduct(&self, server: IpAddr) -> TcpConduct {
         let _ = server;
