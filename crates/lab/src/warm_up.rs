@@ -16,8 +16,11 @@ const SHORT_S: f64 = 0.3;
 /// Seconds of one trial on the way to a steady state: the bins that are judged, and a second to start.
 const STEP_S: f64 = BINS as f64 + 1.0;
 
-/// The longest warm-up of a resolver that has to learn the names of its hits, seconds.
+/// The longest warm-up of a resolver that has to learn the names of its hits, seconds; that of each of its trials; and their
+/// rate, queries a second, at which a resolver does not give up any of them.
 const LEARNING_S: f64 = 10.0;
+const LESSON_S: f64 = 1.0;
+const LESSON_QPS: f64 = 500.0;
 
 /// The warm-up of one start.
 #[derive(Clone, Copy, Debug)]
@@ -27,13 +30,14 @@ pub struct WarmUp {
     step_s: f64,
     /// Queries that a resolver must be asked until it knows the names of its hits.
     unknown: u64,
+    pace: RequestedPace,
 }
 
 impl WarmUp {
     /// The warm-up of a start of this cell's subject; ceilings and canaries have none, and neither have resolvers that begin
     /// cold. A resolver with a share of hits is asked for their names.
     pub fn new(cell: &Cell) -> Self {
-        let none = Self { left_s: 0.0, step_s: SHORT_S, unknown: 0 };
+        let none = Self { left_s: 0.0, step_s: SHORT_S, unknown: 0, pace: RequestedPace::Closed };
         if cell.role != Role::Subject {
             return none;
         }
@@ -41,8 +45,9 @@ impl WarmUp {
         match longest_s(cell) {
             Some(longest_s) => Self { left_s: longest_s.min(LONGEST_S), step_s: STEP_S, ..none },
             None if begins_cold(cell) => none,
-            None if cell.factors.dataset().internet.is_some() => {
-                Self { left_s: LEARNING_S, unknown: KEPT as u64 * senders, ..none }
+            None if learns(cell) => {
+                let (left_s, unknown) = (LEARNING_S, KEPT as u64 * senders);
+                Self { left_s, step_s: LESSON_S, unknown, pace: RequestedPace::Open { rate_qps: LESSON_QPS } }
             }
             None => Self { left_s: SHORT_S, ..none },
         }
@@ -63,7 +68,7 @@ impl WarmUp {
             return None;
         }
         self.left_s -= self.step_s;
-        Some(TrialRequest { pace: RequestedPace::Closed, duration_s: self.step_s, purpose: Purpose::WarmUp })
+        Some(TrialRequest { pace: self.pace, duration_s: self.step_s, purpose: Purpose::WarmUp })
     }
 }
 
@@ -80,9 +85,18 @@ fn longest_s(cell: &Cell) -> Option<f64> {
     cell.factors.steady_s().filter(|longest_s| *longest_s >= STEP_S)
 }
 
-/// The least seconds of a warm-up for a steady state; 0 for a cell that does not ask for one.
+/// Whether a cell is a resolver that has to learn the names of its hits.
+fn learns(cell: &Cell) -> bool {
+    cell.role == Role::Subject && cell.factors.dataset().internet.is_some() && !begins_cold(cell)
+}
+
+/// The least seconds of a warm-up for a steady state, or for the names of a resolver's hits; 0 for other cells.
 pub fn at_least_s(cell: &Cell) -> f64 {
-    longest_s(cell).map_or(0.0, |_| STEP_S)
+    match longest_s(cell) {
+        Some(_) => STEP_S,
+        None if learns(cell) => KEPT as f64 / LESSON_QPS,
+        None => 0.0,
+    }
 }
 
 #[cfg(test)]
