@@ -266,7 +266,8 @@ impl RunningSubject for AtStarted<'_> {
             live: self.launcher.live,
             spare: self.subject.1.for_trial(),
         };
-        let pids = [subject.pid()];
+        let beside = self.path.internet().and_then(InternetBox::pid_beside_subject);
+        let pids: Vec<u32> = std::iter::once(subject.pid()).chain(beside).collect();
         let placed = subject.placed(&self.path);
         let staged =
             self.event.as_ref().map(|event| Ok(StagedEvent { event, stage: placed.stage()? })).transpose();

@@ -18,9 +18,9 @@ pub struct UpstreamFacts {
     /// CPU seconds of the process of all servers.
     #[serde(default)]
     pub cpu_s: f64,
-    /// Whether this process ran on the player's cores, since no other core was free.
+    /// Whether this process ran on the resolver's cores, since no other core was free.
     #[serde(default)]
-    pub is_beside_player: bool,
+    pub is_beside_subject: bool,
 }
 
 impl UpstreamFacts {
@@ -45,7 +45,7 @@ impl UpstreamFacts {
             tcp: since(self.tcp, &earlier.tcp),
             faults: since(self.faults, &earlier.faults),
             cpu_s: (self.cpu_s - earlier.cpu_s).max(0.0),
-            is_beside_player: self.is_beside_player,
+            is_beside_subject: self.is_beside_subject,
         }
     }
 }

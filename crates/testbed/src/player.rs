@@ -81,7 +81,11 @@ impl Player<'_> {
     /// The message that asks for a trial.
     fn message(&self, asked: &TrialRequest, request: &TrialRequest) -> Result<PlayRequest, String> {
         let mut subject = match self.subject_pid {
-            Some(pid) => SubjectWatched::of_processes(vec![pid], self.targets[0].ip()),
+            Some(pid) => {
+                let beside = self.path.internet().and_then(InternetBox::pid_beside_subject);
+                let pids = std::iter::once(pid).chain(beside).collect();
+                SubjectWatched::of_processes(pids, self.targets[0].ip())
+            }
             None => SubjectWatched::found(self.targets, self.setup.transport()),
         };
         if !self.subject_cpus.is_empty() {
@@ -91,10 +95,6 @@ impl Player<'_> {
         let check = if self.checks { None } else { Some(Check::Off) };
         let mut plan = self.setup.plan(request, (self.targets, self.ca), self.cpus, &subject)?;
         plan.first_query = self.first_query;
-        if self.path.internet().is_some_and(InternetBox::is_beside_player) {
-            // A thread that runs before all others would hold up the servers of the Internet.
-            plan.own_cores = false;
-        }
         let scenario = self.attack.as_ref().and_then(|attack| attack.lay(&mut plan, asked, request));
         Ok(PlayRequest {
             plan,

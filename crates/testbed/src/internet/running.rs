@@ -15,6 +15,7 @@ use kqps_host::{Topology, cpu_s_so_far};
 use kqps_kernel::interrupts::Interrupts;
 use kqps_kernel::namespace::NetNs;
 use kqps_kernel::probe::probe_one;
+use kqps_kernel::process::set_group_niceness;
 use kqps_observation::factors::DatasetFactors;
 use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::{Cell, UpstreamFacts};
@@ -42,6 +43,9 @@ const PAUSE: Duration = Duration::from_millis(5);
 /// How long it may take to report its counts.
 const PATIENCE: Duration = Duration::from_secs(5);
 
+/// The niceness of servers that share the resolver's cores.
+const NICENESS: i32 = -10;
+
 /// How long its servers may take to remove their files.
 const END_WITHIN: Duration = Duration::from_secs(1);
 
@@ -55,8 +59,8 @@ pub struct InternetBox {
     /// The file of the root's trust anchor.
     pub(crate) trust_anchor: String,
     folder: PathBuf,
-    /// Whether its servers use a core of the player.
-    is_beside_player: bool,
+    /// Whether its servers use the cores of the resolver.
+    is_beside_subject: bool,
     /// The ID of the servers' process.
     pid: u32,
     /// The process, until it is stopped. Threads share a path, and a process belongs to one of them at a time.
@@ -77,8 +81,8 @@ pub struct BoxSetting<'a> {
 }
 
 impl InternetBox {
-    /// Starts the Internet of a cell, on a core of its own if there is one, else on those of the player. `None` if the cell
-    /// has none.
+    /// Starts the Internet of a cell, on a core of its own if there is one, else on those of the resolver, where it comes before
+    /// other programs. `None` if the cell has none.
     ///
     /// # Errors
     ///
@@ -102,7 +106,7 @@ impl InternetBox {
         let folder = setting.folder.join(FOLDER);
         fs::create_dir_all(&folder).map_err(failed("making its folder"))?;
         let own = free_core(&Topology::read(), cell);
-        let cpus = own.map_or_else(|| cell.player_cpus.clone(), |core| vec![core]);
+        let cpus = own.map_or_else(|| cell.subject_cpus.clone(), |core| vec![core]);
         let mut command = Command::new(setting.kqps);
         command.args(["serve", "internet", "--json", "--top", "0", "--status", SOCKET]);
         command.args(["--size", size.word()]).args(delays(dataset));
@@ -116,6 +120,10 @@ impl InternetBox {
         command.current_dir(&folder);
         let mut servers =
             Process::spawn(command, &cpus, &folder, setting.kqps).map_err(failed("starting its servers"))?;
+        if own.is_none() {
+            // Answers leave on time although the resolver is busy. Without the right to it they may be late.
+            let _ = set_group_niceness(servers.pid(), NICENESS);
+        }
         let ready = wait(&folder.join("output"), &mut servers, interrupts, setting.share)?;
         let home = NetNs::at(Path::new(&ready.resolver.path)).map_err(failed("entering its network"))?;
         Ok(Some(Self {
@@ -123,7 +131,7 @@ impl InternetBox {
             root_hints: ready.root_hints,
             trust_anchor: ready.trust_anchor,
             folder,
-            is_beside_player: own.is_none(),
+            is_beside_subject: own.is_none(),
             pid: servers.pid(),
             servers: Mutex::new(Some(servers)),
         }))
@@ -134,14 +142,14 @@ impl InternetBox {
         self.pid
     }
 
+    /// The ID of the servers' process if it uses the resolver's cores, and so is measured along with the resolver.
+    pub fn pid_beside_subject(&self) -> Option<u32> {
+        self.is_beside_subject.then_some(self.pid)
+    }
+
     /// The network of resolver and player.
     pub fn home(&self) -> &NetNs {
         &self.home
-    }
-
-    /// Whether its servers use a core of the player, which must then not run before all others there.
-    pub(crate) fn is_beside_player(&self) -> bool {
-        self.is_beside_player
     }
 
     /// The queries that its servers have got so far.
@@ -158,8 +166,8 @@ impl InternetBox {
         let mut text = String::new();
         stream.read_to_string(&mut text)?;
         let counts: Counts = serde_json::from_str(&text)?;
-        let (cpu_s, is_beside_player) = (cpu_s_so_far(self.pid), self.is_beside_player);
-        Ok(UpstreamFacts { cpu_s, is_beside_player, ..counts.facts() })
+        let (cpu_s, is_beside_subject) = (cpu_s_so_far(self.pid), self.is_beside_subject);
+        Ok(UpstreamFacts { cpu_s, is_beside_subject, ..counts.facts() })
     }
 }
 

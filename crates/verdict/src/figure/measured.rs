@@ -132,7 +132,13 @@ pub(super) fn cpu_s_per_million(trials: &[&Trial]) -> Option<f64> {
     let (cpu_s, answers) = watched.fold((0.0, 0), |(cpu_s, answers), (subject, correct)| {
         (cpu_s + subject.cpu_user_s + subject.cpu_system_s, answers + correct)
     });
-    (answers > 0).then(|| cpu_s / (answers as f64 / 1e6))
+    (answers > 0).then(|| (cpu_s - beside_s(trials)).max(0.0) / (answers as f64 / 1e6))
+}
+
+/// CPU seconds of the servers of an Internet in a box that were watched with a resolver, since they shared its cores.
+fn beside_s(trials: &[&Trial]) -> f64 {
+    let of_resolver = trials.iter().filter_map(|trial| trial.upstream.as_ref());
+    of_resolver.filter(|upstream| upstream.is_beside_subject).map(|upstream| upstream.cpu_s).sum()
 }
 
 /// The subject of each trial with its answers. Beside an attack, CPU time is that of all classes' answers.
