@@ -19,7 +19,7 @@ const ORDER: u64 = 0x6f72_6465_7200_0001;
 /// The number of questions that stay in a cache, at most.
 pub const KEPT: usize = 1000;
 
-/// Questions with an exact share of hits.
+/// The number of successive questions among which the share of hits is exact.
 const HUNDRED: u64 = 100;
 
 /// The least TTL of their answers, seconds: longer than a load.

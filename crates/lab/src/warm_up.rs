@@ -65,6 +65,7 @@ impl WarmUp {
             None => false,
         };
         if self.left_s < self.step_s || is_warm {
+            self.left_s = 0.0;
             return None;
         }
         self.left_s -= self.step_s;
@@ -143,6 +144,7 @@ mod tests {
         };
         assert!(warm_up.next(None).is_some() && warm_up.next(Some(&sent(600))).is_some());
         assert_eq!(warm_up.next(Some(&sent(400))), None, "it was asked for the names of all hits");
+        assert_eq!(warm_up.next(Some(&sent(400))), None, "a warm-up that is over stays over");
         let ceiling = Cell { role: Role::EchoCeiling, ..cell(Some("60s")) };
         assert!(played(&ceiling, |_| 1000).is_empty());
     }

@@ -75,7 +75,7 @@ mod tests {
         let found = cache(&[&trial, &trial], 20).unwrap();
         assert_eq!((found.hits_share, found.hit_us), (0.64, Some(300)));
         assert!(latency.are_same(found.miss_us.unwrap(), 21_000), "{found:?}");
-        assert_eq!(cache(&[&trial], 0), None, "without a delay nothing tells them apart");
+        assert_eq!(cache(&[&trial], 0), None, "without a delay both look alike");
         assert_eq!(cache(&[&Trial::default()], 20), None);
         assert_eq!(cache(&[&trial], 1000).unwrap().miss_us, None);
     }
