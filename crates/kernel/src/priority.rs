@@ -28,6 +28,11 @@ pub fn yield_least() -> io::Result<()> {
     set_policy(libc::SCHED_OTHER, 0)
 }
 
+/// Makes the calling thread an ordinary one again, with the niceness that it had.
+pub fn run_as_usual() -> io::Result<()> {
+    set_policy(libc::SCHED_OTHER, 0)
+}
+
 /// Makes other ordinary programs wait for the calling process: niceness -20, for the process and for its session if it
 /// leads one, since the kernel shares cores between sessions first (sched(7), "The autogroup feature"). All that it
 /// starts inherits both. Takes `CAP_SYS_NICE`, and for the session the right to write to the process's files in `/proc`,

@@ -111,6 +111,8 @@ struct OpenedClass<'a> {
     /// The I/O models of its wires, and what could not be met as asked.
     io: String,
     notes: Vec<String>,
+    /// Whether these are the good clients, beside which other classes play.
+    is_good: bool,
 }
 
 /// The parts of a trial that the threads of a class share.
@@ -211,10 +213,11 @@ fn play_over<W: TrialWatch>(
     watch: impl Fn(&PlayerWatched) -> W,
 ) -> Result<Together, PlayError> {
     let mut first = 0;
+    let are_several = classes.len() > 1;
     let open = |((class, teams), wires): ((_, Vec<Team>), &Vec<Opened>)| {
         let class: Class<'_> = class;
         let (io, notes) = (io_of(wires), wires.iter().flat_map(Opened::notes).collect());
-        let opened = OpenedClass { class, teams, first, io, notes };
+        let opened = OpenedClass { class, teams, first, io, notes, is_good: are_several && first == 0 };
         first += class.plan.threads;
         opened
     };
@@ -414,7 +417,8 @@ fn one_thread(
     };
     let load_ended = || guard.load_ended();
     let (stop, broken) = (&context.control.stop, &context.gate.broken);
-    let signals = Signals { ready: &ready, stop, broken, load_ended: &load_ended };
+    let is_good = context.opened.is_good;
+    let signals = Signals { ready: &ready, stop, broken, load_ended: &load_ended, is_good };
     let result = match part.attackers() {
         Some(means) => hostile::play((plan, dataset), (means, number), live, signals)?,
         None => part.play(team, state(context, (team, number), part.flows), signals)?,
