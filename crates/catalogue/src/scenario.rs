@@ -18,16 +18,16 @@ pub const NAMES: [&str; 11] = [
     "rapid-reset",
 ];
 
-/// Scenarios of these names send no queries, so no search varies their rate.
+/// Scenarios of connections and streams that ask nothing.
 const ATTACKERS: [&str; 4] = ["idle-connections", "half-queries", "handshakes", "rapid-reset"];
 
 /// The word for no scenario.
 pub const NONE: &str = "none";
 
 /// The words that a study accepts, for people.
-pub const EXPECTED: &str = "none, or one of random-names, one-name, large-answers, many-sources, few-sources, malformed and \
-                            connections, with =RATE behind it for a rate such as 50k; or with a rate one of \
-                            idle-connections, half-queries, handshakes and rapid-reset";
+pub const EXPECTED: &str = "none, or one of random-names, one-name, large-answers, many-sources, few-sources, malformed, \
+                            connections, idle-connections, half-queries, handshakes and rapid-reset, with =RATE behind it for \
+                            a rate such as 50k";
 
 /// A scenario with its rate, if it has one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -43,6 +43,11 @@ impl<'a> Scenario<'a> {
     pub fn read(word: &'a str) -> Option<Self> {
         (word != NONE).then_some(Self { word, has_rate: word.contains('=') })
     }
+
+    /// Whether it is of attackers, whose attempts are no queries.
+    pub fn is_of_attackers(&self) -> bool {
+        ATTACKERS.contains(&self.word.split('=').next().unwrap_or_default())
+    }
 }
 
 /// Checks the word of a study.
@@ -54,8 +59,7 @@ pub fn check(word: &str) -> Result<(), &'static str> {
     let (name, rate) = word.split_once('=').map_or((word, None), |(name, rate)| (name, Some(rate)));
     // Rates are those of the command line.
     let is_rate = |rate: &str| scaled(rate, &NUMBERS).is_some_and(|qps| qps > 0.0 && qps <= RATE_MOST);
-    let may_be_searched = !ATTACKERS.contains(&name);
-    let is_known = NAMES.contains(&name) && rate.map_or(may_be_searched, is_rate);
+    let is_known = NAMES.contains(&name) && rate.is_none_or(is_rate);
     if word == NONE || is_known { Ok(()) } else { Err(EXPECTED) }
 }
 
@@ -65,17 +69,23 @@ mod tests {
 
     #[test]
     fn a_word_is_a_name_perhaps_with_a_rate() {
-        let right =
-            "none random-names one-name=50k connections=0.5M malformed=100 one-name=0.1G rapid-reset=5k";
+        let right = "none random-names one-name=50k connections=0.5M malformed=100 one-name=0.1G rapid-reset=5k \
+                     handshakes";
         for word in right.split(' ') {
             assert_eq!(check(word), Ok(()), "{word}");
         }
         let wrong = ",none=5,other,one-name=,one-name=fast,one-name=5kk,one-name=-1,one-name=0,one-name=1e5,\
-                     one-name=0.2G,handshakes";
+                     one-name=0.2G,handshake";
         for word in wrong.split(',') {
             assert!(check(word).is_err(), "{word}");
         }
         assert_eq!(Scenario::read("none"), None);
+        let is_of_attackers = |word| Scenario::read(word).is_some_and(|one| one.is_of_attackers());
+        assert!(
+            is_of_attackers("handshakes=5k")
+                && is_of_attackers("rapid-reset")
+                && !is_of_attackers("connections")
+        );
         assert_eq!(Scenario::read("one-name=5k").map(|one| one.has_rate), Some(true));
         assert_eq!(Scenario::read("one-name").map(|one| one.has_rate), Some(false));
     }

@@ -111,6 +111,15 @@ impl HostileFacts {
         self.unsent.values().sum()
     }
 
+    /// Attempts that the server took: streams that reached it, handshakes that were done, or else connections that were made.
+    pub fn taken(&self) -> u64 {
+        match (&self.streams, &self.handshakes) {
+            (Some(streams), _) => streams.reset,
+            (None, Some(handshakes)) => handshakes.done,
+            (None, None) => self.connections.connected,
+        }
+    }
+
     /// Checks all identities.
     pub fn check(&self) -> Result<(), IdentityViolated> {
         let Self { due, begun, connections, .. } = self;

@@ -293,7 +293,7 @@ impl Trial {
 
     /// The unit of its rates, in words.
     pub fn rate_unit(&self) -> &'static str {
-        rate_unit(self.has_connections_alone())
+        if self.hostile.is_some() { "attempts/s" } else { rate_unit(self.has_connections_alone()) }
     }
 
     /// Datagrams that the own sockets of all players dropped.

@@ -16,8 +16,16 @@ pub struct PlayScenario {
     pub scenario: String,
     /// The rate that it leaves open.
     pub rate: OpenRate,
-    /// The speed of the cores that the trial follows. All rates of the scenario but a sought one are multiplied by it.
+    /// The speed of the cores that the trial follows, and of several players the share of one. All rates of the scenario but a
+    /// sought one are multiplied by it.
     pub speed: f64,
+}
+
+impl PlayScenario {
+    /// Whether it is one that kqps has, and no file.
+    pub fn is_built_in(&self) -> bool {
+        kqps_catalogue::scenario::check(&self.scenario).is_ok()
+    }
 }
 
 /// The rate that a scenario leaves open.
@@ -45,6 +53,8 @@ pub struct CellAttack {
     scenario: String,
     /// The rate of the good clients, queries a second, if that of the attack is searched.
     good_qps: Option<f64>,
+    /// The part of these rates that one player plays.
+    share: f64,
 }
 
 impl CellAttack {
@@ -52,7 +62,14 @@ impl CellAttack {
     pub fn from_cell(cell: &Cell) -> Option<Self> {
         let Scenario { word, has_rate } = cell.factors.scenario()?;
         let good_qps = cell.factors.good_qps().filter(|_| !has_rate);
-        Some(Self { scenario: word.to_owned(), good_qps })
+        Some(Self { scenario: word.to_owned(), good_qps, share: 1.0 })
+    }
+
+    /// The part of one of several players that share it.
+    #[must_use]
+    pub fn shared(self, players: usize) -> Self {
+        let share = 1.0 / players.max(1) as f64;
+        Self { good_qps: self.good_qps.map(|good_qps| good_qps * share), share, ..self }
     }
 
     /// The scenario of a trial; `None` for a warm-up, which good clients have for themselves. Sets the load of the good
@@ -76,8 +93,17 @@ impl CellAttack {
             let rate_qps = good_qps * speed;
             plan.load = LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
         }
-        Some(PlayScenario { scenario: self.scenario.clone(), rate, speed })
+        Some(PlayScenario { scenario: self.scenario.clone(), rate, speed: speed * self.share })
     }
+}
+
+/// Attempts of attackers a second with which a search begins, unless its greatest rate is below. They have no closed loop.
+const ATTEMPTS_OF_OVERLOAD: f64 = 10_000.0;
+
+/// The load of attackers with which a search of their rate begins.
+pub fn attempts_of_overload(most_qps: Option<f64>) -> LoadPlan {
+    let rate_qps = most_qps.unwrap_or(ATTEMPTS_OF_OVERLOAD).min(ATTEMPTS_OF_OVERLOAD);
+    LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None }
 }
 
 /// The rate of a trial as it is played, as a multiple of the wanted one: the speed of the cores that it follows.
@@ -116,6 +142,16 @@ mod tests {
         let mut plan = PlayerSetup::from_cell(&cell).plan(&played, (&target, None), &[], &subject).unwrap();
         let scenario = CellAttack::from_cell(&cell).and_then(|attack| attack.lay(&mut plan, &asked, &played));
         (scenario, plan.load)
+    }
+
+    #[test]
+    fn several_players_share_an_attack_and_its_good_clients() {
+        let words = [("scenario", "one-name"), ("good_rate", "1000")];
+        let words = words.map(|(name, word)| (name.to_owned(), word.to_owned()));
+        let cell = Cell { factors: Factors::read(words).unwrap(), ..Cell::default() };
+        let attack = CellAttack::from_cell(&cell).unwrap().shared(4);
+        let wanted = CellAttack { scenario: "one-name".into(), good_qps: Some(250.0), share: 0.25 };
+        assert_eq!(attack, wanted);
     }
 
     #[test]

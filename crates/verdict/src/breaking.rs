@@ -5,8 +5,9 @@
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
+use kqps_observation::hostile::UNSENT_ROOM;
 use kqps_observation::run::{Outcome, Purpose};
-use kqps_observation::trial::{ClassTrial, LoadFacts, LoadMode, UNSENT_LATE};
+use kqps_observation::trial::{ClassTrial, LoadFacts, LoadMode, UNSENT_CONNECTIONS, UNSENT_LATE};
 use kqps_observation::{HostileFacts, Run, RunTrial, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -73,7 +74,7 @@ pub fn seen(trial: &Trial) -> Cow<'_, Trial> {
         ..good.clone()
     };
     for class in trial.classes[1..].iter().filter(|class| class.trial.load.mode == LoadMode::Open) {
-        add_unsent(&mut seen, good.accounts.intended, &class.trial);
+        add_unsent(&mut seen, good.accounts.intended, class);
     }
     Cow::Owned(seen)
 }
@@ -89,16 +90,25 @@ fn load_of(trial: &Trial, attack: &LoadFacts) -> LoadFacts {
         seed: attack.seed,
         course: attack.course.clone(),
         // A queue holds queries of all classes.
-        answered_qps: trial.classes.iter().map(|class| class.trial.load.answered_qps).sum(),
+        answered_qps: trial.classes.iter().map(|class| answered_qps(&class.trial)).sum(),
         ..trial.good().load.clone()
     }
 }
 
+/// Queries that were answered a second, or attempts of attackers that the server took.
+fn answered_qps(trial: &Trial) -> f64 {
+    let taken =
+        |hostile: &HostileFacts| hostile.taken() as f64 / trial.load.duration_s.max(f64::MIN_POSITIVE);
+    trial.hostile.as_ref().map_or(trial.load.answered_qps, taken)
+}
+
 /// Adds to the good clients, who intended so many queries, their share of the queries of an attack that were not sent. Of
-/// attempts that are no queries, those count to which the player came too late.
-fn add_unsent(seen: &mut Trial, intended: u64, attack: &Trial) {
+/// attempts that are no queries, those count to which the player came too late, and if their rate is searched also those that
+/// found no room.
+fn add_unsent(seen: &mut Trial, intended: u64, class: &ClassTrial) {
+    let attack = &class.trial;
     let (sent, unsent_causes) = match &attack.hostile {
-        Some(hostile) => (hostile.begun, late(hostile)),
+        Some(hostile) => (hostile.begun, not_begun(hostile, class.is_sought)),
         None => (attack.accounts.sent, attack.unsent_causes.clone()),
     };
     let per_query = intended as f64 / sent.max(1) as f64;
@@ -118,10 +128,16 @@ fn add_unsent(seen: &mut Trial, intended: u64, attack: &Trial) {
     seen.accounts.intended += unsent + failed;
 }
 
-/// The attempts to which a player came too late, by cause.
-fn late(hostile: &HostileFacts) -> BTreeMap<String, u64> {
-    let late = hostile.unsent.get_key_value(UNSENT_LATE);
-    late.map(|(cause, count)| (cause.clone(), *count)).into_iter().collect()
+/// The attempts that count as queries that were not sent, by the cause of such queries. Attackers that hold all their
+/// connections do their work, unless it is asked how many attempts the server bears.
+fn not_begun(hostile: &HostileFacts, is_sought: bool) -> BTreeMap<String, u64> {
+    let causes = [(UNSENT_LATE, UNSENT_LATE, true), (UNSENT_ROOM, UNSENT_CONNECTIONS, is_sought)];
+    let counted = causes.into_iter().filter(|(.., counts)| *counts);
+    counted
+        .filter_map(|(of_attempts, of_queries, _)| {
+            Some((of_queries.to_owned(), *hostile.unsent.get(of_attempts)?))
+        })
+        .collect()
 }
 
 /// A run whose trials are as a search sees them ([`seen`]).
@@ -143,7 +159,7 @@ pub fn seen_run(run: &Run) -> Cow<'_, Run> {
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::{Accounts, Ledger};
+    use kqps_observation::{Accounts, HostileConnections, Ledger};
 
     use super::*;
     use crate::search::{Preset, Probe};
@@ -210,9 +226,25 @@ mod tests {
         let hostile = HostileFacts { due: 1000, begun: 200, unsent, ..HostileFacts::default() };
         let beside = Trial { hostile: Some(hostile), ..Trial::default() };
         whole.classes.push(ClassTrial { name: "idle".into(), trial: beside, is_sought: false });
-        let seen = seen(&whole);
-        seen.accounts.check().unwrap();
-        assert_eq!((seen.accounts.unsent, seen.unsent_causes[UNSENT_LATE]), (500, 500));
+        let unsent = |whole: &Trial| {
+            let seen = seen(whole);
+            seen.accounts.check().unwrap();
+            let by_cause = |cause| seen.unsent_causes.get(cause).copied();
+            (seen.accounts.unsent, by_cause(UNSENT_LATE), by_cause(UNSENT_CONNECTIONS))
+        };
+        assert_eq!(unsent(&whole), (500, Some(500), None), "places that are full are the attack");
+        whole.classes[2].is_sought = true;
+        assert_eq!(unsent(&whole), (4000, Some(500), Some(3500)), "and no rate that the server bore");
+    }
+
+    #[test]
+    fn a_search_sees_how_many_attempts_the_server_took() {
+        let mut whole = trial(0, 0);
+        let connections = HostileConnections { connected: 300, ..HostileConnections::default() };
+        whole.classes[1].trial.hostile = Some(HostileFacts { connections, ..HostileFacts::default() });
+        // The good clients had 1,000 answers in a second.
+        assert!((seen(&whole).load.answered_qps - 1300.0).abs() < 1e-9);
+        assert_eq!(rate_unit(&whole), "attempts/s");
     }
 
     #[test]

@@ -7,7 +7,7 @@ use kqps_observation::Trial;
 use kqps_observation::factors::name;
 use kqps_observation::run::Purpose;
 use kqps_player::{Arrivals, LoadPlan, Plan};
-use kqps_testbed::attack::speed;
+use kqps_testbed::attack::{attempts_of_overload, speed};
 use kqps_testbed::play::PlayClass;
 use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
 use kqps_verdict::percent;
@@ -121,11 +121,6 @@ fn check(class: &ClassLoad, source: &Source) -> Result<(), String> {
     if class.plan.course.is_some() {
         return Err("a rate that changes has no greatest one: give it a `rate`".into());
     }
-    if class.is_sought && class.plan.hostile.is_some() {
-        return Err(
-            "kqps find varies the rate of queries, and kqps load plays connections of attackers".into()
-        );
-    }
     if class.is_sought && !matches!(class.plan.load, LoadPlan::Open { .. }) {
         return Err("its rate has no schedule".into());
     }
@@ -163,6 +158,7 @@ impl Attack {
                 (true, RequestedPace::Open { rate_qps }, LoadPlan::Open { arrivals, window, .. }) => {
                     LoadPlan::Open { rate_qps, arrivals, window }
                 }
+                (true, ..) if plan.hostile.is_some() => attempts_of_overload(most_qps),
                 (true, ..) => overload(WINDOW.max(plan.threads as u64), most_qps),
                 (false, _, LoadPlan::Open { rate_qps, arrivals, window }) => {
                     LoadPlan::Open { rate_qps: rate_qps * speed, arrivals, window }

@@ -104,7 +104,7 @@ pub(super) const HINTS: &[Hint] = hints! {
          a rising one";
     &["load"], &["--attack", "--flood", "--slowloris"] =>
         "--hostile KIND plays connections of attackers, --scenario NAME classes of attackers beside a load";
-    &["find"], &["--hostile"] => "kqps load plays connections of attackers; the attacks of kqps find (--scenario) are queries";
+    &["find"], &["--hostile"] => "kqps find takes attackers as a scenario: --scenario handshakes, or a file";
     PLAYERS, &["--quiet", "--silent", "--no-tui"] =>
         "standard output has the result alone; 2>/dev/null leaves the rest out, and --tui is off unless asked for";
     PLAYERS, &["--warmup", "--warm-up"] => "play a short load before: kqps load … -l 2s";

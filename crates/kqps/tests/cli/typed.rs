@@ -126,7 +126,7 @@ const REFUSED: &[(&str, &str, &str)] = &[
     (FIND, "-q 5", "kqps load has -q"),
     (FIND, "-l 5s", "--time-limit"),
     (FIND, "-n 5", "--time-limit"),
-    (FIND, "--hostile idle", "kqps load plays connections of attackers"),
+    (FIND, "--hostile idle", "kqps find takes attackers as a scenario"),
     (FIND, "-P tcp", "-m"),
     (FIND, "--concurrency 5", "-q is"),
     // Flags of other commands.

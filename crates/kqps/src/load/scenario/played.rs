@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use clap::Parser as _;
 use kqps_dataset::Dataset;
 use kqps_player::{LoadPlan, Plan};
-use kqps_testbed::attack::{OpenRate as Rate, PlayScenario};
+use kqps_testbed::attack::{OpenRate as Rate, PlayScenario, attempts_of_overload};
 
 use super::{ClassLoad, Words, classes};
 use crate::exit::bad_input;
@@ -29,8 +29,8 @@ pub(crate) fn beside(asked: &PlayScenario, good: &Plan, queries: &Dataset) -> an
     let mut found: Vec<ClassLoad> = found.into_iter().map(|(class, _)| class).collect();
     for class in &mut found {
         class.plan.moments = None;
-        let threads = class.plan.threads as u64;
-        class.plan.load = played(asked, class.is_sought, threads, class.plan.load);
+        let (threads, is_hostile) = (class.plan.threads as u64, class.plan.hostile.is_some());
+        class.plan.load = played(asked, (class.is_sought, is_hostile), threads, class.plan.load);
         // With a rate of its own the attack is not what a search varies.
         class.is_sought &= asked.rate != Rate::Named;
     }
@@ -38,12 +38,19 @@ pub(crate) fn beside(asked: &PlayScenario, good: &Plan, queries: &Dataset) -> an
 }
 
 /// The load of a class of a trial that follows the speed of the cores, as the good clients do.
-fn played(asked: &PlayScenario, is_sought: bool, threads: u64, load: LoadPlan) -> LoadPlan {
+fn played(
+    asked: &PlayScenario,
+    (is_sought, is_hostile): (bool, bool),
+    threads: u64,
+    load: LoadPlan,
+) -> LoadPlan {
     let speed = asked.speed;
     match (is_sought, asked.rate, load) {
         (true, Rate::Sought(rate_qps), LoadPlan::Open { arrivals, window, .. }) => {
             LoadPlan::Open { rate_qps, arrivals, window }
         }
+        (true, Rate::Closed(_), _) if is_hostile => attempts_of_overload(None),
+        (true, Rate::Limited { most_qps, .. }, _) if is_hostile => attempts_of_overload(Some(most_qps)),
         (true, Rate::Closed(outstanding), _) => LoadPlan::Closed { outstanding: outstanding.max(threads) },
         (true, Rate::Limited { outstanding, most_qps }, _) => {
             LoadPlan::Limited { outstanding: outstanding.max(threads), rate_qps: most_qps }
@@ -69,7 +76,7 @@ mod tests {
         let open = |rate_qps| LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
         let at = |rate, is_sought, load| {
             let asked = PlayScenario { scenario: "one-name".into(), rate, speed: 0.5 };
-            played(&asked, is_sought, 4, load)
+            played(&asked, (is_sought, false), 4, load)
         };
         assert_eq!(at(Rate::Named, true, open(5000.0)), open(2500.0));
         assert_eq!(at(Rate::Sought(800.0), true, open(5000.0)), open(800.0), "the speed is in it");
@@ -78,5 +85,17 @@ mod tests {
         let limited = Rate::Limited { outstanding: 9, most_qps: 70.0 };
         let wanted = LoadPlan::Limited { outstanding: 9, rate_qps: 70.0 };
         assert_eq!(at(limited, true, open(5000.0)), wanted);
+    }
+
+    #[test]
+    fn attackers_have_a_rate_where_queries_have_a_closed_loop() {
+        let open = |rate_qps| LoadPlan::Open { rate_qps, arrivals: Arrivals::Even, window: None };
+        let at = |rate| {
+            let asked = PlayScenario { scenario: "handshakes".into(), rate, speed: 0.5 };
+            played(&asked, (true, true), 4, open(5000.0))
+        };
+        assert_eq!(at(Rate::Closed(2)), open(10_000.0));
+        assert_eq!(at(Rate::Limited { outstanding: 9, most_qps: 70.0 }), open(70.0));
+        assert_eq!(at(Rate::Sought(800.0)), open(800.0));
     }
 }

@@ -5,10 +5,10 @@ use std::time::Duration;
 
 use kqps_observation::run::Purpose;
 use kqps_observation::{RunTrial, Store, Trial};
-use kqps_verdict::judge::judge;
+use kqps_verdict::judge::{SearchVerdict, judge};
 
 use super::ends::Server;
-use crate::load::bench::{Bench, kqps, words};
+use crate::load::bench::{Bench, Echo, kqps, words};
 
 /// A server that answers at most this many queries a second.
 fn capped(most_qps: f64) -> Server {
@@ -65,6 +65,45 @@ fn the_rate_that_is_searched_is_that_of_the_attack() {
     assert!(lower_qps.is_some() || output.status.code() == Some(3), "a figure has a lower bound: {bounds:?}");
     let page = fs::read_to_string(folder.join("report.html")).unwrap();
     assert!(page.contains("kqps find"), "{page}");
+}
+
+#[test]
+fn the_rate_of_attackers_is_that_of_their_attempts() {
+    let bench = Bench::before(Echo::with(&["--tcp"]));
+    for kind in ["idle", "reset"] {
+        let file = bench.folder.path().join("attackers.toml");
+        let class = format!("name = \"attack\"\nmode = \"tcp\"\nhostile = \"{kind}\"\nsockets = 2000");
+        fs::write(&file, format!("[[class]]\n{class}\nrate = \"{{rate}}\"\n")).unwrap();
+        let mut find = kqps(&["find", &bench.echo.address, "--goal", "quick", "--time-limit", "4s"]);
+        find.args([
+            "--max",
+            "200",
+            "--lag",
+            "10s",
+            "-t",
+            "250ms",
+            "--good-rate",
+            "100",
+            "--json",
+            "--scenario",
+        ]);
+        let output = find.arg(&file).arg("-d").arg(bench.queries()).output().unwrap();
+        let (out, err) = words(&output);
+        assert!(matches!(output.status.code(), Some(0 | 3)), "{kind}: {out}{err}");
+        assert!(err.contains(" attempts/s of the attack for "), "{kind}: {err}");
+        let lines: Vec<&str> = out.lines().collect();
+        let (verdict, trials) = lines.split_last().unwrap();
+        // A busy host may refuse the figure.
+        let verdict: SearchVerdict = serde_json::from_str(verdict).unwrap();
+        assert!(verdict.at_least_qps.is_none_or(|at_least_qps| at_least_qps >= 199.0), "{verdict:?}");
+        let trials = trials.iter().map(|line| serde_json::from_str::<Trial>(line).unwrap());
+        let mut hostile = trials.filter_map(|trial| trial.classes.get(1)?.trial.hostile.clone()).peekable();
+        assert!(hostile.peek().is_some());
+        for facts in hostile {
+            assert_eq!(facts.check(), Ok(()));
+            assert!(facts.taken() > 0, "{facts:?}");
+        }
+    }
 }
 
 #[test]
