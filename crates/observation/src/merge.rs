@@ -17,6 +17,7 @@ mod starts;
 
 use crate::{HostFacts, Ledger, ResidenceFacts, StartFacts, SubjectFacts, Trial};
 
+use classes::merge_each;
 pub use classes::together;
 pub use error::MergeError;
 
@@ -55,8 +56,13 @@ pub fn merge(
     server: Option<ServerFacts>,
     ledger: impl FnOnce(&Trial) -> Ledger,
 ) -> Result<Trial, MergeError> {
-    same_trial::check(&parts)?;
-    let mut trial = record::merge(&parts, server)?;
+    let has_classes = parts.first().is_some_and(|part| !part.trial.classes.is_empty());
+    let mut trial = if has_classes {
+        merge_each(&parts, server.as_ref())?
+    } else {
+        same_trial::check(&parts)?;
+        record::merge(&parts, server)?
+    };
     trial.ledger = ledger(&trial);
     Ok(trial)
 }

@@ -6,8 +6,9 @@ use super::possible::PossibleSettings;
 use super::{Experiment, RawLoad, StudyFile};
 use kqps_files::toml_file::TomlError;
 
-/// Why an experiment over several hosts has no cells with a scenario.
-pub(super) const ONE_HOST: &str = "a scenario is played by one host so far, and this run has several";
+/// Why an experiment over several hosts has no cells with attackers' connections.
+pub(super) const ATTACKERS_ON_ONE_HOST: &str =
+    "connections of attackers are played by one host so far, and other hosts play here";
 
 /// Checks that every scenario without a rate is searched, beside good clients with a rate.
 pub(super) fn check(

@@ -108,18 +108,20 @@ fn every_set_of_cores_is_a_cell_of_its_own() {
 }
 
 #[test]
-fn a_scenario_is_left_out_if_other_hosts_play() {
-    let text = SMALL.replace("client = [", "scenario = [\"none\", \"one-name=5k\"]\nclient = [");
-    let here = laid_out(&text, 2);
+fn attackers_are_left_out_if_other_hosts_play() {
+    let text = SMALL.replace("client = [", "scenario = [\"one-name=5k\", \"handshakes=5k\"]\nclient = [");
     let players = Some(PlayerHosts { players: vec![PlayerHost::default()], ..PlayerHosts::default() });
     let study = StudyFile::read("small.toml", &text).unwrap();
     let there = lay_out(&study, &HostOffer { players, ..offer(2) }).unwrap();
-    let with_scenario = |names: Vec<&str>| names.iter().filter(|name| name.contains("one-name")).count();
-    assert!(with_scenario(subject_names(&here)) > 0);
-    assert_eq!(with_scenario(subject_names(&there)), 0);
+    let names = subject_names(&there);
+    let with = |scenario: &str| names.iter().filter(|name| name.contains(scenario)).count();
+    assert!(with("one-name") > 0 && with("handshakes") == 0, "{names:?}");
     let reasons: Vec<&String> =
-        there.skipped.iter().filter(|(name, _)| name.contains("one-name")).map(|(_, why)| why).collect();
-    assert!(!reasons.is_empty() && reasons.iter().all(|why| *why == attack::ONE_HOST), "{reasons:?}");
+        there.skipped.iter().filter(|(name, _)| name.contains("handshakes")).map(|(_, why)| why).collect();
+    assert!(
+        !reasons.is_empty() && reasons.iter().all(|why| *why == attack::ATTACKERS_ON_ONE_HOST),
+        "{reasons:?}"
+    );
 }
 
 #[test]

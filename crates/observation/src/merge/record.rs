@@ -59,7 +59,8 @@ pub(super) fn merge(parts: &[Part], server: Option<ServerFacts>) -> Result<Trial
         lag_us: histograms.quantiles("lag"),
         gap_us: histograms.quantiles("gap"),
         histograms: histograms.encoded(),
-        players: list(parts.iter().map(|part| part.trial.players.first.clone())),
+        // A class of several players has several.
+        players: list(parts.iter().flat_map(|part| part.trial.players.iter().cloned())),
         subject,
         hosts: list(parts.iter().map(|part| part.trial.hosts.first.clone()).chain(server_host)),
         ledger: Ledger::default(),

@@ -44,8 +44,11 @@ impl Permission {
             _ => {}
         }
         let Job::Play { request, .. } = job else { return Ok(()) };
-        if !request.classes.is_empty() || request.scenario.is_some() {
-            return Err("this agent plays no classes of clients: a scenario is played by one host".into());
+        // The classes of a scenario that kqps has go to the targets of the good clients.
+        if !request.classes.is_empty()
+            || request.scenario.as_ref().is_some_and(|scenario| !scenario.is_built_in())
+        {
+            return Err("this agent plays no classes of clients but those of a scenario that kqps has".into());
         }
         if request.plan.hostile.is_some() {
             return Err("this agent plays no attackers: they are played by one host".into());
@@ -152,7 +155,7 @@ mod tests {
     }
 
     #[test]
-    fn a_player_plays_no_scenario_and_no_attackers() {
+    fn a_player_plays_scenarios_that_kqps_has_and_no_others() {
         let permission = Permission::default();
         permission.grant(Role::Player, &["192.0.2.1".parse().unwrap()]).unwrap();
         let refused =
@@ -167,11 +170,13 @@ mod tests {
             });
         });
         assert!(beside.contains("plays no classes of clients"), "{beside}");
-        let scenario = refused(|request| {
-            request.scenario =
-                Some(PlayScenario { scenario: "one-name=5k".into(), rate: OpenRate::Named, speed: 1.0 });
-        });
-        assert!(scenario.contains("plays no classes of clients"), "{scenario}");
+        let play_scenario = |scenario: &str| {
+            let scenario = PlayScenario { scenario: scenario.into(), rate: OpenRate::Named, speed: 1.0 };
+            permission.check(&play_with("192.0.2.1:53", |request| request.scenario = Some(scenario.clone())))
+        };
+        let file = play_scenario("my.toml").unwrap_err();
+        assert!(file.contains("plays no classes of clients"), "{file}");
+        assert_eq!(play_scenario("one-name=5k"), Ok(()));
         let attackers = refused(|request| request.plan.hostile = Some(Hostile::Idle));
         assert!(attackers.contains("plays no attackers"), "{attackers}");
     }

@@ -12,6 +12,7 @@ use kqps_player::plan::Part;
 use kqps_player::{Io, Plan, Sources, Wire};
 
 use super::share;
+use kqps_testbed::attack::CellAttack;
 use kqps_testbed::play::{PlayRequest, QueryFile};
 use kqps_testbed::player_hosts::{Players, Senders, senders};
 use kqps_testbed::player_setup::PlayerSetup;
@@ -57,6 +58,8 @@ impl Shared<'_> {
             let [number, of] = [number, hosts.len()].map(|number| u32::try_from(number).unwrap_or(u32::MAX));
             let part = Part { number, of };
             let mut plan = Plan { part, local: Some(sources(host, senders(&cell.factors))?), ..plan };
+            let attack = CellAttack::from_cell(cell).map(|attack| attack.shared(hosts.len()));
+            let scenario = attack.and_then(|attack| attack.lay(&mut plan, &own, &own));
             name_device(&mut plan.wire, host.device.as_deref());
             plan.check().map_err(|error| error.to_string())?;
             Ok(PlayRequest {
@@ -66,7 +69,7 @@ impl Shared<'_> {
                     ..QueryFile::new(Path::new(""))
                 },
                 classes: Vec::new(),
-                scenario: None,
+                scenario,
                 is_allowed: false,
                 subject: SubjectWatched::elsewhere(),
                 shows_bar: false,

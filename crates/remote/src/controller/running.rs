@@ -428,8 +428,10 @@ fn part(player: &Member, mut trial: Trial, duration_s: f64) -> Result<Part, Trou
         let what = format!("began {:.1} ms late in a trial of {duration_s} s", late_ns as f64 / 1e6);
         return Err(Trouble::Player { host, what, output: Vec::new() });
     }
-    let device = &mut trial.hosts.first.device;
-    *device = device.take().or_else(|| player.device().map(str::to_owned));
+    let of_classes = trial.classes.iter_mut().map(|class| &mut class.trial.hosts.first.device);
+    for device in std::iter::once(&mut trial.hosts.first.device).chain(of_classes) {
+        *device = device.take().or_else(|| player.device().map(str::to_owned));
+    }
     let offset = player.offset();
     let start = StartFacts { late_ns, offset_ns: offset.ns, uncertainty_ns: offset.uncertainty_ns };
     Ok(Part { host, trial, start })
