@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use kqps_observation::{LiveCounts, LivePhase, Percentile};
+use kqps_observation::{LiveClass, LiveCounts, LivePhase, Percentile};
 use kqps_report::{LiveInput, LiveMoment};
 use kqps_verdict::rate::{in_thousands, rate};
 
@@ -99,12 +99,41 @@ pub fn facts(snapshot: &Snapshot) -> Vec<(&'static str, String)> {
             ),
         ));
     }
+    for class in &now.classes {
+        facts.push(("class", class_words(class, last)));
+    }
     let (player, subject) = (of_last(Interval::player_cores), of_last(Interval::subject_cores));
     facts.push(("CPU", format!("player {}, subject {}", cores(player), cores(subject))));
     if let Some(bounds) = snapshot.standing.bounds_words() {
         facts.push(("bounds", bounds));
     }
     facts
+}
+
+/// The class of clients so far, with its rates in the last second: `good: sent 2.0k q/s, answered 2.0k q/s, bad 0.000 %, p99 96 µs`,
+/// or `attack: begun 5,000, now 500 attempts/s`.
+fn class_words(class: &LiveClass, last: Option<&Interval>) -> String {
+    let name = &class.name;
+    let recent = last.and_then(|last| {
+        Some((last.counts.classes.iter().find(|recent| recent.name == *name)?, last.seconds))
+    });
+    let rate_of = |count: fn(&LiveClass) -> u64| {
+        recent.filter(|(_, seconds)| *seconds > 0.0).map(|(recent, seconds)| count(recent) as f64 / seconds)
+    };
+    if class.attempts > 0 {
+        let now = rate_of(|class| class.attempts).map_or_else(|| "-".to_owned(), rate);
+        return format!("{name}: begun {}, now {now} attempts/s", number(class.attempts));
+    }
+    let counts =
+        LiveCounts { accounts: class.accounts, latency: class.latency.clone(), ..LiveCounts::default() };
+    let words = |count| thousands(rate_of(count), false);
+    format!(
+        "{name}: sent {}, answered {}, bad {:.3} %, {}",
+        words(|class| class.accounts.sent),
+        words(|class| class.accounts.correct),
+        100.0 * counts.bad_share(),
+        latency_words(&counts)
+    )
 }
 
 /// The latency so far: `p50 96 us, p99 at most 5.1 ms`; `-` without replies.
@@ -195,6 +224,29 @@ mod tests {
         let counts = LiveCounts { overdue: 10, ..counts };
         assert_eq!(bad_words(&counts), "18.182 % (lost 5, overdue 10, unsent 5)");
         assert_eq!(bad_words(&LiveCounts::default()), "0.000 %");
+    }
+
+    #[test]
+    fn a_class_has_its_rates_of_the_last_second() {
+        let class = |name: &str, sent, correct, attempts| LiveClass {
+            name: name.to_owned(),
+            accounts: Accounts { sent, correct, lost: sent - correct, ..Accounts::default() },
+            attempts,
+            ..LiveClass::default()
+        };
+        let classes = vec![class("good", 500, 400, 0), class("attack", 0, 0, 250)];
+        let last = Interval {
+            seconds: 0.5,
+            counts: LiveCounts { classes, ..LiveCounts::default() },
+            ..Interval::default()
+        };
+        assert_eq!(
+            class_words(&class("good", 1000, 900, 0), Some(&last)),
+            "good: sent 1.0k q/s, answered 0.8k q/s, bad 10.000 %, -"
+        );
+        let attackers = class("attack", 0, 0, 5000);
+        assert_eq!(class_words(&attackers, Some(&last)), "attack: begun 5,000, now 500 attempts/s");
+        assert_eq!(class_words(&attackers, None), "attack: begun 5,000, now - attempts/s");
     }
 
     #[test]

@@ -41,6 +41,22 @@ pub struct LiveCounts {
     pub player_cpu_s: Option<f64>,
     /// CPU seconds that the subject has used since it started; `None` if they are not known.
     pub subject_cpu_s: Option<f64>,
+    /// Each class of clients in its order; empty for a load without classes.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub classes: Vec<LiveClass>,
+}
+
+/// The counts of one class of clients of a running trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct LiveClass {
+    /// Its name.
+    pub name: String,
+    /// The fates of its queries that have one.
+    pub accounts: Accounts,
+    /// Attempts that it began; 0 unless it is one of attackers.
+    pub attempts: u64,
+    /// The latencies of correct replies in time.
+    pub latency: LiveTimes,
 }
 
 /// A phase of a player.
@@ -236,6 +252,16 @@ impl LiveCounts {
             (Some(ours), Some(theirs)) => Some(seconds(ours, theirs)),
             (ours, _) => ours,
         };
+        let class = |ours: &LiveClass| {
+            let theirs = other.classes.iter().find(|theirs| theirs.name == ours.name);
+            let theirs = theirs.cloned().unwrap_or_default();
+            LiveClass {
+                name: ours.name.clone(),
+                accounts: ours.accounts.with(&theirs.accounts, &of),
+                attempts: of(ours.attempts, theirs.attempts),
+                latency: times(&ours.latency, &theirs.latency),
+            }
+        };
         Self {
             at_s: seconds(self.at_s, other.at_s),
             phase: self.phase,
@@ -251,6 +277,7 @@ impl LiveCounts {
             connections: connections.or(other.connections),
             player_cpu_s: cpu(self.player_cpu_s, other.player_cpu_s),
             subject_cpu_s: cpu(self.subject_cpu_s, other.subject_cpu_s),
+            classes: self.classes.iter().map(class).collect(),
         }
     }
 

@@ -6,12 +6,13 @@ mod detail;
 mod fates;
 mod times;
 
+use std::ops::Range;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering::Relaxed};
 
 use kqps_kernel::clock;
 use kqps_observation::live::{LIVE_RANGES, live_range_of};
-use kqps_observation::{LiveCounts, LivePhase, LiveTimes};
+use kqps_observation::{LiveClass, LiveCounts, LivePhase, LiveTimes};
 
 use crate::connections::ConnectionCounts;
 use crate::tally::Tally;
@@ -25,6 +26,8 @@ pub use times::TimesSnapshot;
 #[derive(Debug)]
 pub struct Live {
     threads: Box<[ThreadLive]>,
+    /// The threads of each class of clients, with its name; empty if there is one class.
+    classes: Vec<(String, Range<usize>)>,
     began_ns: OnceLock<u64>,
     has_ended: AtomicBool,
     ended_ns: OnceLock<u64>,
@@ -95,6 +98,7 @@ impl Live {
     fn from_threads(threads: Box<[ThreadLive]>) -> Self {
         Self {
             threads,
+            classes: Vec::new(),
             began_ns: OnceLock::new(),
             has_ended: AtomicBool::new(false),
             ended_ns: OnceLock::new(),
@@ -112,6 +116,19 @@ impl Live {
     #[must_use]
     pub fn with_fates(mut self) -> Self {
         self.threads.iter_mut().for_each(|thread| thread.fates = Some(Box::default()));
+        self
+    }
+
+    /// Divides the threads into classes of clients, each with its name and the number of its threads, for
+    /// [`LiveCounts::classes`].
+    #[must_use]
+    pub fn with_classes(mut self, classes: impl IntoIterator<Item = (String, usize)>) -> Self {
+        let mut first = 0;
+        for (name, threads) in classes {
+            let end = (first + threads).min(self.threads.len());
+            self.classes.push((name, first..end));
+            first = end;
+        }
         self
     }
 
@@ -159,15 +176,20 @@ impl Live {
             correct: sum(|thread| &thread.correct),
             bad: sum(|thread| &thread.bad),
             attempts: sum(|thread| &thread.attempts),
-            latency: LiveTimes::of_ranges(self.latencies()),
+            latency: latencies(&self.threads),
             detail,
         }
     }
 
-    /// The latencies of all threads, by bucket.
-    fn latencies(&self) -> impl Iterator<Item = u64> {
-        (0..LIVE_RANGES)
-            .map(|bucket| self.threads.iter().map(|thread| thread.latency[bucket].load(Relaxed)).sum())
+    /// The counts so far of a class of clients.
+    fn class(&self, (name, threads): &(String, Range<usize>)) -> LiveClass {
+        let threads = &self.threads[threads.clone()];
+        let mut counts = LiveCounts::default();
+        for fates in threads.iter().filter_map(|thread| thread.fates.as_deref()) {
+            fates.add_to(&mut counts);
+        }
+        let attempts = threads.iter().map(|thread| thread.attempts.load(Relaxed)).sum();
+        LiveClass { name: name.clone(), accounts: counts.accounts, attempts, latency: latencies(threads) }
     }
 
     /// The present phase of the player.
@@ -196,14 +218,22 @@ impl Live {
     pub fn counts(&self) -> LiveCounts {
         let phase = self.phase();
         let until_ns = self.ended_ns.get().copied().unwrap_or_else(clock::now_ns);
-        let latency = LiveTimes::of_ranges(self.latencies());
-        let mut counts = LiveCounts { phase, latency, player_cpu_s: self.cpu_s(), ..LiveCounts::default() };
+        let latency = latencies(&self.threads);
+        let classes = self.classes.iter().map(|class| self.class(class)).collect();
+        let player_cpu_s = self.cpu_s();
+        let mut counts = LiveCounts { phase, latency, player_cpu_s, classes, ..LiveCounts::default() };
         for fates in self.threads.iter().filter_map(|thread| thread.fates.as_deref()) {
             fates.add_to(&mut counts);
         }
         counts.at_s = self.began_ns().map_or(0, |began_ns| until_ns.saturating_sub(began_ns)) as f64 / 1e9;
         counts
     }
+}
+
+/// The latencies of these threads.
+fn latencies(threads: &[ThreadLive]) -> LiveTimes {
+    let of_bucket = |bucket: usize| threads.iter().map(|thread| thread.latency[bucket].load(Relaxed)).sum();
+    LiveTimes::of_ranges((0..LIVE_RANGES).map(of_bucket))
 }
 
 impl ThreadLive {

@@ -1,6 +1,9 @@
 //! Lines by time, of a history's intervals.
 
-use kqps_observation::Percentile;
+use std::borrow::Cow;
+
+use kqps_observation::visible::visible_line;
+use kqps_observation::{Accounts, LiveClass, Percentile};
 use ratatui::style::{Color, Style};
 use ratatui::symbols::Marker;
 use ratatui::text::{Line, Span};
@@ -15,7 +18,7 @@ type Course = (&'static str, Color, fn(&Interval) -> Option<f64>);
 /// A drawable line.
 #[derive(Clone)]
 struct Drawn {
-    name: &'static str,
+    name: Cow<'static, str>,
     color: Color,
     points: Vec<(f64, f64)>,
 }
@@ -32,6 +35,37 @@ pub(super) fn rates(intervals: &[Interval], has_connections_alone: bool, is_colo
     Owned { lines, bounds: [0.0, most], labels, span: span(intervals), is_colored, title }
 }
 
+/// The colours of classes of clients, in turn.
+const OF_CLASSES: [Color; 4] = [Color::Cyan, Color::LightRed, Color::Yellow, Color::Green];
+
+/// The share of its queries that was answered rightly, of each class of clients that asks, in percent of those that left in an
+/// interval.
+pub(super) fn classes(intervals: &[Interval], is_colored: bool) -> Owned {
+    let all = intervals.last().map_or(&[][..], |last| &last.counts.classes);
+    let asking = all.iter().filter(|class| class.attempts == 0);
+    let percent = |accounts: &Accounts| {
+        (accounts.sent > 0).then(|| (100.0 * accounts.correct as f64 / accounts.sent as f64).min(100.0))
+    };
+    let line = |(class, color): (&LiveClass, &Color)| {
+        let of_interval = |one: &Interval| {
+            let class = one.counts.classes.iter().find(|other| other.name == class.name)?;
+            Some((one.end_s, percent(&class.accounts)?))
+        };
+        let points = intervals.iter().filter_map(of_interval).collect();
+        Drawn { name: visible_line(&class.name).into_owned().into(), color: *color, points }
+    };
+    let lines = asking.zip(OF_CLASSES.iter().cycle()).map(line).collect();
+    let labels = ["0 %", "50 %", "100 %"].map(str::to_owned).to_vec();
+    Owned {
+        lines,
+        bounds: [0.0, 100.0],
+        labels,
+        span: span(intervals),
+        is_colored,
+        title: "answered, of each class",
+    }
+}
+
 /// Quantiles of latency, or their bounds, on a logarithmic axis.
 pub(super) fn latency(history: &History, is_colored: bool) -> Owned {
     let intervals = history.intervals();
@@ -41,7 +75,7 @@ pub(super) fn latency(history: &History, is_colored: bool) -> Owned {
         seen.filter_map(|(one, seen)| Some((one.end_s, place(seen?)))).collect()
     };
     let lines = [("p50", Color::Cyan, 0.5), ("p99", Color::LightRed, 0.99)]
-        .map(|(name, color, quantile)| Drawn { name, color, points: points(quantile) })
+        .map(|(name, color, quantile)| Drawn { name: name.into(), color, points: points(quantile) })
         .to_vec();
     let places = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let low = places().fold(f64::INFINITY, f64::min);
@@ -57,7 +91,7 @@ fn drawn(intervals: &[Interval], courses: &[Course], place: impl Fn(f64) -> f64)
     let points = |of: fn(&Interval) -> Option<f64>| {
         intervals.iter().filter_map(|one| Some((one.end_s, place(of(one)?)))).collect()
     };
-    courses.iter().map(|&(name, color, of)| Drawn { name, color, points: points(of) }).collect()
+    courses.iter().map(|&(name, color, of)| Drawn { name: name.into(), color, points: points(of) }).collect()
 }
 
 /// From when to when the intervals are, seconds.
@@ -87,7 +121,7 @@ impl Owned {
         };
         let datasets = self.lines.iter().enumerate().map(|(number, line)| {
             Dataset::default()
-                .name(line.name)
+                .name(&*line.name)
                 .marker(marker(number))
                 .graph_type(GraphType::Line)
                 .style(style(line.color))
@@ -97,7 +131,7 @@ impl Owned {
         let mut title = vec![Span::raw(format!(" {}: ", self.title))];
         for (number, line) in self.lines.iter().enumerate() {
             title.extend((number > 0).then(|| Span::raw(", ")));
-            title.push(Span::styled(line.name, style(line.color)));
+            title.push(Span::styled(&*line.name, style(line.color)));
         }
         // Without colours, the first line is of single dots.
         title.push(Span::raw(if self.is_colored { " " } else { " (the first dotted) " }));

@@ -141,10 +141,15 @@ fn draw_facts(
     frame.render_widget(Paragraph::new(facts.iter().map(line).collect::<Vec<Line<'_>>>()), area);
 }
 
-/// Rates and latency: side by side, or one above the other on a narrow terminal.
+/// Rates, or the answered share of each class of clients, and latency: side by side, or one above the other on a narrow
+/// terminal.
 fn draw_charts(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, look: Look) {
     let intervals = snapshot.history.intervals();
-    let rates = chart::rates(intervals, snapshot.standing.has_connections_alone, look.is_colored);
+    let rates = if snapshot.now.classes.is_empty() {
+        chart::rates(intervals, snapshot.standing.has_connections_alone, look.is_colored)
+    } else {
+        chart::classes(intervals, look.is_colored)
+    };
     let latency = chart::latency(&snapshot.history, look.is_colored);
     let halves = [Constraint::Fill(1), Constraint::Fill(1)];
     let [one, other] =
@@ -188,7 +193,7 @@ mod tests {
     use std::collections::BTreeMap;
 
     use kqps_observation::live::{LIVE_RANGES, live_range_of};
-    use kqps_observation::{Accounts, LiveConnections, LiveCounts, LivePhase, LiveTimes};
+    use kqps_observation::{Accounts, LiveClass, LiveConnections, LiveCounts, LivePhase, LiveTimes};
     use ratatui::Terminal;
     use ratatui::backend::TestBackend;
 
@@ -284,6 +289,35 @@ mod tests {
             ["page http://127.0.0.1:45678/", "metrics http://127.0.0.1:45679/metrics"],
             "{text}"
         );
+    }
+
+    #[test]
+    fn classes_have_a_row_each_and_a_chart_of_their_answers() {
+        let hub = Hub::new("kqps load 127.0.0.1 --scenario idle-connections".into());
+        hub.begin_trial(Standing::default());
+        for at in 1..=4_u64 {
+            let class = |name: &str, attempts: u64| LiveClass {
+                name: name.into(),
+                accounts: Accounts { sent: 100 * at, correct: 90 * at, ..Accounts::default() },
+                attempts,
+                ..LiveClass::default()
+            };
+            let classes = vec![class("good", 0), class("attack\u{1b}", 50 * at)];
+            hub.count(LiveCounts { at_s: at as f64 * 0.25, classes, ..LiveCounts::default() });
+        }
+        let mut terminal = Terminal::new(TestBackend::new(80, 24)).unwrap();
+        hub.read(|snapshot| {
+            terminal.draw(|frame| draw(frame, snapshot, Look::default())).unwrap();
+        });
+        let text: String =
+            terminal.backend().buffer().content().iter().map(ratatui::buffer::Cell::symbol).collect();
+        for wanted in [
+            "good: sent 0.4k q/s",
+            "attack\\x1b: begun 200, now 200 attempts/s",
+            "answered, of each class: good",
+        ] {
+            assert!(text.contains(wanted), "{wanted} in {text}");
+        }
     }
 
     #[test]
