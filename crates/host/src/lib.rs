@@ -50,7 +50,7 @@ pub use process::{
 pub use profile::Profile;
 pub use residence::{ResidenceWatch, Stamped};
 pub use split::{Split, alone, split};
-pub use subject::cpu_s_so_far;
+pub use subject::{cpu_s_so_far, rss_bytes_now};
 pub use topology::Topology;
 pub use watch::{
     HostWatch, PlayerPlace, PlayerWatched, ServerSeen, SubjectSeen, SubjectWatch, SubjectWatched, TrialWatch,

@@ -293,6 +293,11 @@ fn parse_status(text: &str) -> Status {
     }
 }
 
+/// Resident memory in bytes; `None` of a process that has ended.
+pub(crate) fn rss_bytes(pid: u32) -> Option<u64> {
+    read_status(pid, pid).ok().map(|status| status.rss_bytes)
+}
+
 /// Proportional memory in bytes: every page divided by the number of processes that share it. The kernel takes about
 /// a millisecond per 100 MB.
 pub(crate) fn read_pss_bytes(pid: u32) -> io::Result<u64> {

@@ -36,6 +36,11 @@ pub fn cpu_s_so_far(pid: u32) -> f64 {
     CpuReading::take(&[pid]).processes.iter().map(of).sum::<u64>() as f64 / 1e9
 }
 
+/// Resident memory of these processes and all their descendants now, bytes. Pages that several of them share count in each.
+pub fn rss_bytes_now(pids: &[u32]) -> u64 {
+    process::families(pids).into_iter().filter_map(process::rss_bytes).sum()
+}
+
 /// Counters of the subject at one moment, as far as they could be read.
 #[derive(Debug, Default)]
 pub(crate) struct CounterReading {
@@ -251,8 +256,7 @@ fn socket_drops([before, after]: [&CounterReading; 2]) -> Option<u64> {
 }
 
 fn rss_bytes(reading: &CpuReading) -> u64 {
-    let of_process = |process: &Process| process::read_status(process.pid, process.pid).ok();
-    reading.processes.iter().filter_map(of_process).map(|status| status.rss_bytes).sum()
+    reading.processes.iter().filter_map(|process| process::rss_bytes(process.pid)).sum()
 }
 
 fn pss_bytes(reading: &CpuReading, unreadable: &mut BTreeMap<String, String>) -> Option<u64> {

@@ -23,10 +23,28 @@ pub struct EventFacts {
     /// Why it failed; `None` if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
-    /// Counts of the event: `messages`, `records` and `bytes` of a transfer; the `updates` that were sent, each of which was
+    /// Counts of the event: `messages`, `records` and `bytes` of a transfer, and `whole` 1 if the server sent the whole zone in
+    /// place of its changes; the `updates` that were sent, each of which was
     /// `accepted`, `refused` or `unanswered`.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub counts: BTreeMap<String, u64>,
+    /// CPU time and memory of the subject meanwhile; `None` if its processes are not known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub usage: Option<EventUsage>,
+}
+
+/// CPU time and memory of the subject from the begin of an event until it was done, or until the load was over if that was not
+/// seen.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct EventUsage {
+    /// CPU seconds that its processes used, for the event and for queries meanwhile. `None` if its first process changed or
+    /// ended, as after a restart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub cpu_s: Option<f64>,
+    /// Resident memory of all its processes when the event began, bytes. Pages that several of them share count in each.
+    pub rss_before_bytes: u64,
+    /// The most resident memory of all its processes, read every 20 ms, bytes.
+    pub rss_most_bytes: u64,
 }
 
 impl EventFacts {

@@ -42,7 +42,7 @@ pub mod visible;
 
 pub use accounts::{Accounts, IdentityViolated};
 pub use connections::ConnectionFacts;
-pub use event::{EventFacts, Silence};
+pub use event::{EventFacts, EventUsage, Silence};
 pub use fingerprint::Fingerprint;
 pub use gauge::{CoreGauge, GaugeFacts, SpeedFacts, Stall, StallFacts};
 pub use goal::GoalFacts;
@@ -52,7 +52,7 @@ pub use hostile::{HandshakesMade, HostileConnections, HostileFacts, StreamsReset
 pub use http::HttpFacts;
 pub use kqps_catalogue::{Factors, cpu_list, factors};
 pub use ledger::{Ledger, Place, Placed};
-pub use live::{LiveConnections, LiveCounts, LivePhase, LiveTimes};
+pub use live::{LiveClass, LiveConnections, LiveCounts, LivePhase, LiveTimes};
 pub use network::NetworkFacts;
 pub use non_empty::NonEmpty;
 pub use part::{PlayerPart, StartFacts};

@@ -11,6 +11,7 @@ pub(super) fn events<'a>(trials: impl IntoIterator<Item = (u64, &'a Trial)>) -> 
     for (trial, event) in
         trials.into_iter().flat_map(|(trial, of)| of.events.iter().map(move |event| (trial, event)))
     {
+        let usage = event.usage;
         let counts = |name: &str| counted(event.counts.get(name).copied());
         sheet.push([
             ("trial", "number of the trial", count(trial)),
@@ -19,6 +20,17 @@ pub(super) fn events<'a>(trials: impl IntoIterator<Item = (u64, &'a Trial)>) -> 
             ("begun_s", "when it began", number(event.begun_s)),
             ("done_s", "when it was seen to be done", number(event.done_s)),
             ("failure", "why it failed", words(event.failure.as_deref().unwrap_or_default())),
+            ("cpu_s", "CPU seconds of the subject meanwhile", number(usage.and_then(|usage| usage.cpu_s))),
+            (
+                "rss_before_bytes",
+                "resident memory of the subject when it began",
+                counted(usage.map(|usage| usage.rss_before_bytes)),
+            ),
+            (
+                "rss_most_bytes",
+                "its most resident memory meanwhile",
+                counted(usage.map(|usage| usage.rss_most_bytes)),
+            ),
             ("messages", "messages of a transfer", counts("messages")),
             ("records", "records of a transfer", counts("records")),
             ("bytes", "bytes of the messages of a transfer", counts("bytes")),
@@ -33,7 +45,7 @@ pub(super) fn events<'a>(trials: impl IntoIterator<Item = (u64, &'a Trial)>) -> 
 
 #[cfg(test)]
 mod tests {
-    use kqps_observation::EventFacts;
+    use kqps_observation::{EventFacts, EventUsage};
 
     use super::*;
 
@@ -44,11 +56,13 @@ mod tests {
             due_s: 5.0,
             begun_s: Some(5.001),
             counts: [("records".to_owned(), 7)].into(),
+            usage: Some(EventUsage { cpu_s: Some(0.5), rss_before_bytes: 1000, rss_most_bytes: 2000 }),
             ..EventFacts::default()
         };
         let trial = Trial { events: vec![event], ..Trial::default() };
         let csv = events([(3, &trial)]).csv();
-        let names = "trial,name,due_s,begun_s,done_s,failure,messages,records,bytes,updates,accepted,refused,unanswered";
-        assert_eq!(csv, format!("{names}\n3,AXFR a.,5,5.001,,,,7,,,,,\n"));
+        let names = "trial,name,due_s,begun_s,done_s,failure,cpu_s,rss_before_bytes,rss_most_bytes,messages,records,bytes,\
+                     updates,accepted,refused,unanswered";
+        assert_eq!(csv, format!("{names}\n3,AXFR a.,5,5.001,,,0.5,1000,2000,,7,,,,,\n"));
     }
 }

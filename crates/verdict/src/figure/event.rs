@@ -1,6 +1,6 @@
 //! Figures of the event in each load of a cell: how long it took, and what it cost the clients.
 
-use kqps_observation::{Run, Trial};
+use kqps_observation::{EventUsage, Run, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -16,6 +16,12 @@ pub struct EventCosts {
     pub silence_s: Option<Spread>,
     /// Answers that the clients lost because of the event.
     pub lost: Option<Spread>,
+    /// CPU seconds of the subject from the begin of the event until it was done.
+    #[serde(default)]
+    pub cpu_s: Option<Spread>,
+    /// The most resident memory of the subject meanwhile, bytes.
+    #[serde(default)]
+    pub memory_bytes: Option<Spread>,
     /// Updates that were accepted, as a share of those that were sent, 0 to 1.
     pub accepted: Option<Spread>,
 }
@@ -28,6 +34,8 @@ pub(super) fn costs(run: &Run, cell: u32) -> Option<EventCosts> {
         seconds: spread_of(trials.iter().filter_map(|trial| seconds(trial))),
         silence_s: spread_of(trials.iter().filter_map(|trial| silence_s(&effect(trial)?))),
         lost: spread_of(trials.iter().filter_map(|trial| Some(effect(trial)?.lost? as f64))),
+        cpu_s: spread_of(trials.iter().filter_map(|trial| usage(trial)?.cpu_s)),
+        memory_bytes: spread_of(trials.iter().filter_map(|trial| Some(usage(trial)?.rss_most_bytes as f64))),
         accepted: spread_of(trials.iter().filter_map(|trial| accepted(trial))),
     })
 }
@@ -35,6 +43,11 @@ pub(super) fn costs(run: &Run, cell: u32) -> Option<EventCosts> {
 fn seconds(trial: &Trial) -> Option<f64> {
     let event = trial.events.first()?;
     Some(event.done_s? - event.begun_s?)
+}
+
+/// What the subject used during the event, if it is known when that was done.
+fn usage(trial: &Trial) -> Option<EventUsage> {
+    trial.events.first().filter(|event| event.done_s.is_some())?.usage
 }
 
 /// The effect on the good clients, which are the first class.

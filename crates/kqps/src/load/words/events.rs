@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 
-use kqps_observation::EventFacts;
 use kqps_observation::visible::visible_line;
+use kqps_observation::{EventFacts, EventUsage};
 
 use crate::table;
 
@@ -15,7 +15,9 @@ pub(super) fn events(events: &[EventFacts]) -> String {
     if events.is_empty() {
         return String::new();
     }
-    let has_remarks = events.iter().any(|event| event.failure.is_some() || !event.counts.is_empty());
+    let has_remark =
+        |event: &EventFacts| event.failure.is_some() || !event.counts.is_empty() || event.usage.is_some();
+    let has_remarks = events.iter().any(has_remark);
     let titles = ["event", "due", "begun", "done"].into_iter().chain(has_remarks.then_some(""));
     let mut lines = table::titled(titles);
     for event in events {
@@ -42,11 +44,18 @@ fn seconds(time: Option<f64>) -> String {
     time.map_or_else(|| "-".into(), |seconds| format!("{seconds:.3} s"))
 }
 
-/// Why the event failed, or what it counted.
+/// Why the event failed, what it counted, and what the subject used meanwhile.
 fn remark(event: &EventFacts) -> String {
     let counts = event.counts.iter().map(|(name, count)| format!("{name} {count}"));
     let failure = event.failure.iter().map(|why| format!("failed: {}", visible_line(why)));
-    failure.chain(counts).collect::<Vec<_>>().join(", ")
+    failure.chain(counts).chain(event.usage.iter().map(used)).collect::<Vec<_>>().join(", ")
+}
+
+/// CPU time and memory during an event: `CPU 0.42 s, memory 310 → 512 MiB`.
+fn used(usage: &EventUsage) -> String {
+    let mib = |bytes: u64| bytes as f64 / f64::from(1 << 20);
+    let cpu = usage.cpu_s.map_or_else(String::new, |cpu_s| format!("CPU {cpu_s:.2} s, "));
+    format!("{cpu}memory {:.0} → {:.0} MiB", mib(usage.rss_before_bytes), mib(usage.rss_most_bytes))
 }
 
 #[cfg(test)]
