@@ -31,6 +31,7 @@ use kqps_testbed::path::LaidPath;
 use kqps_testbed::patience::Patience;
 use kqps_testbed::player::Player;
 use kqps_testbed::player_setup::PlayerSetup;
+use kqps_testbed::primary::Primary;
 use kqps_testbed::started::{Play, RunningSubject};
 use kqps_testbed::subject::definition::ReadyKind;
 use kqps_testbed::subject::{Definition, LaunchSetting, Over, StartError, Subject};
@@ -148,7 +149,21 @@ impl SubjectLauncher<'_> {
         let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
         let mut event = CellEvent::from_cell(cell);
         let own_zones = event.as_mut().map(|event| event.own_zones(&materials.zones, &folder)).transpose();
-        let own_zones = own_zones.map_err(|error| NoTrial::failed(format!("a copy of its zone: {error}")))?;
+        let mut own_zones =
+            own_zones.map_err(|error| NoTrial::failed(format!("a copy of its zone: {error}")))?;
+        let primary = match (&event, materials.zones.first()) {
+            (Some(event), Some(zone)) if event.needs_primary() => {
+                let place = (&path, &*folder, self.kqps);
+                Some(
+                    Primary::start(zone, place, self.interrupts, patience.for_start())
+                        .map_err(not_started)?,
+                )
+            }
+            _ => None,
+        };
+        if let (Some(primary), Some(first)) = (&primary, own_zones.iter_mut().flatten().next()) {
+            first.primary = Some(primary.port());
+        }
         let setting = LaunchSetting {
             path: &path,
             folder: &folder,
@@ -178,6 +193,7 @@ impl SubjectLauncher<'_> {
             checks,
             asked: 0,
             subject: Stopped(Some(subject), patience),
+            primary,
             path,
             event,
             _on_path: on_path,
@@ -231,6 +247,8 @@ struct AtStarted<'a> {
     /// Queries that were sent to it so far.
     asked: u64,
     subject: Stopped,
+    /// The primary from which it transfers its zone in, if it does, which stops after it.
+    primary: Option<Primary>,
     /// As the settings below, it ends when the subject has stopped.
     path: LaidPath,
     event: Option<CellEvent>,
@@ -269,8 +287,9 @@ impl RunningSubject for AtStarted<'_> {
         let beside = self.path.internet().and_then(InternetBox::pid_beside_subject);
         let pids: Vec<u32> = std::iter::once(subject.pid()).chain(beside).collect();
         let placed = subject.placed(&self.path);
-        let staged =
-            self.event.as_ref().map(|event| Ok(StagedEvent { event, stage: placed.stage()? })).transpose();
+        let primary = self.primary.as_ref();
+        let of_event = |event| Ok(StagedEvent { event, stage: placed.stage()?, primary });
+        let staged = self.event.as_ref().map(of_event).transpose();
         let staged = staged.map_err(|error: TlsError| NoTrial::failed(error.to_string()))?;
         let play = |played: &TrialRequest| player.play(request, played, staged.as_ref());
         let before = upstream(&self.path)?;

@@ -5,6 +5,7 @@ use std::path::Path;
 use std::sync::OnceLock;
 use std::time::Duration;
 
+use kqps_catalogue::value::scaled;
 use kqps_kernel::clock;
 use kqps_observation::run::Purpose;
 use kqps_observation::{Cell, EventFacts, Trial};
@@ -12,14 +13,23 @@ use kqps_player::MomentsPlan;
 use tempfile::TempPath;
 
 use crate::event::stage::Stage;
+use crate::event::transfer::WHOLE;
 use crate::event::{Action, Control, Event, PathFault, runner};
 use crate::play::PlayRequest;
-use crate::subject::zones::{Zone, renew};
+use crate::primary::Primary;
+use crate::subject::zones::{Zone, copy, renew};
 use crate::trial_request::{NoTrial, TrialRequest};
 
 /// The words of a study, for people.
-pub const EXPECTED: &str = "none, reload, reconfigure, rotate, flush, restart, notify or transfer; stop=300ms or \
-                            standstill=300ms, for so long; update=100, a second; loss=5% or delay=20ms, of the path";
+pub const EXPECTED: &str = "none, reload, reconfigure, rotate, flush, restart, kill-back-end, notify, transfer or transfer-in; \
+                            ixfr=1k, changes; stop=300ms or standstill=300ms, for so long; update=100, a second; loss=5% or \
+                            delay=20ms, of the path; outage=tld or outage=company, of a resolver's servers";
+
+/// The most changes of an incremental transfer.
+const CHANGES_MOST: u32 = 1_000_000;
+
+/// The longest time that a subject may take to read its changed zone before the load.
+const READ_WITHIN: Duration = Duration::from_mins(3);
 
 /// The share of a load's time after which its event is due.
 const AT_SHARE: f64 = 0.4;
@@ -34,9 +44,23 @@ const LEAD_NS: u64 = 1_000_000_000;
 #[derive(Debug)]
 pub struct CellEvent {
     event: Event,
+    preparation: Preparation,
     /// A file of the first zone for this subject alone, which gets a new serial before the zone is read again. `None` if
     /// the event neither reads nor changes it.
     zone_file: Option<TempPath>,
+}
+
+/// The state of the subject's zone that an event needs, before each load.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Preparation {
+    /// Any.
+    None,
+    /// Its file has a new serial, which the subject has not read.
+    NewSerial,
+    /// The subject has read this many changes.
+    Changes(u32),
+    /// The primary has a new serial.
+    Primary,
 }
 
 /// An event of a cell at its running subject.
@@ -45,6 +69,8 @@ pub struct StagedEvent<'a> {
     pub event: &'a CellEvent,
     /// The subject, its zone and its path.
     pub stage: Stage<'a>,
+    /// The primary from which the subject transfers its zone in, if it does.
+    pub primary: Option<&'a Primary>,
 }
 
 impl CellEvent {
@@ -55,11 +81,26 @@ impl CellEvent {
     /// The accepted words.
     pub fn read(word: &str) -> Result<Self, String> {
         let (name, value) = word.split_once('=').map_or((word, None), |(name, value)| (name, Some(value)));
+        let preparation = match (name, value) {
+            ("ixfr", Some(changes)) => Preparation::Changes(read_changes(changes)?),
+            ("transfer-in", None) => Preparation::Primary,
+            ("reload", None) => Preparation::NewSerial,
+            _ => Preparation::None,
+        };
+        let (name, value) = match preparation {
+            Preparation::Changes(_) => ("transfer", None),
+            // The subject is notified, and does the rest.
+            Preparation::Primary => ("notify", None),
+            Preparation::None | Preparation::NewSerial => (name, value),
+        };
         let (key, is_lasting) = match (name, value) {
-            ("reload" | "reconfigure" | "rotate" | "flush" | "restart" | "notify" | "transfer", None) => {
-                (None, false)
-            }
+            (
+                "reload" | "reconfigure" | "rotate" | "flush" | "restart" | "kill-back-end" | "notify"
+                | "transfer",
+                None,
+            ) => (None, false),
             ("stop" | "standstill", Some(_)) => (Some("for"), false),
+            ("outage", Some(_)) => (Some("servers"), true),
             ("update", Some(_)) => (Some("rate"), true),
             ("loss" | "delay", Some(_)) => (Some(name), true),
             _ => return Err(EXPECTED.into()),
@@ -76,12 +117,17 @@ impl CellEvent {
             table.insert(key.into(), value.into());
         }
         let event: Event = table.try_into().map_err(|error: toml::de::Error| error.message().to_owned())?;
-        Ok(Self { event, zone_file: None })
+        Ok(Self { event, preparation, zone_file: None })
     }
 
     /// The event of a cell; `None` if it has none. The word was checked.
     pub fn from_cell(cell: &Cell) -> Option<Self> {
         Self::read(cell.factors.event()?).ok()
+    }
+
+    /// Whether it is an outage of servers of an Internet in a box.
+    pub fn is_outage(&self) -> bool {
+        matches!(self.event.action, Action::Path { fault: PathFault::Outage(_), .. })
     }
 
     /// Whether it makes the path worse, which takes a path of kqps's own.
@@ -97,21 +143,24 @@ impl CellEvent {
     /// If the file cannot be copied.
     pub fn own_zones(&mut self, zones: &[Zone], folder: &Path) -> io::Result<Vec<Zone>> {
         let mut zones = zones.to_vec();
-        let uses = self.reads_zones() || matches!(self.event.action, Action::Update { .. });
+        let uses =
+            self.preparation != Preparation::None || matches!(self.event.action, Action::Update { .. });
         // A resolver has no zone.
         let with_file = |zone: &&mut Zone| uses && !zone.file.as_os_str().is_empty();
         if let Some(first) = zones.first_mut().filter(with_file) {
-            std::fs::create_dir_all(folder)?;
-            let copy = tempfile::Builder::new().suffix(".zone").tempfile_in(folder)?.into_temp_path();
-            std::fs::copy(&first.file, &copy)?;
+            let copy = copy(&first.file, folder)?;
+            if let Preparation::Changes(changes) = self.preparation {
+                renew(&copy, &first.origin, changes)?;
+            }
             first.file = copy.to_path_buf();
             self.zone_file = Some(copy);
         }
         Ok(zones)
     }
 
-    fn reads_zones(&self) -> bool {
-        matches!(self.event.action, Action::Control { control: Control::Reload, .. })
+    /// Whether the subject transfers its first zone in from a primary.
+    pub fn needs_primary(&self) -> bool {
+        self.preparation == Preparation::Primary
     }
 
     /// The event in a load of this length.
@@ -119,7 +168,8 @@ impl CellEvent {
         let mut event = self.event.clone();
         event.at = load.mul_f64(AT_SHARE);
         // A standstill says itself how long it is.
-        if let Action::Update { lasting, .. } | Action::Path { fault: PathFault::Worse { .. }, lasting } =
+        if let Action::Update { lasting, .. }
+        | Action::Path { fault: PathFault::Worse { .. } | PathFault::Outage(_), lasting } =
             &mut event.action
         {
             *lasting = load.mul_f64(LASTING_SHARE);
@@ -134,17 +184,55 @@ impl StagedEvent<'_> {
         request.purpose == Purpose::Rate
     }
 
+    /// Brings the zone into the state that the event needs. Returns the serial since which there are changes, if there are.
+    fn prepare(&self) -> Result<Option<u32>, NoTrial> {
+        let CellEvent { preparation, zone_file, .. } = self.event;
+        let renewed = |changes| {
+            let Some(file) = zone_file else { return Ok(None) };
+            let origin = self.stage.zone.as_deref().unwrap_or_default();
+            let failed = |error| NoTrial::failed(format!("a new serial in {}: {error}", file.display()));
+            renew(file, origin, changes).map(Some).map_err(failed)
+        };
+        match *preparation {
+            Preparation::None => Ok(None),
+            Preparation::NewSerial => renewed(0).map(|_| None),
+            Preparation::Changes(changes) => {
+                let before = renewed(changes)?;
+                let failed =
+                    |why| NoTrial::failed(format!("reading {changes} changes before the load: {why}"));
+                self.reload().map_err(failed)?;
+                Ok(before)
+            }
+            Preparation::Primary => {
+                let renewed = self.primary.map_or(Ok(()), |primary| primary.renew(self.stage.target.path()));
+                renewed.map(|()| None).map_err(|why| NoTrial::failed(format!("the primary: {why}")))
+            }
+        }
+    }
+
+    /// Makes the subject read its zones again, and waits for the new serial.
+    fn reload(&self) -> Result<(), String> {
+        let action = Action::Control { control: Control::Reload, zone: None };
+        let reload = Event { at: Duration::ZERO, action, by: None };
+        self.stage.check(&reload)?;
+        let performed = runner::now(&reload, &self.stage, READ_WITHIN);
+        match (performed.failure, performed.done_ns) {
+            (Some(why), _) => Err(why),
+            (None, None) => Err("its new serial was not answered".into()),
+            (None, Some(_)) => Ok(()),
+        }
+    }
+
     /// Plays a load with `play`, and performs the event meanwhile. The record has it, and the moments of the load.
     pub(crate) fn beside(
         &self,
         mut message: PlayRequest,
         play: impl FnOnce(&PlayRequest) -> Result<Trial, NoTrial>,
     ) -> Result<Trial, NoTrial> {
-        if let Some(file) = self.event.zone_file.as_ref().filter(|_| self.event.reads_zones()) {
-            renew(file)
-                .map_err(|error| NoTrial::failed(format!("a new serial in {}: {error}", file.display())))?;
+        let mut event = self.event.during(message.plan.stop.after.unwrap_or_default());
+        if let (Some(before), Action::Transfer { since, .. }) = (self.prepare()?, &mut event.action) {
+            *since = Some(before);
         }
-        let event = self.event.during(message.plan.stop.after.unwrap_or_default());
         self.stage.check(&event).map_err(|why| NoTrial::failed(format!("the event `{event}`: {why}")))?;
         message.plan.moments = Some(MomentsPlan::default());
         let start_ns = OnceLock::new();
@@ -159,6 +247,14 @@ impl StagedEvent<'_> {
         if let Some(why) = events.iter().find_map(|event| event.failure.as_ref()) {
             return Err(NoTrial::failed(format!("the event `{event}` failed: {why}")));
         }
+        if let (Preparation::Changes(_), Some(event)) = (self.event.preparation, events.first())
+            && event.counts.contains_key(WHOLE)
+        {
+            return Err(NoTrial::failed(format!(
+                "the event `{event}`: the subject sent the whole zone",
+                event = event.name
+            )));
+        }
         let late_s = trial.late_start_ns.unwrap_or(0) as f64 / 1e9;
         for event in &mut events {
             put_back(event, late_s);
@@ -166,6 +262,13 @@ impl StagedEvent<'_> {
         trial.events = events;
         Ok(trial)
     }
+}
+
+/// The changes of an incremental transfer.
+fn read_changes(text: &str) -> Result<u32, String> {
+    let changes = scaled(text, &[("k", 1e3), ("M", 1e6), ("", 1.0)]);
+    let changes = changes.filter(|changes| (1.0..=f64::from(CHANGES_MOST)).contains(changes));
+    changes.map(|changes| changes as u32).ok_or_else(|| format!("expected 1 to {CHANGES_MOST} changes"))
 }
 
 /// Moves the moments of an event to the clock of a load that began so many seconds late.
@@ -191,11 +294,15 @@ mod tests {
             ("reload", "reload"),
             ("restart", "restart"),
             ("transfer", "AXFR"),
+            ("ixfr=10k", "AXFR"),
+            ("transfer-in", "notify"),
+            ("kill-back-end", "kill-back-end"),
             ("stop=300ms", "stop for 300ms"),
             ("update=1k", "update at 1000/s for 3s"),
             ("loss=5%", "loss 5% for 3s"),
             ("delay=20ms", "delay 20ms for 3s"),
             ("standstill=300ms", "standstill of the path for 300ms"),
+            ("outage=tld", "outage of the largest tld for 3s"),
         ] {
             assert_eq!(during_10_s(word), wanted);
         }
@@ -207,6 +314,8 @@ mod tests {
             assert_eq!(CellEvent::read(word).unwrap_err(), EXPECTED, "{word}");
         }
         for (word, wanted) in [
+            ("ixfr=0", "expected 1 to 1000000 changes"),
+            ("ixfr=2M", "expected 1 to 1000000 changes"),
             ("stop=0s", "above 0"),
             ("stop=5", "expected a duration"),
             ("update=1M", "to 10k a second"),

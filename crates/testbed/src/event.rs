@@ -17,8 +17,9 @@ mod notify;
 pub(crate) mod over;
 mod reconnecting;
 mod text;
-mod transfer;
+pub(crate) mod transfer;
 mod update;
+mod usage;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -103,6 +104,28 @@ pub enum PathFault {
     },
     /// Neither a query nor a reply passes.
     Standstill,
+    /// Some servers of an Internet in a box cannot be reached.
+    Outage(Outage),
+}
+
+/// The servers of an Internet in a box that cannot be reached for some time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Outage {
+    /// Those of the top-level domain with most zones.
+    Tld,
+    /// Those of the hosting company with most zones.
+    Company,
+}
+
+impl Outage {
+    /// The word in scenarios and studies.
+    pub fn word(self) -> &'static str {
+        match self {
+            Self::Tld => "tld",
+            Self::Company => "company",
+        }
+    }
 }
 
 /// How an event is done.
@@ -176,6 +199,7 @@ impl fmt::Display for PathFault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match *self {
             Self::Standstill => f.write_str("standstill of the path"),
+            Self::Outage(outage) => write!(f, "outage of the largest {}", outage.word()),
             Self::Worse { loss, delay } => {
                 let loss = (loss > 0.0).then(|| format!("loss {}%", tidy(loss * 100.0)));
                 let delay = (!delay.is_zero()).then(|| format!("delay {delay:?}"));
@@ -207,6 +231,7 @@ mod tests {
             ("loss = \"7%\"\nfor = \"2s\"", "loss 7% for 2s"),
             ("loss = \"5%\"\ndelay = \"20ms\"\nfor = \"2s\"", "loss 5%, delay 20ms for 2s"),
             ("do = \"standstill\"\nfor = \"1s\"", "standstill of the path for 1s"),
+            ("do = \"outage\"\nservers = \"tld\"\nfor = \"1s\"", "outage of the largest tld for 1s"),
             ("command = [\"sh\", \"-c\", \"a b\"]", "sh -c 'a b'"),
             ("command = [\"x\", \"--password\", \"abc\"]", "x --password '<secret>'"),
         ] {

@@ -27,6 +27,7 @@ pub mod play;
 pub mod player;
 pub mod player_hosts;
 pub mod player_setup;
+pub mod primary;
 pub mod signing;
 pub mod site;
 pub mod started;

@@ -149,6 +149,9 @@ impl Subject {
         }
         let ports = definition.ports(setting.settings, setting.workers)?;
         definition.check_zones(setting.zones.len())?;
+        if setting.zones.iter().any(|zone| zone.primary.is_some()) {
+            definition.check_secondary()?;
+        }
         let (path, address) = (setting.path, setting.path.subject_address());
         let first = path
             .at_subject(|| port::free(address, ports))
@@ -157,7 +160,8 @@ impl Subject {
             (first.port()..first.port() + ports).map(|port| SocketAddr::new(address, port)).collect();
         let values = definition.settle(setting.settings, over.values(setting.values(first)?));
         let values = definition.over(transport, values)?;
-        let values = zones::with(values, definition.each_zone.as_deref(), setting.zones);
+        let texts = (definition.each_zone.as_deref(), definition.each_secondary.as_deref());
+        let values = zones::with(values, texts, setting.zones);
         prepare_folder(definition, setting.folder, &values)?;
         let mut command = command(definition, setting.folder, &values)?;
         path.place_subject(&mut command).map_err(|error| io_error("entering a network namespace", error))?;

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_observation::factors::{
-    FactorError,
+    FactorError, Scenario,
     name::{self, CORES, SUBJECT},
 };
 use kqps_observation::run::Role;
@@ -12,7 +12,7 @@ use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
 use kqps_player::plan::window_most;
 use kqps_recipe::RecipeError;
 
-use super::attack::ONE_HOST;
+use super::attack::ATTACKERS_ON_ONE_HOST;
 use super::ceilings;
 use super::events::EVENT_ON_ONE_HOST;
 use super::offer::HostOffer;
@@ -20,6 +20,7 @@ use super::values::{self, FactorWords, ONE_PER_CORE, VALUES_MOST};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
 use crate::placement::{self, CoreRequest, Placed, place};
 use kqps_files::toml_file::TomlError;
+use kqps_testbed::cell_event::CellEvent;
 use kqps_testbed::echo_io;
 use kqps_testbed::host_settings;
 use kqps_testbed::internet;
@@ -150,7 +151,7 @@ impl Matrix<'_> {
             self.study.wrong_value("subjects", subject, what)
         })?;
         let of_one_host = [
-            factors.scenario().map(|_| ONE_HOST),
+            factors.scenario().filter(Scenario::is_of_attackers).map(|_| ATTACKERS_ON_ONE_HOST),
             factors.event().map(|_| EVENT_ON_ONE_HOST),
             factors.dataset().internet.map(|_| internet::ON_ONE_HOST),
         ];
@@ -162,7 +163,8 @@ impl Matrix<'_> {
         // Between hosts the path is the network, and has no settings.
         let factors = if players.is_some() { factors.filtered(|name| name != name::PATH) } else { factors };
         let can_be = self.check_zones(definition, &factors)?;
-        if let Err(error) = can_be.and_then(|()| definition.check_transport(factors.transport())) {
+        let can_be = can_be.and_then(|()| definition.check_transport(factors.transport()));
+        if let Err(error) = can_be.and_then(|()| check_event(definition, &factors)) {
             layout.skipped.insert(name, error.to_string());
             return Ok(Vec::new());
         }
@@ -435,4 +437,10 @@ fn published(published: &Published) -> Vec<question::Published> {
             question::Published { factors, rate_qps, best: published.best, note: published.note.clone() }
         })
         .collect()
+}
+
+/// Whether a subject can do its part of the event of a cell, as far as its definition shows.
+fn check_event(definition: &Definition, factors: &Factors) -> Result<(), SettingError> {
+    let event = factors.event().and_then(|word| CellEvent::read(word).ok());
+    event.filter(CellEvent::needs_primary).map_or(Ok(()), |_| definition.check_secondary())
 }

@@ -37,6 +37,8 @@ pub(super) fn check(
             format!(
                 "an event needs loads with a rate, of {SECONDS_LEAST} s and more: load = {{ rates_qps = [1000], seconds = 10 }}"
             )
+        } else if event.is_outage() && !settings.contains_key(name::INTERNET) {
+            format!("`{word}` is of servers of an Internet in a box: internet = \"small\"")
         } else if event.is_of_path() && !is_own_path {
             format!("`{word}` makes the path worse, and other programs use `loopback`, too: path = \"veth\"")
         } else {
@@ -74,6 +76,7 @@ mod tests {
                 "of 3 s and more",
             ),
             (long, "fixed = { \"subject.event\" = \"loss=5%\" }", "path = \"veth\""),
+            (long, "fixed = { \"subject.event\" = \"outage=tld\" }", "internet = \"small\""),
             (long, "fixed = { \"subject.event\" = \"relaod\" }", "expected none, reload"),
             (long, "fixed = { \"subject.event\" = \"stop=0s\" }", "above 0"),
         ] {

@@ -15,6 +15,8 @@ pub enum Control {
     Rotate,
     /// Drops what is in its cache.
     Flush,
+    /// Loses its first back end, whose processes are killed.
+    KillBackEnd,
 }
 
 impl Control {
@@ -25,6 +27,7 @@ impl Control {
             Self::Reconfigure => "reconfigure",
             Self::Rotate => "rotate",
             Self::Flush => "flush",
+            Self::KillBackEnd => "kill-back-end",
         }
     }
 }

@@ -36,7 +36,7 @@ impl<'a> Target<'a> {
     }
 
     /// The path to it.
-    pub(super) fn path(&self) -> &LaidPath {
+    pub(crate) fn path(&self) -> &LaidPath {
         self.path
     }
 

@@ -1,25 +1,27 @@
 //! Performs one event, and sees when it is done.
 
 use std::collections::BTreeMap;
+use std::net::IpAddr;
 use std::process::Command;
 use std::time::Duration;
 
 use kqps_kernel::clock::now_ns;
 use kqps_kernel::namespace::impair::Impairment;
 use kqps_kernel::priority;
+use kqps_observation::EventUsage;
 
 use super::over::Over;
 use super::serial::{Answer, EVERY, SerialQuery};
 use super::stage::{Family, Stage};
 use super::update::{self, Updates};
-use super::{Action, By, Event, PathFault, command, notify, transfer};
+use super::{Action, By, Event, PathFault, command, notify, transfer, usage};
 use crate::subject::programs;
 
 /// The interval at which the end of killed processes is looked for.
 const LOOK: Duration = Duration::from_millis(1);
 
 /// The outcome of an event, on the monotonic clock.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Performed {
     /// When it began.
     pub begun_ns: Option<u64>,
@@ -29,6 +31,8 @@ pub struct Performed {
     pub failure: Option<String>,
     /// Its counts.
     pub counts: BTreeMap<String, u64>,
+    /// What the subject used meanwhile; `None` if it is not known.
+    pub usage: Option<EventUsage>,
 }
 
 /// An event whose moment has not come.
@@ -42,6 +46,8 @@ pub(super) struct Prepared<'a> {
     family: Result<Option<Box<dyn Family + 'a>>, String>,
     /// The messages of dynamic updates, or why there are none. It takes milliseconds to make them.
     updates: Result<Vec<Vec<u8>>, String>,
+    /// The servers of an outage, or why they are not known.
+    silenced: Result<Vec<IpAddr>, String>,
 }
 
 /// The sign that an event is done, after it was performed.
@@ -81,7 +87,13 @@ impl<'a> Prepared<'a> {
             Action::Update { .. } => update::messages(stage.zone_of(event).unwrap_or_default()),
             _ => Ok(Vec::new()),
         };
-        Self { event, stage, serial, before: Answer::None, family, updates }
+        let silenced = match (&event.action, stage.target.path().internet()) {
+            (Action::Path { fault: PathFault::Outage(outage), .. }, Some(internet)) => {
+                internet.servers(*outage).map_err(|error| error.to_string())
+            }
+            _ => Ok(Vec::new()),
+        };
+        Self { event, stage, serial, before: Answer::None, family, updates, silenced }
     }
 
     /// How long before its moment an event asks for the serial, nanoseconds: some queries may be lost.
@@ -111,7 +123,13 @@ impl<'a> Prepared<'a> {
     }
 
     /// Performs it now, and waits until it is done or the load is over.
-    pub(super) fn perform(mut self, over: &Over) -> Performed {
+    pub(super) fn perform(self, over: &Over) -> Performed {
+        let actor = self.stage.actor;
+        let (performed, usage) = usage::during(actor, || self.perform_watched(over));
+        Performed { usage, ..performed }
+    }
+
+    fn perform_watched(mut self, over: &Over) -> Performed {
         let mut performed = Performed::default();
         match self.act(over, &mut performed) {
             Err(why) => performed.failure = Some(why),
@@ -238,14 +256,23 @@ impl<'a> Prepared<'a> {
         begun: &mut dyn FnMut(),
     ) -> Result<End, String> {
         let path = self.stage.target.path();
-        begun();
-        let (impairment, both_ways) = match fault {
-            PathFault::Worse { loss, delay } => (Impairment::Netem { loss, delay }, false),
-            PathFault::Standstill => (Impairment::Blackhole, true),
+        let silenced = self.silenced.as_ref().map_err(Clone::clone)?;
+        let silence = |is_dropped| {
+            path.internet().map_or(Ok(()), |internet| internet.drop_packets_to(silenced, is_dropped))
         };
-        let worse = path.impair(impairment, both_ways).map_err(|error| error.to_string());
+        begun();
+        let worse = match fault {
+            PathFault::Worse { loss, delay } => path.impair(Impairment::Netem { loss, delay }, false),
+            PathFault::Standstill => path.impair(Impairment::Blackhole, true),
+            PathFault::Outage(_) => silence(true),
+        };
+        let worse = worse.map_err(|error| error.to_string());
         let has_passed = worse.is_ok() && over.wait(lasting);
-        let relieved = path.relieve().map_err(|error| error.to_string());
+        let relieved = match fault {
+            PathFault::Outage(_) => silence(false),
+            PathFault::Worse { .. } | PathFault::Standstill => path.relieve(),
+        };
+        let relieved = relieved.map_err(|error| error.to_string());
         worse.and(relieved)?;
         Ok(if has_passed { End::Now } else { End::Unseen })
     }

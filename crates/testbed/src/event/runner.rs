@@ -86,8 +86,8 @@ fn joined(thread: ScopedJoinHandle<'_, Outcome>) -> Outcome {
 fn with(facts: EventFacts, outcome: Outcome) -> EventFacts {
     let Some((began_ns, performed)) = outcome else { return facts };
     let since = |at_ns: u64| at_ns.saturating_sub(began_ns) as f64 / 1e9;
-    let Performed { begun_ns, done_ns, failure, counts } = performed;
-    EventFacts { begun_s: begun_ns.map(since), done_s: done_ns.map(since), failure, counts, ..facts }
+    let Performed { begun_ns, done_ns, failure, counts, usage } = performed;
+    EventFacts { begun_s: begun_ns.map(since), done_s: done_ns.map(since), failure, counts, usage, ..facts }
 }
 
 /// Prepares an event, waits for its moment and performs it. `preparing` is dropped when the load may begin. `None` if the

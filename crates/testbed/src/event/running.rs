@@ -108,6 +108,10 @@ impl Actor for RunningServer {
         if first.signal(signal.signal())? { Ok(()) } else { Err(format!("process {} has ended", first.pid)) }
     }
 
+    fn first_pids(&self) -> Vec<u32> {
+        self.processes.iter().filter(|one| one.is_left()).map(|one| one.pid).collect()
+    }
+
     fn family(&self) -> Box<dyn Family + '_> {
         Box::new(RunningFamily::new(&self.processes))
     }

@@ -3,7 +3,7 @@
 
 use super::exchange::Target;
 use super::over::Over;
-use super::{Action, By, Control, ControlSignal, Event};
+use super::{Action, By, Control, ControlSignal, Event, PathFault};
 use crate::path::LaidPath;
 use crate::subject::programs;
 
@@ -33,6 +33,9 @@ pub trait Actor: Sync {
 
     /// Sends a signal to its first process.
     fn ask(&self, signal: ControlSignal) -> Result<(), String>;
+
+    /// Its processes that do not descend from each other; empty if they are not known.
+    fn first_pids(&self) -> Vec<u32>;
 
     /// Its processes, to be suspended or killed.
     fn family(&self) -> Box<dyn Family + '_>;
@@ -104,6 +107,9 @@ impl Stage<'_> {
                     .into())
             }
             Action::Notify { .. } | Action::Transfer { .. } | Action::Update { .. } => Ok(()),
+            Action::Path { fault: PathFault::Outage(_), .. } if self.target.path().internet().is_none() => {
+                Err("an outage is of servers of an Internet in a box, in which the subject must resolve".into())
+            }
             Action::Path { .. } => check_path(self.target.path()),
         }
     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use kqps_catalogue::value::{parse_duration, scaled};
 use serde::Deserialize;
 
-use super::{Action, By, Control, ControlSignal, Event, PathFault};
+use super::{Action, By, Control, ControlSignal, Event, Outage, PathFault};
 
 /// The most updates a second: one socket sends them and waits for their replies.
 const UPDATES_MOST: f64 = 10_000.0;
@@ -28,6 +28,7 @@ pub(super) struct EventText {
     rate: Option<Rate>,
     loss: Option<String>,
     delay: Option<String>,
+    servers: Option<Outage>,
 }
 
 /// The words of `do`.
@@ -38,6 +39,7 @@ enum What {
     Reconfigure,
     Rotate,
     Flush,
+    KillBackEnd,
     Restart,
     Kill,
     Stop,
@@ -45,6 +47,7 @@ enum What {
     Transfer,
     Update,
     Standstill,
+    Outage,
 }
 
 /// A rate with or without a unit.
@@ -93,6 +96,7 @@ impl EventText {
             Some(What::Reconfigure) => control(Control::Reconfigure),
             Some(What::Rotate) => control(Control::Rotate),
             Some(What::Flush) => control(Control::Flush),
+            Some(What::KillBackEnd) => control(Control::KillBackEnd),
             Some(What::Restart) => Action::Restart,
             Some(What::Kill) => Action::Kill,
             Some(What::Stop) => Action::Stop(self.lasting()?),
@@ -103,6 +107,10 @@ impl EventText {
                 Action::Update { zone, rate_qps: self.rate()?, lasting }
             }
             Some(What::Standstill) => self.path(PathFault::Standstill)?,
+            Some(What::Outage) => {
+                let servers = self.servers.ok_or("an outage needs `servers`: tld or company")?;
+                self.path(PathFault::Outage(servers))?
+            }
         })
     }
 
@@ -179,6 +187,7 @@ impl EventText {
             ("to", is(matches!(action, Action::Notify { .. }), self.to.is_some())),
             ("serial", is(matches!(action, Action::Transfer { .. }), self.serial.is_some())),
             ("rate", is(matches!(action, Action::Update { .. }), self.rate.is_some())),
+            ("servers", is(self.what == Some(What::Outage), self.servers.is_some())),
         ];
         match given.into_iter().find_map(|(key, is_unwanted)| is_unwanted.then_some(key)) {
             Some(key) => Err(self.unwanted(key)),
@@ -188,6 +197,7 @@ impl EventText {
 
     fn unwanted(&self, key: &str) -> String {
         let kind = match self.what {
+            Some(What::KillBackEnd) => "do = \"kill-back-end\"".into(),
             Some(what) => format!("do = \"{}\"", format!("{what:?}").to_lowercase()),
             None if self.is_path() => "a fault of the path".into(),
             None => "a command".into(),
@@ -250,6 +260,9 @@ mod tests {
             ("at = \"5s\"\ndo = \"kill\"\ncommand = [\"x\"]", "`command` has no meaning for do = \"kill\""),
             ("at = \"5s\"\ndo = \"stop\"\nfor = \"0s\"", "for = \"0s\": expected a time above 0"),
             ("at = \"5s\"\ndo = \"standstill\"", "a fault of the path needs `for`"),
+            ("at = \"5s\"\ndo = \"outage\"\nfor = \"1s\"", "an outage needs `servers`"),
+            ("at = \"5s\"\ndo = \"outage\"\nservers = \"all\"\nfor = \"1s\"", "unknown variant `all`"),
+            ("at = \"5s\"\ndo = \"kill\"\nservers = \"tld\"", "`servers` has no meaning for do = \"kill\""),
             ("at = \"5s\"\nloss = \"5%\"", "a fault of the path needs `for`"),
             ("at = \"5s\"\nloss = \"200%\"\nfor = \"1s\"", "loss = \"200%\": expected a share"),
             ("at = \"5s\"\nloss = \"5%\"\ndo = \"kill\"\nfor = \"1s\"", "leave `do` out"),

@@ -16,6 +16,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// The interval at which the end of the load is looked for.
 const LOOK: Duration = Duration::from_millis(100);
 
+/// The name of the count of incremental transfers for which the server sent the whole zone.
+pub(crate) const WHOLE: &str = "whole";
+
 /// Counts of a transfer that goes on, and what its end is known by.
 #[derive(Debug, Default)]
 struct Progress {
@@ -60,8 +63,11 @@ pub(super) fn run(
             Err(error) => break Err(error.to_string()),
         }
     };
-    let Progress { messages, records, bytes, .. } = progress;
+    let Progress { messages, records, bytes, is_incremental, .. } = progress;
     counts.extend([("messages", messages), ("records", records), ("bytes", bytes)].map(named));
+    if since.is_some() && records > 1 && !is_incremental {
+        counts.extend([(WHOLE, 1)].map(named));
+    }
     outcome
 }
 

@@ -53,6 +53,9 @@ pub struct Definition {
     /// The text of its configuration for each zone, with placeholders. Repeated for all zones, it is `{zones}`.
     /// Without it, the subject serves one zone.
     pub each_zone: Option<String>,
+    /// The text for a zone that the subject transfers in from a primary, at its own address and `{primary_port}`. Without it,
+    /// the subject transfers no zone in.
+    pub each_secondary: Option<String>,
     /// The transports that it answers over, each with the text of `{of_transport}` in cells over it, or with the texts
     /// of `{of_transport.KEY}`.
     #[serde(default = "udp_alone")]
@@ -235,6 +238,12 @@ impl Definition {
         Ok(())
     }
 
+    /// Whether it can transfer a zone in.
+    pub fn check_secondary(&self) -> Result<(), SettingError> {
+        let is_able = self.each_secondary.is_some();
+        is_able.then_some(()).ok_or_else(|| SettingError::Secondary { title: self.title.clone() })
+    }
+
     /// Whether it answers over a transport.
     pub fn check_transport(&self, transport: Transport) -> Result<(), SettingError> {
         self.texts_over(transport).map(|_| ())
@@ -275,7 +284,7 @@ impl Definition {
     fn templates(&self) -> impl Iterator<Item = &String> {
         let version = self.version.iter().flat_map(|version| &version.command);
         let start = self.start.command.iter().chain(self.start.env.values()).chain([&self.start.ports]);
-        let files = self.files.values().chain(&self.each_zone);
+        let files = self.files.values().chain(&self.each_zone).chain(&self.each_secondary);
         let files = files.chain(self.transports.values().flat_map(Texts::all));
         let control = self.control.values().flat_map(|way| way.command.iter().chain(&way.zone_command));
         files.chain(start).chain(control).chain(version).chain([&self.io, &self.echo_sockets])

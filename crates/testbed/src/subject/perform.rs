@@ -195,6 +195,10 @@ impl Actor for PlacedSubject<'_> {
         self.subject.process.signal(signal.signal()).map_err(|error| error.to_string())
     }
 
+    fn first_pids(&self) -> Vec<u32> {
+        vec![self.subject.pid()]
+    }
+
     fn family(&self) -> Box<dyn Family + '_> {
         Box::new(SubjectFamily { subject: self.subject, reached: None })
     }

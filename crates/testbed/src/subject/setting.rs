@@ -61,6 +61,8 @@ pub enum SettingError {
     Internet { title: String },
     #[error("{title} takes one zone, so it cannot have {zones}: its file has no each_zone")]
     Zones { title: String, zones: usize },
+    #[error("{title} transfers no zone in: its file has no each_secondary")]
+    Secondary { title: String },
     #[error("{title}: ports = \"{text}\": expected a number from 1 to {max}, or a product of numbers", max = kqps_kernel::port::MANY)]
     Ports { title: String, text: String },
 }

@@ -12,7 +12,7 @@ use kqps_files::toml_file::{did_you_mean, nearest};
 pub struct Values(BTreeMap<String, String>);
 
 /// The placeholders of every subject; its settings are further ones.
-pub const BUILT_IN: [&str; 16] = [
+pub const BUILT_IN: [&str; 17] = [
     "address",
     "certificate",
     "cpus",
@@ -23,6 +23,7 @@ pub const BUILT_IN: [&str; 16] = [
     "kqps",
     "origin",
     "port",
+    "primary_port",
     "root_hints",
     "secret",
     "trust_anchor",

@@ -139,13 +139,23 @@ impl Definition {
     /// The text for each zone must be used, and must exist if it is used.
     fn check_each_zone(&self) -> Result<(), Slip> {
         let is_used = self.uses("zones");
-        match &self.each_zone {
-            Some(text) if template::uses(text, "zones") => {
-                Err(("each_zone".into(), "each_zone is the text for one zone, and cannot use {zones}".into()))
+        let of_zone = [("each_zone", &self.each_zone), ("each_secondary", &self.each_secondary)];
+        for (key, text) in of_zone {
+            if text.as_ref().is_some_and(|text| template::uses(text, "zones")) {
+                return Err((
+                    key.into(),
+                    format!("{key} is the text for one zone, and cannot use {{zones}}"),
+                ));
             }
+        }
+        match &self.each_zone {
             Some(_) if !is_used => {
                 let what = "each_zone is used nowhere: expected {zones} in a file or a command";
                 Err(("each_zone".into(), what.into()))
+            }
+            None if self.each_secondary.is_some() => {
+                let what = "each_secondary is the text for a zone in place of each_zone, which is missing";
+                Err(("each_secondary".into(), what.into()))
             }
             None if is_used => {
                 let what = "{zones} has nothing to repeat: expected each_zone, the text for one zone";
