@@ -11,8 +11,9 @@ use crate::feeding::Pieces;
 /// Takes any bytes as a capture. Its account adds up, and a pipe that gives a byte at a time holds the same. If the
 /// bytes are compressed and damaged, how much is read before the error depends on the pieces.
 pub fn capture(bytes: &[u8]) {
-    let every = Settings { ports: vec![53, 443, 853], servers: Vec::new() };
-    let one = Settings { servers: vec![IpAddr::from([192, 0, 2, 53])], ..Settings::default() };
+    let every = Settings { ports: vec![53, 443, 853], ..Settings::default() };
+    let one =
+        Settings { servers: vec![IpAddr::from([192, 0, 2, 53])], is_upstream: true, ..Settings::default() };
     for settings in [every, one] {
         let whole = read(Cursor::new(bytes.to_vec()), &settings);
         let piped = read(Pieces::new(Cursor::new(bytes.to_vec()), 1), &settings);

@@ -2,7 +2,8 @@
 //!
 //! For: files, and what was recorded of a socket. Taken is what the server received from its clients, and what it
 //! responded: `CLIENT_*` and `AUTH_*` alike. BIND writes either for each message, by its flags, so that a query may be
-//! of one kind and its response of the other. Not for: what a resolver asks of others.
+//! of one kind and its response of the other. If the settings say so, it is what a resolver asks of name servers instead
+//! (`RESOLVER_*`). Not for: what a forwarder asks of others.
 //!
 //! A response's frame may have its query too. If that had no frame of its own, the frame brings both (`further`).
 //!
@@ -33,6 +34,7 @@ use tap::{Frame, Tapped};
 pub(crate) struct Taps {
     frames: Frames,
     servers: Vec<IpAddr>,
+    is_upstream: bool,
     timeline: Timeline<Frame>,
     connections: Connections,
     /// Connections that ended, for the next calls.
@@ -52,6 +54,7 @@ impl Taps {
         Self {
             frames: Frames::new(),
             servers: settings.servers.clone(),
+            is_upstream: settings.is_upstream,
             timeline: Timeline::new(),
             connections: Connections::new(),
             closed: VecDeque::new(),
@@ -100,7 +103,7 @@ impl Taps {
     /// Reads the current frame, which is held if later ones decide its time.
     fn read(&mut self, counts: &mut Counts) {
         counts.packets += 1;
-        let frame = match tap::read(self.frames.current(), &self.servers) {
+        let frame = match tap::read(self.frames.current(), (&self.servers, self.is_upstream)) {
             Ok(frame) => frame,
             Err(why) => return counts.skip(why),
         };

@@ -85,8 +85,11 @@ where
 {
     let unreadable = |error| CompileError::Source(DatasetError::Capture { path: path.to_owned(), error });
     let source = Shared::new(source);
-    let settings =
-        Settings { ports: options.capture.ports.clone(), servers: options.capture.servers.clone() };
+    let settings = Settings {
+        ports: options.capture.ports.clone(),
+        servers: options.capture.servers.clone(),
+        ..Settings::default()
+    };
     let mut reader = Reader::new(source.clone(), &settings).map_err(unreadable)?;
     let mut compiler = Compiler::new(path, options, writer);
     while let Some(event) = reader.next().map_err(unreadable)? {

@@ -152,9 +152,14 @@ impl ZoneText<'_> {
 
 fn write_set(set: &Rrset, text: &mut String) {
     for data in set.iter() {
-        let (owner, rtype) = (NameText(&set.owner), RtypeName(set.rtype));
-        let _ = writeln!(text, "{owner} {} IN {rtype} {}", set.ttl_s, zone_data_text(set.rtype, data));
+        write_record(&set.owner, (set.rtype, set.ttl_s), data, text);
     }
+}
+
+/// Appends a record as a line of a master file.
+pub(crate) fn write_record(owner: &[u8], (rtype, ttl_s): (u16, u32), data: &[u8], text: &mut String) {
+    let data = zone_data_text(rtype, data);
+    let _ = writeln!(text, "{} {ttl_s} IN {} {data}", NameText(owner), RtypeName(rtype));
 }
 
 /// Data as a master file has them, with the types of a zone's apex and cuts.

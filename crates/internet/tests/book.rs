@@ -55,6 +55,7 @@ pub(crate) struct Reply {
     pub(crate) is_authoritative: bool,
     pub(crate) is_truncated: bool,
     pub(crate) bytes: usize,
+    pub(crate) message: Vec<u8>,
     pub(crate) has_opt: bool,
     /// Answer, authority and additional, without OPT.
     pub(crate) sections: [Vec<Rec>; 3],
@@ -103,7 +104,16 @@ pub(crate) fn read(query: &[u8], reply: &[u8], answered: Answered) -> Reply {
     let rcode = kqps_message::edns::rcode(header, reply);
     let is_authoritative = reply[2] & kqps_message::header::AA != 0;
     let is_truncated = header.is_truncated();
-    Reply { answered, rcode, is_authoritative, is_truncated, bytes: reply.len(), has_opt, sections }
+    Reply {
+        answered,
+        rcode,
+        is_authoritative,
+        is_truncated,
+        bytes: reply.len(),
+        message: reply.to_vec(),
+        has_opt,
+        sections,
+    }
 }
 
 /// Asks a server; `None` if it does not reply.
@@ -135,11 +145,13 @@ pub(crate) struct Book<'i> {
     pub(crate) upstream: u64,
     /// Every reply, with the zone whose server gave it.
     pub(crate) seen: Vec<(Vec<u8>, Vec<u8>, u16, Reply)>,
+    /// The bytes of every reply, with its server.
+    pub(crate) heard: Vec<(IpAddr, Vec<u8>)>,
 }
 
 impl<'i> Book<'i> {
     pub(crate) fn new(internet: &'i Internet) -> Self {
-        Self { internet, dnssec_ok: false, upstream: 0, seen: Vec::new() }
+        Self { internet, dnssec_ok: false, upstream: 0, seen: Vec::new(), heard: Vec::new() }
     }
 
     /// The rcode and the records of the answer.
@@ -189,6 +201,7 @@ impl<'i> Book<'i> {
             reply = ask(self.internet, server, (name, qtype), Some(edns), true).expect("a reply by TCP");
         }
         self.seen.push((zone.to_vec(), name.to_vec(), qtype, reply.clone()));
+        self.heard.push((server, reply.message.clone()));
         reply
     }
 

@@ -3,6 +3,7 @@
 mod book;
 mod bytes;
 mod conduct;
+mod rebuilt;
 mod referrals;
 mod secure;
 mod steady;

@@ -29,12 +29,12 @@ impl CapturedArgs {
     pub(crate) fn settings(&self) -> Settings {
         let usual = Settings::default();
         let ports = if self.captured_port.is_empty() { usual.ports } else { self.captured_port.clone() };
-        Settings { ports, servers: self.captured_server.clone() }
+        Settings { ports, servers: self.captured_server.clone(), ..usual }
     }
 
     /// The options of a dataset with these flags.
     pub(crate) fn options(&self, client: Client) -> CaptureOptions {
-        let Settings { ports, servers } = self.settings();
+        let Settings { ports, servers, .. } = self.settings();
         CaptureOptions { ports, servers, client }
     }
 

@@ -4,6 +4,7 @@ mod capture;
 mod flags;
 mod from_capture;
 mod internet;
+mod tree;
 
 use std::path::PathBuf;
 use std::process::ExitCode;

@@ -50,6 +50,8 @@ pub(super) const MESSAGE: i32 = 1;
 /// `Message.Type`.
 pub(super) const AUTH_QUERY: i32 = 1;
 pub(super) const AUTH_RESPONSE: i32 = 2;
+pub(super) const RESOLVER_QUERY: i32 = 3;
+pub(super) const RESOLVER_RESPONSE: i32 = 4;
 pub(super) const CLIENT_QUERY: i32 = 5;
 pub(super) const CLIENT_RESPONSE: i32 = 6;
 

@@ -31,16 +31,20 @@ pub(super) struct Frame {
     pub(super) query: Option<Tapped>,
 }
 
-/// Reads a frame. Returns why the frame is skipped, if it is.
-pub(super) fn read(frame: &[u8], servers: &[IpAddr]) -> Result<Frame, Why> {
+/// Reads a frame. Returns why the frame is skipped, if it is. The servers are those of the settings, and so is whether frames
+/// are of a resolver's own queries.
+pub(super) fn read(frame: &[u8], (servers, is_upstream): (&[IpAddr], bool)) -> Result<Frame, Why> {
     let Ok(Dnstap { message: Some(tap), kind: Some(proto::MESSAGE) }) = Dnstap::decode(frame) else {
         return Err(Why::BadTap);
     };
-    let kind = match tap.kind {
-        Some(proto::CLIENT_QUERY | proto::AUTH_QUERY) => Kind::Query,
-        Some(proto::CLIENT_RESPONSE | proto::AUTH_RESPONSE) => Kind::Response,
-        Some(_) => return Err(Why::OtherTap),
-        None => return Err(Why::BadTap),
+    let kind = match (tap.kind, is_upstream) {
+        (Some(proto::CLIENT_QUERY | proto::AUTH_QUERY), false) | (Some(proto::RESOLVER_QUERY), true) => {
+            Kind::Query
+        }
+        (Some(proto::CLIENT_RESPONSE | proto::AUTH_RESPONSE), false)
+        | (Some(proto::RESOLVER_RESPONSE), true) => Kind::Response,
+        (Some(_), _) => return Err(Why::OtherTap),
+        (None, _) => return Err(Why::BadTap),
     };
     let transport = transport(&tap)?;
     let (client, server) = ends(&tap, transport)?;

@@ -93,7 +93,7 @@ fn other_ports_and_servers_are_taken_if_the_settings_say_so() {
     let other = SocketAddr::new(server().ip(), 5353);
     let packet = ip(client(), other, UDP, 1, &udp(client(), other, &query(1)));
     let capture = pcap(RAW, &[packet, asked(2)]);
-    let settings = Settings { ports: vec![53, 5353], servers: vec![server().ip()] };
+    let settings = Settings { ports: vec![53, 5353], servers: vec![server().ip()], ..Settings::default() };
     assert_eq!(read_from(Cursor::new(capture.clone()), &settings).ids(), [1, 2]);
     let servers = vec![IpAddr::from([192, 0, 2, 99]), server().ip()];
     let settings = Settings { servers, ..Settings::default() };

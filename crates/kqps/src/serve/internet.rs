@@ -5,6 +5,7 @@ mod generated;
 mod name;
 mod network;
 mod status;
+pub(crate) mod tree_folder;
 pub(crate) mod words;
 mod zones;
 
@@ -53,6 +54,7 @@ Examples:
   kqps serve internet --size small -- unbound -d -c my.conf
   kqps serve internet --server 192.0.2.1=.=root --delay 20ms --namespace box
   kqps serve internet --server 127.0.1.1=test.zone --loopback 5300
+  kqps serve internet --tree seen -- unbound -d -c my.conf
   kqps serve internet --server 192.0.2.1=.=root.zone -- unbound -d -c my.conf";
 
 /// Be all name servers that a resolver asks, each at its own address: the Internet in a box
@@ -75,6 +77,10 @@ pub(super) struct Args {
     /// Send each answer this long after its query, up to 2m
     #[arg(long, value_name = "DURATION", value_parser = parse_delay, requires = "server", help_heading = "Servers")]
     delay: Option<Duration>,
+
+    /// Serve the tree of a folder that `kqps gen internet -d CAPTURE` wrote: servers, zones and delays of that capture
+    #[arg(long, value_name = "FOLDER", conflicts_with_all = ["server", "recipe", "size", "set", "seed"], help_heading = "Tree")]
+    tree: Option<PathBuf>,
 
     #[command(flatten)]
     internet: InternetArgs,
@@ -141,16 +147,22 @@ pub(super) struct Args {
 impl Args {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let check = |prefixes: &[_]| network::check(prefixes, self.loopback.is_some()).map_err(bad_input);
-        let tree: Arc<dyn Tree> = if self.server.is_empty() {
+        let of_files = match (&self.tree, &*self.server) {
+            (Some(folder), _) => {
+                Some(tree_folder::read(folder).and_then(|servers| ZonesByServer::load(&servers)))
+            }
+            (None, []) => None,
+            (None, servers) => Some(ZonesByServer::from_arguments(servers, self.delay.unwrap_or_default())),
+        };
+        let tree: Arc<dyn Tree> = if let Some(tree) = of_files {
+            let tree = tree.map_err(bad_input)?;
+            check(&tree.prefixes())?;
+            Arc::new(tree)
+        } else {
             let internet = self.internet.internet()?;
             // Before the tree is signed, which takes a while.
             check(&internet.prefixes())?;
             Arc::new(Generated::new(internet))
-        } else {
-            let delay = self.delay.unwrap_or_default();
-            let tree = ZonesByServer::load(&self.server, delay).map_err(bad_input)?;
-            check(&tree.prefixes())?;
-            Arc::new(tree)
         };
         self.serve(&tree)
     }

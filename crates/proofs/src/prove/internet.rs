@@ -2,6 +2,7 @@
 
 mod answers;
 mod book;
+mod captured;
 mod delays;
 mod load;
 mod resolver;
@@ -22,8 +23,13 @@ const ON_LOOPBACK: [&str; 5] = [
     "delay.company_us=[]",
 ];
 
-const PARTS: [Part; 4] =
-    [("delays", delays::prove), ("book", book::prove), ("load", load::prove), ("resolver", resolver::prove)];
+const PARTS: [Part; 5] = [
+    ("delays", delays::prove),
+    ("book", book::prove),
+    ("captured", captured::prove),
+    ("load", load::prove),
+    ("resolver", resolver::prove),
+];
 
 /// Starts the servers of such an Internet in one of its sizes, on one port.
 fn start_on_loopback(bench: &Bench, size: &str) -> Result<(Running, SocketAddr)> {

@@ -26,7 +26,10 @@ pub(super) fn until_proved<T>(
     for patience in Patience::of_attempts().take(attempts as usize) {
         match attempt(patience)? {
             Ok(proved) => return Ok(proved),
-            Err(doubt) => doubts.push(doubt),
+            Err(doubt) => {
+                eprintln!("this trial proves nothing, and is made again: {doubt}");
+                doubts.push(doubt);
+            }
         }
     }
     bail!("no trial of {attempts} proves anything: {}", doubts.join(" | "));

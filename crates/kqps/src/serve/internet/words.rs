@@ -7,6 +7,7 @@ use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsFd as _, AsRawFd as _};
 use std::path::PathBuf;
 
+use kqps_kernel::namespace::NetNs;
 use kqps_observation::visible::visible_line;
 use kqps_server::report::{InternetReport, RankedCounts};
 use kqps_server::services::internet::Tree;
@@ -37,6 +38,9 @@ pub(crate) struct Ready<'a> {
     /// The network of the resolver; missing on loopback.
     #[serde(skip_serializing_if = "Option::is_none")]
     resolver: Option<ResolverNetwork<'a>>,
+    /// A path that stands for the network of the servers while they run; missing on loopback.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    servers_path: Option<String>,
     /// The address at which Prometheus can read counts.
     #[serde(skip_serializing_if = "Option::is_none")]
     metrics: Option<SocketAddr>,
@@ -63,13 +67,15 @@ impl<'a> Ready<'a> {
         metrics: Option<SocketAddr>,
     ) -> Self {
         let text = |path: PathBuf| Cow::from(path.to_string_lossy().into_owned());
+        let path_of =
+            |network: &NetNs| format!("/proc/{}/fd/{}", std::process::id(), network.as_fd().as_raw_fd());
+        let servers_path = network.laid().map(|laid| path_of(laid.world()));
         let resolver = network.laid().map(|laid| {
-            let (process, descriptor) = (std::process::id(), laid.home().as_fd().as_raw_fd());
             let [_, v4] = laid.addresses().v4;
             let [_, v6] = laid.addresses().v6;
             ResolverNetwork {
                 name: name.map(NetworkName::as_str),
-                path: format!("/proc/{process}/fd/{descriptor}"),
+                path: path_of(laid.home()),
                 addresses: [v4.into(), v6.into()],
             }
         });
@@ -80,6 +86,7 @@ impl<'a> Ready<'a> {
             root_hints: text(files.root_hints()),
             trust_anchor: files.trust_anchor().map(text),
             resolver,
+            servers_path,
             metrics,
         }
     }

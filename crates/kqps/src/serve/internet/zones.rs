@@ -1,4 +1,4 @@
-//! A tree of zones from master files: each server has some of them, at addresses of its own, and one delay for all.
+//! A tree of zones from master files: each server has some of them, at addresses of its own, and a delay.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -8,13 +8,14 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use super::tree_folder::ServerLine;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use kqps_internet::HINTS_TTL_S;
 use kqps_message::header::{AA, HEADER_BYTES};
 use kqps_message::{Header, edns, name, query, question, rcode, record, rtype};
 use kqps_server::services::internet::{Kind, Level, Tree, TreeAnswer};
-use kqps_zone::load::{LoadOptions, Served, load};
+use kqps_zone::load::{LoadOptions, Served as ZoneServed, load};
 use kqps_zone::source::Source;
 use kqps_zone::{Asker, Entry, Outcome, Responder, ResponderSettings, Transport, Zones};
 
@@ -53,7 +54,12 @@ pub(super) fn parse_server(text: &str) -> Result<ServerArgument, String> {
 
 /// Servers with their zones.
 pub(super) struct ZonesByServer {
-    servers: BTreeMap<IpAddr, Arc<Zones>>,
+    servers: BTreeMap<IpAddr, Served>,
+}
+
+/// The zones and the delay of a server.
+struct Served {
+    zones: Arc<Zones>,
     delay_ns: u64,
 }
 
@@ -74,34 +80,57 @@ struct Answering {
 }
 
 impl ZonesByServer {
-    /// Loads the zones of all servers. The text of an error names the file.
-    pub(super) fn load(servers: &[ServerArgument], delay: Duration) -> Result<Self, String> {
-        let mut by_address: BTreeMap<IpAddr, Vec<&Path>> = BTreeMap::new();
+    /// Loads the zones of the servers of `--server`, which all have this delay. The text of an error names the file.
+    pub(super) fn from_arguments(servers: &[ServerArgument], delay: Duration) -> Result<Self, String> {
+        let mut by_address: BTreeMap<IpAddr, Vec<PathBuf>> = BTreeMap::new();
         for ServerArgument { addresses, zone } in servers {
             for address in addresses {
                 let zones = by_address.entry(*address).or_default();
-                if zones.contains(&&**zone) {
+                if zones.contains(zone) {
                     return Err(format!("--server: {address} is given {} twice", zone.display()));
                 }
-                zones.push(zone);
+                zones.push(zone.clone());
             }
         }
+        let line = |(address, files)| ServerLine { address, delay, files };
+        Self::load(&by_address.into_iter().map(line).collect::<Vec<_>>())
+            .map_err(|why| format!("--server: {why}"))
+    }
+
+    /// Loads the zones of all servers, each file once. The text of an error names the file.
+    pub(super) fn load(servers: &[ServerLine]) -> Result<Self, String> {
+        let mut loaded: BTreeMap<&Path, Entry> = BTreeMap::new();
         // Servers with the same zones share them.
-        let mut loaded: BTreeMap<Vec<&Path>, Arc<Zones>> = BTreeMap::new();
-        let mut by_server = BTreeMap::new();
-        for (address, files) in by_address {
-            if !loaded.contains_key(&files) {
-                loaded.insert(files.clone(), Arc::new(load_files(&files)?));
+        let mut shared: BTreeMap<&[PathBuf], Arc<Zones>> = BTreeMap::new();
+        let mut by_address = BTreeMap::new();
+        for ServerLine { address, delay, files } in servers {
+            if !shared.contains_key(&**files) {
+                for file in files {
+                    if !loaded.contains_key(&**file) {
+                        loaded.insert(file, load_file(file)?);
+                    }
+                }
+                let zones = Zones::build(files.iter().map(|file| loaded[&**file].clone()));
+                if zones.len() < files.len() {
+                    return Err(format!("{address}: two of its files have the same zone"));
+                }
+                shared.insert(files, Arc::new(zones));
             }
-            by_server.insert(address, loaded[&files].clone());
+            let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
+            let served = Served { zones: shared[&**files].clone(), delay_ns };
+            if by_address.insert(*address, served).is_some() {
+                return Err(format!("{address} has two lines"));
+            }
         }
-        let delay_ns = u64::try_from(delay.as_nanos()).unwrap_or(u64::MAX);
-        Ok(Self { servers: by_server, delay_ns })
+        Ok(Self { servers: by_address })
     }
 
     /// The servers of the root.
     fn roots(&self) -> impl Iterator<Item = IpAddr> {
-        self.servers.iter().filter(|(_, zones)| zones.get(&[0]).is_some()).map(|(address, _)| *address)
+        self.servers
+            .iter()
+            .filter(|(_, served)| served.zones.get(&[0]).is_some())
+            .map(|(address, _)| *address)
     }
 
     /// The DNSKEY records of the root that sign its keys.
@@ -129,19 +158,16 @@ impl ZonesByServer {
     }
 }
 
-/// Loads the zones of one server.
-fn load_files(files: &[&Path]) -> Result<Zones, String> {
-    let sources: Result<Vec<Source>, _> = files.iter().map(|file| Source::of_argument(file)).collect();
-    let sources = sources.map_err(|error| format!("--server: {error}"))?;
-    let found = load(&sources, None, &LoadOptions { threads: 1, progress: &|_| {} });
-    let faulty = found.reports.iter().find(|report| matches!(report.served, Served::Nothing | Served::Other));
-    match faulty {
-        None => Ok(found.zones),
-        Some(report) => Err(match report.errors.first() {
-            Some(error) => error.to_string(),
-            None => format!("{}: another file of this server has the same zone", report.path.display()),
-        }),
+/// Loads the zone of a file.
+fn load_file(file: &Path) -> Result<Entry, String> {
+    let source = Source::of_argument(file).map_err(|error| error.to_string())?;
+    let found = load(&[source], None, &LoadOptions { threads: 1, progress: &|_| {} });
+    let faulty =
+        found.reports.iter().find(|report| matches!(report.served, ZoneServed::Nothing | ZoneServed::Other));
+    if let Some(error) = faulty.and_then(|report| report.errors.first()) {
+        return Err(error.to_string());
     }
+    found.zones.iter().next().cloned().ok_or_else(|| format!("{} has no zone", file.display()))
 }
 
 impl Tree for ZonesByServer {
@@ -150,12 +176,14 @@ impl Tree for ZonesByServer {
     }
 
     fn has_delays(&self) -> bool {
-        self.delay_ns > 0
+        self.servers.values().any(|served| served.delay_ns > 0)
     }
 
     fn answer(&self, server: IpAddr, query: &[u8], is_tcp: bool, reply: &mut Vec<u8>) -> TreeAnswer {
         let silent = |level| TreeAnswer { level, kind: Kind::Silent, delay_ns: 0, fault: None };
-        let Some(zones) = self.servers.get(&server) else { return silent(Level::Nothing) };
+        let Some(Served { zones, delay_ns }) = self.servers.get(&server) else {
+            return silent(Level::Nothing);
+        };
         let level = level(zones, query);
         ANSWERING.with_borrow_mut(|Answering { responder, buffer }| {
             buffer[..query.len()].copy_from_slice(query);
@@ -165,7 +193,7 @@ impl Tree for ZonesByServer {
                 Outcome::Reply(bytes) => {
                     reply.extend_from_slice(&buffer[..bytes]);
                     let kind = kind(reply, responder.rcode());
-                    TreeAnswer { level, kind, delay_ns: self.delay_ns, fault: None }
+                    TreeAnswer { level, kind, delay_ns: *delay_ns, fault: None }
                 }
                 Outcome::Transfer(_) | Outcome::Silence(_) => silent(level),
             }
@@ -249,7 +277,7 @@ mod tests {
             format!("192.0.2.2=b.example={test}"),
         ];
         let servers: Vec<_> = servers.iter().map(|text| parse_server(text).unwrap()).collect();
-        ZonesByServer::load(&servers, Duration::from_millis(3)).unwrap()
+        ZonesByServer::from_arguments(&servers, Duration::from_millis(3)).unwrap()
     }
 
     #[test]
@@ -298,7 +326,7 @@ mod tests {
             assert!(parse_server(text).unwrap_err().contains(why), "{text}");
         }
         let twice = [parse_server("192.0.2.1=a.zone").unwrap(), parse_server("192.0.2.1=a.zone").unwrap()];
-        let error = ZonesByServer::load(&twice, Duration::ZERO).err().unwrap();
+        let error = ZonesByServer::from_arguments(&twice, Duration::ZERO).err().unwrap();
         assert_eq!(error, "--server: 192.0.2.1 is given a.zone twice");
     }
 }

@@ -1,11 +1,15 @@
 //! A resolver by the book, over sockets: iterative, without a cache, one query at a time. It knows the first server of the root
 //! alone, finds every name of the clients, and asks as many queries for each as the tree foretells. The servers count as many.
 
+use std::fs::File;
+use std::io::BufWriter;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use anyhow::{Context as _, Result, ensure};
 use kqps_ask::Server;
+use kqps_capture::write::Writer;
+use kqps_internet::Internet;
 use kqps_kernel::process::Signal;
 use kqps_message::header::AA;
 use kqps_message::name::{NameText, is_at_or_below};
@@ -21,7 +25,7 @@ const SMALL: (u32, &str) = (1_000, "small");
 const WHOLE: (u32, &str) = (100_000, "medium");
 
 const PATIENCE: Duration = Duration::from_secs(10);
-const END_WITHIN: Duration = Duration::from_secs(10);
+pub(super) const END_WITHIN: Duration = Duration::from_secs(10);
 
 /// The most restarts for one name: no chain of aliases is longer.
 const RESTARTS_MOST: usize = 20;
@@ -35,8 +39,7 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let (count, size) = bench.choose(SMALL, WHOLE);
     let internet = answers::internet(size, &ON_LOOPBACK)?;
     let (mut running, listening) = start_on_loopback(bench, size)?;
-    let root = first_root(&internet.root_hints()).context("the hints have an address")?;
-    let mut book = Book { port: listening.port(), root, upstream: 0, id: 0 };
+    let mut book = Book::new(&internet, listening.port())?;
     let mut foretold = 0;
     for number in 0..count {
         let (qname, qtype) = internet.question(number.into());
@@ -67,14 +70,24 @@ fn first_root(hints: &str) -> Option<Ipv4Addr> {
     hints.lines().find(|line| line.contains(" IN A "))?.rsplit(' ').next()?.parse().ok()
 }
 
-struct Book {
+/// The resolver.
+pub(super) struct Book {
     port: u16,
     root: Ipv4Addr,
     /// Queries that it asked.
-    upstream: u64,
+    pub(super) upstream: u64,
     /// The ID of the last one.
     id: u32,
+    /// A capture of its queries and their replies, as if servers listened on port 53.
+    pub(super) recording: Option<Writer<BufWriter<File>>>,
 }
+
+/// The resolver's own end in a capture, the begin of the capture, the time between two queries, and that until a reply,
+/// nanoseconds.
+const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 1), 40_000);
+const BEGIN_NS: u64 = 1_800_000_000_000_000_000;
+const EVERY_NS: u64 = 20_000_000;
+const REPLY_AFTER_NS: u64 = 500_000;
 
 /// A reply, read.
 struct Reply {
@@ -84,8 +97,14 @@ struct Reply {
 }
 
 impl Book {
+    /// A resolver of an Internet whose servers listen on this port of loopback.
+    pub(super) fn new(internet: &Internet, port: u16) -> Result<Self> {
+        let root = first_root(&internet.root_hints()).context("the hints have an address")?;
+        Ok(Self { port, root, upstream: 0, id: 0, recording: None })
+    }
+
     /// The rcode and the records of the answer.
-    fn resolve(&mut self, qname: &[u8], qtype: u16) -> Result<(u16, Vec<Rec>)> {
+    pub(super) fn resolve(&mut self, qname: &[u8], qtype: u16) -> Result<(u16, Vec<Rec>)> {
         let mut records = Vec::new();
         let mut name = qname.to_ascii_lowercase();
         for _ in 0..RESTARTS_MOST {
@@ -144,11 +163,21 @@ impl Book {
         self.upstream += 1;
         self.id = self.id.wrapping_add(1);
         let query = answers::asked(self.id, name, qtype, false);
-        let server = SocketAddr::new(IpAddr::V4(server), self.port);
-        let reply = Server::over_udp(server).connect(PATIENCE)?.ask(&query, PATIENCE)?;
+        let at = SocketAddr::new(IpAddr::V4(server), self.port);
+        let reply = Server::over_udp(at).connect(PATIENCE)?.ask(&query, PATIENCE)?;
+        self.record(server, &query, &reply)?;
         let header = Header::from_bytes(&reply).filter(|header| !header.is_truncated());
         let header = header.context("a reply is truncated")?;
         let sections = answers::sections(&reply).context("a reply is malformed")?;
         Ok(Reply { rcode: edns::rcode(header, &reply), is_authoritative: reply[2] & AA != 0, sections })
+    }
+
+    /// Records a query with its reply, if all are recorded.
+    fn record(&mut self, server: Ipv4Addr, query: &[u8], reply: &[u8]) -> Result<()> {
+        let Some(recording) = &mut self.recording else { return Ok(()) };
+        let (at_ns, server) = (BEGIN_NS + self.upstream * EVERY_NS, (server, 53).into());
+        recording.udp(at_ns, CLIENT.into(), server, query)?;
+        recording.udp(at_ns + REPLY_AFTER_NS, server, CLIENT.into(), reply)?;
+        Ok(())
     }
 }
