@@ -221,6 +221,19 @@ choice! {
 }
 
 choice! {
+    /// An attack on a resolver by names whose servers are an attacker's.
+    InternetAttack {
+        /// None.
+        #[default]
+        None = "none",
+        /// A tenth of the misses get a referral to 50 servers whose names do not exist (NXNSAttack).
+        ManyServers = "many-servers",
+        /// Each name is at the end of a chain of eight aliases over zones.
+        Aliases = "aliases",
+    }
+}
+
+choice! {
     /// The names that queries ask for.
     Names {
         /// Random names of the zones.

@@ -16,7 +16,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::choice::Transport;
 pub use crate::choice::{
-    CertificateType, Close, ComparedAs, Congestion, InternetSize, KeyType, Method, Names, Path, TrustChoice,
+    CertificateType, Close, ComparedAs, Congestion, InternetAttack, InternetSize, KeyType, Method, Names,
+    Path, TrustChoice,
 };
 use crate::cpu_list;
 pub use crate::name;
@@ -312,6 +313,12 @@ impl Factors {
     /// The rate of the good clients beside a scenario whose rate is searched, queries a second.
     pub fn good_qps(&self) -> Option<f64> {
         self.values.cell.good_rate.map(f64::from)
+    }
+
+    /// Whether the clients of a resolver ask for names by their popularity, so that its cache decides which are hits.
+    pub fn asks_by_popularity(&self) -> bool {
+        let dataset = self.dataset();
+        dataset.internet.is_some() && dataset.hits_percent.is_none()
     }
 
     /// The word of the event in each load; `None` if there is none.

@@ -45,12 +45,18 @@ choice! {
         EventSilence = "event-silence",
         /// Answers that the clients lost because of the event.
         EventLost = "event-lost",
+        /// CPU time of the subject from the begin of the event until it was done, seconds.
+        EventCpu = "event-cpu",
+        /// Most resident memory of the subject meanwhile, bytes.
+        EventMemory = "event-memory",
         /// Share of the dynamic updates of the event that were accepted.
         UpdatesAccepted = "updates-accepted",
         /// Share of a resolver's sent queries that were answered rightly in time.
         AnsweredRight = "answered-right",
         /// Queries that a resolver asked the servers of an Internet in a box, for each query sent to it.
         Upstream = "upstream",
+        /// Time from a cold cache until a resolver answers 99 % within 10 ms, seconds.
+        WarmAfter = "warm-after",
         /// Share of a resolver's sent queries whose right replies came sooner than any server of the Internet in a box answers.
         Hits = "hits",
         /// Median latency of these replies, microseconds.
@@ -225,6 +231,22 @@ pub const ROWS: [FigureRow; Figure::ALL.len()] = [
     },
     FigureRow {
         stands_alone: true,
+        extremes: Some(["Least CPU time during the event, with", "Most, with"]),
+        ..row(Figure::EventCpu, "CPU time", "event_cpu_mean_s", "{} CPU s meanwhile", Unit::CpuSeconds)
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Least memory during the event, with", "Most, with"]),
+        ..row(
+            Figure::EventMemory,
+            "most memory",
+            "event_memory_mean_bytes",
+            "up to {} meanwhile",
+            Unit::Memory,
+        )
+    },
+    FigureRow {
+        stands_alone: true,
         ..row(
             Figure::UpdatesAccepted,
             "updates accepted",
@@ -253,6 +275,11 @@ pub const ROWS: [FigureRow; Figure::ALL.len()] = [
             "{} upstream queries each",
             Unit::PerQuery,
         )
+    },
+    FigureRow {
+        stands_alone: true,
+        extremes: Some(["Soonest warm, with", "Latest, with"]),
+        ..row(Figure::WarmAfter, "warm after", "warm_after_s", "warm after {}", Unit::Seconds)
     },
     FigureRow { stands_alone: true, ..row(Figure::Hits, "hits", "hits_share", "{} hits", Unit::Share) },
     FigureRow {

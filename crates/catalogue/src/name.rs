@@ -105,6 +105,8 @@ pub(super) const INTERNET_SETTING: &str = "internet.";
 pub const INTERNET_HITS: &str = "internet.hits_percent";
 /// How long the servers of the Internet take to answer.
 pub const INTERNET_DELAY: &str = "internet.delay_ms";
+/// See [`crate::choice::InternetAttack`].
+pub const INTERNET_ATTACK: &str = "internet.attack";
 
 /// The kind of path.
 pub const PATH: &str = "path";

@@ -316,6 +316,7 @@ choices!(
     Close,
     ComparedAs,
     Congestion,
+    InternetAttack,
     InternetSize,
     Io,
     KeyType,

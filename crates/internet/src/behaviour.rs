@@ -27,6 +27,8 @@ pub(crate) struct Conduct {
     pub(crate) delay: Option<Fault>,
     /// The longest reply over UDP, if the fault is a small MTU.
     pub(crate) bytes: u16,
+    /// The number of servers of a name, if the fault is that it has many.
+    pub(crate) names: u8,
 }
 
 /// The conduct of all servers.
@@ -58,7 +60,8 @@ impl Conducts {
                 conduct.delay_ns += 1000 * quantile(&behaviour.delay_us, &mut times);
                 conduct.delay = Some(behaviour.fault);
             } else if conduct.fault.is_none() {
-                (conduct.fault, conduct.bytes) = (Some(behaviour.fault), behaviour.bytes);
+                conduct.fault = Some(behaviour.fault);
+                (conduct.bytes, conduct.names) = (behaviour.bytes, behaviour.names);
             }
         }
         conduct

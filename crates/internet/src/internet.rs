@@ -81,6 +81,17 @@ impl Internet {
         (address.is_ipv4() || self.tree.has_ipv6(server)).then_some(server)
     }
 
+    /// Whether there is such a server.
+    pub fn has_server(&self, server: Server) -> bool {
+        match server {
+            Server::Root(own) => own < self.tree.recipe.root.servers,
+            Server::Tld(tld, own) => self.tree.tlds.get(tld as usize).is_some_and(|tld| own < tld.servers),
+            Server::Company(company, own) => {
+                self.tree.companies.get(company as usize).is_some_and(|company| own < company.servers)
+            }
+        }
+    }
+
     /// The addresses of a server: IPv4, and IPv6 if it has one. The server must exist.
     pub fn addresses(&self, server: Server) -> Vec<IpAddr> {
         let ipv6 = self.tree.addresses.ipv6(server).filter(|_| self.tree.has_ipv6(server));
@@ -226,6 +237,10 @@ impl Internet {
                 written.kind = Kind::Truncated;
                 fault = conduct.fault;
             }
+            None if has_many_servers(conduct, zone, name) => {
+                written.many_servers(&self.tree, writer, (name, conduct.names), &mut buffers.set);
+                fault = conduct.fault;
+            }
             None => {
                 if let Some(zone) = zone {
                     written.answer((&self.tree, &self.orders), zone, question, writer, (name, buffers));
@@ -262,4 +277,10 @@ impl Internet {
             }
         }
     }
+}
+
+/// Whether the fault of a server shows at a name: it is below a zone of the server's.
+fn has_many_servers(conduct: &Conduct, zone: Option<Zone>, name: &Name) -> bool {
+    let is_below = zone.is_some_and(|zone| name.labels() > zone.labels());
+    conduct.fault == Some(Fault::ManyServers) && is_below
 }

@@ -3,19 +3,24 @@
 use kqps_message::edns::{OPT_BYTES, UDP_PAYLOAD_BYTES, opt_record};
 use kqps_message::query::CLASS_IN;
 use kqps_message::{Header, rcode, rtype};
+use kqps_recipe::Stream;
 use kqps_zone::{Asked, Full, Heading, Name, Section};
 
 use crate::answer::{Buffers, Outcome, Reply};
 use crate::answered::Kind;
 use crate::behaviour::Conduct;
 use crate::order::Orders;
-use crate::place::Node;
+use crate::place::{Node, ZoneId};
 use crate::recipe::Fault;
+use crate::rrset::Rrset;
 use crate::tree::{Tree, Zone};
 use crate::writer::Writer;
 
 /// The longest reply over TCP. No answer of the tree is longer.
 pub(crate) const TCP_BYTES: usize = 1 << 14;
+
+/// The TTL of servers that a name has by [`Fault::ManyServers`], seconds.
+const MANY_TTL_S: u32 = 300;
 
 /// A question that came to a server.
 pub(crate) struct Question<'q> {
@@ -98,6 +103,34 @@ impl Written {
         tree.fill(&Zone::Root, Node::Apex, rtype::NS, &mut buffers.set);
         if writer.rrset(Section::Authority, &buffers.set, None).is_ok() {
             self.take(&writer);
+        }
+    }
+
+    /// Refers a name to a zone of its own, whose servers have names that do not exist, below a zone of others. No two names have
+    /// the same servers, so no resolver knows them.
+    pub(crate) fn many_servers(
+        &mut self,
+        tree: &Tree,
+        mut writer: Writer<'_>,
+        (name, count): (&Name, u8),
+        set: &mut Rrset,
+    ) {
+        self.kind = Kind::Referral;
+        let of_name = Stream::new(tree.recipe.seed ^ name.hash(0)).next();
+        let victim = tree.apex(ZoneId::Site(of_name % tree.recipe.zone.count));
+        set.begin(rtype::NS, MANY_TTL_S);
+        set.owner.extend_from_slice(name.wire());
+        for number in 0..count {
+            set.add(|data| {
+                let label = format!("{of_name:016x}-{number}");
+                data.push(u8::try_from(label.len()).expect("a short label"));
+                data.extend_from_slice(label.as_bytes());
+                data.extend_from_slice(&victim);
+            });
+        }
+        match writer.rrset(Section::Authority, set, None) {
+            Ok(()) => self.take(&writer),
+            Err(Full) => self.kind = Kind::Truncated,
         }
     }
 

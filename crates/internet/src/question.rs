@@ -1,8 +1,6 @@
 //! Questions of clients: each is a function of its number.
 
-use kqps_message::name::NameText;
-use kqps_message::rcode::RcodeName;
-use kqps_message::rtype::{self, RtypeName};
+use kqps_message::rtype;
 use kqps_recipe::{Stream, append_letters};
 
 use crate::internet::Internet;
@@ -44,15 +42,6 @@ impl Internet {
             self.tree.append_name(&zone, self.node(&zone, qtype, &mut stream), &mut name);
         }
         (name, qtype)
-    }
-
-    /// The line of a query file for a question, with the rcode that a resolver must answer if it is known.
-    pub fn question_line(&self, (name, qtype): &ClientQuestion) -> String {
-        let line = format!("{} {}", NameText(name), RtypeName(*qtype));
-        match self.expected(name, *qtype) {
-            Some(expected) => format!("{line} {}\n", RcodeName(expected.rcode)),
-            None => line + "\n",
-        }
     }
 
     /// The number of zones.

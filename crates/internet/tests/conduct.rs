@@ -261,3 +261,23 @@ fn an_impossible_recipe_is_refused_with_its_key() {
     let error = InternetRecipe::named("/nowhere.toml", None, &[]).unwrap_err().to_string();
     assert!(error.starts_with("cannot read /nowhere.toml"), "{error}");
 }
+
+#[test]
+fn a_name_gets_many_servers_that_do_not_exist() {
+    let internet = with("[[behaviour]]\nfault = 'many-servers'\namong = 'company'\nnames = 30");
+    let (server, zone) = host(&internet, 0);
+    let name = [&b"\x03www"[..], &zone].concat();
+    let (answered, reply) = at(&internet, server, &name, Some(Edns::default()), true, 0);
+    assert_eq!((answered.kind, answered.fault), (Kind::Referral, Some(Fault::ManyServers)));
+    let [answer, authority, additional] = reply.unwrap().sections;
+    assert!(answer.is_empty() && additional.is_empty() && authority.len() == 30);
+    assert!(authority.iter().all(|rec| rec.owner == name && rec.rtype == rtype::NS));
+    let servers: std::collections::BTreeSet<_> = authority.iter().map(|rec| rec.data.clone()).collect();
+    assert_eq!(servers.len(), 30);
+    for server in servers {
+        let expected = internet.expected(&server, rtype::A).unwrap();
+        assert!(expected.rcode == rcode::NXDOMAIN || expected.answers.iter().all(|rec| rec.owner == server));
+    }
+    let (answered, _) = at(&internet, server, &zone, None, false, 1);
+    assert_eq!(answered.fault, None, "a zone has its own servers");
+}

@@ -23,8 +23,6 @@ fn the_share_of_hits_is_exact_and_each_miss_is_new() {
         let expected = internet.expected(&name, qtype).unwrap();
         assert!(expected.rcode == rcode::NOERROR && !expected.answers.is_empty());
     }
-    let line = internet.question_line(&questions.question(0));
-    assert!(line.ends_with(" NOERROR\n") && line.split(' ').count() == 3, "{line}");
 }
 
 #[test]

@@ -75,9 +75,7 @@ impl WarmUp {
 
 /// Whether a cell is a resolver whose first load finds nothing in its cache.
 pub fn begins_cold(cell: &Cell) -> bool {
-    let dataset = cell.factors.dataset();
-    let is_by_popularity = dataset.internet.is_some() && dataset.hits_percent.is_none();
-    is_by_popularity && cell.role == Role::Subject && longest_s(cell).is_none()
+    cell.factors.asks_by_popularity() && cell.role == Role::Subject && longest_s(cell).is_none()
 }
 
 /// The longest warm-up for a steady state, seconds; `None` if the cell asks for none, or for one that is too

@@ -280,6 +280,11 @@ fn bucket(us: u64) -> usize {
     (octave as usize * BUCKETS_OF_OCTAVE as usize + eighth).min(BUCKETS - 1)
 }
 
+/// The end of a bucket of [`Moment::latencies`], microseconds.
+pub fn bucket_end_us(bucket: u16) -> f64 {
+    2f64.powf((f64::from(bucket) + 1.0) / f64::from(BUCKETS_OF_OCTAVE))
+}
+
 fn middle_us(bucket: usize) -> f64 {
     2f64.powf((bucket as f64 + 0.5) / f64::from(BUCKETS_OF_OCTAVE))
 }

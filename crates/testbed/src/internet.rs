@@ -3,8 +3,13 @@
 
 pub mod running;
 
-use kqps_catalogue::choice::InternetSize;
-use kqps_internet::{Internet, InternetRecipe, RecipeError};
+use kqps_catalogue::choice::{InternetAttack, InternetSize};
+use kqps_dataset::Digest;
+use kqps_internet::{ClientQuestion, Expected, ExpectedRecord, Internet, InternetRecipe, RecipeError};
+use kqps_message::name::NameText;
+use kqps_message::query::CLASS_IN;
+use kqps_message::rcode::RcodeName;
+use kqps_message::rtype::RtypeName;
 use kqps_observation::factors::name;
 use kqps_observation::{Factors, question};
 
@@ -22,15 +27,31 @@ pub const ON_ONE_HOST: &str =
 /// Queries in a file of clients. A start of a resolver that asked more of them would find new names in its cache.
 pub const QUERIES: u64 = 1_000_000;
 
-/// The built-in recipe of a size, with a seed for its tree and for the questions of its clients.
+/// The built-in recipe of a size under an attack, with a seed for its tree and for the questions of its clients.
 ///
 /// # Errors
 ///
 /// None but of a recipe within kqps that is wrong.
-pub fn recipe(size: InternetSize, seed: u64) -> Result<InternetRecipe, RecipeError> {
-    let mut recipe = InternetRecipe::named("internet", Some(size.word()), &[])?;
+pub fn recipe(
+    size: InternetSize,
+    attack: Option<InternetAttack>,
+    seed: u64,
+) -> Result<InternetRecipe, RecipeError> {
+    let mut recipe = InternetRecipe::named("internet", Some(size.word()), &attack_settings(attack))?;
     (recipe.seed, recipe.queries.seed) = (seed, seed);
     Ok(recipe)
+}
+
+/// The settings of a recipe, `KEY=VALUE`, that make an attack.
+fn attack_settings(attack: Option<InternetAttack>) -> Vec<String> {
+    let settings: &[&str] = match attack {
+        None | Some(InternetAttack::None) => &[],
+        Some(InternetAttack::ManyServers) => {
+            &["behaviour=[{ fault = \"many-servers\", among = \"company\", queries = 0.1, names = 50 }]"]
+        }
+        Some(InternetAttack::Aliases) => &["zone.aliases=[0,0,0,0,0,0,0,0,1]", "zone.alias_to_apex=0"],
+    };
+    settings.iter().map(|setting| (*setting).to_owned()).collect()
 }
 
 /// Whether a cell with these factors can have this subject: a resolver needs an Internet, and no other server has one.
@@ -121,12 +142,38 @@ pub(crate) fn client_queries(
             Some(steady) => steady.question(number),
             None => internet.question(number),
         };
-        internet.question_line(&question)
+        question_line(internet, &question)
     })
+}
+
+/// The line of a query file for a question of a client: with the rcode and the digest of the answer that a resolver must give, if
+/// the tree says that.
+pub fn question_line(internet: &Internet, (name, qtype): &ClientQuestion) -> String {
+    let line = format!("{} {}", NameText(name), RtypeName(*qtype));
+    match internet.expected(name, *qtype) {
+        Some(expected) => {
+            let digest = digest(&expected).number();
+            format!("{line} {} ={digest:016x}\n", RcodeName(expected.rcode))
+        }
+        None => line + "\n",
+    }
+}
+
+/// The digest of a resolver's answer, which has no authority (AA) of its own.
+fn digest(expected: &Expected) -> Digest {
+    let record = |digest: Digest, record: &ExpectedRecord| {
+        let mut canonical = record.owner.to_ascii_lowercase();
+        canonical.extend([record.rtype, CLASS_IN].map(u16::to_be_bytes).concat());
+        canonical.extend(&record.data);
+        digest.and(&canonical)
+    };
+    expected.answers.iter().fold(Digest::of_none(expected.rcode, false), record)
 }
 
 #[cfg(test)]
 mod tests {
+    use kqps_internet::Fault;
+
     use super::*;
     use crate::subject::builtin;
 
@@ -159,11 +206,46 @@ mod tests {
     }
 
     #[test]
+    fn attacks_are_recipes() {
+        let of = |attack| recipe(InternetSize::Small, Some(attack), 7).unwrap();
+        assert_eq!(of(InternetAttack::None), recipe(InternetSize::Small, None, 7).unwrap());
+        let [fault] = &of(InternetAttack::ManyServers).behaviour[..] else { panic!("one behaviour") };
+        assert_eq!((fault.fault, fault.names), (Fault::ManyServers, 50));
+        let internet = Internet::new(&of(InternetAttack::Aliases)).unwrap();
+        let longest = (0..200)
+            .filter_map(|number| {
+                let (name, qtype) = internet.question(number);
+                Some(internet.expected(&name, qtype)?.answers.len())
+            })
+            .max();
+        assert!(longest >= Some(9), "eight aliases and an address: {longest:?}");
+    }
+
+    #[test]
     fn clients_ask_by_popularity_or_with_a_share_of_hits() {
-        let internet = Internet::new(&recipe(InternetSize::Small, 7).unwrap()).unwrap();
+        let internet = Internet::new(&recipe(InternetSize::Small, None, 7).unwrap()).unwrap();
         let by_popularity: Vec<_> = client_queries(&internet, None, 50).collect();
         let steady: Vec<_> = client_queries(&internet, Some(50), 50).collect();
         assert!(by_popularity.iter().chain(&steady).all(|line| line.ends_with('\n')));
         assert_ne!(by_popularity, steady);
+    }
+
+    #[test]
+    fn a_line_has_the_digest_of_the_records() {
+        let internet = Internet::new(&recipe(InternetSize::Small, None, 7).unwrap()).unwrap();
+        let ns = (b"\0".to_vec(), kqps_message::rtype::NS);
+        let mut reply = vec![0, 7, 0x80, 0, 0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 2, 0, 1];
+        let expected = internet.expected(&ns.0, ns.1).unwrap();
+        for record in &expected.answers {
+            reply[7] += 1;
+            reply.extend(&record.owner);
+            reply.extend([record.rtype, CLASS_IN].map(u16::to_be_bytes).concat());
+            reply.extend([0, 0, 0, 60]);
+            reply.extend((record.data.len() as u16).to_be_bytes());
+            reply.extend(&record.data);
+        }
+        assert!(expected.answers.len() > 1);
+        let digest = Digest::of_reply(&reply, 0, &mut Vec::new()).unwrap();
+        assert_eq!(question_line(&internet, &ns), format!(". NS NOERROR ={:016x}\n", digest.number()));
     }
 }

@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 
-use kqps_catalogue::choice::InternetSize;
+use kqps_catalogue::choice::{InternetAttack, InternetSize};
 use kqps_files::unfinished::Unfinished;
 use kqps_files::whole;
 use kqps_internet::Internet;
@@ -61,6 +61,9 @@ pub struct MaterialsSpec {
     internet: Option<InternetSize>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     hits_percent: Option<u32>,
+    /// An attack that changes the right answers.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    attack: Option<InternetAttack>,
 }
 
 /// The generated files of one recipe.
@@ -118,6 +121,7 @@ impl MaterialsSpec {
             is_file: dataset.file.is_some(),
             internet: dataset.internet,
             hits_percent: dataset.hits_percent,
+            attack: dataset.attack.filter(|attack| *attack == InternetAttack::Aliases),
         }
     }
 
@@ -145,7 +149,8 @@ impl MaterialsSpec {
     fn folder(&self, seed: u64) -> String {
         if let Some(size) = self.internet {
             let hits = self.hits_percent.map_or("popular".to_owned(), |percent| percent.to_string());
-            return format!("internet-{}-{hits}-{seed:x}", size.word());
+            let attack = self.attack.map_or("", InternetAttack::word);
+            return format!("internet-{}-{attack}{hits}-{seed:x}", size.word());
         }
         let number = |number: Option<u64>| number.map_or("usual".to_owned(), |number| number.to_string());
         let recipe = self.recipe.as_deref().unwrap_or("one-zone");
@@ -211,7 +216,7 @@ impl Materials {
         let place = folder.dataset().join(wanted.folder(seed));
         folder.make_folder(&place)?;
         if let Some(size) = wanted.internet {
-            return Self::of_internet(&place, (size, wanted.hits_percent), seed);
+            return Self::of_internet(&place, (size, wanted), seed);
         }
         let recipe = wanted.recipe(seed)?;
         let (queries, plain) = (place.join("queries.txt"), place.join("queries-without-rcodes.txt"));
@@ -235,13 +240,13 @@ impl Materials {
     /// The queries of an Internet's clients. A resolver is ready when it knows the root.
     fn of_internet(
         place: &Path,
-        (size, hits_percent): (InternetSize, Option<u32>),
+        (size, wanted): (InternetSize, &MaterialsSpec),
         seed: u64,
     ) -> Result<Self, MaterialsError> {
         let queries = place.join("queries.txt");
         if !queries.exists() {
-            let internet = Internet::new(&internet::recipe(size, seed)?)?;
-            let mut lines = internet::client_queries(&internet, hits_percent, internet::QUERIES);
+            let internet = Internet::new(&internet::recipe(size, wanted.attack, seed)?)?;
+            let mut lines = internet::client_queries(&internet, wanted.hits_percent, internet::QUERIES);
             whole::whole(&queries, |out| lines.try_for_each(|line| out.write_all(line.as_bytes())))
                 .map_err(|error| FolderError { act: "write", path: queries.clone(), error })?;
         }

@@ -95,6 +95,10 @@ impl Player<'_> {
         let check = if self.checks { None } else { Some(Check::Off) };
         let mut plan = self.setup.plan(request, (self.targets, self.ca), self.cpus, &subject)?;
         plan.first_query = self.first_query;
+        if self.path.internet().is_some() && request.purpose == Purpose::Rate {
+            // They show how soon a cold cache answers.
+            plan.moments.get_or_insert_default();
+        }
         let scenario = self.attack.as_ref().and_then(|attack| attack.lay(&mut plan, asked, request));
         Ok(PlayRequest {
             plan,

@@ -7,7 +7,7 @@ fn read(words: &[(&str, &str)]) -> Result<Factors, FactorError> {
 }
 
 /// A word of every factor, in the order of their names.
-const WORDS: [(&str, &str); 54] = [
+const WORDS: [(&str, &str); 55] = [
     ("compared_as", "a again"),
     ("dataset.file", "my queries"),
     ("dataset.names", "one"),
@@ -22,6 +22,7 @@ const WORDS: [(&str, &str); 54] = [
     ("hosts.players", "2"),
     ("hosts.sources", "6"),
     ("internet", "large"),
+    ("internet.attack", "aliases"),
     ("internet.delay_ms", "0"),
     ("internet.hits_percent", "80"),
     ("latency_at_percent", "25 50"),
@@ -102,6 +103,7 @@ fn every_factor_has_a_value_and_keeps_its_word() {
         internet: Some(InternetSize::Large),
         hits_percent: Some(80),
         delay_ms: Some(0),
+        attack: Some(InternetAttack::Aliases),
         file: Some("my queries".into()),
     };
     let path = PathFactors {

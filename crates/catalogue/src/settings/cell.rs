@@ -1,7 +1,7 @@
 //! The settings of a cell that are not the player's: its subject, its dataset, its path and its hosts.
 
 use super::rows::settings;
-use crate::choice::{CertificateType, ComparedAs, InternetSize, Names, Path};
+use crate::choice::{CertificateType, ComparedAs, InternetAttack, InternetSize, Names, Path};
 use crate::name;
 use crate::setting::{COUNT, Kind, ReceiveCore};
 
@@ -69,6 +69,9 @@ settings! {
     /// How long each server of the Internet takes to answer, milliseconds; `None` for times of the recipe.
     delay_ms: u32 = name::INTERNET_DELAY, Kind::Number { least: 0, most: 2000, noun: "number of milliseconds" }, Every, Study,
         "milliseconds that each server of the Internet takes to answer; by default each has a time of its own, 1 to 352 ms";
+    /// An attack by names whose servers are an attacker's; `None` for none.
+    attack: InternetAttack = name::INTERNET_ATTACK, Kind::Choice(&InternetAttack::WORDS), Every, Study,
+        "an attack on the resolver: `many-servers` (one of ten misses refers to 50 servers whose names do not exist) or `aliases` (each name is at the end of eight aliases); `none` by default";
     /// The name of the user's query file, which is played instead of generated queries.
     file: String = name::DATASET_FILE, Kind::Text, Every, Run,
         "the user's query file, played instead of generated queries";

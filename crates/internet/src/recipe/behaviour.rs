@@ -30,11 +30,14 @@ pub enum Fault {
     SlowTcp,
     /// It gives another address than the right one, without a signature that fits.
     WrongAnswer,
+    /// It says that a name below a zone is a zone of its own with `names` servers, whose names do not exist (NXNSAttack; Afek,
+    /// Bremler-Barr, Shafir, USENIX Security 2020).
+    ManyServers,
 }
 
 impl Fault {
     /// All of them.
-    pub const ALL: [Self; 12] = [
+    pub const ALL: [Self; 13] = [
         Self::Delay,
         Self::Loss,
         Self::Silence,
@@ -47,6 +50,7 @@ impl Fault {
         Self::TcpRefused,
         Self::SlowTcp,
         Self::WrongAnswer,
+        Self::ManyServers,
     ];
 
     /// Its word in recipes and tables.
@@ -64,6 +68,7 @@ impl Fault {
             Self::TcpRefused => "tcp-refused",
             Self::SlowTcp => "slow-tcp",
             Self::WrongAnswer => "wrong-answer",
+            Self::ManyServers => "many-servers",
         }
     }
 }
@@ -111,6 +116,9 @@ pub struct Behaviour {
     /// The time between two pieces, in microseconds, up to 1 s. At least 10 are kept.
     #[serde(default)]
     pub piece_gap_us: u32,
+    /// The number of servers that a name gets by `many-servers`, 1 to 255.
+    #[serde(default = "Behaviour::usual_names")]
+    pub names: u8,
 }
 
 impl Behaviour {
@@ -120,5 +128,9 @@ impl Behaviour {
 
     fn usual_bytes() -> u16 {
         512
+    }
+
+    fn usual_names() -> u8 {
+        20
     }
 }

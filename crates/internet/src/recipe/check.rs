@@ -155,6 +155,7 @@ impl Behaviour {
         share("behaviour.queries", self.queries)?;
         let name = self.fault.name();
         let in_pieces = self.piece_bytes > 0;
+        range("behaviour.names", self.names.into(), 1, u8::MAX.into())?;
         range("behaviour.piece_bytes", self.piece_bytes.into(), 0, PIECE_BYTES_MAX.into())?;
         range("behaviour.piece_gap_us", self.piece_gap_us.into(), 0, GAP_MAX_US.into())?;
         if in_pieces && self.fault != Fault::SlowTcp {

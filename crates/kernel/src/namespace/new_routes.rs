@@ -30,6 +30,29 @@ pub fn take_prefix(network: IpAddr, bits: u8) -> io::Result<()> {
     add(route).map_err(|error| explained(&format!("taking packets to {network}/{bits}"), &error))
 }
 
+/// Drops packets to an address without a word, although a prefix of [`take_prefix`] holds it (`ip route add blackhole ADDRESS
+/// table local`).
+pub fn drop_packets_to(to: IpAddr) -> io::Result<()> {
+    add(blackhole(to)).map_err(|error| explained(&format!("dropping packets to {to}"), &error))
+}
+
+/// Undoes [`drop_packets_to`].
+pub fn take_packets_to(to: IpAddr) -> io::Result<()> {
+    let removed =
+        Netlink::open()?.request(RouteNetlinkMessage::DelRoute(blackhole(to)), RequestMode::Changed);
+    removed.map_err(|error| explained(&format!("taking packets to {to} again"), &error))
+}
+
+fn blackhole(to: IpAddr) -> RouteMessage {
+    let mut route = message(to);
+    route.header.destination_prefix_length = if to.is_ipv4() { 32 } else { 128 };
+    route.header.table = TABLE_LOCAL;
+    route.header.scope = RouteScope::Universe;
+    route.header.kind = RouteType::BlackHole;
+    route.attributes = vec![RouteAttribute::Destination(address(to))];
+    route
+}
+
 /// Sends packets to all other networks of the gateway's family over the veth device, to this gateway.
 pub fn add_default(gateway: IpAddr) -> io::Result<()> {
     let mut route = message(gateway);

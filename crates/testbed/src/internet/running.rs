@@ -4,6 +4,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{self, Read as _};
+use std::net::IpAddr;
 use std::os::fd::AsRawFd as _;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
@@ -11,9 +12,12 @@ use std::process::Command;
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use kqps_catalogue::choice::{InternetAttack, InternetSize};
 use kqps_host::{Topology, cpu_s_so_far};
+use kqps_internet::recipe::SERVERS_MAX;
+use kqps_internet::{Internet, InternetRecipe, RecipeError, Server};
 use kqps_kernel::interrupts::Interrupts;
-use kqps_kernel::namespace::NetNs;
+use kqps_kernel::namespace::{NetNs, new_routes};
 use kqps_kernel::probe::probe_one;
 use kqps_kernel::process::set_group_niceness;
 use kqps_observation::factors::DatasetFactors;
@@ -21,6 +25,8 @@ use kqps_observation::fingerprint::CoreFacts;
 use kqps_observation::{Cell, UpstreamFacts};
 use serde::Deserialize;
 
+use super::attack_settings;
+use crate::event::Outage;
 use crate::subject::definition::StopSignal;
 use crate::subject::process::Process;
 use crate::subject::start_error::StartError;
@@ -54,6 +60,10 @@ const END_WITHIN: Duration = Duration::from_secs(1);
 pub struct InternetBox {
     /// The network of resolver and player.
     home: NetNs,
+    /// The network of the servers.
+    world: NetNs,
+    /// The size, the attack, and the seed unless it is the recipe's own.
+    tree: (InternetSize, Option<InternetAttack>, Option<u64>),
     /// The file of root hints.
     pub(crate) root_hints: String,
     /// The file of the root's trust anchor.
@@ -110,6 +120,9 @@ impl InternetBox {
         let mut command = Command::new(setting.kqps);
         command.args(["serve", "internet", "--json", "--top", "0", "--status", SOCKET]);
         command.args(["--size", size.word()]).args(delays(dataset));
+        command.args(
+            attack_settings(dataset.attack).into_iter().flat_map(|setting| ["--set".to_owned(), setting]),
+        );
         // A file of the user's is about the tree that `kqps gen internet` makes without a seed.
         if dataset.file.is_none() {
             command.args(["--seed", &setting.seed.to_string()]);
@@ -126,8 +139,12 @@ impl InternetBox {
         }
         let ready = wait(&folder.join("output"), &mut servers, interrupts, setting.share)?;
         let home = NetNs::at(Path::new(&ready.resolver.path)).map_err(failed("entering its network"))?;
+        let world =
+            NetNs::at(Path::new(&ready.servers_path)).map_err(failed("entering its servers' network"))?;
         Ok(Some(Self {
             home,
+            world,
+            tree: (size, dataset.attack, dataset.file.is_none().then_some(setting.seed)),
             root_hints: ready.root_hints,
             trust_anchor: ready.trust_anchor,
             folder,
@@ -150,6 +167,37 @@ impl InternetBox {
     /// The network of resolver and player.
     pub fn home(&self) -> &NetNs {
         &self.home
+    }
+
+    /// The addresses of the servers that an outage is of. They are computed from the tree, which takes a second for a large one.
+    ///
+    /// # Errors
+    ///
+    /// None but of a recipe within kqps that is wrong.
+    pub(crate) fn servers(&self, outage: Outage) -> Result<Vec<IpAddr>, RecipeError> {
+        let (size, attack, seed) = self.tree;
+        let mut recipe = super::recipe(size, attack, 0)?;
+        recipe.seed = match seed {
+            Some(seed) => seed,
+            None => InternetRecipe::named("internet", Some(size.word()), &[])?.seed,
+        };
+        let internet = Internet::new(&recipe)?;
+        let server = |own| match outage {
+            Outage::Tld => Server::Tld(0, own),
+            Outage::Company => Server::Company(0, own),
+        };
+        let servers = (0..SERVERS_MAX).map(server).filter(|server| internet.has_server(*server));
+        Ok(servers.flat_map(|server| internet.addresses(server)).collect())
+    }
+
+    /// Drops all packets to these servers, or takes them again.
+    ///
+    /// # Errors
+    ///
+    /// Those of the kernel.
+    pub(crate) fn drop_packets_to(&self, servers: &[IpAddr], is_dropped: bool) -> io::Result<()> {
+        let change = if is_dropped { new_routes::drop_packets_to } else { new_routes::take_packets_to };
+        self.world.within(|| servers.iter().try_for_each(|server| change(*server)))
     }
 
     /// The queries that its servers have got so far.
@@ -207,6 +255,7 @@ struct ReadyLine {
     root_hints: String,
     trust_anchor: String,
     resolver: Home,
+    servers_path: String,
 }
 
 #[derive(Deserialize)]

@@ -1,5 +1,6 @@
 //! Figures of a resolver in an Internet in a box: how many queries were answered rightly, and what it asked upstream for them.
 
+use kqps_observation::moments::{Moment, bucket_end_us};
 use kqps_observation::{Histogram, Trial, UpstreamFacts};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,6 +24,44 @@ pub(super) fn right_share(trials: &[&Trial]) -> Option<f64> {
 /// Upstream queries by UDP and TCP for each query sent; `None` if no trial is one of a resolver.
 pub(super) fn upstream_per_query(trials: &[&Trial]) -> Option<f64> {
     share(trials, |trial| trial.upstream.as_ref().map_or(0, UpstreamFacts::queries))
+}
+
+/// The latency within which a warm cache answers, microseconds.
+const WARM_US: f64 = 10_000.0;
+
+/// The share of the due queries that a warm cache answers within that time.
+const WARM_SHARE: f64 = 0.99;
+
+/// The time over which the share is taken, seconds.
+const WARM_WINDOW_S: f64 = 1.0;
+
+/// Mean time from the begin of each load until the resolver answers rightly within 10 ms 99 % of the queries that are due: in the
+/// second from then on, and in all of the load from then on. `None` if a load has no moments, or ends before.
+pub(super) fn warm_after_s(trials: &[&Trial]) -> Option<f64> {
+    let each: Option<Vec<f64>> = trials.iter().map(|trial| warm_after(&trial.moments)).collect();
+    let each = each.filter(|each| !each.is_empty())?;
+    Some(each.iter().sum::<f64>() / each.len() as f64)
+}
+
+fn warm_after(moments: &[Moment]) -> Option<f64> {
+    let soon = |moment: &Moment| {
+        let is_soon = |(bucket, _): &&(u16, u64)| bucket_end_us(*bucket) <= WARM_US;
+        moment.latencies.iter().filter(is_soon).map(|(_, count)| count).sum::<u64>()
+    };
+    let is_warm = |moments: &[Moment]| {
+        let (due, soon) = moments
+            .iter()
+            .fold((0, 0), |(due, in_time), moment| (due + moment.intended, in_time + soon(moment)));
+        due > 0 && soon as f64 >= WARM_SHARE * due as f64
+    };
+    let from = (0..moments.len()).find(|&from| {
+        let rest = &moments[from..];
+        let end_s = rest[0].at_s + WARM_WINDOW_S;
+        let next = rest.iter().take_while(|moment| moment.at_s < end_s).count();
+        let lasts = rest.last().is_some_and(|last| last.at_s + last.seconds >= end_s - last.seconds / 2.0);
+        lasts && is_warm(&rest[..next]) && is_warm(rest)
+    })?;
+    Some(moments[from].at_s)
 }
 
 /// Hits and misses in trials, of which each server took `delay_ms` to answer; `None` without a latency, or without a delay.
@@ -78,6 +117,32 @@ mod tests {
         assert_eq!(cache(&[&trial], 0), None, "without a delay both look alike");
         assert_eq!(cache(&[&Trial::default()], 20), None);
         assert_eq!(cache(&[&trial], 1000).unwrap().miss_us, None);
+    }
+
+    #[test]
+    fn a_cold_cache_is_warm_when_99_of_100_are_answered_soon_from_then_on() {
+        // Bucket 80 ends at 2^10.125 µs, and bucket 110 at 2^13.875 µs, which is 15 ms.
+        let moment = |at: u32, soon: u64| Moment {
+            at_s: f64::from(at) / 10.0,
+            seconds: 0.1,
+            intended: 100,
+            answered: 100,
+            latencies: vec![(80, soon), (110, 100 - soon)],
+            ..Moment::default()
+        };
+        let load = |soon: &dyn Fn(u32) -> u64| {
+            let moments = (0..30).map(|at| moment(at, soon(at))).collect();
+            Trial { moments, ..Trial::default() }
+        };
+        let warm = |soon: &dyn Fn(u32) -> u64| warm_after_s(&[&load(soon)]);
+        assert_eq!(warm(&|at| if at < 7 { 50 } else { 100 }), Some(0.7));
+        assert_eq!(warm(&|_| 99), Some(0.0));
+        assert_eq!(warm(&|_| 98), None);
+        assert_eq!(warm(&|at| if at < 25 { 50 } else { 100 }), None, "less than a second of it was seen");
+        assert_eq!(warm(&|at| if at == 15 { 0 } else { 100 }), Some(1.6), "a relapse counts");
+        let (one, other) = (load(&|_| 100), load(&|at| if at < 10 { 0 } else { 100 }));
+        assert_eq!(warm_after_s(&[&one, &other]), Some(0.5));
+        assert_eq!((warm_after_s(&[]), warm_after_s(&[&one, &Trial::default()])), (None, None));
     }
 
     #[test]
