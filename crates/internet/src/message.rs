@@ -22,6 +22,9 @@ pub(crate) const TCP_BYTES: usize = 1 << 14;
 /// The TTL of servers that a name has by [`Fault::ManyServers`], seconds.
 const MANY_TTL_S: u32 = 300;
 
+/// Zones that are tried for one without a wildcard.
+const VICTIMS_MOST: usize = 100;
+
 /// A question that came to a server.
 pub(crate) struct Question<'q> {
     pub(crate) query: &'q [u8],
@@ -107,7 +110,7 @@ impl Written {
     }
 
     /// Refers a name to a zone of its own, whose servers have names that do not exist, below a zone of others. No two names have
-    /// the same servers, so no resolver knows them.
+    /// the same servers, so no resolver knows them. A reply has as many of `count` servers as fit.
     pub(crate) fn many_servers(
         &mut self,
         tree: &Tree,
@@ -115,23 +118,33 @@ impl Written {
         (name, count): (&Name, u8),
         set: &mut Rrset,
     ) {
-        self.kind = Kind::Referral;
-        let of_name = Stream::new(tree.recipe.seed ^ name.hash(0)).next();
-        let victim = tree.apex(ZoneId::Site(of_name % tree.recipe.zone.count));
-        set.begin(rtype::NS, MANY_TTL_S);
-        set.owner.extend_from_slice(name.wire());
-        for number in 0..count {
-            set.add(|data| {
-                let label = format!("{of_name:016x}-{number}");
-                data.push(u8::try_from(label.len()).expect("a short label"));
-                data.extend_from_slice(label.as_bytes());
-                data.extend_from_slice(&victim);
-            });
+        let mut stream = Stream::new(tree.recipe.seed ^ name.hash(0));
+        let of_name = stream.next();
+        let mut sites = std::iter::repeat_with(|| stream.below(tree.recipe.zone.count)).take(VICTIMS_MOST);
+        // Below a wildcard every name exists.
+        let victim = sites.find(|site| !tree.site(*site).wildcard).unwrap_or(0);
+        let victim = tree.apex(ZoneId::Site(victim));
+        // A datagram has as many as fit.
+        let counts =
+            std::iter::successors(Some(count), |count| Some(count - 1)).take_while(|count| *count > 0);
+        for count in counts {
+            set.begin(rtype::NS, MANY_TTL_S);
+            set.owner.extend_from_slice(name.wire());
+            for number in 0..count {
+                set.add(|data| {
+                    let label = format!("{of_name:016x}-{number}");
+                    data.push(u8::try_from(label.len()).expect("a short label"));
+                    data.extend_from_slice(label.as_bytes());
+                    data.extend_from_slice(&victim);
+                });
+            }
+            if writer.rrset(Section::Authority, set, None).is_ok() {
+                self.kind = Kind::Referral;
+                self.take(&writer);
+                return;
+            }
         }
-        match writer.rrset(Section::Authority, set, None) {
-            Ok(()) => self.take(&writer),
-            Err(Full) => self.kind = Kind::Truncated,
-        }
+        self.kind = Kind::Truncated;
     }
 
     pub(crate) fn answer(

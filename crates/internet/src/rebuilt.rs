@@ -26,7 +26,7 @@ pub(crate) const ROOT: &[u8] = &[0];
 /// A name in wire form, in lower case.
 pub(crate) type Name = Box<[u8]>;
 
-/// What replies showed of zones and servers. Names are in lower case.
+/// Zones, servers and records that replies showed. Names are in lower case.
 #[derive(Debug, Default)]
 pub struct Sightings {
     /// The records of authoritative answers, of authority sections, and of glue.
@@ -39,6 +39,8 @@ pub struct Sightings {
     answering: BTreeSet<(Name, IpAddr)>,
     /// Names just above the zones to which servers referred.
     referring: BTreeSet<(Name, IpAddr)>,
+    /// Names that exist, as an answer without records of the type shows (NODATA).
+    existing: BTreeSet<Name>,
     /// Server → delays of its replies, nanoseconds.
     delays_ns: BTreeMap<IpAddr, Vec<u64>>,
     counts: SightingCounts,
@@ -103,6 +105,9 @@ impl Sightings {
         }
         let (qname, [answer, authority, additional]) = sections(reply).ok_or(Unused::Malformed)?;
         if header.is_authoritative() && !is_referral(&qname, &answer, &authority) {
+            if answer.is_empty() && edns::rcode(header, reply) == rcode::NOERROR {
+                self.existing.insert(qname.clone());
+            }
             self.take_answer(server, qname, (answer, authority, additional));
             return Ok(());
         }
@@ -123,7 +128,7 @@ impl Sightings {
         (answer, authority, additional): (Vec<Seen>, Vec<Seen>, Vec<Seen>),
     ) {
         for record in &authority {
-            // Of a zone above the name, and of no other.
+            // Only a zone above the name is the server's.
             if [rtype::SOA, rtype::NS].contains(&record.rtype) && is_at_or_below(&qname, &record.owner) {
                 self.has_zone(&record.owner, server);
             }

@@ -264,19 +264,25 @@ fn an_impossible_recipe_is_refused_with_its_key() {
 
 #[test]
 fn a_name_gets_many_servers_that_do_not_exist() {
-    let internet = with("[[behaviour]]\nfault = 'many-servers'\namong = 'company'\nnames = 30");
+    let internet = with("[[behaviour]]\nfault = 'many-servers'\namong = 'company'\nnames = 50");
     let (server, zone) = host(&internet, 0);
-    let name = [&b"\x03www"[..], &zone].concat();
-    let (answered, reply) = at(&internet, server, &name, Some(Edns::default()), true, 0);
-    assert_eq!((answered.kind, answered.fault), (Kind::Referral, Some(Fault::ManyServers)));
-    let [answer, authority, additional] = reply.unwrap().sections;
-    assert!(answer.is_empty() && additional.is_empty() && authority.len() == 30);
-    assert!(authority.iter().all(|rec| rec.owner == name && rec.rtype == rtype::NS));
-    let servers: std::collections::BTreeSet<_> = authority.iter().map(|rec| rec.data.clone()).collect();
-    assert_eq!(servers.len(), 30);
-    for server in servers {
-        let expected = internet.expected(&server, rtype::A).unwrap();
-        assert!(expected.rcode == rcode::NXDOMAIN || expected.answers.iter().all(|rec| rec.owner == server));
+    let mut all = std::collections::BTreeSet::new();
+    for number in 0..50 {
+        let label = format!("name-{number:02}");
+        let name = [&[7], label.as_bytes(), &zone].concat();
+        // A datagram of 1,232 bytes has fewer.
+        for (is_tcp, count) in [(true, 50..=50), (false, 20..=40)] {
+            let (answered, reply) = at(&internet, server, &name, Some(Edns::default()), is_tcp, number);
+            assert_eq!((answered.kind, answered.fault), (Kind::Referral, Some(Fault::ManyServers)));
+            let [answer, authority, additional] = reply.unwrap().sections;
+            assert!(answer.is_empty() && additional.is_empty() && count.contains(&authority.len()));
+            assert!(authority.iter().all(|rec| rec.owner == name && rec.rtype == rtype::NS));
+            all.extend(authority.into_iter().map(|rec| rec.data));
+        }
+    }
+    assert_eq!(all.len(), 50 * 50, "no two names have the same servers");
+    for server in all {
+        assert_eq!(internet.expected(&server, rtype::A).unwrap().rcode, rcode::NXDOMAIN);
     }
     let (answered, _) = at(&internet, server, &zone, None, false, 1);
     assert_eq!(answered.fault, None, "a zone has its own servers");

@@ -33,7 +33,7 @@ fn a(address: [u8; 4]) -> (u16, Vec<u8>) {
     (rtype::A, address.to_vec())
 }
 
-fn record<'a>(owner: &'a str, (rtype, data): (u16, Vec<u8>)) -> Record<'a> {
+fn record(owner: &str, (rtype, data): (u16, Vec<u8>)) -> Record<'_> {
     (owner, rtype, data)
 }
 
@@ -131,6 +131,41 @@ fn a_denial_names_its_zone() {
     // Nothing was seen of the root: it has a server, and refers to the zone, whose server has a made-up name.
     assert_eq!(zones_of(&tree, "198.41.0.4"), [&wire(".")[..]]);
     assert!(zone(&tree, ".").contains("\nns1-filled-in.test. 3600 IN A 192.0.2.1\n"), "{}", zone(&tree, "."));
+}
+
+#[test]
+fn a_name_without_records_of_a_type_exists() {
+    let mut replies = walk();
+    let nodata = |name| reply(name, (AA, 0), [&[], &[soa("example.test.")], &[]]);
+    replies.push(("192.0.2.2", nodata("bare.example.test.")));
+    replies.push(("192.0.2.2", nodata("www.example.test.")));
+    let (tree, _) = rebuilt(&replies);
+    let text = zone(&tree, "example.test.");
+    assert!(text.contains("\nbare.example.test. 3600 IN TYPE65280 \\# 1 00\n"), "{text}");
+    assert_eq!(tree.bare_names, 1, "the other name has an address");
+}
+
+#[test]
+fn a_server_whose_name_is_an_alias_keeps_its_address() {
+    let mut replies = walk();
+    let alias = ("ns.test.", rtype::CNAME, wire("other.test."));
+    replies.push(("192.0.2.1", reply("ns.test.", (AA, 0), [&[alias], &[], &[]])));
+    let (tree, _) = rebuilt(&replies);
+    assert_eq!((tree.contradictions, tree.zones_without_server), (1, 0));
+    assert_eq!(zones_of(&tree, "192.0.2.1"), [&wire("test.")[..]]);
+}
+
+#[test]
+fn records_that_no_zone_can_have_are_left_out() {
+    let odd = ("www.example.test.", rtype::A, vec![192, 0, 2]);
+    let alias = |to: &str| ("two.example.test.", rtype::CNAME, wire(to));
+    let mut replies = walk();
+    replies.push(("192.0.2.2", reply("www.example.test.", (AA, 0), [&[odd], &[], &[]])));
+    let two = [alias("a.test."), alias("b.test.")];
+    replies.push(("192.0.2.2", reply("two.example.test.", (AA, 0), [&two, &[], &[]])));
+    let (tree, _) = rebuilt(&replies);
+    let text = zone(&tree, "example.test.");
+    assert!(text.contains(" A 192.0.2.80\n") && text.matches(" CNAME ").count() == 1, "{text}");
 }
 
 #[test]
@@ -236,7 +271,8 @@ fn all_zones_of_a_whole_walk_are_there() {
             let mut answer = Vec::new();
             let asked = crate::book::query(apex, rtype::SOA, None);
             internet.answer(server.address, &asked, false, 0, &mut answer);
-            assert!(answer.len() > 7 && answer[3] & 0xf == 0, "{} has no {apex:?}", server.address);
+            let rcode = answer[3] % 16;
+            assert!(answer.len() > 7 && rcode == 0, "{} has no {apex:?}", server.address);
         }
     }
 }

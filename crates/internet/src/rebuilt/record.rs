@@ -22,6 +22,15 @@ pub(super) struct Seen {
 }
 
 impl Seen {
+    /// Whether an address is as long as it must be.
+    fn has_its_length(&self) -> bool {
+        match self.rtype {
+            rtype::A => self.data.len() == 4,
+            rtype::AAAA => self.data.len() == 16,
+            _ => true,
+        }
+    }
+
     /// Whether it is an address.
     pub(super) fn is_address(&self) -> bool {
         [rtype::A, rtype::AAAA].contains(&self.rtype)
@@ -75,7 +84,11 @@ impl Known {
             }
             let set = sets.entry((owner, rtype)).or_insert_with(|| Set { rank, ttl_s, data: Vec::new() });
             set.ttl_s = set.ttl_s.max(ttl_s);
-            set.data.push(data);
+            // A name has one of these at most (RFC 2181, section 10.1).
+            let is_single = [rtype::CNAME, rtype::DNAME, rtype::SOA].contains(&rtype);
+            if !is_single || set.data.is_empty() {
+                set.data.push(data);
+            }
         }
         for (key, mut set) in sets {
             set.data.sort_unstable();
@@ -146,7 +159,7 @@ pub(super) fn sections(reply: &[u8]) -> Option<(Name, [Vec<Seen>; 3])> {
     Some((qname.into(), sections.map(|(_, records)| records)))
 }
 
-/// The record at a place, and the end of it. Records of other classes, as OPT, are left out.
+/// The record at a place, and the end of it. Records of other classes, as OPT, and addresses of a wrong length are left out.
 fn seen(reply: &[u8], at: usize) -> Option<(Option<Seen>, usize)> {
     let found = record::read(reply, at)?;
     if found.class != CLASS_IN {
@@ -156,7 +169,8 @@ fn seen(reply: &[u8], at: usize) -> Option<(Option<Seen>, usize)> {
     canonical::append_record(reply, at, &mut bytes)?;
     let owner_bytes = name::end(&bytes, 0)?;
     // Type and class follow the owner.
-    let data = bytes.get(owner_bytes + 4..)?.into();
+    let data: Box<[u8]> = bytes.get(owner_bytes + 4..)?.into();
     let owner = bytes[..owner_bytes].into();
-    Some((Some(Seen { owner, rtype: found.rtype, ttl_s: found.ttl_s, data }), found.end))
+    let seen = Seen { owner, rtype: found.rtype, ttl_s: found.ttl_s, data };
+    Some((Some(seen).filter(Seen::has_its_length), found.end))
 }

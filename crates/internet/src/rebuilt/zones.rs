@@ -15,6 +15,9 @@ const ROOT_SERVER: Ipv4Addr = Ipv4Addr::new(198, 41, 0, 4);
 /// The TTL of records that are filled in, seconds.
 const TTL_S: u32 = 3600;
 
+/// The type of the record of names of which none was seen: one for private use (RFC 6895, section 3.1).
+const BARE_TYPE: u16 = 65_280;
+
 /// A rebuilt tree. A zone is named by its index in `zones`.
 #[derive(Clone, Debug, Default)]
 pub struct RebuiltTree {
@@ -34,8 +37,11 @@ pub struct RebuiltTree {
     pub zones_without_server: u64,
     /// Servers whose delay was not seen. They have the median of the others.
     pub servers_without_delay: u64,
-    /// Names with an alias and other records, of which the alias counts; at the apex of a zone the others do.
+    /// Names with an alias and other records, of which the alias counts. Of the apex of a zone and of a server's name the others
+    /// count.
     pub contradictions: u64,
+    /// Names that exist and of which no record was seen. They have one of a private type.
+    pub bare_names: u64,
 }
 
 /// A zone of a rebuilt tree.
@@ -67,9 +73,12 @@ impl Sightings {
         self.name_servers(&mut tree);
         self.fill_soas(&mut tree);
         self.drop_contradictions(&mut tree);
+        self.keep_bare_names(&mut tree);
         let texts = text::zones(&self.known, &self.apexes);
         let numbers: BTreeMap<&Name, usize> = self.apexes.iter().zip(0..).collect();
         tree.servers = self.servers(&numbers, &mut tree.servers_without_delay);
+        let served: BTreeSet<usize> = tree.servers.iter().flat_map(|server| &server.zones).copied().collect();
+        tree.zones_without_server = (self.apexes.len() - served.len()) as u64;
         tree.zones =
             self.apexes.iter().cloned().zip(texts).map(|(apex, text)| RebuiltZone { apex, text }).collect();
         tree
@@ -126,10 +135,7 @@ impl Sightings {
             if !self.known_addresses(&apex).is_empty() {
                 continue;
             }
-            let Some(serving) = self.serving.get(&apex).cloned() else {
-                tree.zones_without_server += 1;
-                continue;
-            };
+            let Some(serving) = self.serving.get(&apex).cloned() else { continue };
             let mut names = self.known.servers(&apex).to_vec();
             if names.is_empty() {
                 tree.made_up_names += 1;
@@ -180,6 +186,8 @@ impl Sightings {
             .filter(|(_, rtype)| *rtype == rtype::CNAME)
             .map(|(owner, _)| owner.clone())
             .collect();
+        let servers: BTreeSet<Name> =
+            self.apexes.iter().flat_map(|apex| self.known.servers(apex)).cloned().collect();
         for owner in aliases {
             let of_owner = (owner.clone(), 0)..=(owner.clone(), u16::MAX);
             let others: Vec<(Name, u16)> = self
@@ -193,14 +201,26 @@ impl Sightings {
                 continue;
             }
             tree.contradictions += 1;
-            // A server's address is needed more than an alias.
-            let is_server = others.iter().any(|(_, rtype)| [rtype::SOA, rtype::NS].contains(rtype));
-            if is_server {
+            // An apex cannot be an alias, and a server's address is needed more than one.
+            let is_apex = others.iter().any(|(_, rtype)| [rtype::SOA, rtype::NS].contains(rtype));
+            if is_apex || servers.contains(&owner) {
                 self.known.sets.remove(&(owner, rtype::CNAME));
             } else {
                 for key in others {
                     self.known.sets.remove(&key);
                 }
+            }
+        }
+    }
+
+    /// Gives a record to names that exist without any, so that other types are not denied with the name.
+    fn keep_bare_names(&mut self, tree: &mut RebuiltTree) {
+        for name in std::mem::take(&mut self.existing) {
+            let of_name = (name.clone(), 0)..=(name.clone(), u16::MAX);
+            if self.known.sets.range(of_name).next().is_none() {
+                tree.bare_names += 1;
+                let set = Set { rank: Rank::Filled, ttl_s: TTL_S, data: vec![[0].into()] };
+                self.known.put((name, BARE_TYPE), set);
             }
         }
     }

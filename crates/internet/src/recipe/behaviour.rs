@@ -30,8 +30,8 @@ pub enum Fault {
     SlowTcp,
     /// It gives another address than the right one, without a signature that fits.
     WrongAnswer,
-    /// It says that a name below a zone is a zone of its own with `names` servers, whose names do not exist (NXNSAttack; Afek,
-    /// Bremler-Barr, Shafir, USENIX Security 2020).
+    /// It refers each name below its zones to `names` servers that do not exist, or as many as fit (the attack `NXNSAttack`, USENIX
+    /// Security 2020).
     ManyServers,
 }
 

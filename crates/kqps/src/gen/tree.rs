@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::{self, Write as _};
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::process::ExitCode;
 use std::time::Duration;
@@ -67,7 +67,7 @@ fn read(capture: &Path, captured: &CapturedArgs) -> anyhow::Result<Sightings> {
 #[derive(Default)]
 struct Asked {
     now: HashMap<Exchange, u64>,
-    /// Those of the time before.
+    /// The oldest of them.
     before: HashMap<Exchange, u64>,
 }
 
@@ -76,7 +76,7 @@ impl Asked {
         if self.now.len() >= WAITING_MOST {
             self.before = std::mem::take(&mut self.now);
         }
-        // Of a repeated query the first counts, since nothing says to which a reply belongs.
+        // If a query is repeated the first one counts, since nothing says to which a reply belongs.
         self.now.entry(exchange(query)).or_insert(query.at_ns);
     }
 
@@ -99,18 +99,13 @@ fn write_folder(folder: &Path, tree: &RebuiltTree, report: &str) -> io::Result<(
         fs::write(folder.join(file_of(number)), &zone.text)?;
     }
     let mut list = io::BufWriter::new(File::create(folder.join(SERVERS))?);
-    for server in tree.servers.iter().filter(|server| is_usable(server.address)) {
+    for server in &tree.servers {
         let delay = Duration::from_nanos(server.delay_ns);
         let files = server.zones.iter().map(|number| file_of(*number).into()).collect();
         writeln!(list, "{}", ServerLine { address: server.address, delay, files })?;
     }
     list.flush()?;
     fs::write(folder.join(REPORT), report)
-}
-
-/// Whether a network of a box can have a server at this address.
-fn is_usable(address: IpAddr) -> bool {
-    !(address.is_unspecified() || address.is_multicast())
 }
 
 /// Why no reply of a capture is of use.
@@ -149,7 +144,7 @@ fn report(capture: &Path, counts: &SightingCounts, tree: &RebuiltTree) -> String
             .map(|(count, words)| format!("  {count:>9}  {words}\n"))
             .collect();
         if !rows.is_empty() {
-            text += &format!("\n{title}:\n\n{}", rows.concat());
+            text.extend(["\n", title, ":\n\n", &rows.concat()]);
         }
     };
     part(
@@ -172,6 +167,7 @@ fn report(capture: &Path, counts: &SightingCounts, tree: &RebuiltTree) -> String
             (tree.made_up_names, "zones whose servers have made-up names"),
             (tree.made_up_addresses, "zones whose servers' names have the addresses of those that answered"),
             (tree.made_up_soas, "zones with a made-up SOA record"),
+            (tree.bare_names, "names that exist without any record that was seen"),
             (tree.servers_without_delay, "servers with the median delay, since theirs was not seen"),
         ],
     );

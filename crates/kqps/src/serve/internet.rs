@@ -11,7 +11,7 @@ mod zones;
 
 use std::ffi::OsString;
 use std::net::{Ipv4Addr, Ipv6Addr, SocketAddr};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode, ExitStatus, Stdio};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -38,6 +38,7 @@ use generated::Generated;
 use name::NetworkName;
 use network::Network;
 use status::Watch;
+use tree_folder::ServerLine;
 use zones::{ServerArgument, ZonesByServer, parse_server};
 
 /// The port of DNS, at which resolvers ask.
@@ -148,9 +149,7 @@ impl Args {
     pub(super) fn run(&self) -> anyhow::Result<ExitCode> {
         let check = |prefixes: &[_]| network::check(prefixes, self.loopback.is_some()).map_err(bad_input);
         let of_files = match (&self.tree, &*self.server) {
-            (Some(folder), _) => {
-                Some(tree_folder::read(folder).and_then(|servers| ZonesByServer::load(&servers)))
-            }
+            (Some(folder), _) => Some(self.of_folder(folder)),
             (None, []) => None,
             (None, servers) => Some(ZonesByServer::from_arguments(servers, self.delay.unwrap_or_default())),
         };
@@ -165,6 +164,23 @@ impl Args {
             Arc::new(Generated::new(internet))
         };
         self.serve(&tree)
+    }
+
+    /// The tree of a folder, without servers whose addresses no network of a box can have, such as those of loopback.
+    fn of_folder(&self, folder: &Path) -> Result<ZonesByServer, String> {
+        let servers = tree_folder::read(folder)?;
+        let can_be = |server: &ServerLine| network::can_have(server.address, self.loopback.is_some());
+        let (servers, left_out): (Vec<ServerLine>, Vec<ServerLine>) = servers.into_iter().partition(can_be);
+        if let Some(first) = left_out.first() {
+            let (count, address) = (left_out.len(), first.address);
+            eprintln!(
+                "kqps: warning: {count} of its servers are left out, such as {address}: a box cannot have their addresses"
+            );
+        }
+        if servers.is_empty() {
+            return Err(format!("{}: a box can have none of its servers' addresses", folder.display()));
+        }
+        ZonesByServer::load(&servers)
     }
 
     /// Serves a tree until the end.

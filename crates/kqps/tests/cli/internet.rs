@@ -259,6 +259,24 @@ fn a_taken_name_of_a_network_is_left_alone() {
 }
 
 #[test]
+fn a_folder_of_a_tree_is_served_without_servers_that_loopback_cannot_have() {
+    let rig = Rig::new("folder");
+    let folder = rig.folder.path();
+    let zone = "test. 60 IN SOA ns.test. h.test. 1 2 3 4 5\ntest. 60 IN NS ns.test.\n";
+    fs::write(folder.join("absolute"), zone).unwrap();
+    let serve = |servers: &str| {
+        fs::write(folder.join("servers"), servers).unwrap();
+        let mut command = serve_as("internet", &["--loopback", "0", "--json", "--tree"]);
+        let output = command.arg(folder).args(BRIEF).env("TMPDIR", rig.own()).output().unwrap();
+        (output.status.code(), String::from_utf8(output.stderr).unwrap())
+    };
+    let (code, said) = serve("127.77.1.1 0us absolute\n192.0.2.1 1ms absolute\n");
+    assert!(code == Some(0) && said.contains("1 of its servers are left out, such as 192.0.2.1"), "{said}");
+    let (code, said) = serve("192.0.2.1 1ms absolute\n");
+    assert!(code == Some(2) && said.contains("a box can have none of its servers' addresses"), "{said}");
+}
+
+#[test]
 fn what_cannot_be_served_is_said() {
     let rig = Rig::new("refused");
     let with = |flags: &[&'static str]| [&BRIEF[..], flags].concat();

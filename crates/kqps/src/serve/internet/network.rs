@@ -17,6 +17,13 @@ pub(super) enum Network {
     Loopback,
 }
 
+/// Whether a server with this address can be reached: on loopback, or in a namespace of its own.
+pub(super) fn can_have(address: IpAddr, on_loopback: bool) -> bool {
+    let bits = if address.is_ipv4() { 32 } else { 128 };
+    let is_of_a_host = !address.is_unspecified() && !address.is_multicast();
+    is_of_a_host && check(&[(address, bits)], on_loopback).is_ok()
+}
+
 /// Checks whether servers with addresses of these prefixes can be reached: on loopback, or in a namespace of their own.
 pub(super) fn check(prefixes: &[(IpAddr, u8)], on_loopback: bool) -> Result<(), String> {
     let is_loopback = |address: &IpAddr| matches!(address, IpAddr::V4(ip) if ip.is_loopback());

@@ -75,11 +75,8 @@ mod tests {
         };
         let written = [server("192.0.2.1"), server("2001:db8::1")];
         assert_eq!(written[0].to_string(), "192.0.2.1 12345us zones/0.zone zones/7.zone");
-        fs::write(
-            folder.path().join(SERVERS),
-            written.iter().map(|line| format!("{line}\n")).collect::<String>(),
-        )
-        .unwrap();
+        fs::write(folder.path().join(SERVERS), written.each_ref().map(ToString::to_string).join("\n"))
+            .unwrap();
         let named = |line: &ServerLine| ServerLine {
             files: line.files.iter().map(|file| folder.path().join(file)).collect(),
             ..line.clone()

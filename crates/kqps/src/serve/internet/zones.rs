@@ -93,12 +93,20 @@ impl ZonesByServer {
             }
         }
         let line = |(address, files)| ServerLine { address, delay, files };
-        Self::load(&by_address.into_iter().map(line).collect::<Vec<_>>())
-            .map_err(|why| format!("--server: {why}"))
+        let lines: Vec<ServerLine> = by_address.into_iter().map(line).collect();
+        let source = |file: &Path| Source::of_argument(file).map_err(|error| error.to_string());
+        Self::load_by(&lines, &source).map_err(|why| format!("--server: {why}"))
     }
 
-    /// Loads the zones of all servers, each file once. The text of an error names the file.
+    /// Loads the zones of the servers of a folder, each file once. The text of an error names the file.
     pub(super) fn load(servers: &[ServerLine]) -> Result<Self, String> {
+        Self::load_by(servers, &|file| Ok(Source { apex: None, path: file.to_owned() }))
+    }
+
+    fn load_by(
+        servers: &[ServerLine],
+        source: &dyn Fn(&Path) -> Result<Source, String>,
+    ) -> Result<Self, String> {
         let mut loaded: BTreeMap<&Path, Entry> = BTreeMap::new();
         // Servers with the same zones share them.
         let mut shared: BTreeMap<&[PathBuf], Arc<Zones>> = BTreeMap::new();
@@ -107,7 +115,7 @@ impl ZonesByServer {
             if !shared.contains_key(&**files) {
                 for file in files {
                     if !loaded.contains_key(&**file) {
-                        loaded.insert(file, load_file(file)?);
+                        loaded.insert(file, load_zone(source(file)?)?);
                     }
                 }
                 let zones = Zones::build(files.iter().map(|file| loaded[&**file].clone()));
@@ -159,8 +167,8 @@ impl ZonesByServer {
 }
 
 /// Loads the zone of a file.
-fn load_file(file: &Path) -> Result<Entry, String> {
-    let source = Source::of_argument(file).map_err(|error| error.to_string())?;
+fn load_zone(source: Source) -> Result<Entry, String> {
+    let file = source.path.clone();
     let found = load(&[source], None, &LoadOptions { threads: 1, progress: &|_| {} });
     let faulty =
         found.reports.iter().find(|report| matches!(report.served, ZoneServed::Nothing | ZoneServed::Other));
