@@ -192,6 +192,7 @@ impl SubjectLauncher<'_> {
             queries,
             checks,
             asked: 0,
+            had_event: false,
             subject: Stopped(Some(subject), patience),
             primary,
             path,
@@ -246,6 +247,8 @@ struct AtStarted<'a> {
     checks: bool,
     /// Queries that were sent to it so far.
     asked: u64,
+    /// Whether its event happened.
+    had_event: bool,
     subject: Stopped,
     /// The primary from which it transfers its zone in, if it does, which stops after it.
     primary: Option<Primary>,
@@ -291,6 +294,7 @@ impl RunningSubject for AtStarted<'_> {
         let of_event = |event| Ok(StagedEvent { event, stage: placed.stage()?, primary });
         let staged = self.event.as_ref().map(of_event).transpose();
         let staged = staged.map_err(|error: TlsError| NoTrial::failed(error.to_string()))?;
+        self.had_event |= StagedEvent::is_in(request);
         let play = |played: &TrialRequest| player.play(request, played, staged.as_ref());
         let before = upstream(&self.path)?;
         let mut played = self.launcher.gauged(self.cell, &pids, request, play);
@@ -329,8 +333,11 @@ impl AtStarted<'_> {
         self.path.internet().map_or(0, |_| (self.asked + margin).div_ceil(senders))
     }
 
-    /// Why a resolver must be started anew for this trial; `None` if it need not.
+    /// Why the subject must be started anew for this trial; `None` if it need not.
     fn is_used_up(&self, request: &TrialRequest) -> Option<&'static str> {
+        if self.had_event && self.event.as_ref().is_some_and(CellEvent::happens_once) {
+            return Some("its event has happened, and cannot happen again");
+        }
         self.path.internet().filter(|_| self.asked > 0)?;
         let due = match request.pace {
             RequestedPace::Open { rate_qps } => (rate_qps * request.duration_s) as u64,

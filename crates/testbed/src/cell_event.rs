@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use kqps_catalogue::value::scaled;
 use kqps_kernel::clock;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::run::Purpose;
 use kqps_observation::{Cell, EventFacts, Trial};
 use kqps_player::MomentsPlan;
@@ -125,6 +126,11 @@ impl CellEvent {
         Self::read(cell.factors.event()?).ok()
     }
 
+    /// Whether it cannot happen again to the subject until that is started anew.
+    pub fn happens_once(&self) -> bool {
+        matches!(self.event.action, Action::Control { control: Control::KillBackEnd, .. })
+    }
+
     /// Whether it is an outage of servers of an Internet in a box.
     pub fn is_outage(&self) -> bool {
         matches!(self.event.action, Action::Path { fault: PathFault::Outage(_), .. })
@@ -185,7 +191,7 @@ impl StagedEvent<'_> {
     }
 
     /// Brings the zone into the state that the event needs. Returns the serial since which there are changes, if there are.
-    fn prepare(&self) -> Result<Option<u32>, NoTrial> {
+    fn prepare(&self, interrupts: &Interrupts) -> Result<Option<u32>, NoTrial> {
         let CellEvent { preparation, zone_file, .. } = self.event;
         let renewed = |changes| {
             let Some(file) = zone_file else { return Ok(None) };
@@ -200,7 +206,11 @@ impl StagedEvent<'_> {
                 let before = renewed(changes)?;
                 let failed =
                     |why| NoTrial::failed(format!("reading {changes} changes before the load: {why}"));
-                self.reload().map_err(failed)?;
+                let reloaded = self.reload(interrupts);
+                if interrupts.is_asked() {
+                    return Err(NoTrial::Interrupted);
+                }
+                reloaded.map_err(failed)?;
                 Ok(before)
             }
             Preparation::Primary => {
@@ -211,11 +221,11 @@ impl StagedEvent<'_> {
     }
 
     /// Makes the subject read its zones again, and waits for the new serial.
-    fn reload(&self) -> Result<(), String> {
+    fn reload(&self, interrupts: &Interrupts) -> Result<(), String> {
         let action = Action::Control { control: Control::Reload, zone: None };
         let reload = Event { at: Duration::ZERO, action, by: None };
         self.stage.check(&reload)?;
-        let performed = runner::now(&reload, &self.stage, READ_WITHIN);
+        let performed = runner::now(&reload, &self.stage, READ_WITHIN, interrupts);
         match (performed.failure, performed.done_ns) {
             (Some(why), _) => Err(why),
             (None, None) => Err("its new serial was not answered".into()),
@@ -227,10 +237,12 @@ impl StagedEvent<'_> {
     pub(crate) fn beside(
         &self,
         mut message: PlayRequest,
+        interrupts: &Interrupts,
         play: impl FnOnce(&PlayRequest) -> Result<Trial, NoTrial>,
     ) -> Result<Trial, NoTrial> {
         let mut event = self.event.during(message.plan.stop.after.unwrap_or_default());
-        if let (Some(before), Action::Transfer { since, .. }) = (self.prepare()?, &mut event.action) {
+        if let (Some(before), Action::Transfer { since, .. }) = (self.prepare(interrupts)?, &mut event.action)
+        {
             *since = Some(before);
         }
         self.stage.check(&event).map_err(|why| NoTrial::failed(format!("the event `{event}`: {why}")))?;
@@ -251,8 +263,9 @@ impl StagedEvent<'_> {
             && event.counts.contains_key(WHOLE)
         {
             return Err(NoTrial::failed(format!(
-                "the event `{event}`: the subject sent the whole zone",
-                event = event.name
+                "the event `{}`: the subject sent the whole zone and not its changes. It keeps changes with transfers = \
+                 \"changes\", if it can, and they must be fewer than the zone's records",
+                event.name
             )));
         }
         let late_s = trial.late_start_ns.unwrap_or(0) as f64 / 1e9;
@@ -268,7 +281,8 @@ impl StagedEvent<'_> {
 fn read_changes(text: &str) -> Result<u32, String> {
     let changes = scaled(text, &[("k", 1e3), ("M", 1e6), ("", 1.0)]);
     let changes = changes.filter(|changes| (1.0..=f64::from(CHANGES_MOST)).contains(changes));
-    changes.map(|changes| changes as u32).ok_or_else(|| format!("expected 1 to {CHANGES_MOST} changes"))
+    let changes = changes.and_then(|changes| u32::try_from(changes as u64).ok());
+    changes.ok_or_else(|| format!("expected 1 to {CHANGES_MOST} changes"))
 }
 
 /// Moves the moments of an event to the clock of a load that began so many seconds late.

@@ -112,9 +112,9 @@ pub enum PathFault {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Outage {
-    /// Those of the top-level domain with most zones.
+    /// Servers of the top-level domain with most zones.
     Tld,
-    /// Those of the hosting company with most zones.
+    /// Servers of the hosting company with most zones.
     Company,
 }
 

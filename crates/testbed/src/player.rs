@@ -73,7 +73,7 @@ impl Player<'_> {
             if interrupts.is_asked() { Err(NoTrial::Interrupted) } else { played.trial() }
         };
         match event.filter(|_| StagedEvent::is_in(asked)) {
-            Some(event) => event.beside(message, play),
+            Some(event) => event.beside(message, interrupts, play),
             None => play(&message),
         }
     }

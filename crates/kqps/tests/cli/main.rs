@@ -44,6 +44,7 @@ mod serve;
 mod study;
 mod study_attack;
 mod study_events;
+mod study_run;
 mod subjects;
 mod tied;
 mod typed;

@@ -3,11 +3,13 @@
 use std::process::{Command, Output, Stdio};
 
 use kqps_kernel::probe::probe_one;
+use kqps_observation::Trial;
 use kqps_observation::run::{Purpose, Role};
-use kqps_observation::{Run, Store, Trial};
 use kqps_skips::{Capability, skip};
 use kqps_testbed::subject::{Definition, builtin, programs};
 use kqps_verdict::judge::judge;
+
+use crate::study_run::played;
 
 /// A short load for each resolver, of which four in five queries are for names that it knows.
 const STUDY: &str = r#"
@@ -52,15 +54,6 @@ title = "E"
 subjects = ["unbound-resolver"]
 "#;
 
-fn played(study: &str) -> (Run, String) {
-    let folder = tempfile::tempdir().unwrap();
-    let (file, out) = (folder.path().join("study.toml"), folder.path().join("out"));
-    std::fs::write(&file, study).unwrap();
-    let said = said(kqps(&[file.to_str().unwrap(), "--seed", "5", "--out", out.to_str().unwrap()]));
-    let run = Store::read(&out.join("run.sqlite")).unwrap_or_else(|error| panic!("{error}: {said}"));
-    (run, said)
-}
-
 #[test]
 fn resolvers_find_the_names_of_the_box_and_their_queries_are_counted() {
     if let Err(reason) = probe_one("veth") {
@@ -68,7 +61,7 @@ fn resolvers_find_the_names_of_the_box_and_their_queries_are_counted() {
     }
     let resolvers: Vec<_> = builtin::servers().into_iter().filter(Definition::resolves).collect();
     let is_there = |programs: &[String]| programs.iter().all(|program| programs::find(program).is_some());
-    let (run, said) = played(STUDY);
+    let (run, said) = played(STUDY, &[]);
     let figures = judge(&run).figures;
     for resolver in &resolvers {
         if !is_there(&resolver.programs) {
@@ -109,7 +102,7 @@ fn each_load_of_a_cold_resolver_has_a_start_of_its_own() {
     if programs::find("unbound").is_none() {
         return skip(Capability::Programs, "unbound is not installed");
     }
-    let (run, said) = played(COLD);
+    let (run, said) = played(COLD, &[]);
     let is_resolver = |cell: &kqps_observation::Cell| cell.role == Role::Subject;
     let index = run.cells.iter().position(is_resolver).unwrap_or_else(|| panic!("{said}"));
     let loads: Vec<_> = run.trials_of(index).filter(|one| one.measured().is_some()).collect();

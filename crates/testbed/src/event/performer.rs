@@ -14,7 +14,8 @@ use super::over::Over;
 use super::serial::{Answer, EVERY, SerialQuery};
 use super::stage::{Family, Stage};
 use super::update::{self, Updates};
-use super::{Action, By, Event, PathFault, command, notify, transfer, usage};
+use super::usage::UsageBefore;
+use super::{Action, By, Event, PathFault, command, notify, transfer};
 use crate::subject::programs;
 
 /// The interval at which the end of killed processes is looked for.
@@ -31,7 +32,7 @@ pub struct Performed {
     pub failure: Option<String>,
     /// Its counts.
     pub counts: BTreeMap<String, u64>,
-    /// What the subject used meanwhile; `None` if it is not known.
+    /// CPU time and memory of the subject meanwhile; `None` if its processes are not known.
     pub usage: Option<EventUsage>,
 }
 
@@ -46,6 +47,8 @@ pub(super) struct Prepared<'a> {
     family: Result<Option<Box<dyn Family + 'a>>, String>,
     /// The messages of dynamic updates, or why there are none. It takes milliseconds to make them.
     updates: Result<Vec<Vec<u8>>, String>,
+    /// The subject just before the event; `None` until it is read.
+    usage_before: Option<UsageBefore>,
     /// The servers of an outage, or why they are not known.
     silenced: Result<Vec<IpAddr>, String>,
 }
@@ -93,7 +96,7 @@ impl<'a> Prepared<'a> {
             }
             _ => Ok(Vec::new()),
         };
-        Self { event, stage, serial, before: Answer::None, family, updates, silenced }
+        Self { event, stage, serial, before: Answer::None, family, updates, usage_before: None, silenced }
     }
 
     /// How long before its moment an event asks for the serial, nanoseconds: some queries may be lost.
@@ -123,10 +126,16 @@ impl<'a> Prepared<'a> {
     }
 
     /// Performs it now, and waits until it is done or the load is over.
-    pub(super) fn perform(self, over: &Over) -> Performed {
+    pub(super) fn perform(mut self, over: &Over) -> Performed {
         let actor = self.stage.actor;
-        let (performed, usage) = usage::during(actor, || self.perform_watched(over));
+        let before = self.usage_before.take().unwrap_or_else(|| UsageBefore::read(actor));
+        let (performed, usage) = before.during(actor, || self.perform_watched(over));
         Performed { usage, ..performed }
+    }
+
+    /// Reads what the subject has used so far. It takes time, so it comes before the event's moment.
+    pub(super) fn read_usage(&mut self) {
+        self.usage_before = Some(UsageBefore::read(self.stage.actor));
     }
 
     fn perform_watched(mut self, over: &Over) -> Performed {

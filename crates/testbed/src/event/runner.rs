@@ -1,11 +1,12 @@
 //! Performs the events of a load while it is played: each on a thread of its own, which sleeps until its moment on the
 //! monotonic clock. The threads of the player wait for none of them.
 
-use std::sync::mpsc;
+use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread::{Builder, ScopedJoinHandle};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use kqps_kernel::clock::now_ns;
+use kqps_kernel::interrupts::Interrupts;
 use kqps_observation::EventFacts;
 
 use super::Event;
@@ -18,6 +19,9 @@ pub const EVENTS_MOST: usize = 1000;
 
 /// The interval at which the start of the load is looked for.
 const LOOK: Duration = Duration::from_millis(1);
+
+/// The time before an event in which the subject's CPU time and memory are read, nanoseconds.
+const READING_NS: u64 = 5_000_000;
 
 /// Prepares events, runs `play`, and performs the events meanwhile. `began` is the start of the trial on the monotonic
 /// clock, nanoseconds, once it is known. Returns the facts of the events in the order in which they were due. An event
@@ -56,8 +60,8 @@ pub fn beside<T>(
     })
 }
 
-/// Performs an event now, and waits until it is done, for some time at most.
-pub fn now(event: &Event, stage: &Stage<'_>, within: Duration) -> Performed {
+/// Performs an event now, and waits until it is done, for some time at most, or until an interrupt.
+pub fn now(event: &Event, stage: &Stage<'_>, within: Duration, interrupts: &Interrupts) -> Performed {
     let over = Over::default();
     let (sender, ended) = mpsc::channel::<()>();
     std::thread::scope(|scope| {
@@ -69,8 +73,12 @@ pub fn now(event: &Event, stage: &Stage<'_>, within: Duration) -> Performed {
             prepared.perform(&over)
         };
         let thread = scope.spawn(perform);
+        let began = Instant::now();
         // The sender is dropped at the end.
-        let _ = ended.recv_timeout(within);
+        while ended.recv_timeout(LOOK) == Err(RecvTimeoutError::Timeout)
+            && began.elapsed() < within
+            && !interrupts.is_asked()
+        {}
         drop(end);
         thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     })
@@ -117,6 +125,10 @@ fn one(
     if !over.wait_until(due_ns.saturating_sub(ahead_ns)) {
         return None;
     }
-    prepared.look(due_ns, over);
+    prepared.look(due_ns.saturating_sub(READING_NS), over);
+    if !over.wait_until(due_ns.saturating_sub(READING_NS)) {
+        return None;
+    }
+    prepared.read_usage();
     over.wait_until(due_ns).then(|| (began_ns, prepared.perform(over)))
 }

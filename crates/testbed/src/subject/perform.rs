@@ -50,7 +50,7 @@ impl Subject {
         let placed = self.placed(path);
         let stage = placed.stage().map_err(|error| error.to_string())?;
         stage.check(event)?;
-        Ok(runner::now(event, &stage, within))
+        Ok(runner::now(event, &stage, within, &self.interrupts))
     }
 }
 
