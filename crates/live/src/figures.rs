@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use kqps_observation::{LiveClass, LiveCounts, LivePhase, Percentile};
-use kqps_report::{LiveInput, LiveMoment};
+use kqps_report::{LiveCourse, LiveInput, LiveMoment};
 use kqps_verdict::rate::{in_thousands, rate};
 
 use crate::history::{Interval, percentile};
@@ -179,6 +179,14 @@ pub fn panel(snapshot: &Snapshot) -> LiveInput {
         p50_us: time_us(p50),
         p99_us: time_us(p99),
     };
+    let course = |class: &LiveClass| LiveCourse {
+        name: class.name.clone(),
+        answered_qps: history
+            .intervals()
+            .iter()
+            .map(|interval| (interval.end_s, interval.class_answered_qps(&class.name)))
+            .collect(),
+    };
     let percentiles = history.percentiles(0.5).zip(history.percentiles(0.99));
     // The result has the exact figures.
     let has_result = snapshot.is_over && !snapshot.result.is_empty();
@@ -189,6 +197,7 @@ pub fn panel(snapshot: &Snapshot) -> LiveInput {
         standing: standing_words(snapshot),
         facts: facts.into_iter().map(|(name, words)| (name.to_owned(), words)).collect(),
         moments: history.intervals().iter().zip(percentiles).map(moment).collect(),
+        classes: snapshot.now.classes.iter().filter(|class| class.attempts == 0).map(course).collect(),
         lines: snapshot.lines.iter().skip(hidden).cloned().collect(),
         result: if has_result { snapshot.result.to_string() } else { String::new() },
     }

@@ -38,6 +38,12 @@ impl Interval {
         self.rate(self.counts.accounts.correct)
     }
 
+    /// Correct replies a second to a class of clients; `None` if it did not play.
+    pub fn class_answered_qps(&self, name: &str) -> Option<f64> {
+        let class = self.counts.classes.iter().find(|class| class.name == name)?;
+        self.rate(class.accounts.correct)
+    }
+
     /// Estimate of a quantile of latency from this interval's replies; `None` without replies.
     pub fn percentile(&self, quantile: f64) -> Option<Percentile> {
         percentile(&self.counts, quantile)

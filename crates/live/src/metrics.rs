@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use kqps_observation::visible::visible_line;
-use kqps_observation::{LiveConnections, LiveCounts, LivePhase, LiveTimes};
+use kqps_observation::{LiveClass, LiveConnections, LiveCounts, LivePhase, LiveTimes};
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric as _, NoLabelSet};
@@ -82,6 +82,7 @@ impl Collector for OpenMetrics {
                 .encode_info(labels)?;
         }
         queries(&mut to, &self.totals)?;
+        classes(&mut to, &self.totals.classes)?;
         connections(&mut to, self.totals.connections.unwrap_or_default())?;
         self.state(&mut to)?;
         // A histogram of a part of the replies would look like one of all.
@@ -177,6 +178,25 @@ fn queries(to: &mut DescriptorEncoder<'_>, counts: &LiveCounts) -> fmt::Result {
         "Queries that had no reply in time and may have a late one",
         counts.overdue,
     )
+}
+
+/// Counters of each class of clients; none of a load without classes.
+fn classes(to: &mut DescriptorEncoder<'_>, classes: &[LiveClass]) -> fmt::Result {
+    type Count = fn(&LiveClass) -> u64;
+    let counters: [(&str, &str, Count); 4] = [
+        ("kqps_class_queries_sent", "Queries that a class of clients sent", |class| class.accounts.sent),
+        ("kqps_class_replies_correct", "Its correct replies in time", |class| class.accounts.correct),
+        ("kqps_class_queries_lost", "Its queries without a reply", |class| class.accounts.lost),
+        ("kqps_class_attempts", "Attempts of a class of attackers", |class| class.attempts),
+    ];
+    for (name, help, count) in counters.into_iter().filter(|_| !classes.is_empty()) {
+        let mut family = to.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for class in classes {
+            let labels = [("class", visible_line(&class.name).into_owned())];
+            ConstCounter::new(count(class)).encode(family.encode_family(&labels)?)?;
+        }
+    }
+    Ok(())
 }
 
 fn connections(to: &mut DescriptorEncoder<'_>, connections: LiveConnections) -> fmt::Result {

@@ -19,7 +19,7 @@ mod section;
 
 pub use export::{Column, PrintedSheet, SHEET_SCHEMA, Sheet, Value, csv, load_sheets, sheets};
 pub use history::history_page;
-pub use live::{LiveInput, LiveMoment, live_page, live_panel, page_body, page_so_far};
+pub use live::{LiveCourse, LiveInput, LiveMoment, live_page, live_panel, page_body, page_so_far};
 pub use load::{LoadInput, loads_page};
 pub use page::{page, page_beside};
 pub use section::history::HistoryInput;

@@ -22,11 +22,25 @@ pub struct LiveInput {
     pub facts: Vec<(String, String)>,
     /// The figures of the intervals so far, the oldest first.
     pub moments: Vec<LiveMoment>,
+    /// The classes of clients that ask; empty if there is one.
+    pub classes: Vec<LiveCourse>,
     /// The last lines that the command printed.
     pub lines: Vec<String>,
     /// The result that the command printed; empty before it.
     pub result: String,
 }
+
+/// The course of a class of clients.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct LiveCourse {
+    /// Its name.
+    pub name: String,
+    /// The end of each interval, seconds since the command began, and correct replies a second in it.
+    pub answered_qps: Vec<(f64, Option<f64>)>,
+}
+
+/// The classes of the lines of a chart with several classes of clients, in turn.
+const OF_CLASSES: [&str; 3] = ["p50", "p99", "p999"];
 
 /// The figures of an interval.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -59,18 +73,31 @@ pub fn live_panel(input: &LiveInput) -> String {
         class,
         points: input.moments.iter().map(|moment| (moment.at_s, of(moment))).collect(),
     };
-    let rates = [
-        course("sent", "p999", |moment| moment.sent_qps),
-        course("replies", "p50", |moment| moment.answered_qps),
-    ];
+    let rates = if input.classes.is_empty() {
+        vec![
+            course("sent", "p999", |moment| moment.sent_qps),
+            course("replies", "p50", |moment| moment.answered_qps),
+        ]
+    } else {
+        let styled = input.classes.iter().zip(OF_CLASSES.into_iter().cycle());
+        styled
+            .map(|(class, style)| MomentCourse {
+                name: &class.name,
+                class: style,
+                points: class.answered_qps.clone(),
+            })
+            .collect()
+    };
+    let rates_title =
+        if input.classes.is_empty() { "Queries a second" } else { "Replies a second, by class" };
     let times = [course("p50", "p50", |moment| moment.p50_us), course("p99", "p99", |moment| moment.p99_us)];
-    let draw = |id, title, kind, courses: &[MomentCourse]| {
+    let draw = |id, title, kind, courses: &[MomentCourse<'_>]| {
         let description = "By time, up to now.";
         moments(&Moments { id, title, description, kind, courses, marks: &[], until_s })
     };
     let panel = PanelPage {
         input,
-        rates: draw("live-rates", "Queries a second", MomentKind::Rates, &rates),
+        rates: draw("live-rates", rates_title, MomentKind::Rates, &rates),
         times: draw("live-times", "Latency", MomentKind::Times, &times),
     };
     visible(&panel.render().expect("the template only writes to memory")).into_owned()
@@ -124,9 +151,20 @@ mod tests {
                 LiveMoment { at_s: 0.5, sent_qps: Some(9.0), p50_us: Some(40.0), ..LiveMoment::default() },
                 LiveMoment { at_s: 1.0, sent_qps: Some(9.0), p50_us: Some(50.0), ..LiveMoment::default() },
             ],
+            classes: Vec::new(),
             lines: vec!["a\u{1b}[31m".into()],
             result: String::new(),
         }
+    }
+
+    #[test]
+    fn several_classes_have_a_line_each() {
+        let class = |name: &str| LiveCourse {
+            name: name.into(),
+            answered_qps: vec![(0.5, Some(9.0)), (1.0, Some(8.0))],
+        };
+        let panel = live_panel(&LiveInput { classes: vec![class("good"), class("phones")], ..input() });
+        assert!(panel.contains("Replies a second, by class") && panel.contains("phones"), "{panel}");
     }
 
     #[test]

@@ -38,10 +38,9 @@ pub(super) fn rates(intervals: &[Interval], has_connections_alone: bool, is_colo
 /// The colours of classes of clients, in turn.
 const OF_CLASSES: [Color; 4] = [Color::Cyan, Color::LightRed, Color::Yellow, Color::Green];
 
-/// The share of its queries that was answered rightly, of each class of clients that asks, in percent of those that left in an
-/// interval.
-pub(super) fn classes(intervals: &[Interval], is_colored: bool) -> Owned {
-    let all = intervals.last().map_or(&[][..], |last| &last.counts.classes);
+/// The share of its queries that was answered rightly, of each of these classes of clients that asks, in percent of those that
+/// left in an interval.
+pub(super) fn classes(all: &[LiveClass], intervals: &[Interval], is_colored: bool) -> Owned {
     let asking = all.iter().filter(|class| class.attempts == 0);
     let percent = |accounts: &Accounts| {
         (accounts.sent > 0).then(|| (100.0 * accounts.correct as f64 / accounts.sent as f64).min(100.0))

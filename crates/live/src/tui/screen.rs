@@ -148,7 +148,7 @@ fn draw_charts(frame: &mut Frame<'_>, area: Rect, snapshot: &Snapshot, look: Loo
     let rates = if snapshot.now.classes.is_empty() {
         chart::rates(intervals, snapshot.standing.has_connections_alone, look.is_colored)
     } else {
-        chart::classes(intervals, look.is_colored)
+        chart::classes(&snapshot.now.classes, intervals, look.is_colored)
     };
     let latency = chart::latency(&snapshot.history, look.is_colored);
     let halves = [Constraint::Fill(1), Constraint::Fill(1)];

@@ -6,9 +6,9 @@ use crate::format;
 
 /// A kind of figure.
 #[derive(Clone, Debug)]
-pub(crate) struct Course {
+pub(crate) struct Course<'a> {
     /// The name beside its last point.
-    pub(crate) name: &'static str,
+    pub(crate) name: &'a str,
     /// Style class of its line.
     pub(crate) class: &'static str,
     /// Seconds and the figure; `None` if there is none, which interrupts the line.
@@ -42,7 +42,7 @@ pub(crate) struct Moments<'a> {
     /// Text for screen readers, after the title.
     pub(crate) description: &'a str,
     pub(crate) kind: Kind,
-    pub(crate) courses: &'a [Course],
+    pub(crate) courses: &'a [Course<'a>],
     /// Vertical lines with names.
     pub(crate) marks: &'a [Mark],
     /// The end of the time axis, seconds.
@@ -122,7 +122,7 @@ pub(crate) fn moments(chart: &Moments<'_>) -> String {
         );
     }
     draw_marks(&mut svg, chart, across);
-    let mut names: Vec<(&Course, f64)> = Vec::new();
+    let mut names: Vec<(&Course<'_>, f64)> = Vec::new();
     for course in chart.courses {
         for line in course.points.split(|point| point.1.is_none()) {
             let places: Vec<(f64, f64)> =

@@ -48,6 +48,7 @@ fn during() -> LiveInput {
             fact("bounds", "96,000 to 104,000 q/s"),
         ],
         moments: moments.collect(),
+        classes: Vec::new(),
         lines: (1..=12).map(|number| format!("   {number},000 q/s  search     bad 0.00 %   p99    80 µs   meets")).collect(),
         result: String::new(),
     }
