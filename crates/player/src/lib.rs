@@ -17,6 +17,7 @@
 //! (`hostile`).
 
 pub mod books;
+mod class;
 pub mod clock;
 pub mod connections;
 pub mod differences;
@@ -52,6 +53,7 @@ mod wait;
 pub mod walk;
 pub mod wire;
 
+pub use class::Class;
 pub use error::PlayError;
 pub use live::Live;
 pub use plan::{
@@ -59,5 +61,5 @@ pub use plan::{
     QuicPlan, ReplayPlan, Stop, TcpPlan, TlsPlan, TsigKey, UdpPlan, Wire,
 };
 pub use sources::Sources;
-pub use trial::{Class, Control, Together, play, play_classes, play_in_memory};
+pub use trial::{Control, Together, play, play_classes, play_in_memory};
 pub use wire::udp::offers;

@@ -59,9 +59,8 @@ pub(crate) struct Signals<'a> {
     pub(crate) ready: &'a dyn Fn() -> Option<u64>,
     /// Ends the trial early, or at once.
     pub(crate) stop: &'a Interrupts,
-    /// Whether it is one of the good clients', beside which other classes play: it wakes before those, which may share its
-    /// core.
-    pub(crate) is_good: bool,
+    /// Whether it wakes before the threads of other classes, with which it shares a core.
+    pub(crate) runs_first: bool,
     /// Set when another thread failed. The trial ends at once, and its counts are dropped.
     pub(crate) broken: &'a AtomicBool,
     /// Reports that the thread's load ended: by its time, or, if its queries ended it, when the last one had its reply
@@ -99,7 +98,7 @@ impl<'a, W> PlayerThread<'a, W> {
     /// Gets ready and waits for the common start. Returns false if the trial is called off. Allocate everything before
     /// this call, since anything slow after it shows as lag.
     pub(crate) fn begin(&mut self) -> io::Result<bool> {
-        if self.has_own_core || self.signals.is_good {
+        if self.has_own_core || self.signals.runs_first {
             self.precedence = Precedence::ask(!self.has_own_core);
         }
         if let Some(wait) = self.wait.as_mut().filter(|_| self.stays_awake) {

@@ -16,6 +16,7 @@ use kqps_observation::trial::Transport;
 use kqps_observation::{Ledger, Trial};
 
 use crate::books::{Books, Times};
+use crate::class::Class;
 use crate::clock::TrialClock;
 use crate::error::PlayError;
 use crate::files;
@@ -94,15 +95,6 @@ impl StartGate {
     }
 }
 
-/// A class of clients: its plan and its queries.
-#[derive(Clone, Copy, Debug)]
-pub struct Class<'a> {
-    /// How it plays.
-    pub plan: &'a Plan,
-    /// Its queries.
-    pub dataset: &'a Dataset,
-}
-
 /// A class with its teams, and the number of its first thread among those of all classes.
 struct OpenedClass<'a> {
     class: Class<'a>,
@@ -111,8 +103,8 @@ struct OpenedClass<'a> {
     /// The I/O models of its wires, and what could not be met as asked.
     io: String,
     notes: Vec<String>,
-    /// Whether these are the good clients, beside which other classes play.
-    is_good: bool,
+    /// Whether its threads wake before those of other classes, with which they share a core.
+    runs_first: bool,
 }
 
 /// The parts of a trial that the threads of a class share.
@@ -213,11 +205,11 @@ fn play_over<W: TrialWatch>(
     watch: impl Fn(&PlayerWatched) -> W,
 ) -> Result<Together, PlayError> {
     let mut first = 0;
-    let are_several = classes.len() > 1;
+    let shares_core = classes[1..].iter().any(|(other, _)| classes[0].0.may_share_a_core_with(other));
     let open = |((class, teams), wires): ((_, Vec<Team>), &Vec<Opened>)| {
         let class: Class<'_> = class;
         let (io, notes) = (io_of(wires), wires.iter().flat_map(Opened::notes).collect());
-        let opened = OpenedClass { class, teams, first, io, notes, is_good: are_several && first == 0 };
+        let opened = OpenedClass { class, teams, first, io, notes, runs_first: shares_core && first == 0 };
         first += class.plan.threads;
         opened
     };
@@ -417,8 +409,8 @@ fn one_thread(
     };
     let load_ended = || guard.load_ended();
     let (stop, broken) = (&context.control.stop, &context.gate.broken);
-    let is_good = context.opened.is_good;
-    let signals = Signals { ready: &ready, stop, broken, load_ended: &load_ended, is_good };
+    let runs_first = context.opened.runs_first;
+    let signals = Signals { ready: &ready, stop, broken, load_ended: &load_ended, runs_first };
     let result = match part.attackers() {
         Some(means) => hostile::play((plan, dataset), (means, number), live, signals)?,
         None => part.play(team, state(context, (team, number), part.flows), signals)?,

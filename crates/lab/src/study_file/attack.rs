@@ -6,9 +6,9 @@ use super::possible::PossibleSettings;
 use super::{Experiment, RawLoad, StudyFile};
 use kqps_files::toml_file::TomlError;
 
-/// Why an experiment over several hosts has no cells with attackers' connections.
-pub(super) const ATTACKERS_ON_ONE_HOST: &str =
-    "connections of attackers are played by one host so far, and other hosts play here";
+/// Why an experiment over several hosts has no cells with some scenarios.
+pub(super) const ON_ONE_HOST: &str = "connections of attackers, and clients with addresses of loopback, are played on the subject's \
+                                      host alone so far, and other hosts play here";
 
 /// Checks that every scenario without a rate is searched, beside good clients with a rate.
 pub(super) fn check(

@@ -4,7 +4,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_observation::factors::{
-    FactorError, Scenario,
+    FactorError,
     name::{self, CORES, SUBJECT},
 };
 use kqps_observation::run::Role;
@@ -12,12 +12,11 @@ use kqps_observation::{Cell, CellLoad, Factors, Question, cpu_list, question};
 use kqps_player::plan::window_most;
 use kqps_recipe::RecipeError;
 
-use super::attack::ATTACKERS_ON_ONE_HOST;
-use super::ceilings;
 use super::events::EVENT_ON_ONE_HOST;
 use super::offer::HostOffer;
 use super::values::{self, FactorWords, ONE_PER_CORE, VALUES_MOST};
 use super::{Experiment, Published, RawLoad, StudyFile, Word};
+use super::{attack, ceilings};
 use crate::placement::{self, CoreRequest, Placed, place};
 use kqps_files::toml_file::TomlError;
 use kqps_testbed::cell_event::CellEvent;
@@ -151,7 +150,7 @@ impl Matrix<'_> {
             self.study.wrong_value("subjects", subject, what)
         })?;
         let of_one_host = [
-            factors.scenario().filter(Scenario::is_of_attackers).map(|_| ATTACKERS_ON_ONE_HOST),
+            factors.scenario().filter(|scenario| !scenario.may_be_shared()).map(|_| attack::ON_ONE_HOST),
             factors.event().map(|_| EVENT_ON_ONE_HOST),
             factors.dataset().internet.map(|_| internet::ON_ONE_HOST),
         ];

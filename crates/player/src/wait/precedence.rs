@@ -13,7 +13,7 @@ const LOOK_NS: u64 = 20_000_000;
 /// A thread is busy if it used more than this share of the time since the last check.
 const BUSY: f64 = 0.8;
 
-/// The same, of a thread whose core those of other classes use as well: it may not hold them up for longer.
+/// The share for a thread whose core other classes use as well: it may not hold them up for longer.
 const BUSY_AMONG_OTHERS: f64 = 0.3;
 
 #[derive(Debug, Default)]

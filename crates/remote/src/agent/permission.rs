@@ -46,9 +46,11 @@ impl Permission {
         let Job::Play { request, .. } = job else { return Ok(()) };
         // The classes of a scenario that kqps has go to the targets of the good clients.
         if !request.classes.is_empty()
-            || request.scenario.as_ref().is_some_and(|scenario| !scenario.is_built_in())
+            || request.scenario.as_ref().is_some_and(|scenario| !scenario.can_be_shared())
         {
-            return Err("this agent plays no classes of clients but those of a scenario that kqps has".into());
+            return Err(
+                "this agent plays no classes of clients but those of scenarios that hosts can share".into()
+            );
         }
         if request.plan.hostile.is_some() {
             return Err("this agent plays no attackers: they are played by one host".into());
@@ -174,8 +176,10 @@ mod tests {
             let scenario = PlayScenario { scenario: scenario.into(), rate: OpenRate::Named, speed: 1.0 };
             permission.check(&play_with("192.0.2.1:53", |request| request.scenario = Some(scenario.clone())))
         };
-        let file = play_scenario("my.toml").unwrap_err();
-        assert!(file.contains("plays no classes of clients"), "{file}");
+        for word in ["my.toml", "handshakes=5k", "idle-connections=5k", "rapid-reset=5k", "few-sources=5k"] {
+            let refused = play_scenario(word).unwrap_err();
+            assert!(refused.contains("plays no classes of clients"), "{word}: {refused}");
+        }
         assert_eq!(play_scenario("one-name=5k"), Ok(()));
         let attackers = refused(|request| request.plan.hostile = Some(Hostile::Idle));
         assert!(attackers.contains("plays no attackers"), "{attackers}");

@@ -228,7 +228,7 @@ mod tests {
         let socket = UdpSocket::bind(([127, 0, 0, 1], 0).into(), &UdpOptions::default()).unwrap();
         let plan = plan(socket.local_addr().unwrap());
         let signals =
-            Signals { ready: &|| None, stop: &stop, broken: &broken, load_ended: &|| (), is_good: false };
+            Signals { ready: &|| None, stop: &stop, broken: &broken, load_ended: &|| (), runs_first: false };
         let (state, sockets) = (fixture.state(1, 16, u64::MAX, Arrivals::Even), [socket]);
         let wire = UdpSockets::new(&sockets, Box::default()).unwrap();
         let mut thread = PlayerThread::new(&plan, 1, wire, state, signals).unwrap();
