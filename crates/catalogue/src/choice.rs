@@ -226,9 +226,9 @@ choice! {
         /// None.
         #[default]
         None = "none",
-        /// A tenth of the misses get a referral to 50 servers whose names do not exist (NXNSAttack).
+        /// A tenth of the misses get a referral to 30 servers whose names do not exist (`NXNSAttack`).
         ManyServers = "many-servers",
-        /// Each name is at the end of a chain of eight aliases over zones.
+        /// Names are those of web sites, of which each leads over a chain of eight aliases.
         Aliases = "aliases",
     }
 }

@@ -21,6 +21,9 @@ pub const NAMES: [&str; 11] = [
 /// Scenarios of connections and streams that ask nothing.
 const ATTACKERS: [&str; 4] = ["idle-connections", "half-queries", "handshakes", "rapid-reset"];
 
+/// Scenarios whose clients have addresses of loopback.
+const ON_LOOPBACK: [&str; 2] = ["many-sources", "few-sources"];
+
 /// The word for no scenario.
 pub const NONE: &str = "none";
 
@@ -44,9 +47,18 @@ impl<'a> Scenario<'a> {
         (word != NONE).then_some(Self { word, has_rate: word.contains('=') })
     }
 
+    /// Whether several hosts may play it: it is not of attackers, and its clients have no addresses of loopback.
+    pub fn may_be_shared(&self) -> bool {
+        !self.is_of_attackers() && !ON_LOOPBACK.contains(&self.name())
+    }
+
+    fn name(&self) -> &'a str {
+        self.word.split('=').next().unwrap_or_default()
+    }
+
     /// Whether it is of attackers, whose attempts are no queries.
     pub fn is_of_attackers(&self) -> bool {
-        ATTACKERS.contains(&self.word.split('=').next().unwrap_or_default())
+        ATTACKERS.contains(&self.name())
     }
 }
 
@@ -81,11 +93,11 @@ mod tests {
         }
         assert_eq!(Scenario::read("none"), None);
         let is_of_attackers = |word| Scenario::read(word).is_some_and(|one| one.is_of_attackers());
-        assert!(
-            is_of_attackers("handshakes=5k")
-                && is_of_attackers("rapid-reset")
-                && !is_of_attackers("connections")
-        );
+        let attackers = ["handshakes=5k", "rapid-reset", "connections"].map(is_of_attackers);
+        assert_eq!(attackers, [true, true, false]);
+        let may_be_shared = |word| Scenario::read(word).is_some_and(|one| one.may_be_shared());
+        let shared = ["one-name=5k", "connections", "few-sources=5k", "handshakes"].map(may_be_shared);
+        assert_eq!(shared, [true, true, false, false]);
         assert_eq!(Scenario::read("one-name=5k").map(|one| one.has_rate), Some(true));
         assert_eq!(Scenario::read("one-name").map(|one| one.has_rate), Some(false));
     }

@@ -7,12 +7,12 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use strum::IntoStaticStr;
 
-use crate::factors::Factors;
+use crate::factors::{Factors, Scenario};
 use crate::fingerprint::Fingerprint;
 use crate::goal::GoalFacts;
 use crate::question::{Experiment, Question};
 use crate::run_host::{HostRole, RunHost};
-use crate::trial::{Trial, rate_unit};
+use crate::trial::{ATTEMPTS, Trial, rate_unit};
 
 /// An execution of a study, as the store returns it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -120,7 +120,12 @@ impl Cell {
 
     /// The unit of its rates, in words.
     pub fn rate_unit(&self) -> &'static str {
-        rate_unit(self.has_connections_alone())
+        // Without a rate in its word, a search varies that of the scenario.
+        let is_sought = |scenario: &Scenario<'_>| !scenario.has_rate && scenario.is_of_attackers();
+        match self.factors.scenario().filter(is_sought) {
+            Some(_) => ATTEMPTS,
+            None => rate_unit(self.has_connections_alone()),
+        }
     }
 
     /// Whether its subject is on another host than the player.

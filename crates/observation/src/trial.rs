@@ -293,7 +293,7 @@ impl Trial {
 
     /// The unit of its rates, in words.
     pub fn rate_unit(&self) -> &'static str {
-        if self.hostile.is_some() { "attempts/s" } else { rate_unit(self.has_connections_alone()) }
+        if self.hostile.is_some() { ATTEMPTS } else { rate_unit(self.has_connections_alone()) }
     }
 
     /// Datagrams that the own sockets of all players dropped.
@@ -317,6 +317,9 @@ impl Trial {
         causes.chain(&self.wrong_rcodes).map(|(cause, count)| (cause.as_str(), *count))
     }
 }
+
+/// The unit of the rate of attackers.
+pub const ATTEMPTS: &str = "attempts/s";
 
 /// The unit of a rate: connections if these alone are the load, and queries otherwise.
 pub fn rate_unit(has_connections_alone: bool) -> &'static str {

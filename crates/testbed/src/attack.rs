@@ -22,9 +22,10 @@ pub struct PlayScenario {
 }
 
 impl PlayScenario {
-    /// Whether it is one that kqps has, and no file.
-    pub fn is_built_in(&self) -> bool {
-        kqps_catalogue::scenario::check(&self.scenario).is_ok()
+    /// Whether several hosts may share it: one that kqps has, whose clients ask.
+    pub fn can_be_shared(&self) -> bool {
+        let is_known = kqps_catalogue::scenario::check(&self.scenario).is_ok();
+        is_known && Scenario::read(&self.scenario).is_some_and(|scenario| scenario.may_be_shared())
     }
 }
 

@@ -31,7 +31,7 @@ pub const QUERIES: u64 = 1_000_000;
 ///
 /// # Errors
 ///
-/// None but of a recipe within kqps that is wrong.
+/// If a built-in recipe is wrong.
 pub fn recipe(
     size: InternetSize,
     attack: Option<InternetAttack>,
@@ -47,9 +47,11 @@ fn attack_settings(attack: Option<InternetAttack>) -> Vec<String> {
     let settings: &[&str] = match attack {
         None | Some(InternetAttack::None) => &[],
         Some(InternetAttack::ManyServers) => {
-            &["behaviour=[{ fault = \"many-servers\", among = \"company\", queries = 0.1, names = 50 }]"]
+            &["behaviour=[{ fault = \"many-servers\", among = \"company\", queries = 0.1, names = 30 }]"]
         }
-        Some(InternetAttack::Aliases) => &["zone.aliases=[0,0,0,0,0,0,0,0,1]", "zone.alias_to_apex=0"],
+        Some(InternetAttack::Aliases) => {
+            &["zone.aliases=[0,0,0,0,0,0,0,0,1]", "zone.alias_to_apex=0", "queries.names=[1,0,0]"]
+        }
     };
     settings.iter().map(|setting| (*setting).to_owned()).collect()
 }
@@ -80,6 +82,14 @@ pub fn check(definition: &Definition, factors: &Factors) -> Result<(), String> {
             let is_path = factors.path().kind == Some(question::Path::Veth);
             let is_of_path =
                 |name: &&String| name.starts_with(name::PATH_SETTING) || *name == name::HOST_RECEIVE_CORE;
+            let has_own_names = dataset.hits_percent.is_some() || dataset.file.is_some();
+            if dataset.attack == Some(InternetAttack::Aliases) && has_own_names {
+                return Err(format!(
+                    "{} = \"aliases\" is of names by popularity: leave {} and a query file out",
+                    name::INTERNET_ATTACK,
+                    name::INTERNET_HITS
+                ));
+            }
             let mut words = factors.words().keys();
             let unfit = words.find(|name| is_of_zones(name) || is_of_path(name)).map(String::as_str);
             match unfit.or(is_path.then_some(name::PATH)) {
@@ -199,6 +209,11 @@ mod tests {
             (&resolver, &[internet, (name::PATH, "veth")], "path sets nothing beside"),
             (&resolver, &[internet, (name::PATH_GRO, "on")], "path.gro sets nothing beside"),
             (&resolver, &[internet, (name::HOST_RECEIVE_CORE, "0")], "host.receive-core sets nothing beside"),
+            (
+                &resolver,
+                &[internet, (name::INTERNET_HITS, "80"), (name::INTERNET_ATTACK, "aliases")],
+                "names by popularity",
+            ),
         ] {
             let error = of(subject, words).unwrap_err();
             assert!(error.contains(wanted), "{error}");
@@ -210,15 +225,19 @@ mod tests {
         let of = |attack| recipe(InternetSize::Small, Some(attack), 7).unwrap();
         assert_eq!(of(InternetAttack::None), recipe(InternetSize::Small, None, 7).unwrap());
         let [fault] = &of(InternetAttack::ManyServers).behaviour[..] else { panic!("one behaviour") };
-        assert_eq!((fault.fault, fault.names), (Fault::ManyServers, 50));
+        assert_eq!((fault.fault, fault.names), (Fault::ManyServers, 30));
         let internet = Internet::new(&of(InternetAttack::Aliases)).unwrap();
-        let longest = (0..200)
+        let of_sites: Vec<usize> = (0..500)
             .filter_map(|number| {
                 let (name, qtype) = internet.question(number);
-                Some(internet.expected(&name, qtype)?.answers.len())
+                let is_of_site = qtype == kqps_message::rtype::A && name.starts_with(b"\x03www");
+                is_of_site.then(|| internet.expected(&name, qtype)).flatten()
             })
-            .max();
-        assert!(longest >= Some(9), "eight aliases and an address: {longest:?}");
+            .map(|expected| {
+                expected.answers.iter().filter(|record| record.rtype == kqps_message::rtype::CNAME).count()
+            })
+            .collect();
+        assert!(of_sites.len() > 200 && of_sites.iter().all(|aliases| *aliases == 8), "{of_sites:?}");
     }
 
     #[test]

@@ -14,8 +14,8 @@ mod resolver;
 mod scaling;
 
 use kqps_catalogue::Figure;
-use kqps_observation::run::Outcome;
-use kqps_observation::{Run, RunTrial, Trial};
+use kqps_observation::run::{Outcome, Role};
+use kqps_observation::{Cell, Run, RunTrial, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -249,10 +249,15 @@ fn of_cell(run: &Run, trials: &measured::Trials<'_>, verdict: &CellVerdict, dept
         event: event::costs(run, verdict.cell),
         right_share: resolver::right_share(&behind),
         upstream_per_query: resolver::upstream_per_query(&behind),
-        warm_after_s: cell.factors.asks_by_popularity().then(|| resolver::warm_after_s(&behind)).flatten(),
+        warm_after_s: begins_cold(cell).then(|| resolver::warm_after_s(&behind)).flatten(),
         cache: cell.factors.dataset().delay_ms.and_then(|delay_ms| resolver::cache(&behind, delay_ms)),
         crashes,
     }
+}
+
+/// Whether the loads of a cell begin with a resolver's cold cache.
+fn begins_cold(cell: &Cell) -> bool {
+    cell.role == Role::Subject && cell.factors.asks_by_popularity() && cell.factors.steady_s().is_none()
 }
 
 fn crashes(run: &Run, cell: u32) -> Vec<Crash> {

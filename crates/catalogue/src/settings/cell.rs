@@ -71,7 +71,7 @@ settings! {
         "milliseconds that each server of the Internet takes to answer; by default each has a time of its own, 1 to 352 ms";
     /// An attack by names whose servers are an attacker's; `None` for none.
     attack: InternetAttack = name::INTERNET_ATTACK, Kind::Choice(&InternetAttack::WORDS), Every, Study,
-        "an attack on the resolver: `many-servers` (one of ten misses refers to 50 servers whose names do not exist) or `aliases` (each name is at the end of eight aliases); `none` by default";
+        "an attack on the resolver: `many-servers` (one of ten misses refers to 30 servers whose names do not exist) or `aliases` (of names by popularity, each leads over eight aliases); `none` by default";
     /// The name of the user's query file, which is played instead of generated queries.
     file: String = name::DATASET_FILE, Kind::Text, Every, Run,
         "the user's query file, played instead of generated queries";

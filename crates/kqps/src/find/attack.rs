@@ -32,7 +32,7 @@ const ALONE_MOST: usize = 3;
 pub(super) struct AttackArgs {
     /// Search the greatest rate of an attack beside which good clients keep their answers: a scenario by name or file
     ///
-    /// Such as random-names, one-name, large-answers, malformed or connections. The search varies the rate that the scenario
+    /// Such as random-names, one-name, large-answers, malformed, connections or handshakes. The search varies the rate that the scenario
     /// leaves open, and --good-rate is the rate of the good clients, whose queries are those of -d. docs/SCENARIOS.md
     /// describes the files.
     #[arg(long, value_name = "NAME|FILE", value_parser = scenario::parse, requires = "good_rate", help_heading = "Attack")]

@@ -16,9 +16,9 @@ pub(super) fn trial_line(trial: &Trial, purpose: Purpose, goal: &Goal) -> String
         let done = done(trial);
         let word = if trial.interrupted { ": interrupted" } else { "" };
         let (most, unit) = (most(trial), rate_unit(trial));
-        return format!(
-            "overload   {played:>11} {unit} {done} in a closed loop of {seconds} s{most}{p99}{word}"
-        );
+        // Attackers have no closed loop.
+        let how = if trial.load.mode == LoadMode::Closed { "in a closed loop of" } else { "in" };
+        return format!("overload   {played:>11} {unit} {done} {how} {seconds} s{most}{p99}{word}");
     }
     let word = if trial.interrupted { "interrupted".to_owned() } else { met_or_missed(trial, goal, purpose) };
     let what = match purpose {

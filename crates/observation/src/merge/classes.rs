@@ -59,7 +59,7 @@ pub(super) fn merge_each(parts: &[Part], server: Option<&ServerFacts>) -> Result
     let good = &classes[0].trial;
     let (start_skew_us, residence) = (good.start_skew_us, good.residence.clone());
     let whole = together(classes, Ledger::default())?;
-    Ok(Trial { start_skew_us, residence, ..whole })
+    Ok(Trial { residence, start_skew_us, ..whole })
 }
 
 #[cfg(test)]

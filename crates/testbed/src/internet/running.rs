@@ -173,7 +173,7 @@ impl InternetBox {
     ///
     /// # Errors
     ///
-    /// None but of a recipe within kqps that is wrong.
+    /// If a built-in recipe is wrong.
     pub(crate) fn servers(&self, outage: Outage) -> Result<Vec<IpAddr>, RecipeError> {
         let (size, attack, seed) = self.tree;
         let mut recipe = super::recipe(size, attack, 0)?;
@@ -194,7 +194,7 @@ impl InternetBox {
     ///
     /// # Errors
     ///
-    /// Those of the kernel.
+    /// If the kernel refuses it.
     pub(crate) fn drop_packets_to(&self, servers: &[IpAddr], is_dropped: bool) -> io::Result<()> {
         let change = if is_dropped { new_routes::drop_packets_to } else { new_routes::take_packets_to };
         self.world.within(|| servers.iter().try_for_each(|server| change(*server)))

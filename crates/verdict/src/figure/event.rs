@@ -45,7 +45,7 @@ fn seconds(trial: &Trial) -> Option<f64> {
     Some(event.done_s? - event.begun_s?)
 }
 
-/// What the subject used during the event, if it is known when that was done.
+/// CPU time and memory of the subject during the event, if it is known when that was done.
 fn usage(trial: &Trial) -> Option<EventUsage> {
     trial.events.first().filter(|event| event.done_s.is_some())?.usage
 }

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::moment::Moment;
 use super::start::Start;
+use crate::breaking::{self, attacks};
 use crate::estimate::Estimate;
 use crate::rate::rate;
 use crate::warning::{Surroundings, Warning};
@@ -48,12 +49,19 @@ impl Case<'_> {
 
     /// The events that its rates count, in words.
     pub(super) fn what(&self) -> &'static str {
-        if self.has_connections_alone() { "connections" } else { "queries" }
+        self.unit().strip_suffix("/s").filter(|events| *events != "q").unwrap_or("queries")
     }
 
     /// A rate with its unit, at the usual speed. `qps` is at the reference speed.
     pub(super) fn rate(&self, qps: f64) -> String {
-        format!("{} {}", rate(qps * self.usual_speed), rate_unit(self.has_connections_alone()))
+        format!("{} {}", rate(qps * self.usual_speed), self.unit())
+    }
+
+    /// The unit of its rates: that of an attack if a search varied its rate.
+    fn unit(&self) -> &'static str {
+        let mut trials = self.starts.iter().flat_map(|start| &start.all);
+        let attacked = trials.find(|trial| attacks(trial).next().is_some());
+        attacked.map_or_else(|| rate_unit(self.has_connections_alone()), |trial| breaking::rate_unit(trial))
     }
 }
 

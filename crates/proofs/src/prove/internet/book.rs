@@ -84,7 +84,7 @@ pub(super) struct Book {
 
 /// The resolver's own end in a capture, the begin of the capture, the time between two queries, and that until a reply,
 /// nanoseconds.
-const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::new(127, 0, 0, 1), 40_000);
+const CLIENT: (Ipv4Addr, u16) = (Ipv4Addr::LOCALHOST, 40_000);
 const BEGIN_NS: u64 = 1_800_000_000_000_000_000;
 const EVERY_NS: u64 = 20_000_000;
 const REPLY_AFTER_NS: u64 = 500_000;
