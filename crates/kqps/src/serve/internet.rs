@@ -55,8 +55,7 @@ Examples:
   kqps serve internet --size small -- unbound -d -c my.conf
   kqps serve internet --server 192.0.2.1=.=root --delay 20ms --namespace box
   kqps serve internet --server 127.0.1.1=test.zone --loopback 5300
-  kqps serve internet --tree seen -- unbound -d -c my.conf
-  kqps serve internet --server 192.0.2.1=.=root.zone -- unbound -d -c my.conf";
+  kqps serve internet --tree seen -- unbound -d -c my.conf";
 
 /// Be all name servers that a resolver asks, each at its own address: the Internet in a box
 ///
@@ -79,7 +78,7 @@ pub(super) struct Args {
     #[arg(long, value_name = "DURATION", value_parser = parse_delay, requires = "server", help_heading = "Servers")]
     delay: Option<Duration>,
 
-    /// Serve the tree of a folder that `kqps gen internet -d CAPTURE` wrote: servers, zones and delays of that capture
+    /// Serve the tree of a folder that `kqps gen internet -d CAPTURE` wrote: its servers, zones and delays
     #[arg(long, value_name = "FOLDER", conflicts_with_all = ["server", "recipe", "size", "set", "seed"], help_heading = "Tree")]
     tree: Option<PathBuf>,
 
