@@ -11,7 +11,7 @@ use kqps_ask::Server;
 use kqps_capture::write::Writer;
 use kqps_internet::Internet;
 use kqps_kernel::process::Signal;
-use kqps_message::header::AA;
+use kqps_message::header::{AA, RD};
 use kqps_message::name::{NameText, is_at_or_below};
 use kqps_message::rtype::RtypeName;
 use kqps_message::{Header, edns, rcode, rtype};
@@ -162,7 +162,9 @@ impl Book {
     fn ask(&mut self, server: Ipv4Addr, name: &[u8], qtype: u16) -> Result<Reply> {
         self.upstream += 1;
         self.id = self.id.wrapping_add(1);
-        let query = answers::asked(self.id, name, qtype, false);
+        let mut query = answers::asked(self.id, name, qtype, false);
+        // A resolver wants no recursion of name servers.
+        query[2] &= !RD;
         let at = SocketAddr::new(IpAddr::V4(server), self.port);
         let reply = Server::over_udp(at).connect(PATIENCE)?.ask(&query, PATIENCE)?;
         self.record(server, &query, &reply)?;
