@@ -26,6 +26,18 @@ pub(crate) const ROOT: &[u8] = &[0];
 /// A name in wire form, in lower case.
 pub(crate) type Name = Box<[u8]>;
 
+/// The name to which the aliases of an answer lead.
+fn end_of_aliases(qname: &Name, answer: &[Seen]) -> Name {
+    let mut end = qname.clone();
+    // No chain is longer than its records.
+    for _ in answer {
+        let is_alias = |record: &&Seen| record.rtype == rtype::CNAME && record.owner == end;
+        let Some(alias) = answer.iter().find(is_alias) else { break };
+        end = alias.data.clone();
+    }
+    end
+}
+
 /// Zones, servers and records that replies showed. Names are in lower case.
 #[derive(Debug, Default)]
 pub struct Sightings {
@@ -105,8 +117,14 @@ impl Sightings {
         }
         let (qname, [answer, authority, additional]) = sections(reply).ok_or(Unused::Malformed)?;
         if header.is_authoritative() && !is_referral(&qname, &answer, &authority) {
-            if answer.is_empty() && edns::rcode(header, reply) == rcode::NOERROR {
-                self.existing.insert(qname.clone());
+            let end = end_of_aliases(&qname, &answer);
+            // Without records at the end it is a denial of the type, if the zone of the end says so.
+            let is_denied = !answer.iter().any(|record| record.owner == end)
+                && authority
+                    .iter()
+                    .any(|record| record.rtype == rtype::SOA && is_at_or_below(&end, &record.owner));
+            if is_denied && edns::rcode(header, reply) == rcode::NOERROR {
+                self.existing.insert(end);
             }
             self.take_answer(server, qname, (answer, authority, additional));
             return Ok(());
