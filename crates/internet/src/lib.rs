@@ -2,7 +2,8 @@
 //! own address.
 //!
 //! For: the answer of each server to each query, its delay and its faults; the answer that a resolver must find, and how many
-//! questions that takes; questions of clients by popularity; the zones as text; and a tree from the replies that a resolver saw. Not for: sockets, waiting, or counting.
+//! questions that takes; questions of clients by popularity; the zones as text; and a tree from the replies that a resolver
+//! saw. Not for: sockets, waiting, or counting.
 //!
 //! Invariant: an answer is a function of the recipe, the server and the query's bytes and turn. There is no socket, no clock
 //! and no thread. Memory is bounded: a zone is computed from the seed and its number, and not stored.

@@ -26,18 +26,6 @@ pub(crate) const ROOT: &[u8] = &[0];
 /// A name in wire form, in lower case.
 pub(crate) type Name = Box<[u8]>;
 
-/// The name to which the aliases of an answer lead.
-fn end_of_aliases(qname: &Name, answer: &[Seen]) -> Name {
-    let mut end = qname.clone();
-    // No chain is longer than its records.
-    for _ in answer {
-        let is_alias = |record: &&Seen| record.rtype == rtype::CNAME && record.owner == end;
-        let Some(alias) = answer.iter().find(is_alias) else { break };
-        end = alias.data.clone();
-    }
-    end
-}
-
 /// Zones, servers and records that replies showed. Names are in lower case.
 #[derive(Debug, Default)]
 pub struct Sightings {
@@ -51,7 +39,7 @@ pub struct Sightings {
     answering: BTreeSet<(Name, IpAddr)>,
     /// Names just above the zones to which servers referred.
     referring: BTreeSet<(Name, IpAddr)>,
-    /// Names that exist, as an answer without records of the type shows (NODATA).
+    /// Names that exist, as answers without records of the type show (NODATA).
     existing: BTreeSet<Name>,
     /// Server → delays of its replies, nanoseconds.
     delays_ns: BTreeMap<IpAddr, Vec<u64>>,
@@ -112,20 +100,13 @@ impl Sightings {
         if header.is_truncated() {
             return Err(Unused::Truncated);
         }
-        if ![rcode::NOERROR, rcode::NXDOMAIN].contains(&edns::rcode(header, reply)) {
+        let rcode = edns::rcode(header, reply);
+        if ![rcode::NOERROR, rcode::NXDOMAIN].contains(&rcode) {
             return Err(Unused::Failed);
         }
         let (qname, [answer, authority, additional]) = sections(reply).ok_or(Unused::Malformed)?;
         if header.is_authoritative() && !is_referral(&qname, &answer, &authority) {
-            let end = end_of_aliases(&qname, &answer);
-            // Without records at the end it is a denial of the type, if the zone of the end says so.
-            let is_denied = !answer.iter().any(|record| record.owner == end)
-                && authority
-                    .iter()
-                    .any(|record| record.rtype == rtype::SOA && is_at_or_below(&end, &record.owner));
-            if is_denied && edns::rcode(header, reply) == rcode::NOERROR {
-                self.existing.insert(end);
-            }
+            self.existing.extend(bare_name(&qname, &answer, &authority).filter(|_| rcode == rcode::NOERROR));
             self.take_answer(server, qname, (answer, authority, additional));
             return Ok(());
         }
@@ -204,6 +185,21 @@ fn cut(qname: &[u8], authority: &[Seen]) -> Option<Name> {
     let servers = authority.iter().find(|record| record.rtype == rtype::NS)?;
     let leads_on = *servers.owner != *ROOT && is_at_or_below(qname, &servers.owner);
     leads_on.then(|| servers.owner.clone())
+}
+
+/// The name of which an answer denies records of the type alone (NODATA; RFC 2308, section 2.2): the one in question, or the end
+/// of its aliases if that is in the server's zone.
+fn bare_name(qname: &Name, answer: &[Seen], authority: &[Seen]) -> Option<Name> {
+    let mut end = qname;
+    // No chain is longer than its records.
+    for _ in answer {
+        let is_alias = |record: &&Seen| record.rtype == rtype::CNAME && record.owner == *end;
+        let Some(alias) = answer.iter().find(is_alias) else { break };
+        end = &alias.data;
+    }
+    let is_above = |record: &Seen| record.rtype == rtype::SOA && is_at_or_below(end, &record.owner);
+    let is_own = answer.is_empty() || authority.iter().any(is_above);
+    (is_own && answer.iter().all(|record| record.owner != *end)).then(|| end.clone())
 }
 
 /// The name above a name; `None` above the root.

@@ -146,6 +146,22 @@ fn a_name_without_records_of_a_type_exists() {
 }
 
 #[test]
+fn the_end_of_aliases_without_records_of_a_type_exists() {
+    let alias = |to: &str| ("two.example.test.", rtype::CNAME, wire(to));
+    let led_to = |end: &str, authority: &[Record<'_>]| {
+        let answer = reply("two.example.test.", (AA, 0), [&[alias(end)], authority, &[]]);
+        let mut replies = walk();
+        replies.push(("192.0.2.2", answer));
+        let (tree, _) = rebuilt(&replies);
+        (tree.bare_names, zone(&tree, "example.test.").contains("\nend.example.test. 3600 IN TYPE65280 "))
+    };
+    assert_eq!(led_to("end.example.test.", &[soa("example.test.")]), (1, true));
+    // Nothing is known of names of others.
+    assert_eq!(led_to("end.other.", &[soa("example.test.")]), (0, false));
+    assert_eq!(led_to("end.other.", &[]), (0, false));
+}
+
+#[test]
 fn a_server_whose_name_is_an_alias_keeps_its_address() {
     let mut replies = walk();
     let alias = ("ns.test.", rtype::CNAME, wire("other.test."));

@@ -40,7 +40,7 @@ fn latencies_over_connections_are_those_that_are_known() -> Result<()> {
 
 /// Parts of proofs whose programs need a core each: on a host of two cores a second one beside them withholds CPU time
 /// from both.
-const IN_TURN: [(&str, Proof, &[&str]); 19] = [
+const IN_TURN: [(&str, Proof, &[&str]); 20] = [
     ("accounts agree with a server whose replies have faults", Proof::Connections, &["replies"]),
     ("accounts agree with a server that ends connections", Proof::Connections, &["ends"]),
     ("accounts agree if queries wait for streams and datagrams are lost", Proof::Connections, &["streams"]),
@@ -60,6 +60,11 @@ const IN_TURN: [(&str, Proof, &[&str]); 19] = [
     ("events are done when the answers say so", Proof::Scenario, &["events"]),
     ("a reload loses what a relay saw lost", Proof::Scenario, &["reload"]),
     ("answers of an Internet in a box leave when they should", Proof::Internet, &["delays"]),
+    (
+        "a resolver by the book finds every name, also in the tree of its capture",
+        Proof::Internet,
+        &["book", "captured"],
+    ),
     ("Unbound finds every name of the box, which counts all its queries", Proof::Internet, &["resolver"]),
     ("one controller holds many players", Proof::Hosts, &["scale"]),
     ("a fault anywhere leaves nothing behind, and the run goes on", Proof::Hosts, &["faults"]),

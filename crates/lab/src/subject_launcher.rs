@@ -14,9 +14,9 @@ use kqps_observation::{Cell, Trial, UpstreamFacts};
 use kqps_tls::TlsError;
 use kqps_tuning::Held;
 use kqps_verdict::silence::silence;
+use kqps_verdict::steady::begins_cold;
 
 use crate::gauged::{Cores, Gauges};
-use crate::warm_up::begins_cold;
 use kqps_remote::controller;
 use kqps_testbed::attack::CellAttack;
 use kqps_testbed::cell_event::{CellEvent, StagedEvent};

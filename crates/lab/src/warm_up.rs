@@ -2,7 +2,7 @@
 
 use kqps_observation::run::{Purpose, Role};
 use kqps_observation::{Cell, Trial};
-use kqps_verdict::steady::{BINS, Steadiness, full_bins, steadiness};
+use kqps_verdict::steady::{STEP_S, Steadiness, begins_cold, full_bins, longest_s, steadiness};
 
 use kqps_testbed::internet::KEPT;
 use kqps_testbed::trial_request::{RequestedPace, TrialRequest};
@@ -12,9 +12,6 @@ const LONGEST_S: f64 = 60.0;
 
 /// Seconds of a warm-up that only fills caches and wakes threads.
 const SHORT_S: f64 = 0.3;
-
-/// Seconds of one trial on the way to a steady state: the bins that are judged, and a second to start.
-const STEP_S: f64 = BINS as f64 + 1.0;
 
 /// The longest warm-up of a resolver that has to learn the names of its hits, seconds; that of each of its trials; and their
 /// rate, queries a second, at which a resolver does not give up any of them.
@@ -71,17 +68,6 @@ impl WarmUp {
         self.left_s -= self.step_s;
         Some(TrialRequest { pace: self.pace, duration_s: self.step_s, purpose: Purpose::WarmUp })
     }
-}
-
-/// Whether a cell is a resolver whose first load finds nothing in its cache.
-pub fn begins_cold(cell: &Cell) -> bool {
-    cell.factors.asks_by_popularity() && cell.role == Role::Subject && longest_s(cell).is_none()
-}
-
-/// The longest warm-up for a steady state, seconds; `None` if the cell asks for none, or for one that is too
-/// short to judge.
-fn longest_s(cell: &Cell) -> Option<f64> {
-    cell.factors.steady_s().filter(|longest_s| *longest_s >= STEP_S)
 }
 
 /// Whether a cell is a resolver that has to learn the names of its hits.

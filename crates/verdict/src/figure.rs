@@ -14,14 +14,15 @@ mod resolver;
 mod scaling;
 
 use kqps_catalogue::Figure;
-use kqps_observation::run::{Outcome, Role};
-use kqps_observation::{Cell, Run, RunTrial, Trial};
+use kqps_observation::run::Outcome;
+use kqps_observation::{Run, RunTrial, Trial};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::grade::Grade;
 use crate::interval::Interval;
 use crate::judge::{CellVerdict, Depth};
+use crate::steady::begins_cold;
 
 pub use absence::Absence;
 pub use event::EventCosts;
@@ -253,11 +254,6 @@ fn of_cell(run: &Run, trials: &measured::Trials<'_>, verdict: &CellVerdict, dept
         cache: cell.factors.dataset().delay_ms.and_then(|delay_ms| resolver::cache(&behind, delay_ms)),
         crashes,
     }
-}
-
-/// Whether the loads of a cell begin with a resolver's cold cache.
-fn begins_cold(cell: &Cell) -> bool {
-    cell.role == Role::Subject && cell.factors.asks_by_popularity() && cell.factors.steady_s().is_none()
 }
 
 fn crashes(run: &Run, cell: u32) -> Vec<Crash> {

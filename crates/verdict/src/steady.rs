@@ -7,12 +7,15 @@
 use kqps_catalogue::setting::STEADY_BINS;
 use kqps_observation::run::Role;
 use kqps_observation::trial::Interval;
-use kqps_observation::{Run, Trial};
+use kqps_observation::{Cell, Run, Trial};
 
 use crate::mean::{mean, squares};
 
 /// The number of one-second bins that are examined, from the end.
 pub const BINS: usize = STEADY_BINS as usize;
+
+/// Seconds of a trial on the way to a steady state: the bins that are judged, and a second to start.
+pub const STEP_S: f64 = BINS as f64 + 1.0;
 
 /// A change of less than this share of the mean does not matter.
 const CHANGE_LEAST: f64 = 0.01;
@@ -38,6 +41,16 @@ pub enum Steadiness {
     Step(f64),
     /// There are too few bins, or nothing was answered.
     Unknown,
+}
+
+/// The longest warm-up for a steady state, seconds; `None` if the cell asks for none, or for one that is too short to judge.
+pub fn longest_s(cell: &Cell) -> Option<f64> {
+    cell.factors.steady_s().filter(|longest_s| *longest_s >= STEP_S)
+}
+
+/// Whether a cell is a resolver whose first load finds nothing in its cache.
+pub fn begins_cold(cell: &Cell) -> bool {
+    cell.role == Role::Subject && cell.factors.asks_by_popularity() && longest_s(cell).is_none()
 }
 
 /// The full seconds of a trial. Answers after the last query fall into a bin of their own, which would look

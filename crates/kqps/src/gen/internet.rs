@@ -24,8 +24,8 @@ Examples:
 /// Write a query file for a resolver in front of `kqps serve internet`, which has the same flags, or the tree of a capture
 ///
 /// Names are drawn by popularity. Each line has the rcode and the digest of the answer that a resolver must give if no server
-/// makes a fault, so `kqps load -d` counts other answers as wrong. With -d a capture of what a resolver asked of name servers becomes the tree
-/// that `kqps serve internet --tree` serves.
+/// makes a fault, so `kqps load -d` counts other answers as wrong. With -d a capture of what a resolver asked of name servers
+/// becomes the tree that `kqps serve internet --tree` serves.
 #[derive(clap::Args)]
 #[command(after_help = EXAMPLES)]
 #[allow(clippy::doc_markdown)] // the comments are the help text

@@ -124,9 +124,10 @@ impl Book {
                 };
                 name.clone_from(&alias.2);
                 records.push(alias);
+                // A server that also has the zone of the alias may deny its end, but is trusted for its own zone alone.
+                let is_denied = reply.rcode == rcode::NXDOMAIN || !authority.is_empty();
                 let is_answered = left.iter().any(|(owner, ..)| *owner == name)
-                    || reply.rcode == rcode::NXDOMAIN
-                    || !authority.is_empty();
+                    || (is_denied && is_at_or_below(&name, &zone));
                 if !is_answered {
                     break;
                 }
