@@ -16,6 +16,9 @@ use super::{MS_NS, Play};
 const WITHIN_NS: u64 = 200_000;
 const WITHIN_AFTER_HANDSHAKE_NS: u64 = 2 * MS_NS;
 
+/// The share of queries that may be off their times by more. A larger one is a doubt about the host.
+const BEYOND: f64 = 0.01;
+
 /// The most by which a connection may close before or after its captured time of idleness, nanoseconds. Captures count
 /// that time in whole milliseconds, and a player looks at connections now and then.
 const CLOSED_WITHIN_NS: u64 = 2 * MS_NS;
@@ -208,28 +211,24 @@ fn connections(play: &Play, traffic: &Traffic, pairs: &[(&RecordedQuery, &Due)])
     Ok(late)
 }
 
-/// Compares the times of queries with that of the first one. Returns a doubt if more than this share of them, 0 to 1,
-/// is off by more than 200 µs. Then the host held up the player or the recorder.
-pub(super) fn times(play: &Play, dues: &[Due], beyond_most: f64) -> Option<String> {
+/// Compares the times of queries with that of the first one. Returns a doubt if more than 1 % of them are off by more
+/// than 200 µs and `excused_us`. Then the host held up the player or the recorder.
+pub(super) fn times(play: &Play, dues: &[Due], excused_us: u64) -> Option<String> {
     let pairs = paired(&play.recorded.queries, dues).ok()?;
     let offset = |(seen, due): &(&RecordedQuery, &Due)| seen.at_ns as i64 - due.due_ns as i64;
     // A query with a handshake before it is no measure for the others.
     let first = pairs.iter().find(|(_, due)| !due.begins).or(pairs.first()).map(offset)?;
     let off_ns: Vec<(u64, bool)> =
         pairs.iter().map(|pair| ((offset(pair) - first).unsigned_abs(), pair.1.begins)).collect();
-    let within_ns = |begins| if begins { WITHIN_AFTER_HANDSHAKE_NS } else { WITHIN_NS };
+    let within_ns = |begins| excused_us * 1000 + if begins { WITHIN_AFTER_HANDSHAKE_NS } else { WITHIN_NS };
     let beyond = off_ns.iter().filter(|(off_ns, begins)| *off_ns > within_ns(*begins)).count();
     let beyond = beyond as f64 / pairs.len() as f64;
     let most_us = off_ns.iter().map(|(off_ns, _)| off_ns / 1000).max().unwrap_or(0);
-    let lag_us = play.trial.lag_us.max.unwrap_or(0);
-    eprintln!(
-        "{:.3} % are off by more than 200 µs, at most by {most_us} µs; the player's greatest lag is {lag_us} µs",
-        beyond * 100.0
+    let found = format!(
+        "{:.3} % are off by more than {} µs, at most by {most_us} µs",
+        beyond * 100.0,
+        within_ns(false) / 1000
     );
-    (beyond > beyond_most).then(|| {
-        format!(
-            "{:.2} % of the queries were off by more than 200 µs, at most by {most_us} µs",
-            beyond * 100.0
-        )
-    })
+    eprintln!("{found}");
+    (beyond > BEYOND).then_some(found)
 }
