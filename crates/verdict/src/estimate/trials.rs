@@ -1,5 +1,6 @@
 //! Reads the evidence of a cell's trials about its rate, at the reference speed or as the host came.
 
+use std::collections::btree_map::Entry;
 use std::collections::{BTreeMap, BTreeSet};
 
 use kqps_observation::run::{Purpose, Role};
@@ -75,13 +76,31 @@ pub fn of_cell(run: &Run, cell: usize, goal: &Goal, at: Speed) -> Option<Estimat
 /// The estimate over cells that measure the same.
 pub(crate) fn of_cells(run: &Run, cells: &[usize], goal: &Goal, at: Speed) -> Option<Estimate> {
     Which::to_try(at).iter().find_map(|which| {
-        let starts: Vec<_> = cells.iter().flat_map(|&cell| starts(run, cell, goal, at, *which)).collect();
+        let starts: Vec<_> =
+            cells.iter().flat_map(|&cell| starts(run, cell, goal, at, *which).into_values()).collect();
         Some(which.mark(Estimate::from_starts(&starts)?, at))
     })
 }
 
-/// The evidence of every start of a cell that did not fail.
-fn starts(run: &Run, cell: usize, goal: &Goal, at: Speed, which: Which) -> Vec<Vec<Evidence>> {
+/// The rate of every start of a cell whose trials bound it, by block, at the reference speed: the median of an estimate
+/// from the trials of that start alone.
+pub(crate) fn of_starts(run: &Run, cell: usize, goal: &Goal) -> BTreeMap<u32, f64> {
+    let at = Speed::Reference;
+    let mut rates_qps = BTreeMap::new();
+    for which in Which::to_try(at) {
+        for (block, evidence) in starts(run, cell, goal, at, *which) {
+            if let Entry::Vacant(rate) = rates_qps.entry(block)
+                && let Some(estimate) = Estimate::from_starts(&[evidence])
+            {
+                rate.insert(estimate.quantile(0.5));
+            }
+        }
+    }
+    rates_qps
+}
+
+/// The evidence of every start of a cell that did not fail, by block.
+fn starts(run: &Run, cell: usize, goal: &Goal, at: Speed, which: Which) -> BTreeMap<u32, Vec<Evidence>> {
     let failed: BTreeSet<u32> =
         run.trials_of(cell).filter(|one| one.failure().is_some()).map(|one| one.block).collect();
     let trials: Vec<(&RunTrial, &Trial)> = match which {
@@ -95,7 +114,7 @@ fn starts(run: &Run, cell: usize, goal: &Goal, at: Speed, which: Which) -> Vec<V
             starts.entry(one.block).or_default().extend(evidence(goal, one.purpose, trial, at));
         }
     }
-    starts.into_values().collect()
+    starts
 }
 
 /// The estimate of a search, whose trials are those of one start.

@@ -8,6 +8,7 @@ use kqps_observation::{Quantiles, Run, Trial};
 use super::measured::Trials;
 use super::per_connection::{Family, family};
 use super::{Figures, measured};
+use crate::estimate;
 use crate::judge::CellVerdict;
 
 /// The kernel counts memory in pages of so many bytes.
@@ -74,7 +75,7 @@ impl<'a> Starts<'a> {
             self.of_trials(verdict, PAGE_BYTES / per, of)
         };
         match figure {
-            Figure::Median => rates_qps(verdict),
+            Figure::Median => rates_qps(self.run, verdict),
             Figure::Cpu => self.of_trials(verdict, 0.0, measured::cpu_s_per_million),
             Figure::Memory => memory(1.0),
             Figure::MemoryPerRecord => {
@@ -117,11 +118,15 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// The rate of every start. That of a search lies between its bounds.
-fn rates_qps(verdict: &CellVerdict) -> Vec<OfStart> {
+/// The rate of every start. That of a search is estimated from its trials, as the figure of a cell is. If they do not
+/// bound it, it is the greatest load that the start held.
+fn rates_qps(run: &Run, verdict: &CellVerdict) -> Vec<OfStart> {
+    let estimates_qps = estimate::of_starts(run, verdict.cell as usize, &verdict.goal);
     let of_start = |start: &crate::judge::StartVerdict| {
         let bounds = start.bounds.as_ref()?;
-        let value = bounds.throughput_qps?;
+        let held_qps = bounds.throughput_qps?;
+        let estimated_qps = estimates_qps.get(&start.block).filter(|_| start.is_searched);
+        let value = estimated_qps.map_or(held_qps, |qps| qps * verdict.usual_speed);
         let width = bounds.lower_qps.zip(bounds.upper_qps).filter(|_| start.is_searched);
         let step = width.map_or(0.0, |(lower, upper)| (upper / lower - 1.0).max(0.0) * value);
         Some(OfStart { block: start.block, value, step })
