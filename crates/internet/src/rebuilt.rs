@@ -104,10 +104,10 @@ impl Sightings {
         if ![rcode::NOERROR, rcode::NXDOMAIN].contains(&rcode) {
             return Err(Unused::Failed);
         }
-        let (qname, [answer, authority, additional]) = sections(reply).ok_or(Unused::Malformed)?;
+        let ((qname, qtype), [answer, authority, additional]) = sections(reply).ok_or(Unused::Malformed)?;
         if header.is_authoritative() && !is_referral(&qname, &answer, &authority) {
             self.existing.extend(bare_name(&qname, &answer, &authority).filter(|_| rcode == rcode::NOERROR));
-            self.take_answer(server, qname, (answer, authority, additional));
+            self.take_answer(server, (qname, qtype), (answer, authority, additional));
             return Ok(());
         }
         match cut(&qname, &authority).filter(|_| answer.is_empty()) {
@@ -123,7 +123,7 @@ impl Sightings {
     fn take_answer(
         &mut self,
         server: IpAddr,
-        qname: Name,
+        (qname, qtype): (Name, u16),
         (answer, authority, additional): (Vec<Seen>, Vec<Seen>, Vec<Seen>),
     ) {
         for record in &authority {
@@ -140,7 +140,9 @@ impl Sightings {
         // Only the zone of the name in question is surely the server's own, and not those to which an alias leads.
         let (own, led_to): (Vec<Seen>, Vec<Seen>) =
             answer.into_iter().partition(|record| record.owner == qname);
-        self.answering.insert((qname, server));
+        // The zone above has the DS records of a zone (RFC 4035, section 2.4).
+        let held = if qtype == rtype::DS { parent(&qname).unwrap_or(ROOT).into() } else { qname };
+        self.answering.insert((held, server));
         self.known.add(own, Rank::Answer);
         self.known.add(led_to, Rank::Authority);
         self.known.add(authority, Rank::Authority);

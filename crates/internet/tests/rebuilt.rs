@@ -11,14 +11,23 @@ use crate::book::{Book, small, wire};
 /// A record: owner, type and data.
 type Record<'a> = (&'a str, u16, Vec<u8>);
 
-/// A reply about a name with these flags, rcode and records.
-fn reply(qname: &str, (flags, rcode): (u8, u16), sections: [&[Record<'_>]; 3]) -> Vec<u8> {
+/// A reply about the address of a name with these flags, rcode and records.
+fn reply(qname: &str, codes: (u8, u16), sections: [&[Record<'_>]; 3]) -> Vec<u8> {
+    reply_of_type(rtype::A, qname, codes, sections)
+}
+
+fn reply_of_type(
+    qtype: u16,
+    qname: &str,
+    (flags, rcode): (u8, u16),
+    sections: [&[Record<'_>]; 3],
+) -> Vec<u8> {
     let mut message = vec![0, 7, QR | flags, rcode as u8, 0, 1];
     for records in sections {
         message.extend((records.len() as u16).to_be_bytes());
     }
     message.extend(wire(qname));
-    message.extend([rtype::A, query::CLASS_IN].map(u16::to_be_bytes).concat());
+    message.extend([qtype, query::CLASS_IN].map(u16::to_be_bytes).concat());
     for (owner, rtype, data) in sections.concat() {
         message.extend(wire(owner));
         message.extend([rtype, query::CLASS_IN].map(u16::to_be_bytes).concat());
@@ -159,6 +168,19 @@ fn the_end_of_aliases_without_records_of_a_type_exists() {
     // Nothing is known of names of others.
     assert_eq!(led_to("end.other.", &[soa("example.test.")]), (0, false));
     assert_eq!(led_to("end.other.", &[]), (0, false));
+}
+
+#[test]
+fn a_server_that_answers_for_the_ds_records_of_a_zone_has_the_zone_above() {
+    let ds = ("example.test.", rtype::DS, vec![0; 36]);
+    for (answer, authority) in [(vec![ds], vec![]), (vec![], vec![soa("test.")])] {
+        let mut replies = walk();
+        let reply = reply_of_type(rtype::DS, "example.test.", (AA, 0), [&answer, &authority, &[]]);
+        replies.push(("192.0.2.1", reply));
+        let (tree, _) = rebuilt(&replies);
+        assert_eq!(zones_of(&tree, "192.0.2.1"), [&wire("test.")[..]]);
+        assert_eq!(zones_of(&tree, "192.0.2.2"), [&wire("example.test.")[..]]);
+    }
 }
 
 #[test]

@@ -136,13 +136,13 @@ fn address(data: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(data).ok().map(|octets| Ipv6Addr::from(octets).into())
 }
 
-/// The name in the question of a reply, and the records of its three sections; `None` if it cannot be read, or is of another
-/// class.
-pub(super) fn sections(reply: &[u8]) -> Option<(Name, [Vec<Seen>; 3])> {
+/// The name and the type in the question of a reply, and the records of its three sections; `None` if it cannot be read, or is of
+/// another class.
+pub(super) fn sections(reply: &[u8]) -> Option<((Name, u16), [Vec<Seen>; 3])> {
     let head = Header::from_bytes(reply).filter(|head| head.questions() == 1)?;
     let mut qname = Vec::new();
     let mut at = canonical::append_name(reply, header::HEADER_BYTES, &mut qname)?;
-    let &[_, _, c0, c1] = reply.get(at..)?.first_chunk::<4>()?;
+    let &[t0, t1, c0, c1] = reply.get(at..)?.first_chunk::<4>()?;
     at += 4;
     if u16::from_be_bytes([c0, c1]) != CLASS_IN {
         return None;
@@ -156,7 +156,7 @@ pub(super) fn sections(reply: &[u8]) -> Option<(Name, [Vec<Seen>; 3])> {
             at = end;
         }
     }
-    Some((qname.into(), sections.map(|(_, records)| records)))
+    Some(((qname.into(), u16::from_be_bytes([t0, t1])), sections.map(|(_, records)| records)))
 }
 
 /// The record at a place, and the end of it. Records of other classes, as OPT, and addresses of a wrong length are left out.

@@ -8,7 +8,7 @@ use anyhow::{Context as _, Result, ensure};
 use kqps_capture::write::Writer;
 use kqps_kernel::process::Signal;
 use kqps_message::name::NameText;
-use kqps_message::rtype::RtypeName;
+use kqps_message::rtype::{self, RtypeName};
 
 use super::super::Bench;
 use super::answers;
@@ -51,7 +51,9 @@ pub(super) fn prove(bench: &Bench) -> Result<()> {
     let mut book = Book::new(&internet, listening.port())?;
     for number in 0..count {
         let (qname, qtype) = internet.question(number.into());
-        let Some(expected) = internet.expected(&qname, qtype) else { continue };
+        // No zone of a rebuilt tree is signed.
+        let is_of_dnssec = [rtype::DS, rtype::DNSKEY].contains(&qtype);
+        let Some(expected) = internet.expected(&qname, qtype).filter(|_| !is_of_dnssec) else { continue };
         let shown = || format!("question {number}, {} {}", NameText(&qname), RtypeName(qtype));
         let (rcode, mut records) = book.resolve(&qname, qtype).with_context(shown)?;
         records.sort_unstable();
