@@ -112,6 +112,8 @@ choice! {
         ContentType = "content-type",
         /// The reply is longer than a DNS message can be.
         TooLong = "too-long",
+        /// The answer is the one that the dataset expects, but for its AD bit (RFC 4035, section 3.2.3).
+        Ad = "ad",
     }
 }
 
@@ -126,6 +128,9 @@ impl Wrong {
             Self::Short => "were too short for a DNS message: is this a DNS server?",
             Self::Answer => {
                 "held other records than expected: does the server have the zone that the query file was made for?"
+            }
+            Self::Ad => {
+                "had another AD bit than expected: does the resolver validate, from the right trust anchor?"
             }
             Self::Id => "had an ID that is not 0, as a stream must have: is this a DNS server?",
             Self::ContentType => "had another content type: does this URL answer DNS over HTTPS?",
@@ -145,7 +150,7 @@ mod tests {
              transport framing";
         assert_eq!(Loss::NAMES.join(" "), lost);
         assert_eq!(Loss::NAMES[Loss::Framing.number()], "framing");
-        let wrong = "not-a-response question rcode short answer id status content-type too-long";
+        let wrong = "not-a-response question rcode short answer id status content-type too-long ad";
         assert_eq!(Wrong::WORDS.join(" "), wrong);
     }
 }

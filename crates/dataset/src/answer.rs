@@ -9,27 +9,42 @@
 //!
 //! If the rcode is neither NOERROR nor NXDOMAIN, only the rcode counts: AA is taken as 0, and there are no
 //! records. RRSIGs are left out, because they are not known before the zone is signed.
+//!
+//! A digest may cover AD too: the two bytes `AD` are then hashed as well if AD is set, and the rcode is one of these two.
 
+use kqps_message::header::AD;
 use kqps_message::{Header, canonical, question, rcode, rtype};
 use xxhash_rust::xxh3::xxh3_64;
 
 /// The digest of a right answer: a sum of XXH3-64 over rcode and AA, and over each record in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Digest(u64);
+pub struct Digest {
+    sum: u64,
+    covers_ad: bool,
+}
 
 impl Digest {
     /// The digest of an answer without records.
     #[inline]
     pub fn of_none(rcode: u16, authoritative: bool) -> Self {
         let [upper, lower] = rcode.to_be_bytes();
-        Self(xxh3_64(&[upper, lower, u8::from(authoritative && is_of_data(rcode))]))
+        let sum = xxh3_64(&[upper, lower, u8::from(authoritative && is_of_data(rcode))]);
+        Self { sum, covers_ad: false }
     }
 
     /// The digest with one more record, given in canonical form.
     #[inline]
     #[must_use]
     pub fn and(self, record: &[u8]) -> Self {
-        Self(self.0.wrapping_add(xxh3_64(record)))
+        Self { sum: self.sum.wrapping_add(xxh3_64(record)), ..self }
+    }
+
+    /// The digest of an answer with this rcode that covers AD as well, which is set or not.
+    #[inline]
+    #[must_use]
+    pub fn covering_ad(self, rcode: u16, is_set: bool) -> Self {
+        let whole = if is_set && is_of_data(rcode) { self.and(b"AD") } else { self };
+        Self { covers_ad: true, ..whole }
     }
 
     /// The digest of a reply with this whole rcode, including its OPT bits. `None` if its answer section is
@@ -53,14 +68,28 @@ impl Digest {
         Some(digest)
     }
 
+    /// Whether it is the digest of a reply, of whose AD bit it says as much as this one does. See [`Self::of_reply`].
+    #[inline]
+    pub fn is_of_reply(self, reply: &[u8], rcode: u16, scratch: &mut Vec<u8>) -> bool {
+        let is_ad = || reply.get(3).is_some_and(|flags| flags & AD != 0);
+        Self::of_reply(reply, rcode, scratch).is_some_and(|found| {
+            self == if self.covers_ad { found.covering_ad(rcode, is_ad()) } else { found }
+        })
+    }
+
     /// The digest as a number, for a file.
     pub fn number(self) -> u64 {
-        self.0
+        self.sum
+    }
+
+    /// Whether it covers AD.
+    pub fn covers_ad(self) -> bool {
+        self.covers_ad
     }
 
     /// The digest with this number.
-    pub fn from_number(number: u64) -> Self {
-        Self(number)
+    pub fn from_number(number: u64, covers_ad: bool) -> Self {
+        Self { sum: number, covers_ad }
     }
 }
 
@@ -115,6 +144,23 @@ mod tests {
             assert_ne!(other.expect("a digest"), wanted, "{what}");
         }
         assert_eq!(digest([0x84, 0], &[record(OWNER, 5, 9, b"\x09")]), None);
+    }
+
+    #[test]
+    fn a_digest_that_covers_ad_tells_replies_with_and_without_it_apart() {
+        let reply = |flags: u8| [&[0, 0, 0x80, flags, 0, 1, 0, 0, 0, 0, 0, 0], QUESTION].concat();
+        let plain = Digest::of_none(0, false);
+        let of = |digest: Digest, flags: u8| {
+            let reply = reply(flags);
+            digest.is_of_reply(&reply, u16::from(flags & 15), &mut Vec::new())
+        };
+        assert_eq!([of(plain, 0), of(plain, AD)], [true, true]);
+        let (secure, insecure) = (plain.covering_ad(0, true), plain.covering_ad(0, false));
+        assert_eq!([of(secure, 0), of(secure, AD)], [false, true]);
+        assert_eq!([of(insecure, 0), of(insecure, AD)], [true, false]);
+        let failed = Digest::of_none(2, false).covering_ad(2, true);
+        assert_eq!([of(failed, 2), of(failed, AD | 2)], [true, true]);
+        assert_eq!(Digest::from_number(secure.number(), secure.covers_ad()), secure);
     }
 
     #[test]

@@ -12,7 +12,9 @@ use strum::{EnumString, IntoStaticStr};
 
 use crate::answer::Digest;
 use crate::bad::Bad;
-use crate::encoded::{DIGEST, HEADER_BYTES, Header, NO_RCODE, STRIDE, UNIT_BYTES, digest_at, message_at};
+use crate::encoded::{
+    COVERS_AD, DIGEST, HEADER_BYTES, Header, NO_RCODE, STRIDE, UNIT_BYTES, digest_at, message_at,
+};
 use crate::facts::CaptureFacts;
 use crate::mapped::Mapped;
 
@@ -236,7 +238,8 @@ impl Dataset {
             message: &record[start..start + usize::from(message_bytes)],
             question_bytes: usize::from(question_bytes),
             expected_rcode: (rcode != NO_RCODE).then_some(rcode),
-            expected_answer: expected_answer.map(Digest::from_number),
+            expected_answer: expected_answer
+                .map(|number| Digest::from_number(number, parts & COVERS_AD != 0)),
         }
     }
 

@@ -22,7 +22,7 @@ use crate::skipped::{NUMBERS, Skipped};
 
 /// The version of the format. Increase it if the format of the file or the encoding of a source changes. It is
 /// part of a file's name.
-pub(crate) const VERSION: u32 = 9;
+pub(crate) const VERSION: u32 = 10;
 pub(crate) const HEADER_BYTES: usize = 248;
 /// Records and positions are multiples of this.
 pub(crate) const UNIT_BYTES: usize = 8;
@@ -40,6 +40,8 @@ pub(crate) const STRIDE: u64 = 1024;
 
 /// The bit of a record's parts that stands for the digest.
 pub(crate) const DIGEST: u16 = 1;
+/// The bit of a record's parts that says that the digest covers AD.
+pub(crate) const COVERS_AD: u16 = 4;
 /// The bit of a record's parts that stands for what a capture says.
 pub(crate) const CAPTURED: u16 = 1 << 1;
 

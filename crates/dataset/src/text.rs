@@ -1,9 +1,10 @@
 //! A line of a query file: `name type [further columns]`, in the form of dnsperf, kxdpgun and flamethrower.
 //!
 //! Spaces or tabs separate columns. The content of a further column determines its meaning, so there may be several in
-//! any order: the letters E and D, a client subnet, the expected rcode, or `=` and the digest of the expected answer.
+//! any order: the letters E and D, AD, a client subnet, the expected rcode, or `=` and the digest of the expected answer.
 //! Names are bytes, and a line need not be UTF-8.
 
+use kqps_message::header::AD;
 use kqps_message::{ClientSubnet, Edns, query, rcode, rtype};
 
 use crate::answer::Digest;
@@ -70,12 +71,16 @@ fn query_of(
     for (at, field) in fields.take_while(|_| has_columns) {
         columns.take(field).map_err(|fault| (at + 1, fault))?;
     }
+    let begin = message.len();
     let question_bytes = query::write(message, name, qtype, columns.edns.as_ref())
         .map_err(|error| (name_at + error.column, error.fault.into()))?;
+    if columns.wants_ad {
+        message[begin + 3] |= AD;
+    }
     Ok(Facts {
         question_bytes: u16::try_from(question_bytes).expect("a name has 255 bytes at most"),
         expected_rcode: columns.expected_rcode,
-        expected_answer: columns.expected_answer,
+        expected_answer: columns.expected_answer.map(|digits| Digest::from_number(digits, columns.wants_ad)),
     })
 }
 
@@ -110,7 +115,10 @@ impl<'a> Iterator for Fields<'a> {
 struct Columns {
     edns: Option<Edns>,
     expected_rcode: Option<u16>,
-    expected_answer: Option<Digest>,
+    /// The number of the digest.
+    expected_answer: Option<u64>,
+    /// Whether the query asks for the AD bit (RFC 6840, section 5.7), so that the digest covers it.
+    wants_ad: bool,
     flags_seen: bool,
     subnet_seen: bool,
 }
@@ -121,6 +129,8 @@ impl Columns {
             once(&mut self.flags_seen, "EDNS column")?;
             let edns = self.edns.get_or_insert_default();
             edns.dnssec_ok |= field.iter().any(|byte| matches!(byte, b'D' | b'd'));
+        } else if field.eq_ignore_ascii_case(b"AD") {
+            once(&mut self.wants_ad, "AD column")?;
         } else if let Some(digits) = field.strip_prefix(b"=") {
             once(&mut self.expected_answer.is_some(), "expected answer")?;
             let digest = digest(digits).ok_or_else(|| LineFault::Answer(shown(field)))?;
@@ -140,10 +150,10 @@ impl Columns {
 }
 
 /// Parses a digest of 16 hexadecimal digits.
-fn digest(digits: &[u8]) -> Option<Digest> {
+fn digest(digits: &[u8]) -> Option<u64> {
     let whole = digits.len() == 16 && digits.iter().all(u8::is_ascii_hexdigit);
     let text = std::str::from_utf8(digits).ok().filter(|_| whole)?;
-    u64::from_str_radix(text, 16).ok().map(Digest::from_number)
+    u64::from_str_radix(text, 16).ok()
 }
 
 fn once(seen: &mut bool, what: &'static str) -> Result<(), LineFault> {

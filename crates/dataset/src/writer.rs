@@ -5,8 +5,8 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use crate::answer::Digest;
 use crate::captured::Captured;
 use crate::encoded::{
-    CAPTURED, DIGEST, Facts, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, RCODE_AT, STRIDE, Sections,
-    UNIT_BYTES, body_hash, digest_at, message_at,
+    CAPTURED, COVERS_AD, DIGEST, Facts, HEADER_BYTES, Header, NO_RCODE, PREFIX_BYTES, RCODE_AT, STRIDE,
+    Sections, UNIT_BYTES, body_hash, digest_at, message_at,
 };
 use crate::skipped::Skipped;
 
@@ -71,7 +71,11 @@ impl<W: Read + Write + Seek> Writer<W> {
             let position = u32::try_from(record / UNIT_BYTES as u64).map_err(|_| WriteError::Full)?;
             self.table.push(position);
         }
-        let digests = if facts.expected_answer.is_some() { DIGEST } else { 0 };
+        let digests = match facts.expected_answer {
+            Some(digest) if digest.covers_ad() => DIGEST | COVERS_AD,
+            Some(_) => DIGEST,
+            None => 0,
+        };
         let parts = digests | if captured.is_some() { CAPTURED } else { 0 };
         self.records_end += (message_at(parts) + message.len()).next_multiple_of(UNIT_BYTES) as u64;
         if self.records_end / UNIT_BYTES as u64 > u64::from(u32::MAX) {

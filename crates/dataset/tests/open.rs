@@ -4,6 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use kqps_dataset::{Check, Dataset, DatasetError, Digest, Format, Options};
+use kqps_message::header::AD;
 use kqps_message::{edns, rcode};
 
 /// A directory with a query file in it and a cache beside it.
@@ -210,7 +211,7 @@ fn columns_come_in_any_order_and_all_count() {
         assert_eq!((dataset.answers(), dataset.check()), (1, Check::Answers), "all expectations");
         assert_eq!(only(&dataset).1, Some(3));
         let query = dataset.query(dataset.first());
-        let expected = Some(Digest::from_number(0x00c0_ffee_00c0_ffee));
+        let expected = Some(Digest::from_number(0x00c0_ffee_00c0_ffee, false));
         assert_eq!((query.expected_rcode, query.expected_answer), (Some(3), expected), "{text}");
         assert!(query.message.len() > WWW.len(), "there is EDNS");
         let dataset = dataset.checked(Check::Rcode);
@@ -220,6 +221,20 @@ fn columns_come_in_any_order_and_all_count() {
         let query = dataset.query(dataset.first());
         assert_eq!((query.expected_rcode, query.expected_answer), (None, None));
     }
+}
+
+#[test]
+fn a_query_that_asks_for_ad_has_the_bit_and_a_digest_that_covers_it() {
+    for text in ["www.test A AD =00c0ffee00c0ffee", "www.test A =00c0ffee00c0ffee ad"] {
+        let bench = Bench::new();
+        for dataset in [bench.open(text).expect(text), bench.open(text).expect("as it is kept")] {
+            let query = dataset.query(dataset.first());
+            assert_eq!(query.expected_answer, Some(Digest::from_number(0x00c0_ffee_00c0_ffee, true)));
+            assert_eq!(query.message[3] & AD, AD, "{text}");
+        }
+    }
+    let error = Bench::new().refused("www.test A AD AD");
+    assert!(error.contains("AD column"), "{error}");
 }
 
 #[test]

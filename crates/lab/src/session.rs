@@ -93,7 +93,10 @@ impl Session {
         let run = new_run(request, &laid_out, hosts.as_ref());
         let deadline = run.budget_s.map(|budget_s| began + Duration::from_secs_f64(budget_s));
         let materials = match &hosts {
-            None => Materials::of_all(&folder, &laid_out.cells, request.seed, deadline)?,
+            None => {
+                let cells = (&*laid_out.cells, &laid_out.definitions);
+                Materials::of_all(&folder, cells, request.seed, deadline)?
+            }
             Some(_) => controller::queries_of_all(&folder, &laid_out.cells, request.seed)?,
         };
         if let Some(hosts) = &hosts {
@@ -142,10 +145,6 @@ impl Session {
             return Err(LabError::Search { path: folder.path().into() });
         }
         let hosts = controller::Session::of_run(&folder, &run)?;
-        let materials = match &hosts {
-            None => Materials::of_all(&folder, &run.cells, run.seed, None)?,
-            Some(_) => controller::queries_of_all(&folder, &run.cells, run.seed)?,
-        };
         let mut definitions = BTreeMap::new();
         for cell in run.cells.iter().filter(|cell| cell.target.is_none()) {
             let definition = match known.get(&cell.subject) {
@@ -158,6 +157,10 @@ impl Session {
             }
             definitions.insert(cell.subject.clone(), definition);
         }
+        let materials = match &hosts {
+            None => Materials::of_all(&folder, (&run.cells, &definitions), run.seed, None)?,
+            Some(_) => controller::queries_of_all(&folder, &run.cells, run.seed)?,
+        };
         if let Some(hosts) = &hosts {
             hosts.make(&materials, run.seed)?;
         }

@@ -89,7 +89,7 @@ impl SubjectLauncher<'_> {
         patience: Patience,
     ) -> Result<Play<'b>, NoTrial> {
         let definition = &self.definitions[&cell.subject];
-        let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
+        let materials = &self.materials[&MaterialsSpec::of_cell(cell, self.definitions)];
         let (queries, checks) = asked(cell, definition, materials);
         hosts.start(controller::Start {
             cell,
@@ -105,7 +105,7 @@ impl SubjectLauncher<'_> {
 
     /// Plays at a server that already runs, over the kernel's loopback or the network.
     fn at_running<'b>(&'b self, cell: &'b Cell, address: SocketAddr, patience: Patience) -> Play<'b> {
-        let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
+        let materials = &self.materials[&MaterialsSpec::of_cell(cell, self.definitions)];
         Box::new(move |request: &TrialRequest| {
             if cell.factors.scenario().is_some() && !is_local(address) {
                 return Err(NoTrial::failed(ELSEWHERE.into()));
@@ -146,7 +146,7 @@ impl SubjectLauncher<'_> {
         let on_path = self.settings.set_on_path(&wanted, &path).map_err(NoTrial::failed)?;
         let release = Release { settings: &self.settings, changes: wanted.of_host };
         self.settings.have(&release.changes).map_err(NoTrial::failed)?;
-        let materials = &self.materials[&MaterialsSpec::new(cell.factors.dataset())];
+        let materials = &self.materials[&MaterialsSpec::of_cell(cell, self.definitions)];
         let mut event = CellEvent::from_cell(cell);
         let own_zones = event.as_mut().map(|event| event.own_zones(&materials.zones, &folder)).transpose();
         let mut own_zones =

@@ -2,7 +2,7 @@
 
 use kqps_catalogue::cause::Wrong;
 use kqps_dataset::{Digest, Query};
-use kqps_message::header::{HEADER_BYTES, Header};
+use kqps_message::header::{AD, HEADER_BYTES, Header};
 use kqps_message::{edns, question, rcode as code};
 
 /// The opcode UPDATE (RFC 2136, section 1.3).
@@ -28,7 +28,9 @@ impl Checked {
     pub fn rcode(self) -> Option<u16> {
         match self {
             Self::Correct { rcode, .. }
-            | Self::Wrong(Cause::Rcode { got: rcode, .. } | Cause::Answer { rcode }) => Some(rcode),
+            | Self::Wrong(Cause::Rcode { got: rcode, .. } | Cause::Answer { rcode } | Cause::Ad { rcode }) => {
+                Some(rcode)
+            }
             Self::Wrong(_) => None,
         }
     }
@@ -66,6 +68,11 @@ pub enum Cause {
         /// The rcode, 0 to 4095.
         rcode: u16,
     },
+    /// The answer is right but for its AD bit.
+    Ad {
+        /// The rcode, 0 to 4095.
+        rcode: u16,
+    },
     /// The ID is not 0, where streams match replies to queries.
     Id,
     /// The status of the response by HTTP is not 2xx.
@@ -92,6 +99,7 @@ impl Cause {
             Self::Rcode { .. } => Wrong::Rcode,
             Self::Short => Wrong::Short,
             Self::Answer { .. } => Wrong::Answer,
+            Self::Ad { .. } => Wrong::Ad,
             Self::Id => Wrong::Id,
             Self::Status(_) => Wrong::Status,
             Self::ContentType => Wrong::ContentType,
@@ -136,8 +144,12 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
     }
     match query.expected_rcode {
         Some(expected) if expected != rcode => Checked::Wrong(Cause::Rcode { expected, got: rcode }),
-        _ if !has_answer(query, header, reply, rcode, scratch) => Checked::Wrong(Cause::Answer { rcode }),
-        _ => correct(header, rcode),
+        _ => match expected_digest(query, header) {
+            Some(expected) if !expected.is_of_reply(reply, rcode, scratch) => {
+                Checked::Wrong(other_answer(expected, reply, rcode, scratch))
+            }
+            _ => correct(header, rcode),
+        },
     }
 }
 
@@ -147,18 +159,22 @@ fn is_update(message: &[u8]) -> bool {
     Header::from_bytes(message).is_some_and(|header| header.opcode() == UPDATE)
 }
 
-/// Whether the answer is the expected one, if the dataset expects one. A truncated reply need not hold all of it, so
-/// its records show nothing.
+/// The digest that the dataset expects of a reply with this header. A truncated reply need not hold the whole answer, so its
+/// records show nothing.
 #[inline]
-fn has_answer(
-    query: &Query<'_>,
-    header: Header<'_>,
-    reply: &[u8],
-    rcode: u16,
-    scratch: &mut Vec<u8>,
-) -> bool {
-    let Some(expected) = query.expected_answer.filter(|_| !header.is_truncated()) else { return true };
-    Digest::of_reply(reply, rcode, scratch) == Some(expected)
+fn expected_digest(query: &Query<'_>, header: Header<'_>) -> Option<Digest> {
+    query.expected_answer.filter(|_| !header.is_truncated())
+}
+
+/// Why a reply is not the expected one: its AD bit alone, or more.
+#[cold]
+fn other_answer(expected: Digest, reply: &[u8], rcode: u16, scratch: &mut Vec<u8>) -> Cause {
+    let mut with_other_ad = reply.to_vec();
+    if let Some(flags) = with_other_ad.get_mut(3) {
+        *flags ^= AD;
+    }
+    let is_ad_alone = expected.is_of_reply(&with_other_ad, rcode, scratch);
+    if is_ad_alone { Cause::Ad { rcode } } else { Cause::Answer { rcode } }
 }
 
 /// The reply's rcode. An OPT record may hold its upper eight bits (RFC 6891, section 6.1.3). The OPT record is searched
@@ -317,6 +333,28 @@ mod tests {
         assert_eq!(extent([0x82, 3], [1, 0, 0, 0], &[QUESTION]), Extent::Bare);
         assert_eq!(extent([0x82, 0], [1, 0, 0, 1], &[QUESTION, OPT]), Extent::Bare);
         assert_eq!(extent([0x82, 0], [1, 0, 1, 0], &[QUESTION, RECORD]), Extent::Partial);
+    }
+
+    #[test]
+    fn another_ad_bit_is_told_from_another_answer() {
+        let asked = message([1, AD], [1, 0, 0, 0], &[QUESTION]);
+        let of = |is_set: bool, flags: [u8; 2], data: &[u8]| {
+            let plain = message([0x80, 0], [1, 1, 0, 0], &[QUESTION, &RECORD[..11], b"x"]);
+            let digest = Digest::of_reply(&plain, 0, &mut Vec::new()).expect("a digest");
+            let query = Query {
+                message: &asked,
+                question_bytes: QUESTION.len(),
+                expected_rcode: Some(0),
+                expected_answer: Some(digest.covering_ad(0, is_set)),
+            };
+            let reply = message(flags, [1, 1, 0, 0], &[QUESTION, &RECORD[..11], data]);
+            check(&query, &reply, &mut Vec::new())
+        };
+        let lost = Checked::Wrong(Cause::Ad { rcode: 0 });
+        assert_eq!([of(true, [0x80, AD], b"x"), of(true, [0x80, 0], b"x")], [correct(0), lost]);
+        assert_eq!([of(false, [0x80, 0], b"x"), of(false, [0x80, AD], b"x")], [correct(0), lost]);
+        assert_eq!(of(true, [0x80, 0], b"y"), Checked::Wrong(Cause::Answer { rcode: 0 }));
+        assert_eq!(of(true, [0x80, 2], b"x"), unexpected(0, 2));
     }
 
     #[test]

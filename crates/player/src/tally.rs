@@ -147,7 +147,7 @@ impl Tally {
         self.wrong_causes[cause.number()] += 1;
         match cause {
             Cause::Rcode { expected, got } => self.wrong_rcode(expected, got),
-            Cause::Answer { rcode } => self.rcode(rcode),
+            Cause::Answer { rcode } | Cause::Ad { rcode } => self.rcode(rcode),
             Cause::Status(status) => *self.wrong_statuses.entry(status).or_default() += 1,
             Cause::NotAResponse
             | Cause::Question

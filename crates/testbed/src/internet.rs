@@ -140,30 +140,41 @@ pub fn conditions(factors: &Factors) -> Vec<(&'static str, String)> {
     vec![(name::INTERNET_HITS, hits), (name::INTERNET_DELAY, delay)]
 }
 
-/// Lines of a query file of clients: names by popularity, or with a share of hits.
-pub(crate) fn client_queries(
-    internet: &Internet,
-    hits_percent: Option<u32>,
-    count: u64,
-) -> impl Iterator<Item = String> {
-    let steady = hits_percent.map(|percent| internet.steady_questions(percent));
-    (0..count).map(move |number| {
-        let question = match &steady {
-            Some(steady) => steady.question(number),
-            None => internet.question(number),
-        };
-        question_line(internet, &question)
-    })
+/// The clients of a resolver.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Clients {
+    /// The share of hits among their names, percent; `None` for names by popularity.
+    pub(crate) hits_percent: Option<u32>,
+    /// Whether they ask for the AD bit, of a resolver that validates.
+    pub(crate) want_ad: bool,
+}
+
+impl Clients {
+    /// Lines of a query file.
+    pub(crate) fn queries(self, internet: &Internet, count: u64) -> impl Iterator<Item = String> {
+        let steady = self.hits_percent.map(|percent| internet.steady_questions(percent));
+        (0..count).map(move |number| {
+            let question = match &steady {
+                Some(steady) => steady.question(number),
+                None => internet.question(number),
+            };
+            question_line(internet, &question, self.want_ad)
+        })
+    }
 }
 
 /// The line of a query file for a question of a client: with the rcode and the digest of the answer that a resolver must give, if
-/// the tree says that.
-pub fn question_line(internet: &Internet, (name, qtype): &ClientQuestion) -> String {
-    let line = format!("{} {}", NameText(name), RtypeName(*qtype));
+/// the tree says that. `wants_ad`: whether the client asks for the AD bit, which the digest then covers.
+pub fn question_line(internet: &Internet, (name, qtype): &ClientQuestion, wants_ad: bool) -> String {
+    let ad = if wants_ad { " AD" } else { "" };
+    let line = format!("{} {}{ad}", NameText(name), RtypeName(*qtype));
     match internet.expected(name, *qtype) {
         Some(expected) => {
-            let digest = digest(&expected).number();
-            format!("{line} {} ={digest:016x}\n", RcodeName(expected.rcode))
+            let digest = match digest(&expected) {
+                digest if wants_ad => digest.covering_ad(expected.rcode, expected.is_secure),
+                digest => digest,
+            };
+            format!("{line} {} ={:016x}\n", RcodeName(expected.rcode), digest.number())
         }
         None => line + "\n",
     }
@@ -243,8 +254,8 @@ mod tests {
     #[test]
     fn clients_ask_by_popularity_or_with_a_share_of_hits() {
         let internet = Internet::new(&recipe(InternetSize::Small, None, 7).unwrap()).unwrap();
-        let by_popularity: Vec<_> = client_queries(&internet, None, 50).collect();
-        let steady: Vec<_> = client_queries(&internet, Some(50), 50).collect();
+        let of = |hits_percent| Clients { hits_percent, want_ad: false }.queries(&internet, 50).collect();
+        let (by_popularity, steady): (Vec<_>, Vec<_>) = (of(None), of(Some(50)));
         assert!(by_popularity.iter().chain(&steady).all(|line| line.ends_with('\n')));
         assert_ne!(by_popularity, steady);
     }
@@ -265,6 +276,10 @@ mod tests {
         }
         assert!(expected.answers.len() > 1);
         let digest = Digest::of_reply(&reply, 0, &mut Vec::new()).unwrap();
-        assert_eq!(question_line(&internet, &ns), format!(". NS NOERROR ={:016x}\n", digest.number()));
+        assert_eq!(question_line(&internet, &ns, false), format!(". NS NOERROR ={:016x}\n", digest.number()));
+        // The root is signed.
+        assert!(expected.is_secure);
+        let secure = digest.covering_ad(0, true).number();
+        assert_eq!(question_line(&internet, &ns, true), format!(". NS AD NOERROR ={secure:016x}\n"));
     }
 }

@@ -22,6 +22,7 @@ use crate::folder::{Folder, FolderError};
 use crate::internet;
 use crate::signing::{self, SigningError};
 use crate::subject::Zone;
+use crate::subject::definition::Definition;
 
 /// The name of a query file without its folder, as a cell's factors have it.
 pub fn file_name(path: &Path) -> String {
@@ -64,6 +65,9 @@ pub struct MaterialsSpec {
     /// An attack that changes the right answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attack: Option<InternetAttack>,
+    /// Whether the clients of the Internet ask for the AD bit, and know of which answers it is.
+    #[serde(default, skip_serializing_if = "is_false")]
+    wants_ad: bool,
 }
 
 /// The generated files of one recipe.
@@ -111,7 +115,20 @@ pub enum MaterialsError {
     NoAnswer(PathBuf),
 }
 
+#[allow(clippy::trivially_copy_pass_by_ref)] // serde asks for a reference
+fn is_false(value: &bool) -> bool {
+    !value
+}
+
 impl MaterialsSpec {
+    /// The materials of a cell, whose subject is among these by name unless it already runs.
+    pub fn of_cell(cell: &Cell, definitions: &BTreeMap<String, Definition>) -> Self {
+        let dataset = cell.factors.dataset();
+        let resolver = definitions.get(&cell.subject).filter(|_| dataset.internet.is_some());
+        let wants_ad = resolver.is_some_and(|resolver| resolver.validates(cell.factors.words()));
+        Self { wants_ad, ..Self::new(dataset) }
+    }
+
     /// The materials that the factors of a cell name.
     pub fn new(dataset: &DatasetFactors) -> Self {
         Self {
@@ -122,6 +139,7 @@ impl MaterialsSpec {
             internet: dataset.internet,
             hits_percent: dataset.hits_percent,
             attack: dataset.attack.filter(|attack| *attack == InternetAttack::Aliases),
+            wants_ad: false,
         }
     }
 
@@ -150,7 +168,8 @@ impl MaterialsSpec {
         if let Some(size) = self.internet {
             let hits = self.hits_percent.map_or("popular".to_owned(), |percent| percent.to_string());
             let attack = self.attack.map_or("", InternetAttack::word);
-            return format!("internet-{}-{attack}{hits}-{seed:x}", size.word());
+            let ad = if self.wants_ad { "ad-" } else { "" };
+            return format!("internet-{}-{attack}{hits}-{ad}{seed:x}", size.word());
         }
         let number = |number: Option<u64>| number.map_or("usual".to_owned(), |number| number.to_string());
         let recipe = self.recipe.as_deref().unwrap_or("one-zone");
@@ -246,7 +265,8 @@ impl Materials {
         let queries = place.join("queries.txt");
         if !queries.exists() {
             let internet = Internet::new(&internet::recipe(size, wanted.attack, seed)?)?;
-            let mut lines = internet::client_queries(&internet, wanted.hits_percent, internet::QUERIES);
+            let clients = internet::Clients { hits_percent: wanted.hits_percent, want_ad: wanted.wants_ad };
+            let mut lines = clients.queries(&internet, internet::QUERIES);
             whole::whole(&queries, |out| lines.try_for_each(|line| out.write_all(line.as_bytes())))
                 .map_err(|error| FolderError { act: "write", path: queries.clone(), error })?;
         }
@@ -300,12 +320,12 @@ impl Materials {
     /// The files for the cells of a run.
     pub fn of_all(
         folder: &Folder,
-        cells: &[Cell],
+        (cells, definitions): (&[Cell], &BTreeMap<String, Definition>),
         seed: u64,
         deadline: Option<Instant>,
     ) -> Result<BTreeMap<MaterialsSpec, Self>, MaterialsError> {
         let wanted: BTreeSet<MaterialsSpec> =
-            cells.iter().map(|cell| MaterialsSpec::new(cell.factors.dataset())).collect();
+            cells.iter().map(|cell| MaterialsSpec::of_cell(cell, definitions)).collect();
         let made = |wanted: MaterialsSpec| Ok((wanted.clone(), Self::make(folder, &wanted, seed, deadline)?));
         wanted.into_iter().map(made).collect()
     }
@@ -335,8 +355,11 @@ fn copy(from: &Path, to: &Path) -> io::Result<()> {
 #[cfg(test)]
 mod tests {
     use kqps_files::unfinished;
+    use kqps_observation::Factors;
+    use kqps_observation::factors::name;
 
     use super::*;
+    use crate::subject::builtin;
 
     fn dataset(records: u64) -> DatasetFactors {
         DatasetFactors { records: Some(records), ..DatasetFactors::default() }
@@ -360,7 +383,7 @@ mod tests {
 
         std::fs::remove_dir_all(made.zones[0].file.parent().unwrap().parent().unwrap()).unwrap();
         std::fs::remove_file(&made.queries).unwrap();
-        let again = &Materials::of_all(&folder, &cells, 9, None).unwrap()[&wanted];
+        let again = &Materials::of_all(&folder, (&cells, &BTreeMap::new()), 9, None).unwrap()[&wanted];
         assert_eq!(read(&again.one).lines().count(), 1);
         assert_eq!((read(&again.zones[0].file), read(&again.queries)), (zone, queries));
     }
@@ -389,6 +412,31 @@ mod tests {
         assert_eq!((recipe.zones, recipe.records, recipe.seed), (10, 1000, 3));
         let usual = MaterialsSpec::new(&DatasetFactors::default()).recipe(3).unwrap();
         assert_eq!((usual.zones, usual.records), (1, USUAL_RECORDS));
+    }
+
+    #[test]
+    fn clients_of_a_resolver_that_validates_ask_for_ad() {
+        let resolvers = builtin::servers().into_iter().filter(Definition::resolves);
+        let definitions: BTreeMap<String, Definition> =
+            resolvers.map(|definition| (definition.name.clone(), definition)).collect();
+        assert_eq!(definitions.len(), 4);
+        let spec = |subject: &str, validation: Option<&str>| {
+            let words = [(name::INTERNET, Some("small")), ("validation", validation)];
+            let words =
+                words.into_iter().filter_map(|(name, word)| Some((name.to_owned(), word?.to_owned())));
+            let factors = Factors::read(words).unwrap();
+            MaterialsSpec::of_cell(
+                &Cell { subject: subject.into(), factors, ..Cell::default() },
+                &definitions,
+            )
+        };
+        for subject in definitions.keys() {
+            let [usual, on, off] = [None, Some("on"), Some("off")].map(|word| spec(subject, word));
+            assert_eq!([usual.wants_ad, on.wants_ad, off.wants_ad], [true, true, false], "{subject}");
+            assert_eq!(usual.folder(7), on.folder(7));
+            assert_ne!(usual.folder(7), off.folder(7));
+        }
+        assert!(!spec("a server that already runs", None).wants_ad);
     }
 
     #[test]

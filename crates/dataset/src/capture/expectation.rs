@@ -54,7 +54,7 @@ impl Expectation {
     }
 
     pub(super) fn answer(self) -> Option<Digest> {
-        self.has_digest.then(|| Digest::from_number(self.digest))
+        self.has_digest.then(|| Digest::from_number(self.digest, false))
     }
 }
 

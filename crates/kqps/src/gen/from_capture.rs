@@ -125,7 +125,7 @@ mod tests {
             message,
             question_bytes: 0,
             expected_rcode: rcode,
-            expected_answer: answer.map(Digest::from_number),
+            expected_answer: answer.map(|number| Digest::from_number(number, false)),
         };
         let mut line = Vec::new();
         append(&query, &mut line)?;

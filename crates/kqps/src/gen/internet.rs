@@ -44,6 +44,10 @@ pub(super) struct GenInternetArgs {
     #[command(flatten)]
     captured: CapturedArgs,
 
+    /// Ask for the AD bit, and expect it in answers from signed zones: for a resolver that validates
+    #[arg(long, conflicts_with = "from", help_heading = "Queries")]
+    ad: bool,
+
     /// How many queries
     #[arg(short = 'n', long, value_parser = parse_count, default_value = "1M", help_heading = "Queries")]
     count: u64,
@@ -63,7 +67,7 @@ pub(super) fn run(args: &GenInternetArgs) -> anyhow::Result<ExitCode> {
     let internet = args.internet.internet()?;
     whole(&args.output, |out| {
         for number in 0..args.count {
-            out.write_all(question_line(&internet, &internet.question(number)).as_bytes())?;
+            out.write_all(question_line(&internet, &internet.question(number), args.ad).as_bytes())?;
         }
         Ok(())
     })

@@ -210,6 +210,14 @@ impl Definition {
         self.uses("root_hints")
     }
 
+    /// Whether it validates signatures (DNSSEC) with these settings: its definition uses the trust anchor, and its setting
+    /// `validation`, if it has one, is not `off`.
+    pub fn validates(&self, given: &BTreeMap<String, String>) -> bool {
+        let declared = self.settings.get("validation").map(|setting| &setting.default);
+        let validation = given.get("validation").or(declared);
+        self.uses("trust_anchor") && validation.is_none_or(|word| word != "off")
+    }
+
     /// Whether its definition uses the number of workers.
     pub fn takes_workers(&self) -> bool {
         self.uses("workers")
