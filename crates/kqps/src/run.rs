@@ -35,8 +35,6 @@ use kqps_lab::study_file::{self, StudyFile};
 use kqps_observation::visible::visible_line;
 use kqps_recipe::RECORDS_MAX;
 use kqps_testbed::folder::store_in;
-use kqps_testbed::packages;
-use kqps_testbed::subject::Definition;
 use kqps_testbed::words::counted;
 use kqps_verdict::judge::{RunVerdict, judge};
 use schemars::JsonSchema;
@@ -279,11 +277,11 @@ fn begin(args: &Args, began: Instant) -> anyhow::Result<(Session, TimeLeft)> {
     // Installing is no part of the measurement, and the budget does not pay for it. Nothing is installed on other
     // hosts.
     let installing = Instant::now();
-    let definitions: Vec<Definition> = request.subjects.iter().map(|one| one.definition.clone()).collect();
-    let missing = packages::missing(&definitions);
-    if !missing.is_empty() && request.hosts.is_none() {
-        session::check(&request).map_err(input_or_not)?;
-        install::missing(&missing, args.no_install)?;
+    if request.hosts.is_none() {
+        let missing = session::missing_packages(&request).map_err(input_or_not)?;
+        if !missing.is_empty() {
+            install::missing(&missing, args.no_install)?;
+        }
     }
     if args.push {
         request.hosts = request.hosts.map(hosts::pushed).transpose()?;

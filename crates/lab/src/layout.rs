@@ -1,6 +1,6 @@
 //! Lays out a new run on this host or on the hosts of a file: from the request to cells, a plan and a record.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use kqps_host::fingerprint;
@@ -25,10 +25,12 @@ use crate::study_file::{StudyFile, cells};
 use kqps_remote::controller;
 use kqps_testbed::host_settings;
 use kqps_testbed::materials::{self, file_name};
+use kqps_testbed::packages;
 use kqps_testbed::play::QueryFile;
 use kqps_testbed::player_hosts::{PlayerHosts, players_of};
 use kqps_testbed::site::Site;
-use kqps_testbed::subject::{Definition, builtin, must_be_installed, programs, version};
+use kqps_testbed::subject::setting::Need;
+use kqps_testbed::subject::{Definition, StartError, builtin, must_be_installed, programs, version};
 
 /// The budget of the default study if the user gives none, seconds.
 pub const BUDGET_S: f64 = 120.0;
@@ -46,6 +48,8 @@ pub struct LaidOut {
     pub definitions: BTreeMap<String, Definition>,
     /// How the run spends its time.
     pub spending: Spending,
+    /// Debian packages with programs that cells need and this host lacks. These cells are left out.
+    pub missing: BTreeSet<String>,
 }
 
 /// Turns a request into cells and a plan of their time, with what this host offers, or the hosts of the request, which
@@ -183,6 +187,11 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
     let spending = budget::plan(request.budget_s.unwrap_or(BUDGET_S), work);
     input.latency = spending.latency;
     let study::Layout { mut cells, mut skipped } = laid_out(&input);
+    let definitions = subjects.definitions();
+    let missing = match request.hosts {
+        None => leave_out_lacking(&mut cells, &definitions, &mut skipped),
+        Some(_) => BTreeSet::new(),
+    };
     skipped.extend(profile::mark(&mut cells, request.profile, request.hosts.is_some()));
     skipped.extend(residence::mark(&mut cells, true, can_stamp.as_ref()));
     if is_replay && cells.is_empty() {
@@ -191,7 +200,7 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
     skipped.extend(subjects.absent.clone());
     skipped.extend(subjects.without_version.clone());
     enough(request, &spending)?;
-    Ok(LaidOut { cells, skipped, question: None, definitions: subjects.definitions(), spending })
+    Ok(LaidOut { cells, skipped, question: None, definitions, spending, missing })
 }
 
 /// The number of cells whose subjects are profiled, after marking them.
@@ -280,7 +289,9 @@ fn study_file(
     }
     let mut layout = cells::lay_out(study, &offer)?;
     layout.skipped.extend(subjects.without_version);
+    let mut missing = BTreeSet::new();
     if offer.players.is_none() {
+        missing = leave_out_lacking(&mut layout.cells, &definitions, &mut layout.skipped);
         leave_out_unset(&mut layout.cells, &mut layout.skipped);
         open_files::leave_out(&mut layout.cells, &mut layout.skipped);
     }
@@ -311,7 +322,27 @@ fn study_file(
         question: Some(layout.question),
         definitions,
         spending,
+        missing,
     })
+}
+
+/// Leaves out cells whose settings need a program that this host lacks. Returns the packages that have these programs.
+fn leave_out_lacking(
+    cells: &mut Vec<Cell>,
+    definitions: &BTreeMap<String, Definition>,
+    skipped: &mut BTreeMap<String, String>,
+) -> BTreeSet<String> {
+    let mut missing = BTreeSet::new();
+    cells.retain(|cell| match packages::lacking(cell, definitions) {
+        Some(Need { program, package }) => {
+            let error = StartError::Missing { program: program.clone(), package: Some(package.clone()) };
+            skipped.insert(cell.name.clone(), error.to_string());
+            missing.insert(package.clone());
+            false
+        }
+        None => true,
+    });
+    missing
 }
 
 /// Leaves out cells that ask for settings which this host does not have, with the reason.

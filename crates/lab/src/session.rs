@@ -31,17 +31,31 @@ use kqps_testbed::folder::{Folder, store_in};
 use kqps_testbed::host_settings::HostSettings;
 use kqps_testbed::live_sink::LiveSink;
 use kqps_testbed::materials::{Materials, MaterialsSpec};
+use kqps_testbed::packages;
 use kqps_testbed::patience::Patience;
 use kqps_testbed::site::Site;
 use kqps_testbed::subject::Definition;
 use kqps_testbed::subject::remains;
 
-/// Finds errors that make a run impossible whatever is installed: a budget that is too short even for the
-/// present subjects, or a folder that is taken.
-pub fn check(request: &RunRequest) -> Result<(), LabError> {
-    check_folder(&request.folder)?;
+/// The Debian packages of programs that the cells of a run need and this host lacks, each once.
+///
+/// # Errors
+///
+/// Those that make a run impossible whatever is installed: a budget that is too short even for the present subjects.
+pub fn missing_packages(request: &RunRequest) -> Result<Vec<String>, LabError> {
+    let definitions: Vec<Definition> = request.subjects.iter().map(|one| one.definition.clone()).collect();
+    let mut missing = packages::missing(&definitions);
+    let has_needs = |definition: &Definition| definition.settings.values().any(|one| !one.needs.is_empty());
+    if missing.is_empty() && !definitions.iter().any(has_needs) {
+        return Ok(missing);
+    }
     match lay_out(request) {
-        Err(LabError::NothingToMeasure(_)) | Ok(_) => Ok(()),
+        Ok(laid_out) => {
+            let further = laid_out.missing.into_iter().filter(|package| !missing.contains(package));
+            missing.extend(further.collect::<Vec<_>>());
+            Ok(missing)
+        }
+        Err(LabError::NothingToMeasure(_)) => Ok(missing),
         Err(error) => Err(error),
     }
 }

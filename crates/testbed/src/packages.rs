@@ -1,14 +1,17 @@
 //! Installs the Debian packages of missing name servers, for users who run kqps from a checkout. `cargo run`
 //! sets [`VARIABLE`]; an installed kqps does not, so no other user is surprised. It starts no service.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
 use kqps_kernel::interrupts::Interrupts;
+use kqps_observation::Cell;
 use kqps_programs::services::NoServices;
 
+use crate::subject::setting::Need;
 use crate::subject::{Definition, must_be_installed, programs};
 
 /// The environment variable that permits the installation of packages if its value is `debian`.
@@ -25,6 +28,12 @@ pub fn missing(subjects: &[Definition]) -> Vec<String> {
         }
     }
     packages
+}
+
+/// The program that a cell's subject needs with its settings and that is not on this host; `None` if there is none.
+pub fn lacking<'a>(cell: &'a Cell, definitions: &'a BTreeMap<String, Definition>) -> Option<&'a Need> {
+    let definition = definitions.get(&cell.subject)?;
+    definition.needs(cell.factors.words()).find(|need| programs::find(&need.program).is_none())
 }
 
 /// Whether packages may be installed here: requested by [`VARIABLE`], on Debian, as root.
@@ -100,6 +109,8 @@ fn apt_get(arguments: &[&str]) -> Result<(), String> {
 
 #[cfg(test)]
 mod tests {
+    use kqps_observation::Factors;
+
     use super::*;
     use crate::subject::builtin;
 
@@ -112,5 +123,23 @@ mod tests {
         assert_eq!(missing(&subjects), ["nsd", "knot", "bind9"]);
         subjects[1].programs = vec!["sh".into()];
         assert_eq!(missing(&subjects), ["nsd", "bind9"]);
+    }
+
+    #[test]
+    fn a_value_of_a_setting_may_need_a_program() {
+        let mut front = builtin::servers().into_iter().find(|definition| definition.name == "front").unwrap();
+        let need = |program: &str| Need { program: program.into(), package: "its-package".into() };
+        let setting = front.settings.get_mut("front").unwrap();
+        setting.needs =
+            [("dnsdist".into(), need("no-such-program-anywhere")), ("none".into(), need("sh"))].into();
+        let definitions = [("front".to_owned(), front)].into();
+        let of = |words: &[(&str, &str)]| {
+            let words = words.iter().map(|(name, word)| ((*name).to_owned(), (*word).to_owned()));
+            let factors = Factors::read(words).unwrap();
+            let cell = Cell { subject: "front".into(), factors, ..Cell::default() };
+            lacking(&cell, &definitions).map(|need| need.program.clone())
+        };
+        assert_eq!((of(&[]), of(&[("front", "none")])), (None, None));
+        assert_eq!(of(&[("front", "dnsdist")]).as_deref(), Some("no-such-program-anywhere"));
     }
 }

@@ -18,7 +18,7 @@ use kqps_observation::secret;
 use kqps_observation::trial::Transport;
 use serde::Deserialize;
 
-use super::setting::{Declared, SettingError, Texts};
+use super::setting::{Declared, Need, SettingError, Texts};
 use super::template::{self, Values};
 use crate::echo_io;
 use crate::event::control::Control;
@@ -159,6 +159,13 @@ impl Definition {
             })?;
         }
         Ok(())
+    }
+
+    /// The programs that it needs with these settings, beside its own.
+    pub fn needs<'a>(&'a self, given: &'a BTreeMap<String, String>) -> impl Iterator<Item = &'a Need> {
+        self.settings
+            .iter()
+            .filter_map(|(name, declared)| declared.needs.get(given.get(name).unwrap_or(&declared.default)))
     }
 
     /// The factors of a cell that are settings of this subject.

@@ -23,6 +23,19 @@ pub struct Declared {
     /// The choice: value → the text of the placeholder.
     #[serde(default)]
     pub values: BTreeMap<String, Texts>,
+    /// Value of a choice → the program that it needs beside those of the subject.
+    #[serde(default)]
+    pub needs: BTreeMap<String, Need>,
+}
+
+/// A program that a value of a setting needs.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Need {
+    /// Its name on the PATH.
+    pub program: String,
+    /// The Debian package that contains it.
+    pub package: String,
 }
 
 /// The type of a free value.
@@ -85,6 +98,9 @@ impl Declared {
         }
         if self.kind.is_some() != self.values.is_empty() {
             return Err(format!("the setting `{name}` needs either a kind or values"));
+        }
+        if let Some(value) = self.needs.keys().find(|value| !self.values.contains_key(*value)) {
+            return Err(format!("the setting `{name}` has no value `{value}` that could need a program"));
         }
         let mut keys = self.values.values().map(Texts::keys);
         let first = keys.next();
