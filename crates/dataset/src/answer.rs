@@ -23,6 +23,17 @@ pub struct Digest {
     covers_ad: bool,
 }
 
+/// How far a reply has an expected answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Agreement {
+    /// It has all that the digest covers.
+    Whole,
+    /// Its AD bit alone is another.
+    ButForAd,
+    /// It has another answer, or cannot be read.
+    None,
+}
+
 impl Digest {
     /// The digest of an answer without records.
     #[inline]
@@ -68,13 +79,19 @@ impl Digest {
         Some(digest)
     }
 
-    /// Whether it is the digest of a reply, of whose AD bit it says as much as this one does. See [`Self::of_reply`].
+    /// How far a reply with this whole rcode has the answer. See [`Self::of_reply`].
     #[inline]
-    pub fn is_of_reply(self, reply: &[u8], rcode: u16, scratch: &mut Vec<u8>) -> bool {
-        let is_ad = || reply.get(3).is_some_and(|flags| flags & AD != 0);
-        Self::of_reply(reply, rcode, scratch).is_some_and(|found| {
-            self == if self.covers_ad { found.covering_ad(rcode, is_ad()) } else { found }
-        })
+    pub fn agreement(self, reply: &[u8], rcode: u16, scratch: &mut Vec<u8>) -> Agreement {
+        let Some(found) = Self::of_reply(reply, rcode, scratch) else { return Agreement::None };
+        if !self.covers_ad {
+            return if found == self { Agreement::Whole } else { Agreement::None };
+        }
+        let is_ad = reply.get(3).is_some_and(|flags| flags & AD != 0);
+        match self {
+            _ if self == found.covering_ad(rcode, is_ad) => Agreement::Whole,
+            _ if self == found.covering_ad(rcode, !is_ad) => Agreement::ButForAd,
+            _ => Agreement::None,
+        }
     }
 
     /// The digest as a number, for a file.
@@ -152,14 +169,15 @@ mod tests {
         let plain = Digest::of_none(0, false);
         let of = |digest: Digest, flags: u8| {
             let reply = reply(flags);
-            digest.is_of_reply(&reply, u16::from(flags & 15), &mut Vec::new())
+            digest.agreement(&reply, u16::from(flags & 15), &mut Vec::new())
         };
-        assert_eq!([of(plain, 0), of(plain, AD)], [true, true]);
+        let (whole, but_for_ad) = (Agreement::Whole, Agreement::ButForAd);
+        assert_eq!([of(plain, 0), of(plain, AD), of(plain, 3)], [whole, whole, Agreement::None]);
         let (secure, insecure) = (plain.covering_ad(0, true), plain.covering_ad(0, false));
-        assert_eq!([of(secure, 0), of(secure, AD)], [false, true]);
-        assert_eq!([of(insecure, 0), of(insecure, AD)], [true, false]);
+        assert_eq!([of(secure, 0), of(secure, AD), of(secure, 3)], [but_for_ad, whole, Agreement::None]);
+        assert_eq!([of(insecure, 0), of(insecure, AD)], [whole, but_for_ad]);
         let failed = Digest::of_none(2, false).covering_ad(2, true);
-        assert_eq!([of(failed, 2), of(failed, AD | 2)], [true, true]);
+        assert_eq!([of(failed, 2), of(failed, AD | 2)], [whole, whole]);
         assert_eq!(Digest::from_number(secure.number(), secure.covers_ad()), secure);
     }
 

@@ -40,10 +40,10 @@ pub(crate) const STRIDE: u64 = 1024;
 
 /// The bit of a record's parts that stands for the digest.
 pub(crate) const DIGEST: u16 = 1;
-/// The bit of a record's parts that says that the digest covers AD.
-pub(crate) const COVERS_AD: u16 = 4;
 /// The bit of a record's parts that stands for what a capture says.
 pub(crate) const CAPTURED: u16 = 1 << 1;
+/// The bit of a record's parts that says that the digest covers AD.
+pub(crate) const COVERS_AD: u16 = 1 << 2;
 
 const MAGIC: [u8; 8] = *b"kqpsdata";
 const HASHED_BYTES: usize = HEADER_BYTES - blake3::OUT_LEN;

@@ -183,7 +183,7 @@ pub enum LineFault {
     Unsent,
     /// A further column is unknown.
     #[error(
-        "unknown column \"{found}\"; expected E (EDNS), D (EDNS and DO), a client subnet such as 192.0.2.0/24 or \
+        "unknown column \"{found}\"; expected E (EDNS), D (EDNS and DO), AD, a client subnet such as 192.0.2.0/24 or \
          2001:db8::/32, an expected rcode such as NXDOMAIN, or = and the digest of an expected answer{}",
         Nearest(*.nearest)
     )]

@@ -31,7 +31,7 @@ mod updates;
 mod writer;
 
 pub use additions::Additions;
-pub use answer::Digest;
+pub use answer::{Agreement, Digest};
 pub use bad::Bad;
 pub use captured::Captured;
 pub use compile::compile;

@@ -96,7 +96,7 @@ impl<W: Read + Write + Seek> Writer<W> {
         self.buffer.extend_from_slice(message);
         self.buffer.resize(self.buffer.len().next_multiple_of(UNIT_BYTES), 0);
         self.queries += 1;
-        self.answers += u64::from(digests);
+        self.answers += u64::from(digests & DIGEST);
         if self.buffer.len() >= BUFFER_BYTES {
             self.flush()?;
         }

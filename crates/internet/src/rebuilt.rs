@@ -14,7 +14,7 @@ use std::net::IpAddr;
 use kqps_message::name::is_at_or_below;
 use kqps_message::{Header, edns, rcode, rtype};
 
-use record::{Known, Rank, Seen, sections};
+use record::{Known, Question, Rank, Seen, sections};
 pub use zones::{RebuiltServer, RebuiltTree, RebuiltZone};
 
 /// The most delays of a server that are kept for their median.
@@ -123,7 +123,7 @@ impl Sightings {
     fn take_answer(
         &mut self,
         server: IpAddr,
-        (qname, qtype): (Name, u16),
+        (qname, qtype): Question,
         (answer, authority, additional): (Vec<Seen>, Vec<Seen>, Vec<Seen>),
     ) {
         for record in &authority {
@@ -140,8 +140,10 @@ impl Sightings {
         // Only the zone of the name in question is surely the server's own, and not those to which an alias leads.
         let (own, led_to): (Vec<Seen>, Vec<Seen>) =
             answer.into_iter().partition(|record| record.owner == qname);
-        // The zone above has the DS records of a zone (RFC 4035, section 2.4).
-        let held = if qtype == rtype::DS { parent(&qname).unwrap_or(ROOT).into() } else { qname };
+        // The zone above has the DS records of a zone (RFC 4035, section 2.4). A server without it denies them from the zone itself.
+        let is_own = authority.iter().any(|record| record.rtype == rtype::SOA && record.owner == qname);
+        let is_above = qtype == rtype::DS && !is_own;
+        let held = if is_above { parent(&qname).unwrap_or(ROOT).into() } else { qname.clone() };
         self.answering.insert((held, server));
         self.known.add(own, Rank::Answer);
         self.known.add(led_to, Rank::Authority);

@@ -181,6 +181,12 @@ fn a_server_that_answers_for_the_ds_records_of_a_zone_has_the_zone_above() {
         assert_eq!(zones_of(&tree, "192.0.2.1"), [&wire("test.")[..]]);
         assert_eq!(zones_of(&tree, "192.0.2.2"), [&wire("example.test.")[..]]);
     }
+    // A server that has the zone alone denies them itself.
+    let mut replies = walk();
+    let denied = reply_of_type(rtype::DS, "example.test.", (AA, 0), [&[], &[soa("example.test.")], &[]]);
+    replies.push(("192.0.2.2", denied));
+    let (tree, _) = rebuilt(&replies);
+    assert_eq!(zones_of(&tree, "192.0.2.2"), [&wire("example.test.")[..]]);
 }
 
 #[test]

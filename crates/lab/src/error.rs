@@ -1,5 +1,6 @@
 //! The errors of beginning, storing and resuming a run.
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 
 use kqps_observation::store::StoreError;
@@ -51,6 +52,6 @@ pub enum LabError {
     Budget { budget_s: f64, least_s: f64 },
     #[error(transparent)]
     Hosts(#[from] HostsError),
-    #[error("nothing of this study can be measured here: {0}")]
-    NothingToMeasure(String),
+    #[error("nothing of this study can be measured here: {reasons}")]
+    NothingToMeasure { reasons: String, missing: BTreeSet<String> },
 }

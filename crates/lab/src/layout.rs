@@ -195,7 +195,7 @@ fn default_study(request: &RunRequest, subjects: &Subjects, site: Site) -> Resul
     skipped.extend(profile::mark(&mut cells, request.profile, request.hosts.is_some()));
     skipped.extend(residence::mark(&mut cells, true, can_stamp.as_ref()));
     if is_replay && cells.is_empty() {
-        return Err(LabError::NothingToMeasure(SHARED_REPLAY.into()));
+        return Err(LabError::NothingToMeasure { reasons: SHARED_REPLAY.into(), missing });
     }
     skipped.extend(subjects.absent.clone());
     skipped.extend(subjects.without_version.clone());
@@ -305,7 +305,8 @@ fn study_file(
     }
     if !layout.cells.iter().any(|cell| cell.role == Role::Subject) {
         let reasons = layout.skipped.iter().map(|(what, why)| format!("{what}: {why}"));
-        return Err(LabError::NothingToMeasure(reasons.collect::<Vec<_>>().join("; ")));
+        let reasons = reasons.collect::<Vec<_>>().join("; ");
+        return Err(LabError::NothingToMeasure { reasons, missing });
     }
     let spending = budget::plan_study(
         request.budget_s,

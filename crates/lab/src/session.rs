@@ -49,15 +49,16 @@ pub fn missing_packages(request: &RunRequest) -> Result<Vec<String>, LabError> {
     if missing.is_empty() && !definitions.iter().any(has_needs) {
         return Ok(missing);
     }
-    match lay_out(request) {
-        Ok(laid_out) => {
-            let further = laid_out.missing.into_iter().filter(|package| !missing.contains(package));
-            missing.extend(further.collect::<Vec<_>>());
-            Ok(missing)
+    let further = match lay_out(request) {
+        Ok(LaidOut { missing, .. }) | Err(LabError::NothingToMeasure { missing, .. }) => missing,
+        Err(error) => return Err(error),
+    };
+    for package in further {
+        if !missing.contains(&package) {
+            missing.push(package);
         }
-        Err(LabError::NothingToMeasure(_)) => Ok(missing),
-        Err(error) => Err(error),
     }
+    Ok(missing)
 }
 
 /// Finds out whether a folder is taken, before anything is done for a new run.

@@ -67,7 +67,7 @@ pub struct Trial {
     /// `accounts.unsent`. Empty in older records.
     #[serde(default)]
     pub unsent_causes: BTreeMap<String, u64>,
-    /// Cause → wrong replies: `not-a-response`, `question`, `rcode`, `short` or `answer`, over HTTP and QUIC also `id`,
+    /// Cause → wrong replies: `not-a-response`, `question`, `rcode`, `short`, `answer` or `ad`, over HTTP and QUIC also `id`,
     /// and over HTTP `status-503` or another status, `content-type` or `too-long`. Sums to `accounts.wrong`.
     pub wrong_causes: BTreeMap<String, u64>,
     /// The kernel's error name → queries that it refused. Sums to `accounts.send_failed`.

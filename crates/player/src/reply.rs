@@ -1,8 +1,8 @@
 //! Checks whether a reply answers its query, from the bytes alone.
 
 use kqps_catalogue::cause::Wrong;
-use kqps_dataset::{Digest, Query};
-use kqps_message::header::{AD, HEADER_BYTES, Header};
+use kqps_dataset::{Agreement, Digest, Query};
+use kqps_message::header::{HEADER_BYTES, Header};
 use kqps_message::{edns, question, rcode as code};
 
 /// The opcode UPDATE (RFC 2136, section 1.3).
@@ -144,11 +144,10 @@ pub fn check(query: &Query<'_>, reply: &[u8], scratch: &mut Vec<u8>) -> Checked 
     }
     match query.expected_rcode {
         Some(expected) if expected != rcode => Checked::Wrong(Cause::Rcode { expected, got: rcode }),
-        _ => match expected_digest(query, header) {
-            Some(expected) if !expected.is_of_reply(reply, rcode, scratch) => {
-                Checked::Wrong(other_answer(expected, reply, rcode, scratch))
-            }
-            _ => correct(header, rcode),
+        _ => match expected_digest(query, header).map(|digest| digest.agreement(reply, rcode, scratch)) {
+            None | Some(Agreement::Whole) => correct(header, rcode),
+            Some(Agreement::ButForAd) => Checked::Wrong(Cause::Ad { rcode }),
+            Some(Agreement::None) => Checked::Wrong(Cause::Answer { rcode }),
         },
     }
 }
@@ -164,17 +163,6 @@ fn is_update(message: &[u8]) -> bool {
 #[inline]
 fn expected_digest(query: &Query<'_>, header: Header<'_>) -> Option<Digest> {
     query.expected_answer.filter(|_| !header.is_truncated())
-}
-
-/// Why a reply is not the expected one: its AD bit alone, or more.
-#[cold]
-fn other_answer(expected: Digest, reply: &[u8], rcode: u16, scratch: &mut Vec<u8>) -> Cause {
-    let mut with_other_ad = reply.to_vec();
-    if let Some(flags) = with_other_ad.get_mut(3) {
-        *flags ^= AD;
-    }
-    let is_ad_alone = expected.is_of_reply(&with_other_ad, rcode, scratch);
-    if is_ad_alone { Cause::Ad { rcode } } else { Cause::Answer { rcode } }
 }
 
 /// The reply's rcode. An OPT record may hold its upper eight bits (RFC 6891, section 6.1.3). The OPT record is searched
@@ -201,6 +189,8 @@ fn correct(header: Header<'_>, rcode: u16) -> Checked {
 
 #[cfg(test)]
 mod tests {
+    use kqps_message::header::AD;
+
     use super::*;
 
     const QUESTION: &[u8] = b"\x01a\0\x00\x01\x00\x01";

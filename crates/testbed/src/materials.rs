@@ -65,7 +65,7 @@ pub struct MaterialsSpec {
     /// An attack that changes the right answers.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     attack: Option<InternetAttack>,
-    /// Whether the clients of the Internet ask for the AD bit, and know of which answers it is.
+    /// Whether the clients of the Internet ask for the AD bit.
     #[serde(default, skip_serializing_if = "is_false")]
     wants_ad: bool,
 }

@@ -1,4 +1,4 @@
-//! Installs the Debian packages of missing name servers, for users who run kqps from a checkout. `cargo run`
+//! Installs the Debian packages of missing name servers, and of programs that their settings need, for users who run kqps from a checkout. `cargo run`
 //! sets [`VARIABLE`]; an installed kqps does not, so no other user is surprised. It starts no service.
 
 use std::collections::BTreeMap;

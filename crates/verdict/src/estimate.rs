@@ -18,7 +18,7 @@ use crate::narrow::narrow;
 
 pub use refining::load_beside;
 pub use trials::{Speed, of_cell, of_echo, of_search};
-pub(crate) use trials::{is_growing, of_cells, of_starts};
+pub(crate) use trials::{is_growing, of_cells, rates_of_starts};
 
 /// The evidence of one trial.
 #[derive(Clone, Copy, Debug, PartialEq)]

@@ -136,9 +136,12 @@ fn address(data: &[u8]) -> Option<IpAddr> {
     <[u8; 16]>::try_from(data).ok().map(|octets| Ipv6Addr::from(octets).into())
 }
 
-/// The name and the type in the question of a reply, and the records of its three sections; `None` if it cannot be read, or is of
+/// The name and the type in a question.
+pub(super) type Question = (Name, u16);
+
+/// The question of a reply, and the records of its three sections; `None` if it cannot be read, or is of
 /// another class.
-pub(super) fn sections(reply: &[u8]) -> Option<((Name, u16), [Vec<Seen>; 3])> {
+pub(super) fn sections(reply: &[u8]) -> Option<(Question, [Vec<Seen>; 3])> {
     let head = Header::from_bytes(reply).filter(|head| head.questions() == 1)?;
     let mut qname = Vec::new();
     let mut at = canonical::append_name(reply, header::HEADER_BYTES, &mut qname)?;

@@ -71,7 +71,7 @@ pub(crate) struct PlayerArgs {
 
     /// Read queries from this file, a line each: `name type` (default: stdin), or a capture: pcap, pcapng or dnstap
     ///
-    /// The name - is standard input, too. After the type may follow, in any order: E (EDNS), D (EDNS and DO), a client
+    /// The name - is standard input, too. After the type may follow, in any order: E (EDNS), D (EDNS and DO), AD, a client
     /// subnet such as 192.0.2.0/24, the expected rcode, and = with the digest of the expected answer. A capture may be
     /// compressed by gzip or zstd (docs/CAPTURES.md).
     #[arg(short = 'd', long, value_name = "FILE", help_heading = "Queries")]

@@ -100,7 +100,10 @@ impl Declared {
             return Err(format!("the setting `{name}` needs either a kind or values"));
         }
         if let Some(value) = self.needs.keys().find(|value| !self.values.contains_key(*value)) {
-            return Err(format!("the setting `{name}` has no value `{value}` that could need a program"));
+            return Err(format!(
+                "`needs` of the setting `{name}` names the value `{value}`: expected one of {}",
+                self.words().join(", ")
+            ));
         }
         let mut keys = self.values.values().map(Texts::keys);
         let first = keys.next();
@@ -300,6 +303,11 @@ within_s = 1
                 "{ conf = \"one\", ports = \"1\" }",
                 "\"one\"",
                 "the values of `sockets` stand for different texts",
+            ),
+            (
+                "default = \"shared\"",
+                "default = \"shared\"\nneeds.own = { program = \"sh\", package = \"dash\" }",
+                "`needs` of the setting `sockets` names the value `own`: expected one of port-each, shared",
             ),
             ("{processes} * 2", "{sockets.conf}", "unknown placeholder `{sockets.conf}`"),
             ("\"{sockets.conf}\"", "\"{sockets.con}\"", "did you mean `{sockets.conf}`?"),

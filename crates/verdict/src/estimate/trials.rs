@@ -84,7 +84,7 @@ pub(crate) fn of_cells(run: &Run, cells: &[usize], goal: &Goal, at: Speed) -> Op
 
 /// The rate of every start of a cell whose trials bound it, by block, at the reference speed: the median of an estimate
 /// from the trials of that start alone.
-pub(crate) fn of_starts(run: &Run, cell: usize, goal: &Goal) -> BTreeMap<u32, f64> {
+pub(crate) fn rates_of_starts(run: &Run, cell: usize, goal: &Goal) -> BTreeMap<u32, f64> {
     let at = Speed::Reference;
     let mut rates_qps = BTreeMap::new();
     for which in Which::to_try(at) {

@@ -118,10 +118,17 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// The rate of every start. That of a search is estimated from its trials, as the figure of a cell is. If they do not
+/// The rate of every start. That of a search is estimated from its trials if the figure of the cell is. If they do not
 /// bound it, it is the greatest load that the start held.
 fn rates_qps(run: &Run, verdict: &CellVerdict) -> Vec<OfStart> {
-    let estimates_qps = estimate::of_starts(run, verdict.cell as usize, &verdict.goal);
+    let bounds = || verdict.measured_starts().filter_map(|start| start.bounds.as_ref());
+    let is_estimated = bounds().all(|bounds| bounds.futile.is_none());
+    let mut estimates_qps = if is_estimated {
+        estimate::rates_of_starts(run, verdict.cell as usize, &verdict.goal)
+    } else {
+        BTreeMap::new()
+    };
+    estimates_qps.retain(|_, qps| *qps <= verdict.goal.max_qps);
     let of_start = |start: &crate::judge::StartVerdict| {
         let bounds = start.bounds.as_ref()?;
         let held_qps = bounds.throughput_qps?;

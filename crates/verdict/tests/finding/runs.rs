@@ -28,6 +28,8 @@ struct Made {
     beyond_us: u64,
     open: u64,
     ready_s: f64,
+    /// The loads that a search tried, and whether each met the goal.
+    tried: &'static [(f64, bool)],
 }
 
 impl Made {
@@ -36,6 +38,13 @@ impl Made {
     }
 
     fn trials(&self, load: &CellLoad, block: u32) -> Vec<(Purpose, Trial)> {
+        if !self.tried.is_empty() {
+            return self
+                .tried
+                .iter()
+                .map(|(qps, is_met)| (Purpose::Search, self.sought(*qps, *is_met)))
+                .collect();
+        }
         let (purpose, mut within) = self.trial(load, block);
         let with_latency = |trial: &mut Trial, us: u64| {
             let mut latency = Histogram::default();
@@ -57,6 +66,13 @@ impl Made {
         beyond.load.offered_qps = self.rate_qps * 2.0;
         with_latency(&mut beyond, self.beyond_us);
         vec![(purpose, within), (purpose, beyond)]
+    }
+
+    fn sought(&self, rate_qps: f64, is_met: bool) -> Trial {
+        let (_, mut trial) = Self { rate_qps, ..self.clone() }.trial(&CellLoad::Search, 0);
+        trial.accounts.lost = if is_met { 0 } else { trial.accounts.sent / 10 };
+        trial.accounts.correct -= trial.accounts.lost;
+        trial
     }
 
     fn trial(&self, load: &CellLoad, block: u32) -> (Purpose, Trial) {
@@ -88,6 +104,13 @@ impl Made {
 
 /// The finding of an experiment with these cells, which lists these factors and shows these figures.
 fn finding(listed: &[&str], show: &[Figure], load: &CellLoad, made: &[Made]) -> Finding {
+    let found = judge(&run(listed, show, load, made)).findings.remove(0);
+    assert_eq!((found.experiment.as_str(), &found.sentence), ("e", &found.finding.to_string()));
+    found.finding
+}
+
+/// A run with one experiment.
+fn run(listed: &[&str], show: &[Figure], load: &CellLoad, made: &[Made]) -> Run {
     let words = |made: &Made| -> BTreeMap<String, String> {
         made.factors.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
     };
@@ -126,9 +149,7 @@ fn finding(listed: &[&str], show: &[Figure], load: &CellLoad, made: &[Made]) -> 
             }
         }
     }
-    let found = judge(&run).findings.remove(0);
-    assert_eq!((found.experiment.as_str(), &found.sentence), ("e", &found.finding.to_string()));
-    found.finding
+    run
 }
 
 const CLOSED: CellLoad = CellLoad::Closed(1.0);
@@ -292,6 +313,35 @@ fn a_factor_with_one_value_is_not_named() {
     ];
     let found = finding(&["io", "player.sockets"], &[Figure::Median], &CLOSED, &made);
     assert_eq!(found.factors, ["io"]);
+}
+
+/// The second cell held little more than half of its rate: at more it missed the goal three times in five.
+#[test]
+fn rates_of_searches_are_compared_as_the_tables_show_them() {
+    let tried = |factors, loads: &'static [(f64, bool)]| Made { tried: loads, ..Made::at(factors, 0.0) };
+    let made = [
+        tried(&[("io", "mmsg")], &[(190e3, true), (190e3, true), (210e3, false), (210e3, false)]),
+        tried(
+            &[("io", "uring")],
+            &[
+                (50e3, true),
+                (50e3, true),
+                (90e3, false),
+                (90e3, true),
+                (90e3, false),
+                (90e3, true),
+                (90e3, false),
+            ],
+        ),
+    ];
+    let run = run(&["io"], &[Figure::Median], &CellLoad::Search, &made);
+    let verdict = judge(&run);
+    let figures: Vec<f64> = verdict.subjects.iter().map(|cell| cell.figure_qps.unwrap().median).collect();
+    let held =
+        |cell: usize| verdict.subjects[cell].starts[0].bounds.as_ref().unwrap().throughput_qps.unwrap();
+    assert!(held(0) / held(1) > 1.2 * figures[0] / figures[1], "{} {} {figures:?}", held(0), held(1));
+    let one = one_of(&verdict.findings[0].finding);
+    assert!((one.ratio / (figures[0] / figures[1]) - 1.0).abs() < 0.02, "{one:?} {figures:?}");
 }
 
 /// At a load that the study chose, the tables' first figure is compared.

@@ -164,7 +164,7 @@ fn compare_counts(
 fn questions(bench: &Bench, count: u32) -> Result<PathBuf> {
     let path = bench.folder.path().join("clients.queries");
     let mut command = Command::new(&bench.kqps.program);
-    command.args(["gen", "internet", "--size", "small", "-n", &count.to_string(), "-o"]).arg(&path);
+    command.args(["gen", "internet", "--size", "small", "--ad", "-n", &count.to_string(), "-o"]).arg(&path);
     let ended = command.output().context("kqps gen internet")?;
     ensure!(ended.status.success(), "kqps gen internet: {}", String::from_utf8_lossy(&ended.stderr));
     Ok(path)
