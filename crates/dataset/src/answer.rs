@@ -28,7 +28,7 @@ pub struct Digest {
 pub enum Agreement {
     /// It has all that the digest covers.
     Whole,
-    /// Its AD bit alone is another.
+    /// Only its AD bit differs.
     ButForAd,
     /// It has another answer, or cannot be read.
     None,

@@ -246,8 +246,16 @@ impl Dataset {
     /// The expected answer to a query, whatever is checked.
     pub fn expected(&self, position: Position) -> Expected {
         let Query { expected_rcode, expected_answer, .. } = self.record(position);
-        let number = expected_answer.map(Digest::number);
-        let is_none = |aa| number == Some(Digest::of_none(rcode::NOERROR, aa).number());
+        let none = |aa| Digest::of_none(rcode::NOERROR, aa);
+        if let Some(digest) = expected_answer.filter(|digest| digest.covers_ad()) {
+            // A resolver has no authority, and refers to nobody.
+            let is_none = |ad| digest == none(false).covering_ad(rcode::NOERROR, ad);
+            if expected_rcode.is_none_or(|rcode| rcode == rcode::NOERROR) && (is_none(false) || is_none(true))
+            {
+                return Expected::NoData;
+            }
+        }
+        let is_none = |aa| expected_answer == Some(none(aa));
         match expected_rcode {
             None | Some(rcode::NOERROR) if is_none(true) => Expected::NoData,
             None | Some(rcode::NOERROR) if is_none(false) => Expected::Referral,
@@ -277,6 +285,7 @@ impl Dataset {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::Options;
 
     #[test]
     fn words_are_typed_as_they_are_stored() {
@@ -287,5 +296,25 @@ mod tests {
             assert_eq!(serde_json::to_value(check).unwrap(), check.name());
         }
         assert_eq!("on".parse::<Check>().unwrap_err(), "expected rcode, answers or off");
+    }
+
+    #[test]
+    fn an_answer_without_records_is_named_whatever_its_digest_covers() {
+        let none = |aa| Digest::of_none(rcode::NOERROR, aa);
+        let of_ad = |is_set| none(false).covering_ad(rcode::NOERROR, is_set).number();
+        let folder = tempfile::tempdir().unwrap();
+        let lines = [
+            (none(true).number(), ""),
+            (none(false).number(), ""),
+            (of_ad(true), "AD"),
+            (of_ad(false), "AD"),
+        ];
+        let lines = lines.map(|(number, ad)| format!("a.test A NOERROR ={number:016x} {ad}\n"));
+        let file = folder.path().join("queries");
+        std::fs::write(&file, lines.concat()).unwrap();
+        let options = Options { cache_dir: Some(folder.path().join("cache")), ..Options::default() };
+        let dataset = Dataset::open(&file, &options).unwrap();
+        let expected = [0, 1, 2, 3].map(|index| dataset.expected(dataset.position(index)));
+        assert_eq!(expected, [Expected::NoData, Expected::Referral, Expected::NoData, Expected::NoData]);
     }
 }

@@ -140,10 +140,11 @@ impl Sightings {
         // Only the zone of the name in question is surely the server's own, and not those to which an alias leads.
         let (own, led_to): (Vec<Seen>, Vec<Seen>) =
             answer.into_iter().partition(|record| record.owner == qname);
-        // The zone above has the DS records of a zone (RFC 4035, section 2.4). A server without it denies them from the zone itself.
+        // The zone above has the DS records of a zone (RFC 4035, section 2.4). A server that lacks the zone above
+        // denies them from the zone itself.
         let is_own = authority.iter().any(|record| record.rtype == rtype::SOA && record.owner == qname);
         let is_above = qtype == rtype::DS && !is_own;
-        let held = if is_above { parent(&qname).unwrap_or(ROOT).into() } else { qname.clone() };
+        let held = if is_above { parent(&qname).unwrap_or(ROOT).into() } else { qname };
         self.answering.insert((held, server));
         self.known.add(own, Rank::Answer);
         self.known.add(led_to, Rank::Authority);

@@ -84,7 +84,7 @@ fn resolvers_find_the_names_of_the_box_and_their_queries_are_counted() {
         let (sent, correct) = (trial.accounts.sent, trial.accounts.correct);
         assert!(upstream.queries() > 0 && sent > 0, "{}: {upstream:?}", resolver.title);
         assert!(correct * 10 >= sent * 9, "{}: {correct} of {sent}: {said}", resolver.title);
-        // The clients ask for the AD bit. Signed zones have it, and no others.
+        // The clients ask for the AD bit, which answers from signed zones have, and no others.
         assert_eq!(trial.wrong_causes.get("ad").copied().unwrap_or(0), 0, "{}", resolver.title);
         // A trial that other programs spoiled is behind no figure. Misses cannot be sooner than a server.
         let figures = figures.iter().find(|one| one.cell as usize == index).unwrap();

@@ -25,6 +25,8 @@ pub(super) struct SearchOutcome {
     /// Its figure in the gauge's units, queries for a turn, or in queries a second if nothing was gauged, or why there is none.
     figure: Result<Interval, String>,
     pub(super) spoiled: Spoiled,
+    /// Whether the host set its wall clock during a trial.
+    pub(super) clock_was_set: bool,
     pub(super) bottleneck: Bottleneck,
     pub(super) grade: Grade,
     /// The share of the echo, if its ceiling was measured.
@@ -51,6 +53,7 @@ impl SearchOutcome {
                 .map(|figure| figure.times(1.0 / turns_per_s))
                 .ok_or_else(|| verdict.reasons.join(" ")),
             spoiled: verdict.host_spoiled,
+            clock_was_set: trials.iter().any(|trial| trial.players.first.wall_clock.is_some()),
             bottleneck: verdict.bottleneck,
             grade: verdict.grade,
             share: verdict.share,

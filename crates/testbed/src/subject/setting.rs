@@ -99,6 +99,9 @@ impl Declared {
         if self.kind.is_some() != self.values.is_empty() {
             return Err(format!("the setting `{name}` needs either a kind or values"));
         }
+        if self.kind.is_some() && !self.needs.is_empty() {
+            return Err(format!("the setting `{name}` has no values that could need a program"));
+        }
         if let Some(value) = self.needs.keys().find(|value| !self.values.contains_key(*value)) {
             return Err(format!(
                 "`needs` of the setting `{name}` names the value `{value}`: expected one of {}",

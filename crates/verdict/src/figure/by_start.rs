@@ -118,8 +118,8 @@ impl<'a> Starts<'a> {
     }
 }
 
-/// The rate of every start. That of a search is estimated from its trials if the figure of the cell is. If they do not
-/// bound it, it is the greatest load that the start held.
+/// The rate of every start. That of a search is estimated from its trials. If they do not bound it below the greatest load that
+/// could be tried, or the search ended early, it is the greatest load that the start held.
 fn rates_qps(run: &Run, verdict: &CellVerdict) -> Vec<OfStart> {
     let bounds = || verdict.measured_starts().filter_map(|start| start.bounds.as_ref());
     let is_estimated = bounds().all(|bounds| bounds.futile.is_none());

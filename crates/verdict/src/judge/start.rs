@@ -122,7 +122,11 @@ impl<'a> Start<'a> {
         // The search itself went by all trials that count. What failed, and what was spoiled, is near its bounds.
         let facts: Vec<Probe> = probes.iter().map(|(probe, _)| *probe).collect();
         let searched = bounds_found(goal, &facts);
-        let bounds = bounds.map(|bounds| Bounds { incomplete: searched.incomplete, ..bounds });
+        // Whatever spoiled its trials, a search that ended early ended for its own reason.
+        let bounds = bounds.map(|bounds| {
+            let futile = bounds.futile.or(searched.futile);
+            Bounds { incomplete: searched.incomplete, futile, ..bounds }
+        });
         let Bounds { lower_qps, upper_qps, .. } = searched;
 
         let is_at =

@@ -1,8 +1,8 @@
 //! The loads that are said to hold, start by start: loads that were played and held. Worked examples, with the
 //! printed words.
 
-use kqps_observation::Trial;
 use kqps_observation::run::Purpose;
+use kqps_observation::{CoreGauge, GaugeFacts, SpeedFacts, Trial};
 use kqps_verdict::grade::Grade;
 use kqps_verdict::judge::{CellVerdict, SearchContext, Wording, judge_search};
 use kqps_verdict::search::{Futile, Goal, Preset};
@@ -227,4 +227,29 @@ fn a_loss_that_does_not_fall_is_the_reason() {
     let Some(Futile::Lossy { load_qps, less_qps, .. }) = slower.seen.futile else { panic!("{slower:?}") };
     assert_eq!((load_qps, less_qps), (600.0, 135.0));
     assert!(slower.reasons[0].contains("in time at 600 q/s, and 30.0 % at 135 q/s"), "{:?}", slower.reasons);
+}
+
+/// The search went by all of its trials, also by those that the host disturbed each time they were made.
+#[test]
+fn a_search_that_ended_early_says_why_on_a_disturbed_host() {
+    let goal = Goal { limit_s: 1e3, ..Preset::Quick.goal() };
+    let overload = closed(1_200.0);
+    let gauge = |turns_per_s| GaugeFacts { cores: vec![CoreGauge { cpu: 1, turns_per_s, stalled_s: 0.0 }] };
+    let lossy = |qps: f64| {
+        let mut lossy = trial(qps, (qps * 0.3) as u64);
+        if qps < 500.0 {
+            let (before, after) = (gauge(100.0), gauge(200.0));
+            lossy.speed = Some(SpeedFacts { before, after, ..SpeedFacts::default() });
+        }
+        lossy
+    };
+    let lossy: Vec<Trial> = [1_200.0, 800.0, 560.0, 390.0, 270.0].map(lossy).into();
+    let mut trials: Vec<(Purpose, &Trial)> = vec![(Purpose::Ceiling, &overload)];
+    for one in &lossy {
+        trials.extend([(Purpose::Search, one); 3]);
+    }
+    let verdict = judge_search(&goal, &trials, &SearchContext::default());
+    assert!(matches!(verdict.seen.futile, Some(Futile::Lossy { .. })), "{verdict:?}");
+    let why = "The search ended early: the loss does not fall with the load";
+    assert!(verdict.reasons.iter().any(|reason| reason.starts_with(why)), "{:?}", verdict.reasons);
 }

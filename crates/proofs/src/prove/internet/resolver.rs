@@ -160,7 +160,7 @@ fn compare_counts(
     Ok(())
 }
 
-/// Writes questions of clients with their rcodes.
+/// Writes questions of clients with the answers that they must get.
 fn questions(bench: &Bench, count: u32) -> Result<PathBuf> {
     let path = bench.folder.path().join("clients.queries");
     let mut command = Command::new(&bench.kqps.program);

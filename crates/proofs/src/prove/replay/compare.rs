@@ -165,11 +165,11 @@ fn shown(recorded: &Recorded, pairs: &[(&RecordedQuery, &Due)]) -> Result<()> {
 
 /// Checks that each connection carried the queries that it had in the capture, and was closed after it had been idle
 /// for as long as then. A thread that loses its core between looking at the clock and reading a reply counts from before
-/// it lost the core, so that a connection may be closed too early by the player's greatest lag. Returns a doubt if one
-/// was closed late.
+/// it lost the core, so that a connection may be closed too early by the player's greatest lag, and by the steps of the
+/// wall clock. Returns a doubt if one was closed late.
 fn connections(play: &Play, traffic: &Traffic, pairs: &[(&RecordedQuery, &Due)]) -> Result<Option<String>> {
     let recorded = &play.recorded;
-    let early_ns = CLOSED_WITHIN_NS + play.trial.lag_us.max.unwrap_or(0) * 1000;
+    let early_ns = CLOSED_WITHIN_NS + play.excused_us() * 1000;
     let captured: BTreeMap<u32, usize> =
         traffic.asked.iter().filter_map(|one| Some((one.number, one.connection?))).collect();
     let mut played: BTreeMap<u64, Vec<u32>> = BTreeMap::new();

@@ -120,10 +120,8 @@ impl ProofPart {
                 doubt = compare::compare(&play, &traffic, &dues)?;
             }
             if doubt.is_none() && self.has_times {
-                // A busy host makes the player late. The small form, which runs on any host, excuses the lag that the
-                // player admits.
-                let lag_us = play.trial.lag_us.max.unwrap_or(0);
-                doubt = compare::times(&play, &dues, bench.choose(lag_us, 0));
+                // The small form runs on any host.
+                doubt = compare::times(&play, &dues, bench.choose(play.excused_us(), 0));
             }
             if let Some(doubt) = doubt {
                 return Ok(Err(doubt));
@@ -141,6 +139,14 @@ struct Play {
 }
 
 impl Play {
+    /// How far a time in the recording may be off by the host alone, microseconds: the greatest lag that the player admits, and
+    /// the steps of the wall clock, by which packets are recorded.
+    fn excused_us(&self) -> u64 {
+        let steps = self.trial.players.first.wall_clock;
+        let steps_us = steps.map_or(0.0, |clock| f64::from(clock.steps) * clock.largest_s.abs() * 1e6);
+        self.trial.lag_us.max.unwrap_or(0) + steps_us as u64
+    }
+
     /// Plays the traffic at an echo, while tcpdump records it.
     fn make(bench: &Bench, traffic: &Traffic, played: &Played, file: &Path) -> Result<Self> {
         let path = path::lay(Kind::Veth)?;
