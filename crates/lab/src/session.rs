@@ -41,7 +41,7 @@ use kqps_testbed::subject::remains;
 ///
 /// # Errors
 ///
-/// Those that make a run impossible whatever is installed: a budget that is too short even for the present subjects.
+/// A budget that is too short even for the present subjects, and other errors that no package mends.
 pub fn missing_packages(request: &RunRequest) -> Result<Vec<String>, LabError> {
     let definitions: Vec<Definition> = request.subjects.iter().map(|one| one.definition.clone()).collect();
     let mut missing = packages::missing(&definitions);

@@ -70,32 +70,30 @@ fn search(bench: &Bench, beside: u32) -> Result<Vec<Interval>> {
         };
         let work = work::start(f64::from(beside) / 100.0, number as u64 + 1)?;
         let attempts = if beside == 0 { ATTEMPTS } else { 1 };
-        let mut is_disturbed = false;
+        let mut attempt = 0;
         let found = until_proved(attempts, |_| {
+            attempt += 1;
             let found = find(bench, &queries, subject.address(), flags)?;
             let line = format!("beside {beside} %, find {}: {}", number + 1, in_words(&found));
             eprintln!("{line}");
-            // A host whose cores keep changing their speed was not quiet. The small form, which runs on any host, also doubts a
-            // host on which the player came too late.
-            let is_unsteady = found.spoiled.is_too_unsteady();
-            is_disturbed |= is_unsteady || found.clock_was_set;
-            let is_small = bench.size == Size::Small;
-            let is_doubtful = beside == 0 && found.share.is_none() && (is_unsteady || is_small);
-            Ok(if is_doubtful { Err(line) } else { Ok(found) })
-        });
+            // A host that keeps changing the speed of its cores, or sets its clock, was not quiet.
+            let is_disturbed = found.spoiled.is_too_unsteady() || found.clock_was_set;
+            Ok(match beside == 0 && found.share.is_none() && is_disturbed {
+                // The small form, which runs on any host, gives up if every search was disturbed.
+                true if bench.size == Size::Small && attempt == attempts => Ok(None),
+                true => Err(line),
+                false => Ok(Some(found)),
+            })
+        })?;
         drop(work);
-        match found {
-            Ok(found) => shares.extend(found.share),
-            Err(error) if is_disturbed && bench.size == Size::Small => {
-                eprintln!("{error:#}");
-                skip(
-                    Capability::Chance,
-                    "the host sets its clock or changes its speed, so no search has a figure",
-                );
-                return Ok(shares);
-            }
-            Err(error) => return Err(error),
-        }
+        let Some(found) = found else {
+            skip(
+                Capability::Chance,
+                "the host disturbed each search, by its clock or by the speed of its cores",
+            );
+            return Ok(shares);
+        };
+        shares.extend(found.share);
     }
     ensure!(beside > 0 || shares.len() == searches, "a search on a quiet host has no figure");
     Ok(shares)
